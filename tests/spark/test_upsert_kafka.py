@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +12,6 @@ from penstock.common import Row, RowKind
 from penstock.connectors import values
 from penstock.errors import RecordError
 from tests.spark.conftest import Jobs, Message
-from tests.waiting import while_running
 
 COLUMNS = "id BIGINT, name STRING, PRIMARY KEY (id) NOT ENFORCED"
 UPSERTS = {"connector": "upsert-kafka", "key_format": "json", "value_format": "json"}
@@ -33,7 +33,7 @@ def changes(*rows: tuple[RowKind, int, str | None], name: str = "given") -> str:
     for row, (kind, *_) in zip(made, rows, strict=True):
         row.set_row_kind(kind)
     options = f"'connector' = 'values', 'data-id' = '{values.register(made)}', 'changelog-mode' = 'I,UB,UA,D'"
-    return f"CREATE TABLE {name} (id BIGINT, name STRING) WITH ({options});\n"
+    return f"CREATE TABLE {name} ({COLUMNS}) WITH ({options});\n"
 
 
 def messages(found: list[Message]) -> list[tuple[Any, Any]]:
@@ -63,7 +63,7 @@ def test_change_data_becomes_messages_that_replace_and_delete(jobs, topics, topi
     new = {"id": 1, "name": "uno"}
     topics.write(source, [debezium("c", None, one), debezium("c", None, two), debezium("u", one, new)])
     topics.write(source, [debezium("d", two, None)])
-    sql = jobs.bounded("given", "id BIGINT, name STRING", source, format="debezium-json")
+    sql = jobs.bounded("given", COLUMNS, source, format="debezium-json")
     sql += upsert(jobs, "t", target, **(exactly(target) if guarantee == "exactly-once" else {}))
     result = jobs.run(sql + "INSERT INTO t SELECT * FROM given;")
 
@@ -143,23 +143,47 @@ def test_a_copy_of_a_table_keeps_its_rows_and_deletions_without_state(jobs, topi
     assert table(found) == {number: f"n{number}" for number in range(5, 20)}
 
 
-def test_a_table_is_read_as_changes_of_its_keys(jobs, topics, topic):
+def test_a_row_without_a_key_is_refused_by_its_column(jobs, topics, topic):
     source = topic(partitions=1)
-    topics.write(source, [{"id": 1, "name": "one"}], keys=[b'{"id":1}'])
-    jobs.run(changes((RowKind.DELETE, 1, "one")) + upsert(jobs, "t", source) + "INSERT INTO t SELECT * FROM given;")
-
-    values.forget("seen")
-    columns = f"at BIGINT METADATA FROM 'offset' VIRTUAL, {COLUMNS}"
-    sql = upsert(jobs, "given", source, columns)
-    sql += "CREATE TABLE seen (at BIGINT, id BIGINT, name STRING) WITH ('connector' = 'values', "
-    sql += "'sink-insert-only' = 'false'); INSERT INTO seen SELECT * FROM given;"
-    running = jobs.start(sql, "read")
-    while_running(running, lambda: len(values.rows("seen")) == 2)
-    found = [(each.get_row_kind(), *each) for each in values.rows("seen")]
-    assert found == [(RowKind.UPDATE_AFTER, 0, 1, "one"), (RowKind.DELETE, 1, 1, None)]
-
-
-def test_a_row_without_a_key_is_refused_by_its_column(jobs, topic):
-    sql = changes((RowKind.INSERT, 1, "one"), (RowKind.INSERT, None, "none")) + upsert(jobs, "t", topic())
-    with pytest.raises(RecordError, match="field 'id': NULL cannot be part of the PRIMARY KEY"):
+    topics.write(source, [{"id": 1, "name": "one"}, {"name": "none"}])
+    sql = jobs.bounded("given", "id BIGINT, name STRING", source) + upsert(jobs, "t", topic())
+    with pytest.raises(RecordError, match="field 'id': NULL cannot be part of the PRIMARY KEY") as raised:
         jobs.run(sql + "INSERT INTO t SELECT * FROM given;")
+    assert (raised.value.topic, raised.value.offset) == (source, 1)
+
+
+@pytest.mark.parametrize("fmt", ["avro", "csv", "json"])
+def test_keys_of_several_columns_prefixes_and_timestamps_come_back_in_every_format(jobs, topics, topic, fmt):
+    shared, at = topic(partitions=1), datetime(2020, 3, 8, 13, 12, 11, 123_000)
+    written = [
+        (1, "name 1", at, 100, 41, "payload 1"),
+        (2, "name 2", at + timedelta(days=1), 101, None, "payload 2"),
+        (3, "name 3", at + timedelta(days=2), 102, 43, None),
+        (2, "name 2", at + timedelta(days=3), 101, 42, "payload"),
+    ]
+    columns = "k_user BIGINT, name STRING, at TIMESTAMP(3) {}, k_event BIGINT, user_id INT, payload STRING"
+    options = {"key_format": fmt, "value_format": fmt, "key_fields__prefix": "k_", "sink_parallelism": "4"}
+    options |= {f"{part}_csv_null__literal": "n/a" for part in ("key", "value") if fmt == "csv"}
+    declared = columns.format("METADATA FROM 'timestamp'") + ", PRIMARY KEY (k_event, k_user) NOT ENFORCED"
+
+    def declare(**more: str) -> str:
+        return upsert(jobs, "t", shared, declared, value_fields__include="EXCEPT_KEY", **options, **more)
+
+    given = f"'connector' = 'values', 'data-id' = '{values.register(written)}'"
+    sql = f"CREATE TABLE given ({columns.format('')}) WITH ({given});"
+    jobs.run(sql + declare() + "INSERT INTO t SELECT * FROM given;", "write")
+    if fmt == "json":
+        assert topics.read(shared)[0].key == b'{"event":100,"user":1}'
+        assert list(topics.read(shared)[0].json) == ["name", "user_id", "payload"]
+
+    bounds = {"scan_bounded_mode": "specific-offsets", "scan_bounded_specific__offsets": "partition:0,offset:3"}
+    for expected, more in ((written, {"scan_bounded_mode": "latest-offset"}), (written[:3], bounds)):
+        values.forget("seen")
+        sql = f"CREATE TABLE seen ({columns.format('')}) WITH ('connector' = 'values', 'sink-insert-only' = 'false');"
+        jobs.run(declare(**more) + sql + "INSERT INTO seen SELECT * FROM t;", f"read-{len(expected)}")
+        rows: dict[tuple[int, int], tuple[Any, ...]] = {}
+        for row in values.rows("seen"):
+            rows.pop((row.k_user, row.k_event), None)
+            if row.get_row_kind() in {RowKind.INSERT, RowKind.UPDATE_AFTER}:
+                rows[row.k_user, row.k_event] = tuple(row)
+        assert rows == {(row[0], row[3]): row for row in expected}

@@ -11,10 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.flow.equality import Flags, fixed_values, is_valid
+from penstock.flow.equality import fixed_values, is_valid
 from penstock.flow.extremes import GroupValues, extremes_of_added, extremes_of_changed
 from penstock.flow.hashing import Groups, taken
-from penstock.flow.operators import finer_hashes
+from penstock.flow.operators import finer_hashes, select_groups
+from penstock.flow.ordinals import valid_of
 from penstock.flow.state import StateStore, TableSpec
 from penstock.flow.sums import sums, weighted_sums
 from penstock.flow.wide_decimals import added, limbs_of, weighted_limb_sums, wide_column
@@ -128,11 +129,10 @@ class Accumulators:
         before = counts_of(stored.column(0))
         after = before + net.weights
         change = (after > 0).astype(np.int64) - (before > 0)
-        put = np.flatnonzero(net.weights != 0 if self.retracts else ~found)
-        kept = after[put] if self.retracts else np.ones(len(put), np.int64)
-        if len(put):
-            rows = Groups(pairs.hashes[put], taken(pairs.keys, put), put, put, put)
-            table.put(rows, pa.RecordBatch.from_arrays([pa.array(kept)], names=["weight"]), kept != 0)
+        put = net.weights != 0 if self.retracts else ~found
+        kept = after[put] if self.retracts else np.ones(np.count_nonzero(put), np.int64)
+        weights = pa.RecordBatch.from_arrays([pa.array(kept)], names=["weight"])
+        table.put(select_groups(pairs, put), weights, kept != 0)
         return GroupValues(net.index, net.values, change)
 
     def _extremes(
@@ -187,12 +187,7 @@ def _sum(old: pa.Array, given: GroupValues, counts: npt.NDArray[np.int64]) -> pa
     values: Any = fixed_values(given.values)
     kept: Any = fixed_values(old)
     total = np.where(valid_of(old), kept, 0)
-    total += weighted_sums(given.index, values.astype(total.dtype, copy=False), given.weights, len(counts))
+    with np.errstate(over="ignore", invalid="ignore"):  # infinities that are added and retracted
+        total += weighted_sums(given.index, values.astype(total.dtype, copy=False), given.weights, len(counts))
     total[counts == 0] = 0
     return pa.array(total)
-
-
-def valid_of(column: pa.Array) -> Flags:
-    """Whether each value is not null."""
-    valid = is_valid(column)
-    return np.ones(len(column), np.bool_) if valid is None else valid

@@ -14,7 +14,7 @@ from penstock.errors import Problem, UnsupportedError
 from penstock.flow.accumulators import Accumulators, Argument, counts_of, sum_type
 from penstock.flow.equality import Flags, fixed_values, same_rows
 from penstock.flow.hashing import Groups, taken
-from penstock.flow.operators import Input, hashes_of, replacements, weights_of
+from penstock.flow.operators import Input, hashes_of, replacements, select_groups, weights_of
 from penstock.flow.state import KeyedState, StateStore, TableSpec
 from penstock.flow.sums import sums
 from penstock.flow.wide_decimals import decimal_column, limbs_of, quotients
@@ -71,22 +71,20 @@ class GroupAggregateOperator:
         weights = weights_of(batch)
         groups = Groups.of(hashes_of(batch), batch.select(given.keys))
         table = state.keyed(_GROUPS)
-        _, old = table.get(groups)
+        found, old = table.get(groups)
         rows = counts_of(old.column(_ROWS)) + sums(groups.index, weights, len(groups))
         columns = {_ROWS: pa.array(rows)}
         for each in self.accumulators:
             columns |= each.updated(old, batch, weights, groups, state)
         new = pa.RecordBatch.from_arrays([columns[name] for name in old.schema.names], schema=old.schema)
-        self._keep(table, groups, old, new)
+        self._keep(table, groups, found, old, new)
         return self._changes(groups, old, new)
 
-    def _keep(self, table: KeyedState, groups: Groups, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
+    def _keep(self, table: KeyedState, groups: Groups, found: Flags, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
         every = np.arange(len(groups))
-        changed = np.flatnonzero(~same_rows(old.columns, every, new.columns, every))
-        if len(changed):
-            kept = Groups(groups.hashes[changed], taken(groups.keys, changed), changed, changed, changed)
-            values = taken(new, changed)
-            table.put(kept, values, counts_of(values.column(_ROWS)) != 0)
+        present = counts_of(new.column(_ROWS)) != 0
+        changed = ~same_rows(old.columns, every, new.columns, every) & (found | present)
+        table.put(select_groups(groups, changed), taken(new, np.flatnonzero(changed)), present[changed])
 
     def _changes(self, groups: Groups, old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
         before, after = (self._results(groups, each) for each in (old, new))

@@ -42,15 +42,15 @@ class Calc:
         """The result for one batch. Raises RecordError for a row that cannot be computed, with the number of its
         partition and its offset if the batch has them, and without a topic."""
         if DEAD_LETTER not in given.schema.names or given.column(DEAD_LETTER).null_count == given.num_rows:
-            return self._of_rows(given)
-        dead = given.column(DEAD_LETTER).is_valid()
-        letters = given.filter(dead)
-        made = self._of_rows(given.filter(given.column(DEAD_LETTER).is_null()))
+            return self.rows(given)
+        made = self.rows(given.filter(given.column(DEAD_LETTER).is_null()))
+        letters = given.filter(given.column(DEAD_LETTER).is_valid())
         nulls = [pa.nulls(letters.num_rows, each) for each in self.schema.types]
         carried = [letters.column(name) for name in made.schema.names[len(nulls) :]]
         return pa.concat_batches([made, pa.RecordBatch.from_arrays([*nulls, *carried], schema=made.schema)])
 
-    def _of_rows(self, given: pa.RecordBatch) -> pa.RecordBatch:
+    def rows(self, given: pa.RecordBatch) -> pa.RecordBatch:
+        """The result for a batch without dead letters. Raises as :meth:`batch`."""
         carried = [name for name in given.schema.names if name not in self.columns]
         rows = given
         for number, condition in enumerate(self.conditions):
@@ -159,7 +159,7 @@ def _read(node: Node, declared: Field) -> Expression:
 
 
 def _in_terms_of(columns: Mapping[str, Expression], expression: Expression) -> Expression:
-    return rewrite(expression, lambda each: columns[each.name] if isinstance(each, ColumnRef) else each)
+    return rewrite(expression, lambda each: columns.get(each.name, each) if isinstance(each, ColumnRef) else each)
 
 
 def _fitted(value: Expression, declared: DataType, taken: DataType) -> Expression:

@@ -15,6 +15,7 @@ from penstock.flow.kernels.registry import KERNELS
 from penstock.flow.kernels.rewrites import rewritten
 from penstock.flow.kernels.vectors import Kernel, Vector, all_constant
 from penstock.plan.expressions import Call, Cast, ColumnRef, Expression, Literal, Place, walk
+from penstock.spi import WATERMARK
 from penstock.types import DataType, IntervalType, NullType, arrow_type
 
 
@@ -194,8 +195,10 @@ class _Compiler:
         key = "COLUMN", name
         if key not in self._by_meaning:
             index = self._schema.get_field_index(name)
-            found = self._schema.field(index).type if index >= 0 else None
-            if found != arrow_type(data_type):
+            if index < 0:
+                raise _LackingError(Lacking("CURRENT_WATERMARK" if name == WATERMARK else f"column '{name}'"))
+            if self._schema.field(index).type != arrow_type(data_type):
+                found = self._schema.field(index).type
                 raise TypeError(f"column '{name}' is {found} in the batches, not {arrow_type(data_type)}")
             self._reads.append(name)
             self._by_meaning[key] = -len(self._reads)

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.flow.equality import Flags, Rows, is_valid
+from penstock.flow.equality import Flags, Rows
 from penstock.flow.hashing import Groups, key_hashes
 from penstock.flow.operators import select_groups
-from penstock.flow.ordinals import Ordinals, ordinals
+from penstock.flow.ordinals import Ordinals, ordinals, valid_of
 from penstock.flow.state import MultisetState
 from penstock.flow.sums import smallest, sums
 
@@ -34,7 +34,7 @@ def extremes_of_added(old: Mapping[str, pa.Array], given: GroupValues, groups: i
     """``MIN`` and ``MAX`` of each group after these values were added; null without values."""
     result = {}
     for name, column in old.items():
-        before = np.flatnonzero(_valid(column))
+        before = np.flatnonzero(valid_of(column))
         every = pa.concat_arrays([column, given.values])
         rows = np.concatenate([before, groups + np.flatnonzero(given.weights)])
         index = np.concatenate([np.arange(groups), given.index])
@@ -45,29 +45,34 @@ def extremes_of_added(old: Mapping[str, pa.Array], given: GroupValues, groups: i
 def extremes_of_changed(
     old: Mapping[str, pa.Array], given: GroupValues, groups: Groups, stored: MultisetState
 ) -> dict[str, pa.Array]:
-    """``MIN`` and ``MAX`` of each group after these net changes of its values, all of which are in ``stored``.
+    """``MIN`` and ``MAX`` of each group after these net changes of its values, of which ``stored`` has those before.
 
-    Only groups that lost their old extreme are read from there.
+    Only groups that lost their old extreme, and got no better value, are read from there.
     """
     added, removed = np.flatnonzero(given.weights > 0), np.flatnonzero(given.weights < 0)
     size = len(groups)
+    every_group = np.arange(size)
+    index = np.concatenate([every_group, given.index])
     lost = np.zeros(size, np.bool_)
     result = {}
     for name, column in old.items():
         every = pa.concat_arrays([column, given.values])
         order = _ascending(name, ordinals(every))
-        before = _valid(column)
+        stays = valid_of(column)
         owners = given.index[removed]
-        lost[owners[before[owners] & (order[size + removed] == order[owners])]] = True
-        rows = np.concatenate([np.flatnonzero(before), size + added])
-        result[name] = _at(every, smallest(np.concatenate([np.arange(size), given.index]), rows, order, size))
+        gone = owners[stays[owners] & (order[size + removed] == order[owners])]
+        best = smallest(index, size + added, order, size)
+        lost[gone[(best[gone] < 0) | (order[best[gone]] > order[gone])]] = True
+        stays[gone] = False
+        rows = np.concatenate([np.flatnonzero(stays), size + added])
+        result[name] = _at(every, smallest(index, rows, order, size))
     if not lost.any():
         return result
     left = _live(groups, lost, given, stored)
     for name, column in result.items():
         best = smallest(left.index, np.arange(len(left.index)), _ascending(name, ordinals(left.values)), size)
         every = pa.concat_arrays([column, left.values])
-        places = np.where(lost, np.where(best < 0, -1, best + size), np.arange(size))
+        places = np.where(lost, np.where(best < 0, -1, best + size), every_group)
         result[name] = _at(every, places)
     return result
 
@@ -89,11 +94,6 @@ def _live(groups: Groups, lost: Flags, given: GroupValues, stored: MultisetState
 def _ascending(name: str, order: Ordinals) -> Ordinals:
     """Such that the extreme is the smallest."""
     return ~order if name == "MAX" else order
-
-
-def _valid(column: pa.Array) -> Flags:
-    valid = is_valid(column)
-    return np.ones(len(column), np.bool_) if valid is None else valid
 
 
 def _at(column: pa.Array, rows: Rows) -> pa.Array:

@@ -109,6 +109,13 @@ class Delta:
         net = Delta(taken(changing.rows, firsts), weights[left], changing.hashes[firsts])
         return net if changing is self else _joined(self.at(~both), net)
 
+    def output(self) -> pa.RecordBatch:
+        """The rows as an operator gives them: retractions first, with ``__weight``, without hashes."""
+        negative = self.weights < 0
+        first = np.count_nonzero(negative)
+        ordered = self if negative[:first].all() else self.at(np.argsort(~negative, kind="stable"))
+        return _weighted(ordered.rows.columns, ordered.rows.schema, ordered.weights)
+
 
 def _joined(one: Delta, other: Delta) -> Delta:
     rows = pa.concat_batches([one.rows, other.rows])
@@ -139,12 +146,6 @@ def select_groups(groups: Groups, chosen: Flags) -> Groups:
     return Groups(groups.hashes[which], taken(groups.keys, which), each, each, each)
 
 
-def weighted(columns: Sequence[pa.Array], schema: pa.Schema, weights: npt.NDArray[np.int64]) -> pa.RecordBatch:
-    """Output rows of an operator."""
-    fields = [*schema, pa.field(WEIGHT, pa.int64(), nullable=False)]
-    return batch_of([*columns, pa.array(weights, pa.int64())], pa.schema(fields), len(weights))
-
-
 def replacements(
     schema: pa.Schema, old: pa.RecordBatch, retracted: Rows, new: pa.RecordBatch, added: Rows
 ) -> pa.RecordBatch:
@@ -152,4 +153,9 @@ def replacements(
     parts = [taken(old, retracted), taken(new, added)]
     columns = [pa.concat_arrays([part.column(at) for part in parts]) for at in range(len(schema))]
     weights = np.concatenate([np.full(len(retracted), -1), np.full(len(added), 1)])
-    return weighted(columns, schema, weights)
+    return _weighted(columns, schema, weights)
+
+
+def _weighted(columns: Sequence[pa.Array], schema: pa.Schema, weights: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    fields = [*schema, pa.field(WEIGHT, pa.int64(), nullable=False)]
+    return batch_of([*columns, pa.array(weights, pa.int64())], pa.schema(fields), len(weights))

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.flow.equality import fixed_values, same_rows
+from penstock.flow.equality import Flags, fixed_values, is_valid, same_rows
 
 Ordinals = npt.NDArray[np.int64]
 
@@ -41,3 +41,9 @@ def _ranks(column: pa.Array) -> Ordinals:
     steps = ~same_rows([column], order[1:], [column], order[:-1])
     ranks[order[1:]] = np.cumsum(steps)
     return ranks
+
+
+def valid_of(column: pa.Array) -> Flags:
+    """Whether each value is not null."""
+    valid = is_valid(column)
+    return np.ones(len(column), np.bool_) if valid is None else valid

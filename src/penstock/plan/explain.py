@@ -6,6 +6,7 @@ from penstock.options import DURATION
 from penstock.plan.expressions import ColumnRef
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import (
+    STATEFUL,
     AggregateCall,
     AssignWatermarks,
     DeadLetters,
@@ -23,7 +24,7 @@ from penstock.plan.nodes import (
     Sink,
     Union,
 )
-from penstock.plan.traits import Traits, is_stateful, own_traits
+from penstock.plan.traits import Traits, own_traits
 from penstock.plan.walk import fold
 from penstock.settings import Settings
 from penstock.types import quoted_name
@@ -41,6 +42,12 @@ def explain(job: Job) -> str:
         lines.append(f"  one commit each, not atomic together: {'; '.join(systems)}")
     for sink, _ in fold(job.sinks, _node):
         lines += _indented(sink)
+    return "\n".join(lines)
+
+
+def explain_rows(node: Node) -> str:
+    """An indented tree of the steps that give the rows of ``node``."""
+    ((lines, _),) = fold((node,), _node)
     return "\n".join(lines)
 
 
@@ -75,13 +82,13 @@ def _node(node: Node, inputs: tuple[tuple[list[str], Traits], ...]) -> tuple[lis
 def _facts(node: Node, own: Traits) -> list[str]:
     """What a node keeps, where its rows go before it, and which changes it gives."""
     lines = []
-    if is_stateful(node):
+    if isinstance(node, STATEFUL):
         lines.append(f"keeps {_state(node)}" + (f", as '{node.uid}'" if node.uid else ""))
         keys = [_names(each) for each in _shuffled_by(node)]
         lines.append(
             f"takes rows by the hash of {' and of '.join(keys)}" if all(keys) else "takes all rows in one task"
         )
-    if own.changing and (is_stateful(node) or isinstance(node, Scan | Union)):
+    if own.changing and isinstance(node, STATEFUL | Scan | Union):
         lines.append(f"gives {', '.join(kind.short for kind in sorted(own.kinds))}")
     return lines
 

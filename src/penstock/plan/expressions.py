@@ -174,6 +174,13 @@ def substituted(expression: Expression, values: Mapping[str, Expression]) -> Exp
     return rewrite(expression, lambda each: values.get(each.name, each) if isinstance(each, ColumnRef) else each)
 
 
+def renamed(expression: Expression, name: Callable[[str], str]) -> Expression:
+    """An expression of columns with other names, which ``name`` makes of their own."""
+    return rewrite(
+        expression, lambda each: replace(each, name=name(each.name)) if isinstance(each, ColumnRef) else each
+    )
+
+
 def is_deterministic(expression: Expression) -> bool:
     """Whether the value follows from the row alone: neither from chance nor from when it is computed."""
     return not any(

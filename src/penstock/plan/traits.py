@@ -59,17 +59,13 @@ def traits(node: Node) -> Traits:
     return fold((node,), own_traits)[0]
 
 
-def is_stateful(node: Node) -> bool:
-    """Whether the node itself keeps state."""
-    return isinstance(node, GroupAggregate | Join | Normalize | Deduplicate)
-
-
 def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
     """The traits of the rows of ``node``, from those of its inputs."""
     match node, inputs:
         case Scan(), ():
             can = node.spec.capabilities
-            return Traits(kinds=can.kinds, bounded=can.bounded, upsert_keys=(node.key,) if node.key else ())
+            key = can.upsert_keys or node.key
+            return Traits(kinds=can.kinds, bounded=can.bounded, upsert_keys=(key,) if key else ())
         case AssignWatermarks(column=column), (below,):
             return replace(below, event_time=column)
         case DeadLetters(), (below,):

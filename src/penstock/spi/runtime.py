@@ -289,8 +289,8 @@ class Committer(Protocol):
     keeps_state: bool = False
 
     def stage(self) -> Stage | None:
-        """The work on rows that the reading tasks can do, None when there is none. Called before ``open`` when a job's
-        rows need no computing; ``publish`` then gets frames that the stage has made."""
+        """The work on rows that the reading tasks can do, None when there is none. Called before ``open`` when the
+        reading tasks compute the job's rows; ``publish`` then gets frames that the stage has made."""
         return None
 
     def check(self) -> None:

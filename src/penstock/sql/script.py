@@ -9,12 +9,16 @@ from functools import partial
 
 from penstock.errors import DefinitionError, Problem
 from penstock.options import nearest
+from penstock.plan.explain import explain, explain_rows
 from penstock.plan.expressions import Literal, cast
 from penstock.plan.nodes import Job, Sink, project
+from penstock.plan.planning import planned, planned_rows
 from penstock.settings.given import GivenSettings
 from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
-from penstock.sql.bind.queries import Queries, Result
+from penstock.sql.bind.hints import with_options
+from penstock.sql.bind.queries import Queries
+from penstock.sql.bind.results import Relation, Result
 from penstock.sql.bind.selection import Selected, projected
 from penstock.sql.bind.tables import Declaration, DeclaredTable
 from penstock.sql.parse.queries import QueryGrammar
@@ -22,8 +26,10 @@ from penstock.sql.parse.source import Errors, SourceText, similar
 from penstock.sql.parse.statements import (
     BeginSet,
     CreateTable,
+    CreateView,
     DropTable,
     EndSet,
+    Explain,
     Insert,
     Reset,
     SetOption,
@@ -40,10 +46,11 @@ from penstock.types.casts import assignable
 
 @dataclass(frozen=True)
 class Script:
-    """The jobs of a SQL file, in order, and warnings about settings without effect."""
+    """The jobs of a SQL file, in order, warnings about what has no effect, and the plans that EXPLAIN asks for."""
 
     jobs: tuple[Job, ...]
     warnings: tuple[str, ...] = ()
+    plans: tuple[str, ...] = ()
 
 
 def parse_script(
@@ -102,11 +109,12 @@ class _ScriptReader:
     errors: Errors = field(default_factory=Errors)
     jobs: list[Job] = field(default_factory=list)
     settings: GivenSettings = field(default_factory=GivenSettings)
-    #: None: the table is declared, but has problems.
-    tables: dict[str, DeclaredTable | None] = field(default_factory=dict)
+    #: Tables and views. None: it is declared, but has problems.
+    tables: dict[str, DeclaredTable | Relation | None] = field(default_factory=dict)
     #: Where the open statement set began, and its sinks.
     set_at: int | None = None
     sinks: list[Sink] = field(default_factory=list)
+    plans: list[str] = field(default_factory=list)
 
     def read(self, tokens: tuple[Token, ...]) -> None:
         """Read one statement, and keep its problems."""
@@ -124,11 +132,11 @@ class _ScriptReader:
         """The script. Raises DefinitionError with every problem that was found."""
         if self.set_at is not None:
             self.errors.append(self.source.error(self.set_at, "the statement set has no END", "close it with END;"))
-        if not self.jobs and not self.errors:
+        if not self.jobs and not self.plans and not self.errors:
             reason = "there is no INSERT INTO, so there is nothing to run"
             raise self.source.error(len(self.source.text), reason, "add one")
         self.errors.check()
-        return Script(tuple(self.jobs), tuple(self.settings.warnings))
+        return Script(tuple(self.jobs), tuple(self.settings.warnings), tuple(self.plans))
 
     def _run(self, statement: Statement) -> None:
         if self.set_at is not None and not isinstance(statement, Insert | EndSet):
@@ -137,12 +145,14 @@ class _ScriptReader:
         match statement:
             case CreateTable():
                 self._create(statement)
-            case DropTable(table=table):
-                if table.name not in self.tables and not statement.if_exists:
-                    raise self._unknown_table(table)
-                self.tables.pop(table.name, None)
+            case CreateView():
+                self._create_view(statement)
+            case DropTable():
+                self._drop(statement)
             case Insert():
                 self._insert(statement)
+            case Explain():
+                self._explain(statement)
             case SetOption(key=key, value=value, shown=shown):
                 key_at, value_at = str(self.source.at(statement.key_at)), str(self.source.at(statement.value_at))
                 quoted = shown if shown.startswith("'") else f"'{shown}'"
@@ -170,14 +180,42 @@ class _ScriptReader:
 
     def _create(self, statement: CreateTable) -> None:
         name = statement.table.name
-        if name in self.tables:
-            if statement.if_not_exists:
-                return
-            hint = "write IF NOT EXISTS, or DROP TABLE before it"
-            raise self.source.error(statement.table.at, f"table '{name}' exists already", hint)
+        if not self._is_new(statement.table, statement.if_not_exists, "TABLE"):
+            return
         self.tables[name] = None
         self.tables[name], warnings = Declaration(statement, self.source, Errors()).table(self.connectors)
         self.settings.warnings += warnings
+
+    def _create_view(self, statement: CreateView) -> None:
+        if not self._is_new(statement.view, statement.if_not_exists, "VIEW"):
+            return
+        errors = Errors()
+        found = self._queries(errors).relation(statement.query, statement.columns)
+        self.tables[statement.view.name] = None if errors else found
+        errors.check()
+
+    def _queries(self, errors: Errors) -> Queries:
+        return Queries(self.source, self.connectors, errors, self.tables, self._unknown_table, self.settings.warnings)
+
+    def _is_new(self, table: TableName, if_not_exists: bool, kind: str) -> bool:
+        """Whether a table or view is to be created. Raises SqlError if there is one of its name, unless it is created
+        only ``if_not_exists``."""
+        if table.name not in self.tables:
+            return True
+        if if_not_exists:
+            return False
+        hint = f"write IF NOT EXISTS, or DROP {kind} before it"
+        raise self.source.error(table.at, f"table '{table.name}' exists already", hint)
+
+    def _drop(self, statement: DropTable) -> None:
+        name = statement.table.name
+        if name not in self.tables and not statement.if_exists:
+            raise self._unknown_table(statement.table)
+        found = self.tables.get(name)
+        if found is not None and isinstance(found, DeclaredTable) is statement.view:
+            is_a, drop = ("table", "DROP TABLE") if statement.view else ("view", "DROP VIEW")
+            raise self.source.error(statement.table.at, f"'{name}' is a {is_a}", f"write {drop}")
+        self.tables.pop(name, None)
 
     def _unknown_table(self, table: TableName) -> DefinitionError:
         hint = similar(table.name, self.tables) or "declare it with CREATE TABLE"
@@ -192,25 +230,51 @@ class _ScriptReader:
             name, count = f"{wanted}-{sinks[0].table}-{count}", count + 1
         self.jobs.append(Job(name, sinks, self.settings.settings()))
 
-    def _insert(self, statement: Insert) -> None:
+    def _explain(self, statement: Explain) -> None:
+        if isinstance(statement.explained, Insert):
+            sink = self._sink(statement.explained)
+            if sink is not None:
+                name = self.settings.name or self.default_name or f"insert-into_{sink.table}"
+                self.plans.append(explain(planned(Job(name, (sink,), self.settings.settings()))))
+            return
         errors = Errors()
-        if statement.table.name not in self.tables:
-            errors.append(self._unknown_table(statement.table))
-        queries = Queries(self.source, self.connectors, errors, self.tables, self._unknown_table)
-        into = self.tables.get(statement.table.name)
-        insertion = _Insertion(statement, self.source, self.connectors, errors, into)
-        sink = insertion.sink(queries.result(statement.query))
+        rows = self._queries(errors).rows(statement.explained)
         errors.check()
+        if rows is not None:
+            self.plans.append(explain_rows(planned_rows(rows, "EXPLAIN")))
+
+    def _insert(self, statement: Insert) -> None:
+        sink = self._sink(statement)
         if sink is None:
             return
-        for column in statement.columns:
-            if column.text in insertion.virtual:
-                reason = f"'{column.text}' is VIRTUAL, but is written because it is named here"
-                self.settings.warnings.append(f"{self.source.at(column.at)}: {reason}")
         if self.set_at is not None:
             self.sinks.append(sink)
         else:
             self._start((sink,))
+
+    def _sink(self, statement: Insert) -> Sink | None:
+        """The sink of an INSERT INTO; None if one of its tables has problems. Raises DefinitionError with every problem
+        of the statement."""
+        errors = Errors()
+        if statement.table.name not in self.tables:
+            errors.append(self._unknown_table(statement.table))
+        into = self.tables.get(statement.table.name)
+        if into is not None and not isinstance(into, DeclaredTable):
+            reason = f"'{statement.table.name}' is a view and cannot be written"
+            raise self.source.error(statement.table.at, reason, "insert into a table")
+        if into is not None:
+            table = into
+            into = errors.attempt(lambda: with_options(table, statement.hints, self.source))
+        insertion = _Insertion(statement, self.source, self.connectors, errors, into)
+        sink = insertion.sink(self._queries(errors).result(statement.query))
+        errors.check()
+        if sink is None:
+            return None
+        for column in statement.columns:
+            if column.text in insertion.virtual:
+                reason = f"'{column.text}' is VIRTUAL, but is written because it is named here"
+                self.settings.warnings.append(f"{self.source.at(column.at)}: {reason}")
+        return sink
 
 
 @dataclass(frozen=True)

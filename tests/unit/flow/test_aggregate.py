@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import random
+import re
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -11,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from penstock.errors import UnsupportedError
 from penstock.flow.aggregate import GroupAggregateOperator
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Node
 from penstock.types import BIGINT, BOOLEAN, DOUBLE, FLOAT, INT, STRING, TINYINT, DataType, DecimalType, Field, RowType
-from tests.changelogs import SEEDS, Row, check, comparable, multiset, random_changes
+from tests.changelogs import SEEDS, Change, Row, Runner, check, comparable, multiset, random_changes
 
 TABLE = RowType(
     (
@@ -141,7 +144,7 @@ def expected(keys: Sequence[str], calls: Sequence[AggregateCall], live: Mapping[
     return Counter(comparable((*key, *(recomputed(call, rows) for call in calls))) for key, rows in groups.items())
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_groups_are_those_of_a_recomputation(seed: int) -> None:
     rng = random.Random(seed)
     keys = rng.choice([("k",), ("k", "name"), (), ("k",), ("paid", "k")])
@@ -153,3 +156,95 @@ def test_groups_are_those_of_a_recomputation(seed: int) -> None:
     result = expected(keys, calls, multiset(changes))
     operator = aggregate(keys, calls, retracts=retracts)
     check(operator, rng, [changes], result, empty=retracts and drained)
+
+
+def run(operator: GroupAggregateOperator, *changes: list[Change]) -> list[list[Change]]:
+    runner = Runner(operator, random.Random(1))
+    return [runner.run(batch) for batch in changes]
+
+
+def row(**values: Any) -> Row:
+    return tuple(values.get(name) for name in TABLE.names)
+
+
+def test_a_result_that_stays_the_same_is_not_given_again() -> None:
+    largest = aggregate(("k",), [AggregateCall("c", "MAX", INT, "number")])
+    first, second = (row(k=1, number=5), 1), (row(k=1, number=3), 1)
+    assert run(largest, [first], [second], [(first[0], -1)]) == [[((1, 5), 1)], [], [((1, 5), -1), ((1, 3), 1)]]
+
+
+def test_the_only_group_without_keys_disappears_with_its_last_row() -> None:
+    count = aggregate((), [AggregateCall("n", "COUNT", BIGINT)])
+    assert run(count, [], [(row(), 2)], [(row(), -2)], []) == [[], [((2,), 1)], [((2,), -1)], []]
+
+
+def test_a_sum_of_nulls_is_null_and_their_count_0() -> None:
+    calls = [AggregateCall("t", "SUM", INT, "number"), AggregateCall("n", "COUNT", BIGINT, "number")]
+    assert run(aggregate(("k",), calls), [(row(k=None), 1)]) == [[((None, None, 0), 1)]]
+
+
+def test_a_decimal_sum_of_too_many_digits_is_null_until_values_are_retracted() -> None:
+    kind = DecimalType(38, 10)
+    total = aggregate((), [AggregateCall("t", "SUM", kind, "total"), AggregateCall("a", "AVG", kind, "total")])
+    largest = scaled(10**38 - 1, 10)
+    assert run(total, [(row(total=largest), 1)], [(row(total=largest), 5)], [(row(total=largest), -5)]) == [
+        [((largest, largest), 1)],
+        [((largest, largest), -1), ((None, largest), 1)],
+        [((None, largest), -1), ((largest, largest), 1)],
+    ]
+
+
+def test_nan_is_the_largest_number_and_is_retracted() -> None:
+    calls = [AggregateCall("a", "MIN", DOUBLE, "wide"), AggregateCall("b", "MAX", DOUBLE, "wide")]
+    nan, one = row(wide=float("nan")), row(wide=1.0)
+    for retracts in (True, False):
+        assert run(aggregate((), calls, retracts=retracts), [(one, 1), (nan, 1)]) == [[((1.0, "NaN"), 1)]]
+    assert run(aggregate((), calls), [(nan, 1)], [(one, 1)], [(nan, -1)]) == [
+        [(("NaN", "NaN"), 1)],
+        [(("NaN", "NaN"), -1), ((1.0, "NaN"), 1)],
+        [((1.0, "NaN"), -1), ((1.0, 1.0), 1)],
+    ]
+
+
+def test_what_was_infinite_is_forgotten_with_the_last_value() -> None:
+    total = aggregate(("k",), [AggregateCall("t", "SUM", FLOAT, "ratio")])
+    infinite, one = row(k=1, ratio=float("inf")), row(k=1, ratio=1.0)
+    assert run(total, [(infinite, 1), (row(k=1), 1)], [(infinite, -1)], [(one, 1)]) == [
+        [((1, float("inf")), 1)],
+        [((1, float("inf")), -1), ((1, None), 1)],
+        [((1, None), -1), ((1, 1.0), 1)],
+    ]
+
+
+def test_extremes_of_rows_that_are_only_added_keep_no_values() -> None:
+    calls = [AggregateCall("c", "MAX", INT, "number")]
+    assert [table.name for table in aggregate(("k",), calls, retracts=False).tables] == ["groups"]
+    assert len(aggregate(("k",), calls).tables) == 2
+
+
+def test_calls_of_one_argument_share_their_state() -> None:
+    calls = [
+        AggregateCall("a", "SUM", INT, "number"),
+        AggregateCall("b", "AVG", INT, "number"),
+        AggregateCall("c", "COUNT", BIGINT, "number"),
+        AggregateCall("d", "COUNT", BIGINT),
+    ]
+    (table,) = aggregate(("k",), calls).tables
+    assert table.value.names == ["rows", "COUNT `number`", "SUM `number`"]
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (AggregateCall("c", "STDDEV_POP", DOUBLE, "wide"), "there is no aggregate function STDDEV_POP (use COUNT,"),
+        (AggregateCall("c", "SUM", STRING, "name"), "column 'name': SUM needs numbers, not string"),
+    ],
+)
+def test_other_calls_are_refused(call: AggregateCall, problem: str) -> None:
+    with pytest.raises(UnsupportedError, match=re.escape(problem)):
+        aggregate(("k",), [call])
+
+
+def test_an_operator_is_pickled_for_each_batch() -> None:
+    operator = aggregate(("k",), [AggregateCall("c", "MAX", STRING, "name", filter="paid")])
+    assert pickle.loads(pickle.dumps(operator)) == operator

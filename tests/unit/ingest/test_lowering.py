@@ -418,7 +418,7 @@ sink:
 def test_a_sink_that_upserts_has_the_primary_key_of_its_table():
     found = spec(SOURCE + UPSERTS + transform(primary_keys="id"))
     assert (found.topics, found.upsert_keys, found.value.options.field_delimiter) == (("copies",), ("id",), "|")
-    with pytest.raises(PipelineError, match="'PRIMARY KEY': is required.*'primary-keys: id'"):
+    with pytest.raises(PipelineError, match=r"'PRIMARY KEY': is required.*'primary-keys: id'"):
         job(SOURCE + UPSERTS)
 
 

@@ -12,6 +12,7 @@ from penstock.plan.explain import step_lines
 from penstock.plan.nodes import Node, Scan
 from penstock.plan.traits import traits
 from penstock.sql import parse_script
+from tests.plans import check_job
 
 SPEC = yaml.safe_load((Path(__file__).parents[2] / "specs/sql/queries.yaml").read_text("utf-8"))
 CASES = SPEC["cases"]
@@ -23,8 +24,10 @@ def shown(node: Node) -> list[str]:
     return [*own, *(f"  {line}" for each in node.inputs for line in shown(each))]
 
 
-def planned(sql: str) -> Node:
-    ((sink,),) = [job.sinks for job in parse_script(SPEC["tables"] + sql).jobs]
+def bound(sql: str) -> Node:
+    (job,) = parse_script(SPEC["tables"] + sql).jobs
+    check_job(job)
+    (sink,) = job.sinks
     return sink.input
 
 
@@ -35,7 +38,7 @@ def test_no_case_is_lost():
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["sql"])
 def test_a_query_has_one_plan(case: dict[str, Any]):
-    node = planned(case["sql"])
+    node = bound(case["sql"])
 
     assert "\n".join(shown(node)) == case["plan"].rstrip("\n")
     assert ", ".join(map(str, node.schema.fields)) == case["columns"]

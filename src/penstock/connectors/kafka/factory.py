@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from penstock.connectors.kafka.sink.dead_letters import definition
+from penstock.connectors.kafka.sink.partitioners import BUILT_IN, load
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.table.client_properties import completed
@@ -17,12 +18,10 @@ from penstock.connectors.kafka.table.options import (
     StartupMode,
 )
 from penstock.connectors.kafka.table.resolution import Resolution
-from penstock.errors import OptionsError, Problem
+from penstock.errors import OptionsError
 from penstock.options import OptionSet
 from penstock.spi import Guarantee, Surface, TableDefinition, TableFormat, Watermark, formats
 from penstock.types.casts import widens
-
-PARTITIONERS = ("default", "fixed", "round-robin", "all-to-zero")
 
 
 class KafkaConnector:
@@ -41,15 +40,12 @@ class KafkaConnector:
         """How ``table`` is written. Raises OptionsError or UnsupportedError with every problem found."""
         resolution = Resolution(table, writes=True)
         partitioner = table.options.get("sink.partitioner", "default").strip()
-        if partitioner and partitioner not in PARTITIONERS:
-            resolution.unsupported.append(
-                Problem(
-                    f"partitioner '{partitioner}' cannot be loaded: custom partitioner classes are not supported yet",
-                    "sink.partitioner",
-                    resolution.origin.of("sink.partitioner"),
-                    f"use one of {', '.join(PARTITIONERS[:3])}",
-                )
-            )
+        if partitioner and partitioner not in BUILT_IN:
+            try:
+                load(partitioner)
+            except ValueError as error:
+                hint = f"{', '.join(BUILT_IN[:3])}, or a Python class: package.module.Class (Java's are not loaded)"
+                resolution.problem(str(error), "sink.partitioner", hint)
         return sink_of(resolution)
 
 

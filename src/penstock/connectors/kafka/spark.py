@@ -160,7 +160,7 @@ class KafkaScan(Source):
         self._check_group()
         start, stop = self._resolve(ordinal)
         self.timed = scan.watermark is not None
-        self.measures = scan.watermark is not None and scan.watermark.lag is not None
+        self.measures = scan.capabilities.measures
         notes = str(Path(SparkFiles.getRootDirectory()) / f"penstock-{context.run_id}-{ordinal}.json")
         self._notes = Notes(notes)
         ends = {} if stop is None else present_ends(self._session, stop)

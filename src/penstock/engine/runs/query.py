@@ -20,8 +20,9 @@ from penstock.engine.runs.identity import identify, ordered_scans
 from penstock.engine.runs.reports import Reports, reports_of
 from penstock.engine.runs.sources import Readings, runtime
 from penstock.engine.session import close_idle_callbacks, is_alive
-from penstock.engine.translate import build, computed, direct
+from penstock.engine.translate import build, computed
 from penstock.errors import ExecutionError, PenstockError, RecordError
+from penstock.flow.fused import Fused, fused
 from penstock.plan.nodes import Job, Scan
 from penstock.spi import (
     Committer,
@@ -276,18 +277,17 @@ class Query:
         return NextBatch(first, self.checkpoint.offsets(first - 1) or ())
 
     def _staged(self, context: JobContext) -> tuple[tuple[Scan, Stage], Sequence[Output]] | None:
-        """The scan of a job whose rows need no computing, and the stage of its one committer that takes them where they
-        are read. None for any other job."""
-        found = direct(self.job.sinks)
-        if found is None:
+        """The scan of a job whose rows are computed where they are read, and that work followed by the stage of its one
+        committer. None for any other job."""
+        found = fused(self.job.sinks, str(self.spark.conf.get("spark.sql.session.timeZone")))
+        if not isinstance(found, Fused):
             return None
-        scan, outputs = found
-        committers = self._build_committers(outputs, context)
-        stage = committers[0].stage() if len(committers) == 1 and scan.spec.capabilities.staged else None
+        committers = self._build_committers(found.outputs, context)
+        stage = committers[0].stage() if len(committers) == 1 else None
         if stage is None:
             return None
         self._committers = committers
-        return (scan, stage), outputs
+        return (found.scan, found.stage(stage)), found.outputs
 
     def _build_committers(self, outputs: Sequence[Output], context: JobContext) -> list[Committer]:
         """A committer for all outputs that one runtime writes together: two connectors may have the same runtime."""

@@ -18,6 +18,9 @@ from penstock.types import DecimalType, arrow_type
 from penstock.types.casts import is_integer
 from penstock.types.logical import root
 
+#: The digits to which Spark rounds the opposite of a decimal.
+_DIGITS = 34
+
 _PLAIN = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
 _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 _NUMPY: dict[str, Callable[[Any, Any], Any]] = {"+": np.add, "-": np.subtract, "*": np.multiply}
@@ -83,6 +86,8 @@ def negation(call: Call, zone: str) -> Kernel | None:
     arrow = arrow_type(call.type)
     if is_integer(call.type):
         return Strict(arrow, partial(_negated, call))
+    if isinstance(call.type, DecimalType) and call.type.precision > _DIGITS:
+        return None
     return Strict(arrow, pc.negate)
 
 

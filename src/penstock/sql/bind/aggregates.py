@@ -62,7 +62,7 @@ def aggregate(
     if name not in FUNCTIONS:
         raise source.unsupported(call.at, f"aggregate {name} is not supported", f"there are {', '.join(FUNCTIONS)}")
     if len(args) > 1 or (not args and name != "COUNT"):
-        given = "'*'" if not args else f"{len(args)} arguments"
+        given = len(args) or "'*'"
         raise source.error(call.at, f"{name} takes one argument, not {given}", "aggregate one value")
     argument = args[0] if args else None
     distinct = call.distinct and name not in ("MIN", "MAX")  # which it does not change

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.plan.expressions import ColumnRef, Expression, Literal
+from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Item, Node, project
 from penstock.sql.bind.aggregates import Aggregate
 from penstock.sql.bind.naming import free_name, name_of, shortened
 from penstock.sql.parse.source import SourceText
-from penstock.types import BOOLEAN, Field, RowType
+from penstock.types import BIGINT, BOOLEAN, Field, RowType
 
 
 @dataclass
@@ -42,7 +43,11 @@ class Groups:
         if isinstance(expression, ColumnRef):
             reason = f"column '{expression.name}' is neither in GROUP BY nor in an aggregate"
             at = expression.place.offset if expression.place else 0
-            raise self.source.error(at, reason, "add it to GROUP BY, or aggregate it, as in MAX(..)")
+            number = next((each for each in self.keys if isinstance(each, Literal)), None)
+            hint = "add it to GROUP BY, or aggregate it, as in MAX(..)"
+            if number is not None:
+                hint = f"GROUP BY {flink_sql(number)} is not about a column: name the column"
+            raise self.source.error(at, reason, hint)
         operands = tuple(self.of(each) for each in expression.operands)
         return expression.with_operands(operands) if operands != expression.operands else expression
 
@@ -52,6 +57,8 @@ class Groups:
         # A row needs a column, even if nobody reads it.
         below = project(node, items or (Item("$TRUE", Literal(True, type=BOOLEAN.with_nullability(False))),))
         keys = tuple(dict.fromkeys(self._names[key] for key in self.keys))
+        if not keys and not self._calls:  # the result of which has a column too
+            self._call(Aggregate("COUNT", None, False, None, type=BIGINT.with_nullability(False)))
         fields = [*below.schema.select(keys).fields, *(Field(each.name, each.type) for each in self._calls.values())]
         return GroupAggregate(RowType(tuple(fields), nullable=False), below, keys, tuple(self._calls.values()))
 

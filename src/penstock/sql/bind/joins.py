@@ -21,8 +21,9 @@ from penstock.plan.expressions import (
     substituted,
 )
 from penstock.plan.nodes import Item, Join, JoinKind, Node, items_of, project
+from penstock.sql.bind.names import NamedTable
 from penstock.sql.bind.naming import free_name, name_of
-from penstock.sql.bind.scope import NamedTable, Scope
+from penstock.sql.bind.scope import Scope
 from penstock.sql.bind.sources import Source, filtered
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.syntax import Name, UnboundJoin

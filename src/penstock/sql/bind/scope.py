@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.errors import DefinitionError, SqlError
+from penstock.errors import DefinitionError
 from penstock.options import nearest
 from penstock.plan.expressions import (
     Call,
     ColumnRef,
     Expression,
-    FieldAccess,
     Literal,
     Place,
     call,
     cast,
     coerce,
-    fields_of,
 )
 from penstock.sql.bind.aggregates import Grouping, aggregate
 from penstock.sql.bind.arithmetic import arithmetic, sign
 from penstock.sql.bind.functions import ALIASES, SIGNATURES, families
 from penstock.sql.bind.literals import literal
-from penstock.sql.parse.source import SourceText, similar
+from penstock.sql.bind.names import Names
+from penstock.sql.bind.over import RowNumber
 from penstock.sql.parse.syntax import (
-    Name,
     Unbound,
     UnboundAggregate,
     UnboundCall,
@@ -35,6 +33,7 @@ from penstock.sql.parse.syntax import (
     UnboundLiteral,
     UnboundName,
     UnboundOver,
+    UnboundSubquery,
 )
 from penstock.sql.parse.vocabulary import ELSEWHERE, RANKINGS, WINDOWS
 from penstock.types import (
@@ -49,8 +48,6 @@ from penstock.types import (
     IntervalType,
     MapType,
     NullType,
-    RowType,
-    StringType,
     TimestampType,
     TimeType,
 )
@@ -70,55 +67,21 @@ UNTYPED_NULL = ("the type of NULL is not known here", "write CAST(NULL AS STRING
 
 
 @dataclass(frozen=True)
-class NamedTable:
-    """A table that expressions may name: its ``qualifier``, and the expression of each of its columns, by name. Those
-    that are ``merged`` with columns of other tables, by JOIN .. USING, need the qualifier."""
+class Scope(Names):
+    """Binds expressions. Raises SchemaError for an unknown name, SqlError for an expression without a type, and
+    UnsupportedError for a feature that only Flink has; each with its place."""
 
-    qualifier: str
-    columns: Mapping[str, Expression]
-    merged: frozenset[str] = frozenset()
-
-    @property
-    def own(self) -> Mapping[str, Expression]:
-        """The columns that need no qualifier."""
-        return {name: value for name, value in self.columns.items() if name not in self.merged}
-
-
-def named_table(qualifier: str, schema: RowType, names: Sequence[str] = ()) -> NamedTable:
-    """A table whose columns are called ``names``, or as in ``schema``; of two with one name, the first counts."""
-    columns: dict[str, Expression] = {}
-    for name, each in zip(names or schema.names, fields_of(schema), strict=True):
-        columns.setdefault(name, each)
-    return NamedTable(qualifier, columns)
-
-
-@dataclass(frozen=True)
-class Scope:
-    """Binds expressions of ``source`` to the columns of ``schema``, which ``qualifier`` may precede, or, in a query of
-    several tables, to those of the ``tables``.
-
-    Raises SchemaError for an unknown name, SqlError for an expression without a type, and UnsupportedError for a
-    feature that only Flink has; each with its place.
-    """
-
-    schema: RowType
-    source: SourceText
-    qualifier: str = ""
     #: The column with the event time, if there is one.
     event_time: str = ""
-    tables: tuple[NamedTable, ...] = ()
     #: What aggregates are of, and where they are when they may not be.
     grouping: Grouping = Grouping.NONE
     clause: str = "here"
-
-    @property
-    def named(self) -> tuple[NamedTable, ...]:
-        """The tables, of which there is at least one."""
-        return self.tables or (named_table(self.qualifier, self.schema),)
+    #: Whether there may be row numbers.
+    ranking: bool = False
 
     def within(self, clause: str) -> Scope:
         """The scope of a clause that has no aggregates."""
-        return replace(self, grouping=Grouping.NONE, clause=clause)
+        return replace(self, grouping=Grouping.NONE, clause=clause, ranking=False)
 
     def bind(self, given: Unbound) -> Expression:
         """The typed expression."""
@@ -126,9 +89,9 @@ class Scope:
             case UnboundLiteral():
                 return literal(given, self.source)
             case UnboundName():
-                return self._name(given)
+                return self.name(given)
             case UnboundField(base=base, name=name):
-                return self._field(self.bind(base), name)
+                return self.field(self.bind(base), name)
             case UnboundCast():
                 return self._cast(given)
             case UnboundCall():
@@ -137,6 +100,9 @@ class Scope:
                 return self._aggregate(given)
             case UnboundOver():
                 return self._over(given)
+            case UnboundSubquery():
+                reason = "a query in an expression is supported only in WHERE, alone or between ANDs"
+                raise self.source.unsupported(given.at, reason, "join with the query")
         raise self._error(given, "'*' is not an expression", "it may only stand alone in a select list")
 
     def condition(self, given: Unbound, role: str) -> Expression:
@@ -155,59 +121,8 @@ class Scope:
             raise self._error(given, "an interval cannot be a column", "use TIMESTAMPDIFF, or add it to a timestamp")
         return found
 
-    def _error(self, given: Unbound, reason: str, hint: str = "") -> SqlError:
-        return self.source.error(given.at, reason, hint)
-
-    def _unknown(self, role: str, name: Name, known: Collection[str]) -> DefinitionError:
-        hint = similar(name.text, known) or f"there are {', '.join(list(known)[:12]) or 'none'}"
-        return self.source.schema_error(name.at, f"there is no {role} '{name.text}'", hint)
-
     def _made(self, call: UnboundCall, function: str, args: Sequence[Expression], data_type: DataType) -> Expression:
         return Call(function, tuple(args), type=data_type, place=self.source.at(call.at))
-
-    # --- names ----------------------------------------------------------------------------------------------
-
-    def _name(self, given: UnboundName) -> Expression:
-        first, *rest = given.parts
-        table = next((each for each in self.named if rest and each.qualifier == first.text), None)
-        if table is not None:
-            if rest[0].text in table.columns:
-                first, *rest = rest
-                return self._fields(table.columns[first.text], first, rest)
-            if not any(first.text in each.columns for each in self.named):
-                raise self._unknown("column", rest[0], table.columns)
-        return self._fields(self.column(first), first, rest)
-
-    def column(self, name: Name) -> Expression:
-        """The column of a name without a qualifier."""
-        found = [each.columns[name.text] for each in self.named if name.text in each.own]
-        if len(found) > 1:
-            tables = [each.qualifier for each in self.named if name.text in each.columns]
-            hint = f"write {tables[0] or 'alias'}.{name.text}"
-            reason = (
-                f"column '{name.text}' is in {len(tables)} tables: {', '.join(each or '(query)' for each in tables)}"
-            )
-            raise self.source.schema_error(name.at, reason, hint)
-        if not found:
-            raise self._unknown("column", name, dict.fromkeys(each for table in self.named for each in table.columns))
-        return found[0]
-
-    def _fields(self, column: Expression, name: Name, rest: Sequence[Name]) -> Expression:
-        """A column at its place, or a field of it."""
-        found = replace(column, place=self.source.at(name.at))
-        for each in rest:
-            found = self._field(found, each)
-        return found
-
-    def _field(self, base: Expression, name: Name) -> Expression:
-        if not isinstance(base.type, RowType):
-            hint = "JSON_VALUE(column, '$.name') reads JSON text" if isinstance(base.type, StringType) else ""
-            raise self.source.error(name.at, f"{base.type.text()} has no fields, so not '{name.text}'", hint)
-        found = base.type.field(name.text)
-        if found is None:
-            raise self._unknown("field", name, base.type.names)
-        nullable = found.type.nullable or base.type.nullable
-        return FieldAccess(base, found.name, type=found.type.with_nullability(nullable), place=self.source.at(name.at))
 
     # --- aggregates -------------------------------------------------------------------------------------------
 
@@ -221,7 +136,17 @@ class Scope:
         return aggregate(given, args, condition, self.grouping, self.source)
 
     def _over(self, given: UnboundOver) -> Expression:
-        raise self.source.unsupported(given.at, f"{given.name}() OVER is not supported", "aggregate with GROUP BY")
+        if given.name != "ROW_NUMBER" or given.args:
+            hint = "aggregate with GROUP BY, or keep the first row of each key with ROW_NUMBER()"
+            raise self.source.unsupported(given.at, f"{given.name}() OVER is not supported", hint)
+        if not self.ranking:
+            raise self._error(given, f"ROW_NUMBER() cannot stand {self.clause}", "select it as a column of its own")
+        inner = replace(self, ranking=False, clause="in OVER")
+        partition = tuple(inner.value(each) for each in given.partition)
+        order = tuple(inner.value(each.expression) for each in given.order)
+        descending = tuple(each.descending for each in given.order)
+        type_ = BIGINT.with_nullability(False)
+        return RowNumber(partition, order, descending, type=type_, place=self.source.at(given.at))
 
     # --- CAST, CASE and functions ---------------------------------------------------------------------------
 

@@ -59,7 +59,10 @@ def _columns(item: SelectItem, scope: Scope, index: int) -> list[Selected]:
 def _star(given: Star, scope: Scope) -> list[tuple[str, Expression]]:
     """The columns that a star stands for."""
     if given.qualifier is None:
-        return [each for table in scope.named for each in table.own.items()]
+        columns = [each for table in scope.named for each in table.own.items()]
+        if not columns:
+            raise scope.source.error(given.at, "'*' stands for the columns of FROM", "name a table in FROM")
+        return columns
     wanted = given.qualifier.text
     found = next((each for each in scope.named if each.qualifier == wanted), None)
     if found is None:

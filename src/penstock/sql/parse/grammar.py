@@ -19,6 +19,8 @@ from penstock.sql.parse.syntax import (
     UnboundLiteral,
     UnboundName,
     UnboundOver,
+    UnboundQuery,
+    UnboundSubquery,
 )
 from penstock.sql.parse.tokens import TokenType
 from penstock.sql.parse.vocabulary import AGGREGATES, RESERVED
@@ -55,6 +57,19 @@ class Grammar(Cursor):
             hint = "declare the table with CREATE TABLE and its bare name"
             raise self.unsupported(f"catalog or database '{'.'.join(spaces)}'", hint, parts[0].at)
         return TableName(parts[-1].text, parts[0].at)
+
+    def query(self) -> UnboundQuery:
+        """A query, up to the first token that does not belong to it."""
+        raise self.unsupported("a query", "write it in a SQL file")
+
+    def _sees_query(self) -> bool:
+        return self.sees("(") and self.ahead().keyword in ("SELECT", "WITH", "VALUES")
+
+    def _subquery(self) -> UnboundQuery:
+        self.expect("(")
+        found = self.query()
+        self.expect(")")
+        return found
 
     def items(self) -> tuple[SelectItem, ...]:
         """A select list."""
@@ -102,7 +117,7 @@ class Grammar(Cursor):
             if sign := _COMPARISONS.get(self.token.keyword, ""):
                 self.advance()
                 if self.token.keyword in ("ANY", "SOME", "ALL") and self.ahead().keyword == "(":
-                    raise self.unsupported("a query in an expression", "use IN with a list of values")
+                    raise self.unsupported(f"a query with {self.token.keyword}", "use IN, or join with the query")
                 left = UnboundCall(left.at, sign, (left, self._sum()))
             elif self.take("IS"):
                 left = self._test(left)
@@ -131,8 +146,8 @@ class Grammar(Cursor):
                 self.expect("AND")
                 return UnboundCall(left.at, "BETWEEN", (left, low, self._sum()), negated)
             case "IN":
-                if self.sees("(", "SELECT"):
-                    raise self.unsupported("a query in an expression", "use IN with a list of values")
+                if self._sees_query():
+                    return UnboundSubquery(left.at, self._subquery(), left, negated)
                 return UnboundCall(left.at, "IN", (left, *self.enclosed(self.expression)), negated)
             case "LIKE":
                 pattern = self._sum()
@@ -190,8 +205,8 @@ class Grammar(Cursor):
                 return self._named()
             case TokenType.WORD:
                 return self._word()
-        if self.sees("(", "SELECT") or self.sees("(", "VALUES"):
-            raise self.unsupported("a query in an expression", "write its result to a table of its own")
+        if self._sees_query():
+            raise self.unsupported("a query as a value", "join with it")
         if self.take("("):
             inner = self.expression()
             if self.sees(","):
@@ -214,7 +229,8 @@ class Grammar(Cursor):
         if word == "CASE":
             return self._case()
         if word == "EXISTS" and opens:
-            raise self.unsupported("EXISTS", "filter with a condition on the row's own columns")
+            self.advance()
+            return UnboundSubquery(token.at, self._subquery())
         if word in ("ARRAY", "MAP") and after.keyword == "[":
             self.expect(word, "[")
             args = () if self.sees("]") else self.listed(self.expression)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from penstock.plan.nodes import JoinKind
 from penstock.sql.parse.grammar import Grammar
 from penstock.sql.parse.syntax import (
+    Hint,
     Name,
     NamedQuery,
     Unbound,
@@ -17,9 +19,10 @@ from penstock.sql.parse.syntax import (
     UnboundSource,
     UnboundTable,
     UnboundUnion,
+    UnboundValues,
     UnboundWith,
 )
-from penstock.sql.parse.tokens import TokenType
+from penstock.sql.parse.tokens import Token, TokenType
 
 #: Words that follow a table or a query in Flink only: the feature, and what to do instead.
 _AFTERWARDS = {
@@ -44,7 +47,6 @@ class QueryGrammar(Grammar):
     """Parses queries. Raises SqlError or UnsupportedError with the place."""
 
     def query(self) -> UnboundQuery:
-        """A query, up to the first token that does not belong to it."""
         at = self.at
         if not self.take("WITH"):
             return self._union(self._member())
@@ -72,8 +74,9 @@ class QueryGrammar(Grammar):
             inner = self.query()
             self.expect(")")
             return inner
-        if self.sees("VALUES"):
-            raise self.unsupported("VALUES", "read the rows from a table")
+        at = self.at
+        if self.take("VALUES"):
+            return UnboundValues(at, self.listed(self._row))
         if self.sees("TABLE"):
             raise self.unsupported("TABLE as a query", "write SELECT * FROM the table")
         return self._select()
@@ -81,17 +84,51 @@ class QueryGrammar(Grammar):
     def _select(self) -> UnboundSelect:
         at = self.at
         self.expect("SELECT")
+        hints = self.hints()
         distinct = self.take_any("DISTINCT", "ALL") == "DISTINCT"
         items = self.items()
-        if not self.sees("FROM"):
+        if not self.take("FROM"):
             self._afterwards()
-        self.expect("FROM")
+            return UnboundSelect(at, items, None, distinct=distinct, hints=hints)
         source = self._source()
         condition = self.expression() if self.take("WHERE") else None
         grouping = self._grouping() if self.take("GROUP", "BY") else None
         having = self.expression() if self.take("HAVING") else None
         self._afterwards()
-        return UnboundSelect(at, items, source, condition, grouping, having, distinct)
+        return UnboundSelect(at, items, source, condition, grouping, having, distinct, hints)
+
+    def _row(self) -> tuple[Unbound, ...]:
+        self.take("ROW")
+        return self.enclosed(self.expression) if self.sees("(") else (self.expression(),)
+
+    def hints(self) -> tuple[Hint, ...]:
+        """Hints in ``/*+ .. */``, if they come next."""
+        if not self._sees_hint("/*+"):
+            return ()
+        self.advance()
+        found = self.listed(self._hint)
+        if not self._sees_hint("*/"):
+            raise self.unexpected("'*/'", "a hint is NAME('key' = 'value')")
+        self.advance()
+        return found
+
+    def _sees_hint(self, mark: str) -> bool:
+        return self.token.type is TokenType.HINT and self.token.text == mark
+
+    def _hint(self) -> Hint:
+        name = self.name("a hint's name")
+        name = Name(name.text.upper(), name.at)
+        given = self.enclosed(self._hint_option) if self.sees("(") else ()
+        return Hint(name, tuple(each for each in given if each is not None))
+
+    def _hint_option(self) -> tuple[Token, Token] | None:
+        if self.token.type is not TokenType.STRING:
+            self.name("a table or an option in quotes")
+            return None
+        key = self.advance()
+        if not self.take("="):
+            return None
+        return key, self.string("a value in quotes")
 
     def _afterwards(self) -> None:
         if self.token.type is TokenType.HINT:
@@ -152,7 +189,7 @@ class QueryGrammar(Grammar):
             raise self.unsupported("UNNEST", "name a table")
         if self.sees("TABLE", "("):
             raise self.unsupported(f"the table function {self.ahead(2).shown}", "name a table")
-        found = self._enclosed(at) if self.take("(") else UnboundTable(at, self.table_name())
+        found = self._enclosed(at) if self.take("(") else UnboundTable(at, self.table_name(), hints=self.hints())
         if self.sees("("):
             raise self.unsupported("a table function in FROM", "name a table", at)
         self._afterwards()
@@ -161,12 +198,9 @@ class QueryGrammar(Grammar):
         alias = self._alias("a table's alias")
         columns = self._columns() if alias is not None else ()
         self._afterwards()
-        if alias is None:
-            return found
-        if isinstance(found, UnboundDerived):
-            return UnboundDerived(at, found.query, alias, columns)
-        assert isinstance(found, UnboundTable)  # noqa: S101 - there are three kinds of sources
-        return UnboundTable(at, found.table, alias, columns)
+        if alias is not None and isinstance(found, UnboundTable | UnboundDerived):
+            return replace(found, alias=alias, columns=columns)
+        return found
 
     def _enclosed(self, at: int) -> UnboundSource:
         """A query or a join, after its opening parenthesis."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.sql.parse.queries import QueryGrammar
-from penstock.sql.parse.syntax import Name, TableName, Unbound, UnboundQuery
+from penstock.sql.parse.syntax import Hint, Name, TableName, Unbound, UnboundQuery
 from penstock.sql.parse.tokens import Token, TokenType
 from penstock.types import DataType
 
@@ -45,20 +45,39 @@ class CreateTable(Statement):
 
 
 @dataclass(frozen=True)
+class CreateView(Statement):
+    """CREATE VIEW view [(columns)] AS query."""
+
+    view: TableName
+    if_not_exists: bool
+    columns: tuple[Name, ...]
+    query: UnboundQuery
+
+
+@dataclass(frozen=True)
 class DropTable(Statement):
-    """DROP TABLE."""
+    """DROP TABLE, or DROP VIEW of a ``view``."""
 
     table: TableName
     if_exists: bool
+    view: bool = False
 
 
 @dataclass(frozen=True)
 class Insert(Statement):
-    """INSERT INTO table [(columns)] query."""
+    """INSERT INTO table [/*+ hints */] [(columns)] query."""
 
     table: TableName
     columns: tuple[Name, ...]
     query: UnboundQuery
+    hints: tuple[Hint, ...] = ()
+
+
+@dataclass(frozen=True)
+class Explain(Statement):
+    """EXPLAIN of an INSERT INTO, or of a query."""
+
+    explained: Insert | UnboundQuery
 
 
 @dataclass(frozen=True)
@@ -94,8 +113,8 @@ class Reset(Statement):
 
 #: What to do instead of Flink's other statements, and their first words, joined by commas.
 _UNSUPPORTED = {
-    "put the query into INSERT INTO .. SELECT": "CREATE VIEW, CREATE TEMPORARY VIEW",
     "write DROP TABLE IF EXISTS before CREATE TABLE": "CREATE OR REPLACE TABLE",
+    "write DROP VIEW IF EXISTS before CREATE VIEW": "CREATE OR REPLACE",
     "declare tables with CREATE TABLE": "CREATE CATALOG, CREATE DATABASE",
     "use the built-in functions": (
         "CREATE FUNCTION, CREATE TEMPORARY FUNCTION, CREATE TEMPORARY SYSTEM FUNCTION, CREATE MODEL"
@@ -104,10 +123,10 @@ _UNSUPPORTED = {
     "write INSERT INTO": "INSERT OVERWRITE",
     "run the SQL file": "EXECUTE PLAN, COMPILE",
     "write it as INSERT INTO .. SELECT": "SELECT, WITH, VALUES, TABLE, (",
-    "use penstock check FILE": "EXPLAIN, DESCRIBE, DESC, SHOW",
+    "use penstock check FILE": "DESCRIBE, DESC, SHOW",
     "change the CREATE TABLE statement": "ALTER",
-    "leave it out": "DROP VIEW, UNLOAD, ANALYZE, CALL, QUIT, EXIT, CLEAR",
-    "only tables can be dropped": "DROP",
+    "leave it out": "UNLOAD, ANALYZE, CALL, QUIT, EXIT, CLEAR",
+    "only tables and views can be dropped": "DROP",
     "use bare table names": "USE",
     "leave it out: there are no modules to load": "LOAD",
     "write changes with a sink that takes them": "DELETE, UPDATE",
@@ -130,7 +149,7 @@ def parse_statement(cursor: QueryGrammar) -> Statement:
     seen = max((words for words in _HINTS if cursor.sees(*words.split())), key=len, default="")
     if seen:
         raise cursor.unsupported("a query on its own" if seen == "(" else seen, _HINTS[seen])
-    raise cursor.unexpected("a statement", "CREATE TABLE, INSERT INTO, SET, DROP TABLE or a statement set")
+    raise cursor.unexpected("a statement", "CREATE TABLE or VIEW, INSERT INTO, SET, DROP or a statement set")
 
 
 def parse_schema(cursor: QueryGrammar) -> tuple[tuple[Name, ...], CreateTable]:
@@ -158,10 +177,10 @@ def statements_of(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
 
 
 def created_name(cursor: QueryGrammar) -> str:
-    """The table that a CREATE TABLE statement declares, even if the rest cannot be parsed; else an empty text."""
+    """The table or view that a CREATE statement declares, even if the rest cannot be parsed; else an empty text."""
     cursor.take("CREATE")
     cursor.take("TEMPORARY")
-    if not cursor.take("TABLE"):
+    if not cursor.take_any("TABLE", "VIEW"):
         return ""
     cursor.take("IF", "NOT", "EXISTS")
     return cursor.token.text if cursor.token.type in (TokenType.WORD, TokenType.QUOTED) else ""
@@ -172,17 +191,49 @@ def _drop(cursor: QueryGrammar, at: int) -> Statement:
     return DropTable(at, cursor.table_name(), if_exists)
 
 
+def _drop_view(cursor: QueryGrammar, at: int) -> Statement:
+    if_exists = cursor.take("IF", "EXISTS")
+    return DropTable(at, cursor.table_name(), if_exists, view=True)
+
+
+def _create_view(cursor: QueryGrammar, at: int) -> Statement:
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    view = cursor.table_name()
+    columns = cursor.enclosed(partial(_view_column, cursor)) if cursor.sees("(") else ()
+    _comment(cursor)
+    cursor.expect("AS")
+    return CreateView(at, view, if_not_exists, columns, cursor.query())
+
+
+def _view_column(cursor: QueryGrammar) -> Name:
+    name = cursor.name("a column")
+    _comment(cursor)
+    return name
+
+
 def _insert(cursor: QueryGrammar, at: int) -> Insert:
     table = cursor.table_name()
+    hints = cursor.hints()
     if cursor.sees("PARTITION"):
         raise cursor.unsupported("INSERT INTO .. PARTITION", "select the values as columns")
     named = cursor.sees("(") and cursor.ahead().keyword not in ("SELECT", "WITH", "(", "VALUES")
     columns = cursor.enclosed(partial(cursor.name, "a column")) if named else ()
-    if cursor.sees("VALUES"):
-        raise cursor.unsupported("INSERT INTO .. VALUES", "read the rows from a table")
     if cursor.sees("TABLE"):
         raise cursor.unsupported("INSERT INTO .. TABLE", "write INSERT INTO .. SELECT * FROM")
-    return Insert(at, table, columns, cursor.query())
+    return Insert(at, table, columns, cursor.query(), hints)
+
+
+def _explain(cursor: QueryGrammar, at: int) -> Statement:
+    if not cursor.take("PLAN", "FOR"):
+        while cursor.take_any("ESTIMATED_COST", "CHANGELOG_MODE", "PLAN_ADVICE"):
+            cursor.take(",")
+    if cursor.sees("JSON_EXECUTION_PLAN"):
+        raise cursor.unsupported("EXPLAIN JSON_EXECUTION_PLAN", "leave it out")
+    if cursor.sees("STATEMENT", "SET"):
+        raise cursor.unsupported("EXPLAIN STATEMENT SET", "use penstock check FILE")
+    if cursor.take("INSERT", "INTO"):
+        return Explain(at, _insert(cursor, at))
+    return Explain(at, cursor.query())
 
 
 def _execute(cursor: QueryGrammar, at: int) -> Statement:
@@ -326,8 +377,11 @@ def _comment(cursor: QueryGrammar) -> None:
 
 _STATEMENTS: dict[str, Callable[[QueryGrammar, int], Statement]] = {
     **dict.fromkeys(("CREATE TABLE", "CREATE TEMPORARY TABLE"), _create),
+    **dict.fromkeys(("CREATE VIEW", "CREATE TEMPORARY VIEW"), _create_view),
     **dict.fromkeys(("DROP TABLE", "DROP TEMPORARY TABLE"), _drop),
+    **dict.fromkeys(("DROP VIEW", "DROP TEMPORARY VIEW"), _drop_view),
     **dict.fromkeys(("INSERT INTO", "EXECUTE INSERT INTO"), _insert),
+    "EXPLAIN": _explain,
     "EXECUTE STATEMENT SET BEGIN": _execute,
     "BEGIN STATEMENT SET": lambda _, at: BeginSet(at, None),
     "END": lambda _, at: EndSet(at),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.plan.nodes import JoinKind
+from penstock.sql.parse.tokens import Token
 from penstock.types import DataType
 
 
@@ -90,6 +91,15 @@ class UnboundOver(Unbound):
 
 
 @dataclass(frozen=True)
+class UnboundSubquery(Unbound):
+    """``EXISTS (query)``, or ``operand [NOT] IN (query)``."""
+
+    query: UnboundQuery
+    operand: Unbound | None = None
+    negated: bool = False
+
+
+@dataclass(frozen=True)
 class UnboundCast(Unbound):
     """CAST, or with ``safe`` TRY_CAST."""
 
@@ -138,12 +148,22 @@ class UnboundSource:
 
 
 @dataclass(frozen=True)
+class Hint:
+    """A hint in ``/*+ .. */``, by its upper-case name: ``NAME('key' = 'value')``, or ``NAME(a, b)``, which has no
+    ``options``."""
+
+    name: Name
+    options: tuple[tuple[Token, Token], ...]
+
+
+@dataclass(frozen=True)
 class UnboundTable(UnboundSource):
-    """``table [AS alias [(columns)]]``."""
+    """``table [/*+ hints */] [AS alias [(columns)]]``."""
 
     table: TableName
     alias: Name | None = None
     columns: tuple[Name, ...] = ()
+    hints: tuple[Hint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -177,15 +197,23 @@ class UnboundQuery:
 
 @dataclass(frozen=True)
 class UnboundSelect(UnboundQuery):
-    """``SELECT [DISTINCT] items FROM source [WHERE condition] [GROUP BY grouping] [HAVING having]``. ``grouping`` is
-    None without GROUP BY."""
+    """``SELECT [/*+ hints */] [DISTINCT] items [FROM source] [WHERE condition] [GROUP BY grouping] [HAVING having]``.
+    ``grouping`` is None without GROUP BY."""
 
     items: tuple[SelectItem, ...]
-    source: UnboundSource
+    source: UnboundSource | None
     condition: Unbound | None = None
     grouping: tuple[Unbound, ...] | None = None
     having: Unbound | None = None
     distinct: bool = False
+    hints: tuple[Hint, ...] = ()
+
+
+@dataclass(frozen=True)
+class UnboundValues(UnboundQuery):
+    """``VALUES (1, 'a'), (2, 'b')``."""
+
+    rows: tuple[tuple[Unbound, ...], ...]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -46,13 +47,16 @@ class Changes:
         rows = pa.array(mask)
         return type(self)(self.rows.filter(rows), self.hidden.filter(rows), self.keys.filter(rows), self.kinds[mask])
 
-    def followed_by(self, later: Self) -> Self:
-        """These, and then ``later`` ones."""
-        return type(self)(
-            pa.concat_batches([self.rows, later.rows]),
-            pa.concat_batches([self.hidden, later.hidden]),
-            pa.concat_arrays([self.keys, later.keys]),
-            np.concatenate([self.kinds, later.kinds]),
+    @classmethod
+    def joined(cls, parts: Sequence[Changes]) -> Changes:
+        """One after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            pa.concat_batches([each.rows for each in parts]),
+            pa.concat_batches([each.hidden for each in parts]),
+            pa.concat_arrays([each.keys for each in parts]),
+            np.concatenate([each.kinds for each in parts]),
         )
 
     def effective(self) -> Self:
@@ -88,19 +92,34 @@ class ChangeBuffer:
 
     def __init__(self, most: int):
         self._most = most
-        self._held: dict[str, Changes] = {}
+        self._held: dict[str, _Held] = {}
 
     def add(self, topic: str, changes: Changes) -> Changes | None:
         """Hold changes of a topic back. Returns all that are held of it when there are enough, which are held no
         longer."""
-        held = self._held.pop(topic, None)
-        changes = (changes if held is None else held.followed_by(changes)).last()
-        if len(changes) >= self._most:
-            return changes
-        self._held[topic] = changes
+        held = self._held.setdefault(topic, _Held())
+        held.parts.append(changes)
+        held.rows += len(changes)
+        # Not for every few changes: that would go over all that are held each time.
+        if held.rows < self._most + held.keys // 2:
+            return None
+        last = Changes.joined(held.parts).last()
+        if len(last) >= self._most:
+            del self._held[topic]
+            return last
+        self._held[topic] = _Held([last], len(last), len(last))
         return None
 
     def take(self) -> dict[str, Changes]:
-        """All that are held, by topic, and held no longer."""
+        """The last change of each key that is held, by topic. They are held no longer."""
         held, self._held = self._held, {}
-        return held
+        return {topic: Changes.joined(each.parts).last() for topic, each in held.items()}
+
+
+@dataclass
+class _Held:
+    """Changes of a topic, the number of their rows, and that of the keys when they were last counted."""
+
+    parts: list[Changes] = field(default_factory=list)
+    rows: int = 0
+    keys: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,6 +41,7 @@ from penstock.errors import (
 )
 from penstock.kafka.offsets import CommittedOffset
 from penstock.kafka.ownership import claim, record, settle, taken_over
+from penstock.kafka.produce import SendCounts
 from penstock.kafka.progress import (
     ProgressTopic,
     Seal,
@@ -52,7 +54,7 @@ from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, TopicPartition, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
-from penstock.spi import Batch, Committer, JobContext, Output, Published, Results, Stage, Written
+from penstock.spi import Batch, Committer, JobContext, MetricGroup, Output, Published, Results, Stage, Written
 
 
 @dataclass(frozen=True)
@@ -67,13 +69,15 @@ class Consumed:
 @dataclass(frozen=True)
 class Acknowledged:
     """The acknowledgements of a publishing job: the number of records, and their ``topics``. ``encoded`` has the counts
-    of its tasks, by the number of the output. ``doubt`` says why it is not certain that each task ran once, and is
+    of its tasks, by the number of the output, and ``sends`` those of the requests of the tasks that wrote to it.
+    ``doubt`` says why it is not certain that each task ran once, and is
     empty when it is. ``one_writer``: no two tasks wrote to one partition. ``whole``: in each partition the sequences
     run from 0 to the last record's."""
 
     records: int = 0
     topics: frozenset[str] = frozenset()
     encoded: Mapping[int, Written] = field(default_factory=dict)
+    sends: Mapping[int, SendCounts] = field(default_factory=dict)
     doubt: str = ""
     one_writer: bool = True
     whole: bool = True
@@ -81,7 +85,7 @@ class Acknowledged:
     @classmethod
     def of(cls, rows: Iterable[Any], doubt: str) -> Acknowledged:
         """The sum of the tasks' rows (:data:`penstock.connectors.kafka.sink.writer.WRITTEN`), as mappings."""
-        acks, encoded = [], dict[int, Written]()
+        acks, encoded, sends = [], dict[int, Written](), dict[int, SendCounts]()
         for row in rows:
             if row["topic"]:
                 acks.append(row)
@@ -90,10 +94,14 @@ class Acknowledged:
             times = [each for each in (before.send_millis, row["send_millis"]) if each is not None]
             millis = max(times, default=None)
             encoded[row["partition"]] = Written(before.records + row["count"], before.bytes + row["bytes"], millis)
+            if row["sends"] is not None:
+                counts = SendCounts(**json.loads(row["sends"]))
+                sends[row["partition"]] = sends.get(row["partition"], SendCounts()).plus(counts)
         return cls(
             records=sum(row["count"] for row in acks),
             topics=frozenset(row["topic"] for row in acks),
             encoded=encoded,
+            sends=sends,
             doubt=doubt,
             one_writer=len(acks) == len({(row["topic"], row["partition"]) for row in acks}),
             whole=all((row["first_sequence"], row["last_sequence"]) == (0, row["count"] - 1) for row in acks),
@@ -195,11 +203,12 @@ class _Writing(Committer):
     def written(self, done: Acknowledged) -> tuple[Written, ...]:
         """The records and bytes written to each output. Counts them in the metrics."""
         found = tuple(done.encoded.get(number, Written()) for number in range(len(self.branches)))
-        for branch, each in zip(self.branches, found, strict=True):
+        for number, (branch, each) in enumerate(zip(self.branches, found, strict=True)):
             if branch.spec.options.producer_metrics:  # under the names of Kafka's own producer
                 group = self.context.operator(branch.spec.table).add_group("KafkaProducer")
                 group.count("record-send-total", "record-send-rate", each.records)
                 group.count("outgoing-byte-total", "outgoing-byte-rate", each.bytes)
+                _count_sends(group, done.sends.get(number, SendCounts()))
         return found
 
     def owners(self) -> int:
@@ -207,6 +216,25 @@ class _Writing(Committer):
         asked = [branch.spec.options.parallelism for branch in self.branches if branch.spec.options.parallelism]
         partitions = sum(len(self.session.topic(name).partitions) for name in self._limits)
         return max(1, min(max(asked) if asked else self.context.parallelism, partitions))
+
+
+def _count_sends(group: MetricGroup, sends: SendCounts) -> None:
+    """Count the requests of a batch by the names of Kafka's own producer. Averages are those of the last batch with
+    records."""
+    group.count("request-total", "request-rate", sends.requests)
+    group.count("record-retry-total", "record-retry-rate", sends.retried)
+    if sends.requests and sends.batches:
+        gauges = {
+            "request-latency-avg": sends.latency / sends.requests,
+            "request-latency-max": sends.latency_max,
+            "produce-throttle-time-avg": sends.throttled / sends.requests,
+            "produce-throttle-time-max": sends.throttled_max,
+            "batch-size-avg": sends.bytes / sends.batches,
+            "batch-size-max": sends.batch_max,
+            "records-per-request-avg": sends.records / sends.requests,
+        }
+        for name, value in gauges.items():
+            group.gauge(name, partial(float, value))
 
 
 class PlainCommitter(_Writing):

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.connectors.kafka.sink.changes import ChangeBuffer, Changes
+from penstock.connectors.kafka.sink.partitioners import BUILT_IN, RowPartitions
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.table.metadata import WRITABLE
 from penstock.errors import RecordError
@@ -67,6 +68,8 @@ class RowEncoder:
             Compression.LZ4: client.compression_lz4_level,
             Compression.ZSTD: client.compression_zstd_level,
         }.get(self._compression)
+        own = sink.partitioner not in BUILT_IN
+        self._chooser = RowPartitions(sink.partitioner, task) if own else None
         self._buffer = ChangeBuffer(sink.buffer_rows) if sink.buffer_rows else None
         self._turn = random.randrange(1 << 16)  # noqa: S311 - small batches begin with different partitions
 
@@ -126,11 +129,12 @@ class RowEncoder:
         values: Callable[[], pa.BinaryArray | None],
     ) -> Iterator[tuple[str, EncodedBatch]]:
         with _located(topic, hidden):
+            made = values()
             batches = encode(
                 keys=keys,
-                values=values(),
+                values=made,
                 timestamps=self._timestamps(rows),
-                partitions=self._partitions(keys, rows.num_rows, self._count(topic)),
+                partitions=self._partitions(topic, rows, keys, made),
                 headers=self._headers(rows),
                 compression=self._compression,
                 level=self._level,
@@ -192,7 +196,12 @@ class RowEncoder:
             return f"not one of '{self._sink.options.topic_pattern or self._sink.shown_topics}'"
         return "an internal topic of Kafka or penstock, which no table may write" if self._reserved(topic) else ""
 
-    def _partitions(self, keys: pa.BinaryArray | None, rows: int, partitions: int) -> NDArray[np.int32]:
+    def _partitions(
+        self, topic: str, batch: pa.RecordBatch, keys: pa.BinaryArray | None, values: pa.BinaryArray | None
+    ) -> NDArray[np.int32]:
+        rows, partitions = batch.num_rows, self._count(topic)
+        if self._chooser is not None:
+            return self._chooser.of(batch, keys, values, topic, partitions)
         match self._sink.partitioner:
             case "all-to-zero":
                 return np.zeros(rows, np.int32)

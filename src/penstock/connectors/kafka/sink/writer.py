@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from penstock.connectors.kafka.sink.encoding import RowEncoder
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
-from penstock.kafka.produce import Producer, ProducerIdentity
+from penstock.kafka.produce import Producer, ProducerIdentity, SendCounts
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import EncodedBatch
 from penstock.kafka.reserved import is_out_of_reach
@@ -25,7 +26,8 @@ from penstock.spi import DEAD_LETTER, Output, Task, unpickled
 #: The output of writing tasks. A record batch on its way to the task that owns its partition has ``data``, or the
 #: ``file`` and ``position`` of its ``bytes``. An acknowledgement, one per task and partition, has sequences instead.
 #: Rows with an empty topic count the records and bytes that a task has encoded for the output whose number is
-#: ``partition``: nothing can get lost unnoticed. Rows of publishing tasks have an ``attempt``.
+#: ``partition``: nothing can get lost unnoticed. Those of publishing tasks have ``sends``, the JSON of the
+#: :class:`~penstock.kafka.produce.SendCounts` of the task. Rows of publishing tasks have an ``attempt``.
 WRITTEN = pa.schema(
     {
         "owner": pa.int32(),
@@ -41,6 +43,7 @@ WRITTEN = pa.schema(
         "first_sequence": pa.int64(),
         "last_sequence": pa.int64(),
         "send_millis": pa.float64(),
+        "sends": pa.binary(),
         "attempt": pa.int32(),
     }
 )
@@ -130,8 +133,11 @@ class _Counts:
         before = self._of.get(branch, (0, 0))
         self._of[branch] = (before[0] + records, before[1] + size)
 
-    def rows(self, task: int, send_millis: float | None = None) -> list[dict[str, Any]]:
+    def rows(
+        self, task: int, send_millis: float | None = None, sends: SendCounts | None = None
+    ) -> list[dict[str, Any]]:
         """The counts as rows of :data:`WRITTEN`; any owner may get them."""
+        counted = None if sends is None else json.dumps(asdict(sends)).encode()
         return [
             {
                 "owner": 0,
@@ -142,6 +148,7 @@ class _Counts:
                 "count": records,
                 "bytes": size,
                 "send_millis": send_millis,
+                "sends": counted,
             }
             for branch, (records, size) in self._of.items()
         ]
@@ -255,7 +262,7 @@ def _acknowledged(producer: Producer, task: Task, counts: _Counts) -> pa.RecordB
         for ack in producer.acks()
     ]
     millis = None if producer.latency is None else producer.latency * 1000
-    rows += counts.rows(task.number, millis)
+    rows += counts.rows(task.number, millis, producer.counts)
     return _written([{**row, "attempt": task.attempt} for row in rows])
 
 

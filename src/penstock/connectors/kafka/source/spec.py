@@ -53,6 +53,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
             kinds=self.kinds,
             bounded=self.bounded,
             staged=True,
+            measures=self.watermark is not None and self.watermark.lag is not None,
             native=tuple((column.name, column.native) for column in self.metadata),
             upsert_keys=self.upsert_keys,
         )

@@ -532,7 +532,10 @@ class KafkaSinkOptions(KafkaTableOptions):
         default="default",
         doc=(
             "Partition of each record. default: by key as Kafka's own clients do, without a key in runs; "
-            "fixed: one partition per task; round-robin: in turn; all-to-zero: partition 0."
+            "fixed: one partition per task; round-robin: in turn; all-to-zero: partition 0; else the path of a Python "
+            "class with a method `partition(record, key, value, target_topic, partitions)`, which is called for each "
+            "record, and perhaps `open(task, tasks)`. Tasks import the class too: its module is installed, or in "
+            "`PYTHONPATH`."
         ),
         example="round-robin",
     )
