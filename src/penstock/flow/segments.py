@@ -258,20 +258,38 @@ class SegmentReader:
             found = self._opened[ref.file, ref.offset] = self._read(ref, spec)
         return found
 
+    def spec(self, ref: SegmentRef, name: str) -> TableSpec:
+        """The columns of a segment, as those of a table of this ``name``. Raises CheckpointError if it is damaged."""
+        found = self._rows(ref).schema
+        key, value = (
+            pa.schema([field.with_name(field.name[len(prefix) :]) for field in found if field.name.startswith(prefix)])
+            for prefix in (_KEY, _VALUE)
+        )
+        return TableSpec(name, key, value, ref.kind, SEEN in found.names)
+
     def _read(self, ref: SegmentRef, spec: TableSpec) -> tuple[Segment, HashIndex]:
+        rows = self._rows(ref)
+        try:
+            index = HashIndex.read(self._content(ref).slice(ref.index))
+        except ValueError as error:
+            raise self._damaged(ref, str(error)) from error
+        return Segment.of(self._adapted(rows, ref, spec), spec), index
+
+    def _rows(self, ref: SegmentRef) -> pa.RecordBatch:
+        try:
+            with pa.ipc.open_stream(self._content(ref).slice(0, ref.index)) as stream:
+                return stream.read_next_batch()
+        except (pa.ArrowInvalid, OSError, StopIteration) as error:
+            raise self._damaged(ref, str(error) or "it has no rows") from error
+
+    def _content(self, ref: SegmentRef) -> pa.Buffer:
         content = self._files.get(ref.file)
         if content is None:
             content = self._files[ref.file] = self._storage.open(ref.file)
         end = ref.offset + ref.bytes
         if content.size < end:
             raise self._damaged(ref, f"it has {content.size} bytes instead of {end} or more")
-        try:
-            with pa.ipc.open_stream(content.slice(ref.offset, ref.index)) as stream:
-                rows = stream.read_next_batch()
-            index = HashIndex.read(content.slice(ref.offset + ref.index, ref.bytes - ref.index))
-        except (pa.ArrowInvalid, OSError, StopIteration, ValueError) as error:
-            raise self._damaged(ref, str(error) or "it has no rows") from error
-        return Segment.of(self._adapted(rows, ref, spec), spec), index
+        return content.slice(ref.offset, ref.bytes)
 
     def _adapted(self, rows: pa.RecordBatch, ref: SegmentRef, spec: TableSpec) -> pa.RecordBatch:
         expected = spec.schema()
