@@ -138,9 +138,9 @@ def _watches(sink: Sink) -> bool:
     return any(isinstance(step, AssignWatermarks) for step in calculations(below))
 
 
-def route(job: Job, zone: str = "") -> str:
+def route(job: Job) -> str:
     """Who computes the job's rows, and what keeps tasks from it, as a line for people."""
-    found: Fused | Lacking = fused(job.sinks, zone)
+    found: Fused | Lacking = fused(job.sinks, job.settings.session_time_zone or "UTC")
     if len({(sink.connector, sink.spec.capabilities.commits_to) for sink in job.sinks}) > 1:
         found = Lacking("several commits")
     if isinstance(found, Lacking):
