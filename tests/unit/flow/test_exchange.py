@@ -1,5 +1,7 @@
 """Batches on their way between tasks: to the owners of their keys, in order, in rows or in files."""
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -19,7 +21,7 @@ def test_owners_have_contiguous_ranges_that_cover_all_hashes(owners):
     ranges = [range_of(owner, owners) for owner in range(owners)]
     assert ranges[0][0] == 0
     assert ranges[-1][1] == 1 << 64
-    assert all(before[1] == after[0] for before, after in zip(ranges, ranges[1:], strict=False))
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(ranges))
     edges = np.array([each for low, high in ranges for each in (low, high - 1)], np.uint64)
     assert owner_of(edges, owners).tolist() == [owner for owner in range(owners) for _ in range(2)]
 

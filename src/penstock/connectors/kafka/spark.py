@@ -58,8 +58,8 @@ from penstock.kafka.topics import cluster_id
 from penstock.spi import (
     DEAD_LETTER,
     HIDDEN,
-    INSTRUCTIONS,
     INSERTIONS,
+    INSTRUCTIONS,
     KIND,
     PARTITIONS_PER_SOURCE,
     REPORT,

@@ -466,8 +466,8 @@ class KafkaCommitter(_Writing):
             return ""
         if before is None or before.query_id != self.context.query_id or before.batch_id != batch.id - 1:
             raise CheckpointError(
-                f"the state before batch {batch.id} is not known, because progress of batch {batch.id - 1} is lost, and "
-                "--adopt-progress cannot replace it; start the job with a new checkpoint"
+                f"the state before batch {batch.id} is not known: progress of batch {batch.id - 1} is lost, which "
+                "--adopt-progress cannot replace; start the job with a new checkpoint"
             )
         return before.state
 
