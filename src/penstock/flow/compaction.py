@@ -22,8 +22,8 @@ from penstock.flow.segments import SegmentRef
 _FAN = 8
 #: Segments of fewer rows are merged whenever there are two.
 _SMALL = 4096
-#: Rows that a batch may merge in any case.
-_SOME = 1 << 18
+#: What a batch may merge in any case, and what one merge may at most: it happens in memory.
+_SOME, _MOST = 1 << 18, 1 << 21
 
 
 @dataclass(frozen=True)
@@ -51,36 +51,39 @@ class _Slice:
     depth: int
 
     @property
-    def rows(self) -> float:
-        return sum(_density(ref) for ref in self.merge) * (self.high - self.low)
+    def weight(self) -> float:
+        return sum(ref.weight / (ref.high - ref.low) for ref in self.merge) * (self.high - self.low)
 
 
-def merges(refs: Sequence[SegmentRef], low: int, high: int, added: int) -> list[Merge]:
-    """The merges that are due, as far as a batch that added this many rows should do them. No two overlap."""
-    whole = budget = float(max(4 * added, _SOME, sum(ref.rows for ref in refs) // 64))
+def merges(refs: Sequence[SegmentRef], low: int, high: int, added: float) -> list[Merge]:
+    """The merges that are due, as far as a batch that added this :attr:`SegmentRef.weight` should do them. No two
+    overlap."""
+    whole = budget = max(4 * added, _SOME, sum(ref.weight for ref in refs) / 64)
     groups = [list(group) for _, group in groupby(_slices(refs, high - low, budget), _same_merge)]
     # Small merges first: they are due again soon, and large ones wait for them.
     due = sorted((group for group in groups if group[0].merge), key=lambda group: sum(map(_density, group[0].merge)))
     result = []
     for group in due:
-        rows = sum(part.rows for part in group)
-        if rows > budget < whole / 4:  # too little is left to make a part of its own
-            continue
-        end = _end(group, budget)
-        budget -= min(rows, budget)
-        taking = {ref for part in group if part.low < end for ref in part.merge}
-        newest_first = tuple(sorted(taking, key=lambda ref: (-ref.newest, ref.low)))
-        result.append(Merge(group[0].low, end, newest_first, group[0].oldest))
+        rest: Sequence[_Slice] = group
+        while rest and (budget >= whole / 4 or sum(part.weight for part in rest) <= budget):
+            first, rest = _parted(rest, min(budget, _MOST))
+            budget -= sum(part.weight for part in first)
+            taking = {ref for part in first for ref in part.merge}
+            newest_first = tuple(sorted(taking, key=lambda ref: (-ref.newest, ref.low)))
+            result.append(Merge(first[0].low, first[-1].high, newest_first, first[0].oldest))
     return result
 
 
-def _end(group: Sequence[_Slice], budget: float) -> int:
-    """Where the first slices of a group have so many rows."""
-    for part in group:
-        if part.rows > budget:
-            return part.low + max(1, int((part.high - part.low) * budget / part.rows))
-        budget -= part.rows
-    return group[-1].high
+def _parted(group: Sequence[_Slice], most: float) -> tuple[Sequence[_Slice], Sequence[_Slice]]:
+    """The first slices that have this weight together, and the others. One may be cut in two."""
+    for at, part in enumerate(group):
+        if part.weight > most:
+            cut = part.low + max(1, int((part.high - part.low) * most / part.weight))
+            if cut < part.high:
+                first, second = replace(part, high=cut), replace(part, low=cut)
+                return [*group[:at], first], [second, *group[at + 1 :]]
+        most -= part.weight
+    return group, []
 
 
 def without(refs: Sequence[SegmentRef], merges: Sequence[Merge]) -> list[SegmentRef]:

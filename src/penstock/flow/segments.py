@@ -30,6 +30,8 @@ VERSION = 1
 HASH, ROW, SEEN, PRESENT, WEIGHT = "__hash", "__row", "__seen", "__present", "__weight"
 _KEY, _VALUE = "key.", "value."
 _ALIGNMENT = 64
+#: The bytes of a row that is not wide.
+_WIDE = 256
 
 #: One more than the greatest hash.
 END = 1 << 64
@@ -87,11 +89,18 @@ class SegmentRef:
     kind: Kind
     #: Of how many rows, here and in older segments, they make one superfluous, about.
     stale: int = 0
+    #: The bytes of a row, about.
+    width: int = 0
     #: When the last of the rows was written, in milliseconds since the epoch; 0 without times.
     seen: int = 0
     #: Where the index of the hashes begins, from ``offset`` on.
     index: int = 0
     version: int = VERSION
+
+    @property
+    def weight(self) -> float:
+        """Its rows; one that is wide counts as several."""
+        return self.rows * max(1.0, self.width / _WIDE)
 
     def to_json(self) -> dict[str, Any]:
         """Its fields as a JSON object; bounds of hashes as hexadecimal text, which JSON's numbers do not hold."""
@@ -148,6 +157,11 @@ class Segment:
         """The hashes of the values of a multiset."""
         found: Hashes = self.rows.column(1).to_numpy()
         return found
+
+    @property
+    def width(self) -> int:
+        """The bytes of a row, about."""
+        return int(self.rows.nbytes // max(1, len(self)))
 
     @cached_property
     def keys(self) -> Sequence[pa.Array]:
@@ -219,6 +233,7 @@ class SegmentWriter:
             high=high,
             newest=newest,
             kind=segment.spec.kind,
+            width=segment.width,
             seen=int(segment.seen.max()) if segment.spec.timed else 0,
             index=content.size,
         )

@@ -52,12 +52,12 @@ class Storage(abc.ABC):
             return LocalStorage(unquote(parts.path) if parts.scheme else uri)
         try:
             fs.FileSystem.from_uri(uri)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
             raise CheckpointError(
                 f"the state of a job cannot be kept at '{uri}': {error}; use a path of this machine, s3://, gs:// or "
                 "hdfs://"
             ) from error
-        return RemoteStorage(uri, str(cache or Path(tempfile.gettempdir()) / f"penstock-state-{os.getuid()}"))
+        return RemoteStorage(uri, str(cache or _own_cache()))
 
     @abc.abstractmethod
     def write(self, name: str, parts: Sequence[Any]) -> None:
@@ -90,6 +90,7 @@ class LocalStorage(Storage):
                 file = path.open("xb", buffering=0)
             except FileNotFoundError:
                 path.parent.mkdir(parents=True, exist_ok=True)
+                _sync(path.parent.parent)
                 file = path.open("xb", buffering=0)
             with file:
                 for part in parts:
@@ -97,11 +98,7 @@ class LocalStorage(Storage):
                     while len(rest):
                         rest = rest[file.write(rest) :]
                 os.fsync(file.fileno())
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            _sync(path.parent)
 
     def open(self, name: str) -> pa.Buffer:
         with _failures(f"read '{name}' from", self.folder):
@@ -206,6 +203,25 @@ class RemoteStorage(Storage):
                 with suppress(FileNotFoundError):  # deleted by another process since
                     if self._mark in each.name and each.stat().st_mtime < time.time() - _UNREAD_SECONDS:
                         os.unlink(each.path)
+
+
+def _sync(folder: Path) -> None:
+    """Make the names of files in a folder durable."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _own_cache() -> Path:
+    """A folder that others cannot write to."""
+    path = Path(tempfile.gettempdir(), f"penstock-state-{os.getuid()}")
+    with _failures("make the folder", str(path)):
+        path.mkdir(mode=0o700, exist_ok=True)
+        if path.stat().st_uid != os.getuid():
+            raise PermissionError(f"it belongs to the user {path.owner()}")
+    return path
 
 
 def missing(name: str, place: str) -> CheckpointError:

@@ -127,3 +127,13 @@ def test_parts_of_a_segment_beside_one_another_become_one() -> None:
     left, middle, right = (whole.within(at * END // 4, (at + 1) * END // 4) for at in (0, 1, 3))
     assert None not in (left, middle, right)
     assert joined([right, middle, left]) == [replace(whole, high=END // 2, rows=500), right]
+
+
+def test_wide_rows_are_merged_a_few_at_a_time() -> None:
+    """A merge happens in memory: no column of it may exceed 2 GiB."""
+    wide = [replace(ref(200_000, at), width=100_000) for at in range(1, 9)]
+    due = merges(wide, 0, END, wide[0].weight)
+    assert due
+    for merge in due:
+        parts = [part for each in merge.refs if (part := each.within(merge.low, merge.high))]
+        assert sum(part.rows * part.width for part in parts) < 1 << 30

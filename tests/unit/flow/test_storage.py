@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import tempfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -97,9 +98,21 @@ def test_cached_files_that_nothing_reads_are_deleted(tmp_path: Path) -> None:
     assert storage.open("unread").to_pybytes() == b"unread"
 
 
-def test_addresses(tmp_path: Path) -> None:
+def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert Storage.of(str(tmp_path)) == LocalStorage(str(tmp_path))
     assert Storage.of("file:///some/where%20else") == LocalStorage("/some/where else")
-    assert isinstance(Storage.of("s3://bucket/folder?region=eu-central-1"), RemoteStorage)
+    remote = Storage.of("s3://bucket/folder?region=eu-central-1")
+    assert isinstance(remote, RemoteStorage)
+    assert Path(remote.cache).stat().st_mode & 0o777 == 0o700
     with pytest.raises(CheckpointError, match=r"cannot be kept at 'ftp://x/y': .*; use a path of this machine, s3://"):
         Storage.of("ftp://x/y")
+
+
+def test_a_cache_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    owner = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    (tmp_path / f"penstock-state-{owner + 1}").mkdir()
+    with pytest.raises(CheckpointUnavailableError, match="it belongs to the user"):
+        Storage.of("s3://bucket/folder?region=eu-central-1")
