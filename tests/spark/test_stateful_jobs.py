@@ -227,8 +227,8 @@ def test_a_left_join_of_two_topics_follows_both_sides(jobs, topics, topic):
     columns = "id BIGINT, amount BIGINT, country STRING, PRIMARY KEY (id) NOT ENFORCED"
     sql += upserts(jobs, target, columns)
     sql += (
-        "INSERT INTO totals SELECT o.id, o.amount, c.country FROM orders AS o LEFT JOIN customers AS c "
-        "ON o.customer = c.name;"
+        "INSERT INTO totals SELECT o.id, SUM(o.amount), MAX(c.country) FROM orders AS o LEFT JOIN customers AS c "
+        "ON o.customer = c.name GROUP BY o.id;"
     )
     running = jobs.start(sql)
 
