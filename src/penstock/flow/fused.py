@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.flow.calc import Calc, Rows, calc_of_rows
 from penstock.flow.expressions import Lacking
+from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.plan.expressions import Expression
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Job, MapRows, Node, Scan, Sink
 from penstock.plan.walk import base, calculations
@@ -78,9 +79,9 @@ class Branches:
         return pa.RecordBatch.from_arrays(arrays, names=[*self.names, *carried])
 
 
-def fused(sinks: Sequence[Sink], zone: str = "") -> Fused | Lacking:
-    """What reading tasks can do for these sinks, or the first thing that only Spark does. ``zone`` is the session's
-    time zone, if it is known. Raises SchemaError for a sink that is given too many or too few columns."""
+def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | Lacking:
+    """What reading tasks can do for these sinks, or the first thing that only Spark does. Raises SchemaError for a sink
+    that is given too many or too few columns."""
     scan = _scan(sinks)
     if isinstance(scan, Lacking):
         return scan
@@ -95,7 +96,7 @@ def fused(sinks: Sequence[Sink], zone: str = "") -> Fused | Lacking:
         works = [(next(iter(rows.values()), Rows(scan, (), {})), beside)]
     calcs = []
     for work, each in works:
-        calc = calc_of_rows(work, each, zone)
+        calc = calc_of_rows(work, each, session)
         if isinstance(calc, Lacking):
             return calc
         calcs.append(calc)
@@ -140,7 +141,7 @@ def _watches(sink: Sink) -> bool:
 
 def route(job: Job) -> str:
     """Who computes the job's rows, and what keeps tasks from it, as a line for people."""
-    found: Fused | Lacking = fused(job.sinks, job.settings.session_time_zone or "UTC")
+    found: Fused | Lacking = fused(job.sinks, Session(job.settings.session_time_zone or "UTC"))
     if len({(sink.connector, sink.spec.capabilities.commits_to) for sink in job.sinks}) > 1:
         found = Lacking("several commits")
     if isinstance(found, Lacking):

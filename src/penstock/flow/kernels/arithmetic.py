@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector, numbers, valid_rows
 from penstock.plan.expressions import Call
 from penstock.plan.flink_sql import flink_sql
@@ -26,7 +27,7 @@ _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_chec
 _NUMPY: dict[str, Callable[[Any, Any], Any]] = {"+": np.add, "-": np.subtract, "*": np.multiply}
 
 
-def arithmetic(call: Call, zone: str) -> Kernel | None:
+def arithmetic(call: Call, session: Session) -> Kernel | None:
     """``+ - *`` of numbers."""
     left, right = (each.type for each in call.args)
     arrow = arrow_type(call.type)
@@ -81,7 +82,7 @@ def _overflows(sign: str, x: Any, y: Any, bits: int) -> NDArray[np.bool_]:
         return np.asarray((x != 0) & ((wraps // safe != y) | ((x == -1) & (y == least)) | ((y == -1) & (x == least))))
 
 
-def negation(call: Call, zone: str) -> Kernel | None:
+def negation(call: Call, session: Session) -> Kernel | None:
     """``-x``."""
     arrow = arrow_type(call.type)
     if is_integer(call.type):

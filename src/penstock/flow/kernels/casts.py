@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.flow.kernels.parsing import parse_integers
+from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import (
     Failure,
     Kernel,
@@ -37,13 +38,13 @@ from penstock.types.logical import root
 _Convert = Callable[[pa.Array], pa.Array | Vector]
 
 
-def cast_kernel(cast: Cast, zone: str) -> Kernel | None:
+def cast_kernel(cast: Cast, session: Session) -> Kernel | None:
     """The kernel of a cast, None if there is none for its types."""
     source, target = cast.operand.type, cast.type
     arrow = arrow_type(target)
     if isinstance(source, NullType):
         return lambda args, rows: Vector(pa.scalar(None, arrow), args[0].failures)
-    convert = _conversion(source, target, zone)
+    convert = _conversion(source, target, session)
     if convert is None:
         return None
     kernel = Strict(arrow, convert)
@@ -59,7 +60,7 @@ def _tried(kernel: Kernel, args: Sequence[Vector], rows: int) -> Vector:
     return Vector(pc.if_else(failed, pa.scalar(None, found.values.type), found.values), args[0].failures)
 
 
-def _conversion(source: DataType, target: DataType, zone: str) -> _Convert | None:
+def _conversion(source: DataType, target: DataType, session: Session) -> _Convert | None:
     if isinstance(target, StringType):
         return _text(source, target)
     if isinstance(source, TimestampType) and isinstance(target, TimestampType):
