@@ -13,6 +13,7 @@ from penstock.flow.dataflow import Branch, Edge, Passing, Vertex
 from penstock.flow.deduplicate import DeduplicateOperator
 from penstock.flow.expressions import Lacking
 from penstock.flow.join import JoinOperator
+from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.normalize import NormalizeOperator
 from penstock.flow.operators import Operator
 from penstock.plan.expressions import ColumnRef, cast, coerce, fields_of
@@ -54,23 +55,22 @@ class _Way:
         return found
 
 
-def _calc(way: _Way, zone: str) -> Calc | Lacking:
+def _calc(way: _Way, session: Session) -> Calc | Lacking:
     if base(way.node) is not way.origin:
         return Lacking("a Python function")
-    return calc_of(way.node, zone)
+    return calc_of(way.node, session)
 
 
 @dataclass
 class Planner:
-    """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers, ``zone`` is the session's
-    time zone.
+    """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers.
 
     Where a branch has no kernels for all of its expressions, ``hops`` has the node that Spark computes, by the number
     of the scan; the branch passes its rows on.
     """
 
     scans: Sequence[Scan]
-    zone: str = ""
+    session: Session = UNKNOWN
     branches: list[Branch] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
     hops: dict[int, Node] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class Planner:
         if isinstance(way.origin, Scan):
             self._branch(way, edge, None)
             return
-        calc = _calc(way, self.zone) if way.steps else None
+        calc = _calc(way, self.session) if way.steps else None
         if isinstance(calc, Lacking):
             reason = "cannot be computed above a join, a group or another operator with state yet"
             hint = "compute it below, in a subquery, or in a job of its own"
@@ -138,7 +138,7 @@ class Planner:
 
     def _branch(self, way: _Way, edge: Edge | None, output: int | None) -> None:
         """Add a branch from a scan."""
-        number, found = self._number(way.origin), _calc(way, self.zone)
+        number, found = self._number(way.origin), _calc(way, self.session)
         calc: Calc | Passing
         if not isinstance(found, Lacking):
             calc = found
