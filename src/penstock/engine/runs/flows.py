@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from penstock.delivery import attempted
 from penstock.engine.runs.batches import published
 from penstock.engine.runs.sources import Readings
+from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, Problem, UnsupportedError
 from penstock.flow.dataflow import Dataflow, Plan, placed_schema
@@ -86,10 +87,7 @@ class FlowRun:
     _former: list[tuple[str, Manifest]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        planner = Planner(
-            self.scans,
-            self.context.settings.session_time_zone or str(self.context.spark.conf.get("spark.sql.session.timeZone")),
-        )
+        planner = Planner(self.scans, kernel_session(self.context.spark))
         for number, sink in enumerate(self.job.sinks):
             planner.add(sink, number)
         place = f"{self.uri.rstrip('/')}/{_FOLDER}"
