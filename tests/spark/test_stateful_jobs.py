@@ -123,6 +123,15 @@ def test_groups_follow_every_change(run):
     assert result.progress.batches == 9
 
 
+def test_rows_of_two_tables_are_united(run):
+    values.forget("names")
+    sql = values_table("a", "id BIGINT, name STRING", data_id=values.register([(1, "x"), (2, "y")]))
+    sql += values_table("b", "number INT, name STRING", data_id=values.register([(3, "z")]))
+    sql += values_table("names", "id BIGINT, name STRING")
+    run(sql + "INSERT INTO names SELECT id, UPPER(name) FROM a UNION ALL SELECT number, name FROM b;")
+    assert changed(values.rows("names")) == Counter({(1, "X"): 1, (2, "Y"): 1, (3, "z"): 1})
+
+
 # --- kafka: one commit ---------------------------------------------------------------------------------------------
 
 

@@ -116,7 +116,7 @@ class Dataflow:
     @property
     def stages(self) -> int:
         """The number of stages after that of the scans."""
-        return max(vertex.stage for vertex in self.vertices)
+        return max((vertex.stage for vertex in self.vertices), default=0)
 
     def read(self, scan: int, plan: Plan, task: Task, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
         """The work of a task that reads ``batches`` of a scan: rows of :data:`EXCHANGE`."""

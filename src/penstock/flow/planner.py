@@ -73,7 +73,7 @@ class Planner:
     session: Session = UNKNOWN
     branches: list[Branch] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
-    hops: dict[int, Node] = field(default_factory=dict)
+    hops: dict[int, tuple[Node, Lacking]] = field(default_factory=dict)
     _made: dict[int, int] = field(default_factory=dict)
     _edges: int = 0
 
@@ -91,6 +91,15 @@ class Planner:
             return
         number = self._vertex(self._changes(sink, node, ways), ways=(ways,))
         self.vertices[number] = replace(self.vertices[number], output=output)
+
+    def check(self) -> None:
+        """Raises UnsupportedError for a scan of which Spark would have to compute one branch, beside others."""
+        for number, (_, lacking) in self.hops.items():
+            if sum(branch.scan == number and branch.calc is not None for branch in self.branches) > 1:
+                table = self.scans[number].table
+                reason = f"{lacking.function} has no kernel, and table '{table}' is read by several queries of one job"
+                hint = "read the table in one subquery, or write two jobs"
+                raise UnsupportedError((Problem(reason, where=str(lacking.place or ""), hint=hint),))
 
     def ordered(self) -> tuple[Vertex, ...]:
         """The vertices, each after those that feed it."""
@@ -143,10 +152,7 @@ class Planner:
         if not isinstance(found, Lacking):
             calc = found
         else:
-            if number in self.hops:
-                reason = f"{found.function} cannot be computed for two subqueries of one table in a job with state yet"
-                raise UnsupportedError((Problem(reason, where=str(found.place or "")),))
-            self.hops[number] = way.node
+            self.hops[number] = self.hops.get(number) or (way.node, found)
             calc = Passing()
         self.branches.append(Branch(number, calc, edge, output))
 

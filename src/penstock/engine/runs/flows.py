@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,10 +25,11 @@ from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, Problem, UnsupportedError
 from penstock.flow.dataflow import Dataflow, Plan, placed_schema
 from penstock.flow.exchange import ENCODED, EXCHANGE, ORDER, ROWS, STATE, Receiver
+from penstock.flow.garbage import collect
 from penstock.flow.manifest import Manifest, merged
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
-from penstock.plan.nodes import STATEFUL, Job, Node, Scan
+from penstock.plan.nodes import STATEFUL, Job, Node, Scan, Union
 from penstock.plan.walk import fold
 from penstock.spi import (
     INSTRUCTIONS,
@@ -49,12 +51,15 @@ from penstock.spi import (
 #: The folder of the state in a checkpoint, and the document that refers to the state of jobs without transactions.
 _FOLDER = _DOCUMENT = "state"
 
+#: The age of files that no manifest names before they are deleted: a day.
+_GRACE_MS = 24 * 3600 * 1000
+
 
 def stateful(job: Job) -> bool:
-    """Whether the job keeps state."""
+    """Whether the job is a dataflow: it keeps state, or unites rows."""
 
     def visit(node: Node, below: tuple[bool, ...]) -> bool:
-        return isinstance(node, STATEFUL) or any(below)
+        return isinstance(node, STATEFUL | Union) or any(below)
 
     found: tuple[bool, ...] = fold(job.sinks, visit)
     return any(found)
@@ -90,9 +95,10 @@ class FlowRun:
         planner = Planner(self.scans, kernel_session(self.context.spark))
         for number, sink in enumerate(self.job.sinks):
             planner.add(sink, number)
+        planner.check()
         place = f"{self.uri.rstrip('/')}/{_FOLDER}"
         self.flow = Dataflow(tuple(planner.branches), planner.ordered(), tuple(self.outputs), place, self.stage)
-        self._hops = planner.hops
+        self._hops = {number: node for number, (node, _) in planner.hops.items()}
         self._storage = Storage.of(place)
 
     def frame(self, readings: Readings) -> DataFrame:
@@ -160,9 +166,11 @@ class FlowRun:
         edges = rows.column("edge").to_pylist()
         receiver = Receiver()
         reports = [bytes(data) for data in receiver.data(_of(rows, edges, STATE))]
-        after = merged(before, batch.id, reports)
-        reference = after.write(self._storage, f"{name}.manifest")
-        self._last = reference, after
+        reference = state
+        if reports:
+            after = merged(before, batch.id, reports)
+            reference = after.write(self._storage, f"{name}.manifest")
+            self._last = reference, after
         encoded = list(receiver.batches(_of(rows, edges, ENCODED)))
         return Results(
             reference,
@@ -225,18 +233,29 @@ class FlowRun:
         return self._last[1]
 
     def _committed(self, state: str) -> None:
-        """Delete the files that neither the state after the last committed batch needs nor the one before it."""
-        known = [reference for reference, _ in self._former]
-        if state in known or not state:
+        """Delete the files that neither the state after the last committed batch needs nor the one before it. Only
+        warns if that fails: the batch is committed."""
+        if not state or state in [reference for reference, _ in self._former]:
             return
-        self._former.append((state, self._last[1] if self._last[0] == state else Manifest.read(self._storage, state)))
-        if len(self._former) < 3:
-            return
-        (name, oldest), *kept = self._former
-        self._former = kept
-        live = frozenset[str]().union(*(manifest.files() for _, manifest in kept))
-        for file in sorted({*(oldest.files() - live), name.partition("#")[0]}):
-            self._storage.delete(file)
+        try:
+            if self._last[0] != state:
+                self._last = state, Manifest.read(self._storage, state)
+            if not self._former:
+                self._collect_orphans(self._last[1], state)
+            self._former.append(self._last)
+            if len(self._former) > 2:
+                (name, oldest), *self._former = self._former
+                live = frozenset[str]().union(*(manifest.files() for _, manifest in self._former))
+                for file in sorted({*(oldest.files() - live), name.partition("#")[0]}):
+                    self._storage.delete(file)
+        except CheckpointError as error:
+            self.context.warn(f"job '{self.context.job}': files of its state are not deleted: {error}")
+
+    def _collect_orphans(self, manifest: Manifest, reference: str) -> None:
+        """Delete files that former runs have left. The grace is longer than another copy of the job may stand still
+        between writing a file and committing it, or between its commit and this deletion."""
+        live = {*manifest.files(), reference.partition("#")[0]}
+        collect(self._storage, live, now_ms=time.time_ns() // 1_000_000, grace_ms=_GRACE_MS)
 
 
 def _read(flow: Dataflow, scan: int, task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
