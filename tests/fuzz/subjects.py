@@ -148,7 +148,7 @@ def _json(rng: random.Random) -> Subject:
 
 _JSON = tuple(
     (
-        b'{ } [ ] , : "" " \\ \\u0032 \\ud83d\\ude00 \\ud800 null true false 0 -0 -1 1e5 1.50 1e400 [] {} NaN \t '
+        b'{ } [ ] , : "" " \\ \\u0041 \\ud83d\\ude00 \\ud800 null true false 0 -0 -1 1e5 1.50 1e400 [] {} NaN \t '
         b'9223372036854775808 -1.5e-99999999999999999999 "2024-02-30" "12:00:00" "2024-01-01 00:00:00.5" '
         b'"2024-01-01T00:00:00Z" \xef\xbb\xbf'
     ).split(b" ")

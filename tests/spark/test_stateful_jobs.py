@@ -149,6 +149,19 @@ def test_totals_of_a_topic_in_several_runs(jobs, topics, topic):
     assert materialised(topics, target) == totals(orders)
 
 
+def test_groups_a_copy_and_dead_letters_are_one_commit(jobs, topics, topic):
+    source, target, copies, letters = topic(partitions=2), topic(partitions=2), topic(), topic()
+    orders = [order(number) for number in range(300)]
+    topics.write(source, [*orders, b"no json"])
+    sql = jobs.bounded("orders", ORDERS, source, scan_dead__letter_topic=letters)
+    sql += upserts(jobs, target) + jobs.exactly_once("copies", ORDERS, copies)
+    sql += f"EXECUTE STATEMENT SET BEGIN {GROUP} INSERT INTO copies SELECT * FROM orders WHERE amount > 5; END;"
+    jobs.run(sql)
+    assert materialised(topics, target) == totals(orders)
+    assert sorted(each.json["id"] for each in topics.read(copies)) == [n for n in range(300) if n % 11 > 5]
+    assert [each.value for each in topics.read(letters)] == [b"no json"]
+
+
 @pytest.fixture
 def halted(jobs, topics, topic):
     """A job that has done two batches and was stopped: its SQL, what it reads and writes, and its orders."""
@@ -252,3 +265,22 @@ def test_a_left_join_of_two_topics_follows_both_sides(jobs, topics, topic):
     topics.write(right, [{"name": f"c{number}", "country": f"L{number}"} for number in range(5)])
     expected = {number: f"L{number % 7}" if number % 7 < 5 else None for number in range(20)}
     while_running(running, lambda: found() == expected)
+
+
+@pytest.mark.rule("state commits with the output")
+def test_a_job_does_not_lose_its_state_when_its_group_is_taken_out(jobs, topics, halted):
+    sql, source, *_ = halted
+    topics.write(source, [order(1)])
+    other = sql.replace(GROUP, "INSERT INTO totals SELECT customer, id, amount FROM orders;")
+    running = jobs.start(other)
+    with pytest.raises(CheckpointError, match=r"had state in batch .* and has none now"):
+        running.wait(60)
+
+
+def test_an_aggregate_that_is_added_to_a_group_is_refused(jobs, topics, halted):
+    sql, source, *_ = halted
+    topics.write(source, [order(1)])
+    other = sql.replace("SUM(amount) FROM", "MAX(amount) FROM")
+    running = jobs.start(other)
+    with pytest.raises(CheckpointError, match="does not fit the job"):
+        running.wait(60)

@@ -42,13 +42,15 @@ Kind: TypeAlias = Literal["keyed", "multiset"]
 @dataclass(frozen=True)
 class TableSpec:
     """A table of an operator's state: its name, its key and value columns, and whether a key has one row (``keyed``) or
-    rows with weights (``multiset``). ``timed``: the time of its last writing is kept with each row."""
+    rows with weights (``multiset``). ``timed``: the time of its last writing is kept with each row. ``exact``: no value
+    columns may be added to it."""
 
     name: str
     key: pa.Schema
     value: pa.Schema
     kind: Kind
     timed: bool = False
+    exact: bool = False
 
     @property
     def replaces(self) -> bool:
@@ -332,7 +334,7 @@ class SegmentReader:
             at = found.get_field_index(field.name)
             if at >= 0 and found.field(at).type != field.type:
                 differences.append(f"{_spoken(field.name)} had the type {found.field(at).type}, now {field.type}")
-            elif at < 0 and field.name.startswith(_KEY):
+            elif at < 0 and (spec.exact or field.name.startswith(_KEY)):
                 differences.append(f"{_spoken(field.name)} is new: {field.type}")
         gone = [name for name in found.names if expected.get_field_index(name) < 0 and name != SEEN]
         differences += [f"{_spoken(name)} is gone" for name in gone]

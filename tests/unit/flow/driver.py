@@ -40,7 +40,7 @@ class Driver:
             parts = (
                 (owner, table.filter(pa.array([each == owner for each in of], pa.bool_()))) for owner in range(owners)
             )
-            rows = [self.flow.run(stage, plan, owner, part.to_batches()) for owner, part in parts]
+            rows = [row for owner, part in parts for row in self.flow.run(stage, plan, owner, part.to_batches())]
         edges = by_edge(rows)
         reports = [bytes(each) for each in Receiver().data(edges[STATE])] if STATE in edges else []
         after = merged(self.manifest, self.batch, reports)

@@ -309,7 +309,7 @@ def test_common_records_never_reach_the_exact_path(monkeypatch: pytest.MonkeyPat
         "b BOOLEAN, i INT, d DOUBLE, f FLOAT, n DECIMAL(20, 3), s STRING, y BYTES, da DATE, ti TIME(3), ts TIMESTAMP(3)"
     )
     message = (
-        '{"b":false,"i":-7,"unknown":{"x":[1,{"y":"\\u0032"}]},"d":0.30000000000000004,"f":1.5,"n":"12.5",'
+        '{"b":false,"i":-7,"unknown":{"x":[1,{"y":"\\u0041"}]},"d":0.30000000000000004,"f":1.5,"n":"12.5",'
         ' "s":"q\\"é","y":"QQ==","da":"2024-01-01","ti":"01:02:03.5","ts":"2024-01-01 00:00:00.123"}'
     )
     row = decode(columns, message).rows.to_pylist()[0]
