@@ -1,7 +1,10 @@
 """PyFlink's ``pyflink.common`` with the same names: rows, type information, watermarks, simple schemas."""
 
 from penstock.common.configuration import Configuration
+from penstock.common.execution_config import ExecutionConfig
+from penstock.common.execution_mode import ExecutionMode
 from penstock.common.expressions import SqlExpression, call_sql
+from penstock.common.input_dependency_constraint import InputDependencyConstraint
 from penstock.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from penstock.common.serialization import DeserializationSchema, SerializationSchema, SimpleStringSchema
 from penstock.common.time import Duration
@@ -14,6 +17,9 @@ __all__ = [
     "Configuration",
     "DeserializationSchema",
     "Duration",
+    "ExecutionConfig",
+    "ExecutionMode",
+    "InputDependencyConstraint",
     "RestartStrategies",
     "RestartStrategyConfiguration",
     "Row",
