@@ -5,6 +5,7 @@ The same job written in all three gives equal plans.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -12,7 +13,7 @@ from typing import Any, Self
 from penstock.plan.expressions import Expression, fields_of
 from penstock.settings import Settings
 from penstock.spi import ScanSpec, SinkSpec
-from penstock.types import Field, RowType
+from penstock.types import DataType, Field, RowType
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,13 @@ class Step(Node):
 
 @dataclass(frozen=True)
 class Scan(Node):
-    """Reads a table. ``spec`` is the connector's own frozen description. The default ``uid`` is the table's name."""
+    """Reads a table. ``spec`` is the connector's own frozen description. The default ``uid`` is the table's name.
+    ``key`` has the columns of the table's PRIMARY KEY, which is believed."""
 
     table: str
     connector: str
     spec: ScanSpec
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,96 @@ class MapRows(Step):
 @dataclass(frozen=True)
 class DeadLetters(Step):
     """The records that the scan below could not decode, instead of its rows."""
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """One aggregate of a group: ``function`` (``COUNT``, ``SUM``, ``AVG``, ``MIN``, ``MAX``) of the input's column
+    ``argument`` (None: of the rows), as the column ``name`` of ``type``. With ``distinct`` equal values count once;
+    rows in which the BOOLEAN column ``filter`` is not true do not count."""
+
+    name: str
+    function: str
+    type: DataType
+    argument: str | None = None
+    distinct: bool = False
+    filter: str | None = None
+
+
+@dataclass(frozen=True)
+class GroupAggregate(Step):
+    """Groups rows by the columns ``keys``. ``schema`` has the keys, then the ``calls``. Without keys there is one
+    group."""
+
+    keys: tuple[str, ...]
+    calls: tuple[AggregateCall, ...]
+
+
+class JoinKind(enum.Enum):
+    """Which rows without a match a join keeps."""
+
+    INNER = "inner"
+    LEFT = "left"
+    RIGHT = "right"
+    FULL = "full"
+
+
+@dataclass(frozen=True)
+class Join(Node):
+    """Pairs the rows of ``left`` and ``right`` whose keys are equal and not null. ``schema`` has the columns of the
+    left, then those of the right, under names of its own."""
+
+    left: Node
+    right: Node
+    kind: JoinKind
+    left_keys: tuple[str, ...]
+    right_keys: tuple[str, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    def with_inputs(self, inputs: Sequence[Node]) -> Self:
+        left, right = inputs
+        return self if left is self.left and right is self.right else replace(self, left=left, right=right)
+
+
+@dataclass(frozen=True)
+class Union(Node):
+    """The rows of all ``members`` (UNION ALL), whose columns correspond by position and have the types of
+    ``schema``."""
+
+    members: tuple[Node, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.members
+
+    def with_inputs(self, inputs: Sequence[Node]) -> Self:
+        same = all(new is old for new, old in zip(inputs, self.members, strict=True))
+        return self if same else replace(self, members=tuple(inputs))
+
+
+@dataclass(frozen=True)
+class Normalize(Step):
+    """Makes a full changelog of upserts and deletions by the primary key ``keys``, or of a changelog with repeated
+    changes. The schema is the input's."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Deduplicate(Step):
+    """Keeps the first or, with ``last``, the last row of each key by the column ``order`` (empty: by arrival). The
+    schema is the input's."""
+
+    keys: tuple[str, ...]
+    order: str = ""
+    last: bool = False
+
+
+#: The nodes that keep state.
+STATEFUL = GroupAggregate | Join | Normalize | Deduplicate
 
 
 @dataclass(frozen=True)

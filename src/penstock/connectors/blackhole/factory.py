@@ -23,7 +23,7 @@ class BlackholeSinkSpec(AnySettings):
     table: str
     schema: RowType
 
-    capabilities: ClassVar = SinkCapabilities(kinds=CHANGES, guarantee=Guarantee.NONE)
+    capabilities: ClassVar = SinkCapabilities(kinds=CHANGES, guarantee=Guarantee.NONE, staged=True)
 
     def describe(self) -> str:
         """One line for people."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
@@ -12,7 +13,8 @@ from penstock.connectors.blackhole.factory import BlackholeSinkSpec
 from penstock.spi import Batch, Committer, JobContext, Output, Published, Stage, Task, Written
 from penstock.types import quoted_name
 
-_COUNTED = pa.schema([pa.field("records", pa.int64())])
+#: The records of each output, from one task.
+_COUNTED = pa.schema([pa.field("records", pa.list_(pa.int64()))])
 
 
 class BlackholeRuntime:
@@ -37,13 +39,13 @@ class BlackholeCommitter(Committer):
     def stage(self) -> Stage:
         """Drop rows in the tasks that read them."""
         self._staged = True
-        return Stage(_drop, _COUNTED)
+        return Stage(partial(_dropped, tuple(self._outputs)), _COUNTED)
 
     def publish(self, batch: Batch, frame: DataFrame) -> Published:
         """Compute the batch."""
         if self._staged:
-            records = sum(row.records for row in frame.collect())
-            return Published(tuple(Written(records) for _ in self._outputs))
+            counts = [row.records for row in frame.collect()]
+            return Published(tuple(Written(sum(each)) for each in zip(*counts, strict=True)))
         # A struct column is null in the rows of other outputs.
         counts = [
             F.count(F.lit(1) if each.column is None else F.col(quoted_name(each.column))).alias(str(number))
@@ -54,5 +56,9 @@ class BlackholeCommitter(Committer):
         return Published(tuple(Written(counted.get[str(number)]) for number in range(len(self._outputs))))
 
 
-def _drop(_: Task, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield pa.RecordBatch.from_arrays([pa.array([sum(batch.num_rows for batch in rows)], pa.int64())], schema=_COUNTED)
+def _dropped(outputs: Sequence[Output], _: Task, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    counts = [0] * len(outputs)
+    for batch in rows:
+        for number, output in enumerate(outputs):
+            counts[number] += output.rows(batch)[0].num_rows
+    yield pa.RecordBatch.from_arrays([pa.array([counts], _COUNTED.field("records").type)], schema=_COUNTED)

@@ -18,9 +18,10 @@ from penstock.engine.runs.query import Query
 from penstock.engine.runs.restarts import Restarts
 from penstock.engine.session import is_alive, make_quick_starts, spark_session
 from penstock.errors import ExecutionError, OptionsError, PenstockError, Problem
-from penstock.plan.checks import check_changes, check_guarantees, check_settings
+from penstock.plan.checks import check_guarantees, check_settings
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.nodes import Job
+from penstock.plan.planning import planned
 from penstock.spi import MetricGroup
 
 
@@ -49,7 +50,7 @@ def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
     """Start ``job`` and return while it runs. Raises a PenstockError if it cannot be started: only a job that has run
     is restarted."""
     warn = warn or (lambda _: None)
-    check_changes(job)
+    job = planned(job)
     check_guarantees(job)
     check_settings(job)
     job = with_dead_letters(job)

@@ -1,4 +1,5 @@
-"""Spark's Python worker daemon, which imports the connectors before it forks workers, so that they start warm."""
+"""Spark's Python worker daemon, which imports the connectors and kernels before it forks workers, so that they start
+warm."""
 
 from __future__ import annotations
 
@@ -11,14 +12,16 @@ from penstock.spi import Warmable, connectors
 
 
 def warm() -> None:
-    """Import the connectors' runtimes and let them prepare for tasks. A connector that fails here fails again in the
-    job that uses it, where the user sees the error."""
+    """Import the connectors' runtimes and the kernels, and let them prepare for tasks. What fails here fails again in
+    the job that uses it, where the user sees the error."""
     for name in connectors.names():
         with contextlib.suppress(Exception):
             module, _, attribute = connectors.get(name).runtime.partition(":")
             runtime = getattr(importlib.import_module(module), attribute)()
             if isinstance(runtime, Warmable):
                 runtime.warm()
+    with contextlib.suppress(Exception):
+        importlib.import_module("penstock.flow.warmup").warm()
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from penstock.engine.translate.expressions import millis, spark_sql
 from penstock.errors import Problem, SchemaError
 from penstock.plan.expressions import ColumnRef, Expression, cast, coerce
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, MapRows, Node, Project, Scan, Sink
-from penstock.plan.walk import base, calculations, fold, scans
+from penstock.plan.walk import calculations, fold, scans
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, guarded
 from penstock.types import DataType, Field, RowType, arrow_schema, quoted_name, spark_ddl, spark_type
 from penstock.types.casts import alike, widens
@@ -58,7 +58,7 @@ def computed(sinks: Sequence[Sink]) -> tuple[Output, ...]:
 def build(sinks: Sequence[Sink], outputs: Sequence[Output], reading: Reading) -> DataFrame:
     """The frame that holds the rows of all ``sinks``, where ``outputs`` (:func:`computed`) say."""
     if len(sinks) == 1:
-        frame = _rows(sinks[0].input, reading)
+        frame = rows_of(sinks[0].input, reading)
         return frame.select(*_sink_columns(sinks[0]), *_hidden(frame))
     groups: dict[Scan, list[_Branch]] = {}
     for output, sink in zip(outputs, sinks, strict=True):
@@ -68,52 +68,8 @@ def build(sinks: Sequence[Sink], outputs: Sequence[Output], reading: Reading) ->
     return reduce(lambda frame, other: frame.unionByName(other, allowMissingColumns=True), frames)
 
 
-def direct(sinks: Sequence[Sink]) -> tuple[Scan, tuple[Output, ...]] | None:
-    """The one scan that all ``sinks`` take their rows from, and the columns that each of them takes, if nothing is
-    computed in between: no filter, no expression, no cast. Otherwise None."""
-    bases = {base(sink.input) for sink in sinks}
-    scan = bases.pop()
-    if bases or not isinstance(scan, Scan):
-        return None
-    outputs = []
-    for i, sink in enumerate(sinks):
-        if isinstance(sink.input, DeadLetters):
-            outputs.append(Output(i, sink.table, sink.spec, sink.schema, DEAD_LETTER))
-            continue
-        columns = _picked(sink.input)
-        if columns is None or len(columns) != len(sink.schema.fields):
-            return None
-        declared = {field.name: field.type for field in scan.schema.fields}
-        read, taken = dict(scan.spec.capabilities.native), {field.name: field.type for field in sink.spec.schema.fields}
-        for name, field in zip(columns, sink.schema.fields, strict=True):
-            own = declared[name]
-            unchanged = widens(read.get(name, own), own) and alike(own, field.type)
-            if not unchanged or not alike(field.type, taken[field.name]):
-                return None
-        outputs.append(Output(i, sink.table, sink.spec, sink.schema, None, columns))
-    return scan, tuple(outputs)
-
-
-def _picked(node: Node) -> tuple[str, ...] | None:
-    """The scan's columns that ``node`` passes on, or None if it changes its rows in any other way."""
-
-    def visit(node: Node, inputs: tuple[tuple[str, ...] | None, ...]) -> tuple[str, ...] | None:
-        match node:
-            case Scan():
-                return node.schema.names
-            case AssignWatermarks():
-                return inputs[0]
-            case Project(input=below, items=items) if inputs[0] is not None:
-                sources = dict(zip(below.schema.names, inputs[0], strict=True))
-                names = [item.expression.name for item in items if isinstance(item.expression, ColumnRef)]
-                picked = tuple(sources[name] for name in names if name in sources)  # the watermark is no column of it
-                return picked if len(picked) == len(items) else None
-        return None
-
-    return fold((node,), visit)[0]
-
-
-def _rows(node: Node, reading: Reading) -> DataFrame:
+def rows_of(node: Node, reading: Reading) -> DataFrame:
+    """The rows of a node."""
     found: tuple[DataFrame, ...] = fold((node,), partial(_frame, reading))
     return found[0]
 
@@ -221,7 +177,7 @@ class _Base:
 
 def _side_by_side(scan: Scan, branches: Sequence[_Branch], reading: Reading) -> DataFrame:
     """The rows of several sinks that take them from one reading of ``scan``."""
-    rows = _rows(scan, reading)
+    rows = rows_of(scan, reading)
     hidden = _hidden(rows)
     aliases = {f"__base_{i}": name for i, name in enumerate(name for name in rows.columns if name not in hidden)}
     base = _Base(scan, aliases, "__of_base")

@@ -1,0 +1,148 @@
+"""Jobs whose reading tasks compute, encode and publish rows by themselves: no row enters the JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from penstock.flow.calc import Calc, Rows, calc_of_rows
+from penstock.flow.expressions import Lacking
+from penstock.plan.expressions import Expression
+from penstock.plan.nodes import AssignWatermarks, DeadLetters, Job, MapRows, Node, Scan, Sink
+from penstock.plan.walk import base, calculations
+from penstock.spi import DEAD_LETTER, Output, Stage, Task
+
+
+@dataclass(frozen=True, eq=False)
+class Fused:
+    """The work between the one ``scan`` of a job and its sinks, whose rows are where ``outputs`` say in the batches
+    that it makes.
+
+    There is one calc for all sinks that take the same rows, with their columns side by side, or one for each sink,
+    whose rows are then in the struct column of its output.
+    """
+
+    scan: Scan
+    outputs: tuple[Output, ...]
+    calcs: tuple[Calc, ...]
+
+    def stage(self, after: Stage) -> Stage:
+        """The computation, followed by a committer's work on the result."""
+        structs = tuple(each.column for each in self.outputs if each.column not in (None, DEAD_LETTER))
+        work = Branches(self.calcs, tuple(map(str, structs))) if structs else self.calcs[0]
+        return Stage(partial(_staged, work, after), after.schema)
+
+
+def _staged(
+    work: Calc | Branches, after: Stage, task: Task, given: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    return after.run(task, work.batches(given))
+
+
+@dataclass(frozen=True, eq=False)
+class Branches:
+    """The rows of several sinks that filter differently: each row of a batch has one of the struct columns ``names``,
+    and dead letters have none. Picklable."""
+
+    calcs: tuple[Calc, ...]
+    names: tuple[str, ...]
+
+    def batches(self, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of each calc, one after the other for each of the given batches, then its dead letters. Raises
+        RecordError as :meth:`Calc.batch`."""
+        for each in given:
+            letters = None
+            if DEAD_LETTER in each.schema.names and each.column(DEAD_LETTER).null_count < each.num_rows:
+                letters = each.filter(each.column(DEAD_LETTER).is_valid())
+                each = each.filter(each.column(DEAD_LETTER).is_null())  # noqa: PLW2901
+            for number, calc in enumerate(self.calcs):
+                made = calc.rows(each)
+                if made.num_rows:
+                    yield self._placed(made, number)
+            if letters is not None:
+                yield self._placed(letters, None)
+
+    def _placed(self, rows: pa.RecordBatch, number: int | None) -> pa.RecordBatch:
+        """``rows`` of a calc, or dead letters, with all struct columns."""
+        structs = [pa.nulls(rows.num_rows, pa.struct(list(each.schema))) for each in self.calcs]
+        first = self.calcs[0]
+        carried = [name for name in rows.schema.names if name not in first.columns]
+        if number is not None:
+            made = self.calcs[number].schema
+            carried = rows.schema.names[len(made) :]
+            structs[number] = pa.StructArray.from_arrays(rows.columns[: len(made)], fields=list(made))
+        arrays = [*structs, *(rows.column(name) for name in carried)]
+        return pa.RecordBatch.from_arrays(arrays, names=[*self.names, *carried])
+
+
+def fused(sinks: Sequence[Sink], zone: str = "") -> Fused | Lacking:
+    """What reading tasks can do for these sinks, or the first thing that only Spark does. ``zone`` is the session's
+    time zone, if it is known. Raises SchemaError for a sink that is given too many or too few columns."""
+    scan = _scan(sinks)
+    if isinstance(scan, Lacking):
+        return scan
+    rows = {i: Rows.of(sink.input) for i, sink in enumerate(sinks) if not isinstance(sink.input, DeadLetters)}
+    columns = {i: each.of_sink(sinks[i]) for i, each in rows.items()}
+    conditions = [each.conditions for each in rows.values()]
+    apart = any(each != conditions[0] for each in conditions[1:])
+    if apart:
+        works = [(rows[i], columns[i]) for i in rows]
+    else:
+        beside = {f"{i}.{name}": value for i, each in columns.items() for name, value in each.items()}
+        works = [(next(iter(rows.values()), Rows(scan, (), {})), beside)]
+    calcs = []
+    for work, each in works:
+        calc = calc_of_rows(work, each, zone)
+        if isinstance(calc, Lacking):
+            return calc
+        calcs.append(calc)
+    outputs = tuple(_output(i, sink, columns.get(i), apart) for i, sink in enumerate(sinks))
+    return Fused(scan, outputs, tuple(calcs))
+
+
+def _output(index: int, sink: Sink, columns: dict[str, Expression] | None, apart: bool) -> Output:
+    if columns is None:
+        return Output(index, sink.table, sink.spec, sink.schema, DEAD_LETTER)
+    if apart:
+        return Output(index, sink.table, sink.spec, sink.schema, f"sink_{index}")
+    return Output(index, sink.table, sink.spec, sink.schema, None, tuple(f"{index}.{name}" for name in columns))
+
+
+def _scan(sinks: Sequence[Sink]) -> Scan | Lacking:
+    """The one scan that all sinks take their rows from, if its tasks can do all work on them."""
+    bases = list(dict.fromkeys(base(sink.input) for sink in sinks))
+    for each in bases:
+        if isinstance(each, MapRows):
+            return Lacking("a Python function")
+        if not isinstance(each, Scan):
+            return Lacking(f"a {type(each).__name__} node")
+    scan, *others = bases
+    assert isinstance(scan, Scan)  # noqa: S101
+    if others:
+        return Lacking("several sources")
+    if not scan.spec.capabilities.staged:
+        return Lacking(f"table '{scan.table}', whose tasks cannot hand rows to a sink")
+    if not scan.spec.capabilities.measures and any(map(_watches, sinks)):
+        return Lacking(f"the watermark of table '{scan.table}', which Spark computes")
+    silent = [sink.table for sink in sinks if not sink.spec.capabilities.staged]
+    if silent:
+        return Lacking(f"table '{silent[0]}', whose connector takes rows from Spark")
+    return scan
+
+
+def _watches(sink: Sink) -> bool:
+    below: Node = sink.input.input if isinstance(sink.input, DeadLetters) else sink.input
+    return any(isinstance(step, AssignWatermarks) for step in calculations(below))
+
+
+def route(job: Job, zone: str = "") -> str:
+    """Who computes the job's rows, and what keeps tasks from it, as a line for people."""
+    found: Fused | Lacking = fused(job.sinks, zone)
+    if len({(sink.connector, sink.spec.capabilities.commits_to) for sink in job.sinks}) > 1:
+        found = Lacking("several commits")
+    if isinstance(found, Lacking):
+        return f"rows are computed by Spark, because of {found}"
+    return "rows are computed where they are read"

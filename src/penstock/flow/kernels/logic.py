@@ -1,0 +1,122 @@
+"""AND, OR, NOT and tests by three-valued logic, and conditions: CASE and COALESCE.
+
+As in Spark, operands count from left to right: what follows a deciding operand is as if it were not computed, so its
+failures do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector, failed_rows, true_rows, within
+from penstock.plan.expressions import Call
+from penstock.types import NullType, arrow_type
+
+
+def conjunction(call: Call, zone: str) -> Kernel:
+    """``AND`` of two or more."""
+    return partial(_joined, pc.and_kleene, pc.invert)
+
+
+def disjunction(call: Call, zone: str) -> Kernel:
+    """``OR`` of two or more."""
+    return partial(_joined, pc.or_kleene, lambda value: value)
+
+
+def _joined(
+    join: Callable[[Values, Values], Values],
+    decides: Callable[[Values], Values],
+    args: Sequence[Vector],
+    rows: int,
+) -> Vector:
+    values = [_boolean(each.values) for each in args]
+    failures: tuple[Failure, ...] = ()
+    if any(each.failures for each in args):
+        open_rows = np.ones(rows, np.bool_)
+        for each, value in zip(args, values, strict=True):
+            failures = (*failures, *within(each.failures, open_rows))
+            open_rows &= ~true_rows(decides(value), rows) | failed_rows(each.failures, rows)
+    return Vector(reduce(join, values), failures)
+
+
+def _boolean(values: Values) -> Values:
+    return pa.scalar(None, pa.bool_()) if pa.types.is_null(values.type) else values
+
+
+def negation(call: Call, zone: str) -> Kernel:
+    """``NOT``."""
+    return Strict(pa.bool_(), pc.invert)
+
+
+def is_null(call: Call, zone: str) -> Kernel:
+    """``IS NULL``."""
+    return lambda args, rows: Vector(pc.is_null(args[0].values), args[0].failures)
+
+
+def is_true(call: Call, zone: str) -> Kernel:
+    """``IS TRUE``."""
+    return lambda args, rows: Vector(pc.fill_null(_boolean(args[0].values), False), args[0].failures)
+
+
+def is_false(call: Call, zone: str) -> Kernel:
+    """``IS FALSE``."""
+    return lambda args, rows: Vector(pc.fill_null(pc.invert(_boolean(args[0].values)), False), args[0].failures)
+
+
+def choice(call: Call, zone: str) -> Kernel | None:
+    """``CASE`` with conditions."""
+    if isinstance(call.type, NullType):
+        return None
+    return partial(_chosen, arrow_type(call.type))
+
+
+def _chosen(arrow: pa.DataType, args: Sequence[Vector], rows: int) -> Vector:
+    pairs = len(args) // 2
+    values = [Vector(_as(each.values, arrow), each.failures) for each in (*args[1::2], *args[2 * pairs :])]
+    if len(values) == pairs:
+        values.append(Vector(pa.scalar(None, arrow)))
+    conditions = [pc.fill_null(_boolean(each.values), False) for each in args[: 2 * pairs : 2]]
+    failures: tuple[Failure, ...] = ()
+    if any(each.failures for each in args):
+        open_rows = np.ones(rows, np.bool_)
+        for condition, when, then in zip(args[: 2 * pairs : 2], conditions, values, strict=False):
+            failures = (*failures, *within(condition.failures, open_rows))
+            open_rows &= ~failed_rows(condition.failures, rows)
+            here = true_rows(when, rows)
+            failures = (*failures, *within(then.failures, open_rows & here))
+            open_rows &= ~here
+        failures = (*failures, *within(values[-1].failures, open_rows))
+    found = values[-1].values
+    for when, then in zip(reversed(conditions), reversed(values[:-1]), strict=True):
+        found = pc.if_else(when, then.values, found)
+    return Vector(found, failures)
+
+
+def _as(values: Values, arrow: pa.DataType) -> Values:
+    """The values of a branch in the type of all: an untyped NULL has none."""
+    if not pa.types.is_null(values.type):
+        return values
+    return pa.scalar(None, arrow)
+
+
+def first_known(call: Call, zone: str) -> Kernel | None:
+    """``COALESCE``."""
+    if isinstance(call.type, NullType):
+        return None
+    return partial(_coalesced, arrow_type(call.type))
+
+
+def _coalesced(arrow: pa.DataType, args: Sequence[Vector], rows: int) -> Vector:
+    values = [_as(each.values, arrow) for each in args]
+    failures: tuple[Failure, ...] = ()
+    if any(each.failures for each in args):
+        open_rows = np.ones(rows, np.bool_)
+        for each in args:
+            failures = (*failures, *within(each.failures, open_rows))
+            open_rows &= ~each.validity(rows) & ~failed_rows(each.failures, rows)
+    return Vector(pc.coalesce(*values), failures)

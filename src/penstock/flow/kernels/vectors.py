@@ -1,0 +1,161 @@
+"""The operands and results of kernels: values of a batch's rows, and the rows whose value could not be computed.
+
+A row that fails, by a division by zero or a cast, ends the job only if its value is used: not if a CASE, an AND or a
+filter decides without it. So kernels mark such rows, and whoever uses the values raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from penstock.formats.columns.buffers import bits_of, fixed_values, from_buffers
+
+#: One value per row, or one for all rows.
+Values: TypeAlias = pa.Array | pa.Scalar
+
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Failure:
+    """The rows that a computation failed for, and the reason of each, by its number."""
+
+    rows: Mask
+    reason: Callable[[int], str]
+
+
+@dataclass(frozen=True, eq=False)
+class Vector:
+    """The values of a batch's rows. Those of rows in ``failures`` are undefined; of several failures of a row the first
+    counts."""
+
+    values: Values
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def constant(self) -> bool:
+        """Whether one value stands for all rows."""
+        return isinstance(self.values, pa.Scalar)
+
+    def spread(self, rows: int) -> pa.Array:
+        """One value per row."""
+        return pa.repeat(self.values, rows) if isinstance(self.values, pa.Scalar) else self.values
+
+    def validity(self, rows: int) -> Mask:
+        """Which rows have a value that is not null."""
+        if isinstance(self.values, pa.Scalar):
+            return np.full(rows, self.values.is_valid)
+        return valid_rows(self.values)
+
+
+#: Computes the values of a batch's rows from those of the arguments. The last argument is the number of rows.
+Kernel: TypeAlias = Callable[[Sequence[Vector], int], Vector]
+
+
+def valid_rows(array: pa.Array) -> Mask:
+    """Which values are not null."""
+    return bits_of(array.buffers()[0] if array.null_count else None, array.offset, len(array)).view(np.bool_)
+
+
+def true_rows(values: Values, rows: int) -> Mask:
+    """Which values of a BOOLEAN are true, and neither false nor null."""
+    if isinstance(values, pa.Scalar):
+        return np.full(rows, values.as_py() is True)
+    found = bits_of(values.buffers()[1], values.offset, len(values)).view(np.bool_)
+    return found & valid_rows(values) if values.null_count else found
+
+
+def booleans(values: Mask, valid: Mask | None = None) -> pa.Array:
+    """A BOOLEAN column."""
+    known = np.ones(len(values), np.uint8) if valid is None else valid.view(np.uint8)
+    return from_buffers(pa.bool_(), known, np.packbits(values.view(np.uint8), bitorder="little"))
+
+
+def numbers(values: Values) -> Any:
+    """The numbers of a column as a view, undefined under nulls; one that is not null for a constant."""
+    if isinstance(values, pa.Scalar):
+        return values.type.to_pandas_dtype()(values.as_py())
+    return fixed_values(values, values.type.to_pandas_dtype())
+
+
+def column(values: NDArray[Any], valid: Mask | None, arrow: pa.DataType) -> pa.Array:
+    """A column of fixed width other than BOOLEAN."""
+    known = np.ones(len(values), np.uint8) if valid is None else valid.view(np.uint8)
+    return from_buffers(arrow, known, values)
+
+
+def within(failures: Sequence[Failure], rows: Mask) -> tuple[Failure, ...]:
+    """Those of the failures that are in ``rows``."""
+    found = (Failure(each.rows & rows, each.reason) for each in failures)
+    return tuple(each for each in found if each.rows.any())
+
+
+def failed_rows(failures: Sequence[Failure], rows: int) -> Mask:
+    """The rows of all failures."""
+    found = np.zeros(rows, np.bool_)
+    for each in failures:
+        found |= each.rows
+    return found
+
+
+@dataclass(frozen=True)
+class Strict:
+    """A kernel whose value is null where an argument is. ``compute`` takes the values of the arguments, of which at
+    least one is a column and none is a NULL for all rows; it returns a column, or a :class:`Vector` with its own
+    failures, which are ignored where an argument is null."""
+
+    type: pa.DataType
+    compute: Callable[..., pa.Array | Vector]
+
+    def __call__(self, args: Sequence[Vector], rows: int) -> Vector:
+        failures, known = _in_turn(args, rows)
+        if any(isinstance(each.values, pa.Scalar) and not each.values.is_valid for each in args):
+            return Vector(pa.scalar(None, self.type), failures)
+        found = self.compute(*(each.values for each in args))
+        if not isinstance(found, Vector):
+            return Vector(found, failures)
+        if found.failures:
+            known = np.logical_and.reduce([each.validity(rows) for each in args]) if known is None else known
+            failures = (*failures, *within(found.failures, known))
+        return Vector(found.values, failures)
+
+
+def _in_turn(args: Sequence[Vector], rows: int) -> tuple[tuple[Failure, ...], Mask | None]:
+    """The failures of arguments that are evaluated one after the other until one is null, and where none is; None if
+    that was not needed."""
+    if not any(each.failures for each in args):
+        return (), None
+    failures: tuple[Failure, ...] = ()
+    known = np.ones(rows, np.bool_)
+    for each in args:
+        failures = (*failures, *within(each.failures, known))
+        known &= each.validity(rows)
+    return failures, known
+
+
+def all_constant(kernel: Kernel, args: Sequence[Vector], rows: int) -> Vector:
+    """The value of a kernel whose arguments are all constant, computed once and not for each of ``rows``."""
+    once = [
+        Vector(pa.repeat(each.values, 1), tuple(Failure(found.rows[:1], found.reason) for found in each.failures))
+        for each in args
+    ]
+    made = kernel(once if rows else [Vector(each.values) for each in once], 1)
+    failures = (
+        Failure(np.repeat(each.rows, rows), lambda _, reason=each.reason: reason(0))  # type: ignore[misc]
+        for each in made.failures
+    )
+    return Vector(made.values if made.constant else made.values[0], tuple(failures) if rows else ())
+
+
+def typed(values: Values, arrow: pa.DataType) -> Values:
+    """``values`` with the type of a column of the same layout; an untyped NULL becomes one of that type."""
+    if values.type == arrow:
+        return values
+    return pc.cast(values, arrow) if isinstance(values, pa.Array) else values.cast(arrow)

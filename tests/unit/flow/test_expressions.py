@@ -1,0 +1,176 @@
+"""Expressions over Arrow batches: three-valued logic, Spark's order of numbers, and failures that count only where a
+value is used."""
+
+from __future__ import annotations
+
+import math
+import operator
+import pickle
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import RecordError
+from penstock.flow.expressions import Evaluator, Lacking, compile_expression, lacking
+from penstock.sql import expression
+from penstock.types import arrow_schema, parse_columns
+
+ROW = parse_columns("i INT, j INT, b BIGINT, t TINYINT, d DOUBLE, f FLOAT, s STRING, flag BOOLEAN, c BOOLEAN")
+LEAST, MOST = -(2**31), 2**31 - 1
+
+
+def compiled(sql: str) -> Evaluator:
+    found = compile_expression(expression(sql, ROW), arrow_schema(ROW))
+    assert isinstance(found, Evaluator), found
+    return found
+
+
+def batch(**columns: list[object]) -> pa.RecordBatch:
+    """Rows with these values, null in all other columns."""
+    rows = max(map(len, columns.values()), default=1)
+    schema = arrow_schema(ROW)
+    arrays = [pa.array(columns.get(field.name, [None] * rows), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def values(sql: str, **columns: list[object]) -> list[object]:
+    found = compiled(sql).column(batch(**columns))
+    found.validate(full=True)
+    return found.to_pylist()
+
+
+def reason(sql: str, **columns: list[object]) -> tuple[int, str]:
+    with pytest.raises(RecordError) as caught:
+        values(sql, **columns)
+    return caught.value.offset, caught.value.reason
+
+
+THREE = [True, False, None]
+LEFT, RIGHT = [each for each in THREE for _ in THREE], THREE * 3
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("flag AND c", [True, False, None, False, False, False, None, False, None]),
+        ("flag OR c", [True, True, True, True, False, None, True, None, None]),
+        ("NOT flag", [False] * 3 + [True] * 3 + [None] * 3),
+        ("flag = c", [True, False, None, False, True, None, None, None, None]),
+        ("flag IS DISTINCT FROM c", [False, True, True, True, False, True, True, True, False]),
+        ("flag IS TRUE", [True] * 3 + [False] * 6),
+        ("flag IS NOT FALSE", [True] * 3 + [False] * 3 + [True] * 3),
+        ("flag IS NULL", [False] * 6 + [True] * 3),
+        ("CASE WHEN flag THEN c ELSE FALSE END", [True, False, None] + [False] * 6),
+        ("CASE WHEN flag THEN c END", [True, False, None] + [None] * 6),
+        ("COALESCE(flag, c)", [True] * 3 + [False] * 3 + [True, False, None]),
+        ("flag IN (TRUE, NULL)", [True] * 3 + [None] * 6),
+        ("NULLIF(flag, c)", [None, True, True, False, None, False, None, None, None]),
+    ],
+)
+def test_logic_has_three_values(sql, expected):
+    assert values(sql, flag=LEFT, c=RIGHT) == expected
+
+
+NUMBERS = [-math.inf, -1.0, -0.0, 0.0, 1.0, math.inf, math.nan]
+#: The place of each of them in Spark's order.
+PLACES = dict(zip(map(repr, NUMBERS), [0, 1, 2, 2, 3, 4, 5], strict=True))
+SIGNS = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_nan_is_the_largest_number_and_equals_itself(sign):
+    def expected(pairs: list[tuple[float, float]]) -> list[bool]:
+        return [SIGNS[sign](PLACES[repr(one)], PLACES[repr(other)]) for one, other in pairs]
+
+    pairs = [(one, other) for one in NUMBERS for other in NUMBERS]
+    columns = {"d": [one for one, _ in pairs], "f": [other for _, other in pairs]}
+    assert values(f"d {sign} f", **columns) == expected(pairs)
+    assert values(f"d {sign} 1e0", **columns) == expected([(one, 1.0) for one, _ in pairs])
+    assert values(f"0 {sign} f", **columns) == expected([(0.0, other) for _, other in pairs])
+
+
+@pytest.mark.parametrize(
+    ("sql", "columns"),
+    [
+        ("i + j", {"i": [1, MOST, None], "j": [2, 1, 1]}),
+        ("i - j", {"i": [1, LEAST, None], "j": [2, 1, 1]}),
+        ("i * j", {"i": [1, MOST, None], "j": [2, 2, 1]}),
+        ("-i", {"i": [1, LEAST]}),
+        ("b + i", {"b": [1, 2**63 - 1], "i": [1, 1]}),
+        ("b * i", {"b": [1, 2**62], "i": [1, 2]}),
+        ("b - i", {"b": [1, -(2**63)], "i": [1, 1]}),
+        ("t + t", {"t": [1, 127]}),
+    ],
+)
+def test_a_result_that_its_type_cannot_hold_is_an_error(sql, columns):
+    row, text = reason(sql, **columns)
+    assert row == 1
+    assert text.startswith("[ARITHMETIC_OVERFLOW] ")
+
+
+@pytest.mark.parametrize(
+    ("sql", "text"),
+    [
+        ("CAST(s AS INT)", "[CAST_INVALID_INPUT] 'x' of type STRING is not a value of type INT"),
+        ("CAST(b AS INT)", "[CAST_OVERFLOW] 3000000000 of type BIGINT is beyond the range of INT"),
+        ("CAST(d AS BIGINT)", "[CAST_OVERFLOW] nan of type DOUBLE is beyond the range of BIGINT"),
+    ],
+)
+def test_a_value_that_cannot_be_cast_is_an_error_or_null(sql, text):
+    columns = {"s": ["1", "x"], "b": [1, 3_000_000_000], "d": [1.0, math.nan]}
+    assert reason(sql, **columns) == (1, text)
+    assert values(f"TRY_{sql}", **columns) == [1, None]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("CASE WHEN i > 0 THEN CAST(s AS INT) ELSE 0 END", [1, 0, 0]),
+        ("CASE WHEN i < 1 THEN 0 WHEN CAST(s AS INT) = 1 THEN 5 END", [5, 0, 0]),
+        ("i > 0 AND CAST(s AS INT) = 1", [True, False, False]),
+        ("i < 1 OR CAST(s AS INT) = 1", [True, True, True]),
+        ("COALESCE(NULLIF(i, 1), CAST(s AS INT))", [1, 0, -1]),
+        ("NULLIF(i, 1) + CAST(s AS INT)", None),
+    ],
+)
+def test_a_failure_counts_only_where_the_value_is_used(sql, expected):
+    columns = {"i": [1, 0, -1], "s": ["1", "x", ""]}
+    if expected is None:
+        assert reason(sql, **columns)[0] == 1
+    else:
+        assert values(sql, **columns) == expected
+    assert values("NULLIF(i, i) + CAST(s AS INT)", **columns) == [None, None, None]  # not computed beside a null
+
+
+def test_constants_are_computed_once_and_fail_for_each_row_that_uses_them():
+    assert values("2 * (3 + 4)", i=[1, 2]) == [14, 14]
+    assert values("i + CAST('7' AS INT)", i=[1, None]) == [8, None]
+    assert reason("CAST('x' AS INT) + i", i=[1, 2])[0] == 0
+    assert values("CASE WHEN i > 5 THEN CAST('x' AS INT) ELSE i END", i=[1, 2]) == [1, 2]
+    assert values("CAST('x' AS INT)", i=[]) == []
+
+
+def test_a_batch_may_be_a_slice_and_empty():
+    given = batch(i=[1, 2, 3, 4], s=["1", "+22", " 3\t", None], flag=[True, None, False, True]).slice(1)
+    for sql, expected in (
+        ("i + 1", [3, 4, 5]),
+        ("CAST(s AS INT)", [22, 3, None]),
+        ("flag AND i > 1", [None, False, True]),
+        ("CAST(i AS STRING)", ["2", "3", "4"]),
+        ("CASE WHEN flag THEN s ELSE 'no' END", ["no", "no", None]),
+        ("d > 1", [None, None, None]),
+    ):
+        assert compiled(sql).column(given).to_pylist() == expected
+        assert compiled(sql).column(given.slice(0, 0)).to_pylist() == []
+
+
+def test_an_evaluator_is_pickled():
+    found = pickle.loads(pickle.dumps(compiled("i + 1 > 2 AND s IN ('a', 'b')")))
+    assert found.column(batch(i=[1, 2], s=["a", "b"])).to_pylist() == [False, True]
+
+
+def test_what_lacks_a_kernel_is_named():
+    assert lacking(expression("i + 1", ROW)) is None
+    found = lacking(expression("i > 0 AND\n  UUID() = s", ROW))
+    assert isinstance(found, Lacking)
+    assert str(found) == "UUID() at line 2, column 3"

@@ -1,0 +1,179 @@
+"""Which jobs are computed where their rows are read, and where the rows of each sink are then."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import SchemaError
+from penstock.flow.expressions import Lacking
+from penstock.flow.fused import Fused, fused, route
+from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Job, MapRows, Project, Scan, Sink, Union, row_of
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Stage, Task
+from penstock.sql import condition, projection
+from penstock.types import parse_columns
+from tests.tables import FINITE, TAKES_ALL, Read, Written
+
+ROW = parse_columns("id BIGINT, name STRING, at TIMESTAMP(3)")
+READ = replace(FINITE, staged=True)
+SCAN = Scan(ROW, "orders", "memory", Read("orders", READ))
+LETTERS = parse_columns("`value` BYTES")
+LETTER = pa.struct({"value": pa.binary()})
+
+
+def where(sql, below=SCAN):
+    return Filter(below.schema, below, condition(sql, below.schema))
+
+
+def select(sql, below=SCAN):
+    items = projection(sql, below.schema)
+    return Project(row_of(items), below, items)
+
+
+def sink(node, columns="", table="copies", staged=True):
+    schema = parse_columns(columns) if columns else node.schema
+    return Sink(schema, node, table, "memory", Written(table, schema, replace(TAKES_ALL, staged=staged)))
+
+
+def rows(letters=(None, None, None), names=("a", "b", "c")) -> pa.RecordBatch:
+    given = {
+        "id": pa.array([1, 2, 3], pa.int64()),
+        "name": pa.array(names),
+        "at": pa.array([0, 1, 2], pa.timestamp("us")),
+        HIDDEN.names[0]: pa.array([7] * 3, pa.int32()),
+        HIDDEN.names[1]: pa.array([100, 101, 102], pa.int64()),
+        KIND: pa.array([0, 2, 3], pa.int8()),
+    }
+    if any(letters):
+        given[DEAD_LETTER] = pa.array(letters, LETTER)
+    return pa.RecordBatch.from_pydict(given)
+
+
+def _all(task, batches):
+    yield from batches
+
+
+def taken(sinks, *batches: pa.RecordBatch) -> list[list[tuple[object, ...]]]:
+    """The rows that each sink takes from batches that a pickled stage makes, with their offsets and kinds."""
+    found = fused(sinks)
+    assert isinstance(found, Fused), found
+    stage = pickle.loads(pickle.dumps(found.stage(Stage(_all, pa.schema([])))))
+    made = list(stage.run(Task(0, 1), iter(batches)))
+    result = []
+    for output in found.outputs:
+        parts = [output.rows(_living(each) if output.column is None else each) for each in made]
+        result.append(
+            [
+                (*row.values(), place["__offset"], place[KIND])
+                for values, hidden in parts
+                for row, place in zip(values.to_pylist(), hidden.to_pylist(), strict=True)
+            ]
+        )
+    return result
+
+
+def _living(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Without dead letters, as a committer takes rows that no struct marks."""
+    return batch.filter(batch.column(DEAD_LETTER).is_null()) if DEAD_LETTER in batch.schema.names else batch
+
+
+def test_rows_of_one_sink_are_filtered_computed_and_cast():
+    node = select("name, id * 2 AS twice", where("id > 1"))
+    assert taken((sink(node, "title VARCHAR(9), twice STRING"),), rows()) == [[("b", "4", 101, 2), ("c", "6", 102, 3)]]
+
+
+def test_columns_that_are_only_picked_are_the_scan_s_own():
+    found = fused((sink(select("name AS a, id AS b, name AS c")),))
+    assert isinstance(found, Fused)
+    (calc,) = found.calcs
+    given = rows()
+    made = calc.batch(given)
+    assert [made.column(i).buffers()[1].address for i in range(3)] == [
+        given.column(name).buffers()[1].address for name in ("name", "id", "name")
+    ]
+
+
+def test_sinks_that_take_the_same_rows_have_their_columns_side_by_side():
+    below = where("id <> 2")
+    sinks = (sink(select("id", below)), sink(select("name, id + 1 AS id", below), table="names"))
+    found = fused(sinks)
+    assert isinstance(found, Fused)
+    assert len(found.calcs) == 1
+    assert [(each.index, each.table, each.column) for each in found.outputs] == [
+        (0, "copies", None),
+        (1, "names", None),
+    ]
+    assert taken(sinks, rows()) == [[(1, 100, 0), (3, 102, 3)], [("a", 2, 100, 0), ("c", 4, 102, 3)]]
+
+
+def test_sinks_that_filter_differently_have_columns_of_their_own():
+    sinks = (
+        sink(select("id", where("id <> 2"))),
+        sink(select("name", where("id > 1")), table="names"),
+        sink(SCAN, table="all"),
+    )
+    found = fused(sinks)
+    assert isinstance(found, Fused)
+    assert [each.column for each in found.outputs] == ["sink_0", "sink_1", "sink_2"]
+    assert [[row[:-2] for row in each][:2] for each in taken(sinks, rows(), rows())[:2]] == [
+        [(1,), (3,)],
+        [("b",), ("c",)],
+    ]
+    assert [len(each) for each in taken(sinks, rows(), rows())] == [4, 4, 6]
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_dead_letters_go_to_their_sink_and_to_no_other(apart):
+    letters = sink(DeadLetters(LETTERS, SCAN), "`value` BYTES", "letters")
+    sinks = [sink(select("CAST(name AS INT) AS n", where("id > 0"))), letters]
+    if apart:
+        sinks.append(sink(select("id", where("id > 2")), table="ids"))
+    given = rows((None, {"value": b"x"}, None), ("1", "not a number", "3"))
+    found = taken(tuple(sinks), given)
+    assert found[:2] == [[(1, 100, 0), (3, 102, 3)], [(b"x", 101, 2)]]
+    assert found[2:] == ([[(3, 102, 3)]] if apart else [])
+
+
+def test_a_job_may_keep_dead_letters_only():
+    letters = sink(DeadLetters(LETTERS, SCAN), "`value` BYTES", "letters")
+    assert taken((letters,), rows(({"value": b"x"}, None, None))) == [[(b"x", 100, 0)]]
+
+
+MEASURED = Scan(ROW, "orders", "memory", Read("orders", replace(READ, measures=True)))
+TIME = projection("at", ROW)[0].expression
+
+
+@pytest.mark.parametrize(
+    ("sinks", "reason"),
+    [
+        ((sink(select("UUID() AS u")),), "UUID() at line 1, column 1"),
+        ((sink(MapRows(ROW, SCAN, iter)),), "a Python function"),
+        ((sink(Union(ROW, (SCAN, SCAN))),), "a Union node"),
+        ((sink(SCAN), sink(replace(SCAN, table="others"))), "several sources"),
+        ((sink(replace(SCAN, spec=Read("orders"))),), "table 'orders', whose tasks cannot hand rows to a sink"),
+        ((sink(SCAN, staged=False),), "table 'copies', whose connector takes rows from Spark"),
+        ((sink(AssignWatermarks(ROW, SCAN, "at", TIME)),), "the watermark of table 'orders', which Spark computes"),
+        ((sink(AssignWatermarks(ROW, MEASURED, "at", TIME)),), ""),
+        ((sink(SCAN),), ""),
+    ],
+)
+def test_what_keeps_rows_from_being_computed_where_they_are_read_is_named(sinks, reason):
+    found = fused(sinks)
+    assert str(found if isinstance(found, Lacking) else "") == reason
+    line = f"rows are computed by Spark, because of {reason}" if reason else "rows are computed where they are read"
+    assert route(Job("job", sinks)) == line
+
+
+def test_sinks_of_different_systems_are_committed_apart():
+    other = sink(SCAN, table="others")
+    spec = replace(other.spec, capabilities=replace(other.spec.capabilities, commits_to="elsewhere"))
+    line = route(Job("job", (sink(SCAN), replace(other, spec=spec))))
+    assert line == "rows are computed by Spark, because of several commits"
+
+
+def test_a_sink_is_given_as_many_columns_as_it_has():
+    with pytest.raises(SchemaError, match="has 1 columns but is given 3"):
+        fused((sink(SCAN, "id BIGINT"),))
