@@ -179,7 +179,7 @@ def test_an_attempt_that_is_aborted_changes_no_state(jobs, topics, topic, monkey
     topics.write(source, orders)
     fail = failures(2, lambda: AbortableError("the broker aborted it"))
     before_commit(monkeypatch, fail)
-    sql = jobs.bounded("orders", ORDERS, source, **{"scan_max__records__per__trigger": "100"})
+    sql = jobs.bounded("orders", ORDERS, source, scan_max__records__per__trigger="100")
     result = jobs.run(sql + upserts(jobs, target) + GROUP)
     assert sum("is retried" in each for each in jobs.warnings) == 2
     assert materialised(topics, target) == totals(orders)
@@ -213,7 +213,7 @@ def test_state_counts_each_row_once_at_least_once(jobs, topics, topic, monkeypat
     source, target = topic(), topic()
     orders = [order(number) for number in range(300)]
     topics.write(source, orders)
-    sql = jobs.bounded("orders", ORDERS, source, **{"scan_max__records__per__trigger": "100"})
+    sql = jobs.bounded("orders", ORDERS, source, scan_max__records__per__trigger="100")
     options = {"sink.delivery-guarantee": "at-least-once"}
     sql += upserts(jobs, target, **options).replace("'sink.transactional-id-prefix'", "'properties.client.id'")
     jobs.run(sql + GROUP)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.aggregate import GroupAggregateOperator
-from penstock.flow.changes import Changes, Mode
 from penstock.flow.calc import Calc, calc_of
+from penstock.flow.changes import Changes, Mode
 from penstock.flow.dataflow import Branch, Edge, Passing, Vertex
 from penstock.flow.deduplicate import DeduplicateOperator
 from penstock.flow.expressions import Lacking

@@ -92,7 +92,7 @@ def applied(table, batches):
 def run(flow, streams, rng, folder=""):
     """The table that a sink has at the end, when streams of changes (by scan) are cut at random into batches, tasks and
     owners."""
-    driver, table, at = Driver(flow, folder), Counter(), {scan: 0 for scan in streams}
+    driver, table, at = Driver(flow, folder), Counter(), dict.fromkeys(streams, 0)
     while any(at[scan] < len(changes) for scan, (changes, _) in streams.items()):
         tasks = []
         for scan, (changes, schema) in streams.items():
