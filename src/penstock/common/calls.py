@@ -41,6 +41,9 @@ _OWN_TYPES = "The types of values are those of penstock, which has no other seri
 _CLEANER = "Functions are pickled with what they use."
 _TASKS = "A task of Spark's ends with its process; there is nothing to interrupt."
 
+_GROUP = "The resources of a group of operators."
+_SPARK = "Spark's own configuration decides."
+
 #: By class and method.
 CALLS: Mapping[str, Call] = {
     # StreamExecutionEnvironment
@@ -60,6 +63,7 @@ CALLS: Mapping[str, Call] = {
         "execution.checkpointing.interval",
     ),
     "StreamExecutionEnvironment.enable_changelog_state_backend": _ignored("state.changelog.enabled"),
+    "StreamExecutionEnvironment.register_slot_sharing_group": _without(_GROUP, _SPARK),
     "StreamExecutionEnvironment.register_type": _without("A class for the serialisers.", _OWN_TYPES),
     "StreamExecutionEnvironment.register_type_with_kryo_serializer": _without(
         "A serialiser of Kryo for a class.", _KRYO
@@ -174,4 +178,39 @@ CALLS: Mapping[str, Call] = {
     "ExecutionConfig.set_use_snapshot_compression": _without(
         "Whether the state in checkpoints is compressed.", "Jobs have no state of their own yet."
     ),
+    # DataStream and DataStreamSink
+    "DataStream.disable_chaining": _acts(
+        "The operator shares a thread with none.", "The function gets its values in a stage of its own."
+    ),
+    "DataStream.set_buffer_timeout": _without(
+        "How long results wait for a buffer to fill.", "Rows are handed on in batches."
+    ),
+    "DataStream.set_description": _acts("A description of the operator.", "The same, in the execution plan."),
+    "DataStream.set_max_parallelism": _without(
+        "The largest parallelism of the operator.", "Tasks are cut by volume in each batch."
+    ),
+    "DataStream.set_parallelism": Call(
+        "The parallel instances of the operator.",
+        "A source of Kafka: the tasks that read at a time. Functions run in the tasks that read their rows.",
+        acts=False,
+    ),
+    "DataStream.set_uid_hash": _without(
+        "The id of the operator in a checkpoint of a former version.", "Use uid, before a job's first start."
+    ),
+    "DataStream.slot_sharing_group": _without(_GROUP, _SPARK),
+    "DataStream.partition_custom": _without(
+        "Which parallel instance gets a value.",
+        "The partitioner is called, and may refuse a value. Tasks are cut by volume, so that it chooses none.",
+    ),
+    "DataStreamSink.disable_chaining": _without(
+        "The sink shares a thread with no operator.", "A batch's records are written by the tasks that have them."
+    ),
+    "DataStreamSink.set_description": _acts("A description of the sink.", "The same, in the execution plan."),
+    "DataStreamSink.set_parallelism": _acts(
+        "The parallel instances of the sink.", "A sink of Kafka: the tasks that write at a time."
+    ),
+    "DataStreamSink.set_uid_hash": _without(
+        "The id of the sink in a checkpoint of a former version.", "A job finds its progress by its name."
+    ),
+    "DataStreamSink.slot_sharing_group": _without(_GROUP, _SPARK),
 }

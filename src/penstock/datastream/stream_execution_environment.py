@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, NoReturn
 
 from penstock.common import (
     Configuration,
@@ -14,21 +13,30 @@ from penstock.common import (
     RestartStrategies,
     RestartStrategyConfiguration,
     TypeInformation,
+    Types,
     WatermarkStrategy,
 )
 from penstock.common.call_settings import CallSettings, cores
+from penstock.common.job_client import JobClient
+from penstock.common.job_execution_result import JobExecutionResult
 from penstock.datastream import execution
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
+from penstock.datastream.connectors.base import Source
+from penstock.datastream.connectors.values import ValuesSource
 from penstock.datastream.data_stream import DataStream, DataStreamSink
 from penstock.datastream.execution_mode import RuntimeExecutionMode
+from penstock.datastream.execution_plan import plan_json
+from penstock.datastream.functions import Surroundings
+from penstock.datastream.lowering import lowered
+from penstock.datastream.refusals import refused
+from penstock.datastream.slot_sharing_group import SlotSharingGroup
 from penstock.datastream.state_backend import StateBackend
 from penstock.datastream.time_characteristic import TimeCharacteristic
-from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError
+from penstock.datastream.transformations import SinkStep, SourceStep, Steps
+from penstock.errors import DefinitionError, OptionsError, Problem, RecordError, SchemaError
 from penstock.java_gateway import without_java
-from penstock.plan.explain import step_lines
-from penstock.plan.nodes import Job, Node, Scan, Sink
-from penstock.plan.walk import fold
+from penstock.plan.nodes import Job, Sink
 from penstock.settings import Settings
 from penstock.settings.given import KEYS
 from penstock.settings.ignored import WITHOUT_EFFECT
@@ -43,16 +51,6 @@ DEFAULT_JOB_NAME = "penstock job"
 _RESTART = PREFIX.removesuffix(".")
 
 
-class SourceDefinition(Protocol):
-    """What ``from_source`` takes: the definition of a table that is read, and the type of its values."""
-
-    type_info: TypeInformation
-
-    def table(self, name: str) -> TableDefinition:
-        """The table named ``name``."""
-        ...
-
-
 class StreamExecutionEnvironment:
     """Makes streams, and executes the program that they form. ``get_execution_environment`` makes environments; the
     constructor, whose argument is a Java object, raises UnsupportedError.
@@ -64,7 +62,8 @@ class StreamExecutionEnvironment:
     _checkpoints: CheckpointConfig
     _config: ExecutionConfig
     _backend: StateBackend | None
-    _sinks: list[DataStreamSink]
+    _sinks: list[SinkStep]
+    _collections: int
 
     def __init__(self, j_stream_execution_environment: Any) -> None:
         raise without_java("StreamExecutionEnvironment", "get_execution_environment() makes one")
@@ -78,6 +77,7 @@ class StreamExecutionEnvironment:
         environment._config = ExecutionConfig._of(settings)
         environment._backend = None
         environment._sinks = []
+        environment._collections = 0
         if configuration is not None:
             environment.configure(configuration)
         return environment
@@ -283,33 +283,84 @@ class StreamExecutionEnvironment:
 
     def from_source(
         self,
-        source: SourceDefinition,
+        source: Source,
         watermark_strategy: WatermarkStrategy,
         source_name: str,
         type_info: TypeInformation | None = None,
     ) -> DataStream:
         """The stream of ``source``. Raises DefinitionError with every problem of the source.
 
-        ``watermark_strategy`` makes watermarks of event time, which is the timestamp of each record in Kafka.
+        ``watermark_strategy`` makes watermarks of event time, which is the timestamp of each record in Kafka, and may
+        assign other timestamps.
         """
         _check_type(source, type_info, source_name)
-        table = replace(source.table(source_name), watermark=watermark_strategy.watermark)
-        return self._read(table, source.type_info)
+        table = source.table(source_name)
+        if watermark_strategy.assigner is None:
+            table = replace(table, watermark=watermark_strategy.watermark)
+        return self._read(source, table, source_name).assign_timestamps_and_watermarks(watermark_strategy)
 
     def add_source(
         self,
-        source_func: SourceDefinition,
+        source_func: Source,
         source_name: str = "Custom Source",
         type_info: TypeInformation | None = None,
     ) -> DataStream:
         """The stream of a source of the former API: a ``FlinkKafkaConsumer``. Raises DefinitionError."""
         _check_type(source_func, type_info, source_name)
-        return self._read(source_func.table(source_name), source_func.type_info)
+        stream = self._read(source_func, source_func.table(source_name), source_name)
+        return stream.assign_timestamps_and_watermarks(source_func.strategy)
 
-    def _read(self, table: TableDefinition, type_info: TypeInformation) -> DataStream:
-        connector = table.options["connector"]
-        spec = scan_spec(connectors.get(connector), table)
-        return DataStream(self, Scan(table.produced, table.name, connector, spec), type_info)
+    def from_collection(self, collection: Iterable[Any], type_info: TypeInformation | None = None) -> DataStream:
+        """A stream of these values, which ends with the last one. Without ``type_info`` they are pickled values of any
+        kind. Raises SchemaError for a value that is not of the type."""
+        info = type_info or Types.PICKLED_BYTE_ARRAY()
+        try:
+            source = ValuesSource(list(collection), info)
+        except RecordError as error:
+            raise SchemaError((Problem(error.reason, "from_collection", hint=error.hint),)) from error
+        self._collections += 1
+        name = "Collection Source" if self._collections == 1 else f"Collection Source {self._collections}"
+        return self._read(source, source.table(name), name)
+
+    def _read(self, source: Source, table: TableDefinition, name: str) -> DataStream:
+        scan_spec(connectors.get(table.options["connector"]), table)  # raises what is wrong where it is written
+        step = SourceStep(name=name, info=source.type_info, source=source, table=table, steps=source.steps())
+        return DataStream(self, step)
+
+    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> NoReturn:
+        """Raises UnsupportedError: files are not read."""
+        refused("read_text_file", "read the lines, and give them to from_collection")
+
+    def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> NoReturn:
+        """Raises UnsupportedError: formats of files are Java's."""
+        refused("create_input", "read the file, and give its rows to from_collection")
+
+    def add_python_file(self, file_path: str) -> NoReturn:
+        """Raises UnsupportedError: Spark ships the files of a program."""
+        refused("add_python_file", "install the module where Spark's workers are, or use spark-submit --py-files")
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> NoReturn:
+        """Raises UnsupportedError: Spark ships the files of a program."""
+        refused("add_python_archive", "use spark-submit --archives")
+
+    def set_python_requirements(
+        self, requirements_file_path: str, requirements_cache_dir: str | None = None
+    ) -> NoReturn:
+        """Raises UnsupportedError: Spark's workers have the packages that are installed there."""
+        refused("set_python_requirements", "install the packages where Spark's workers are")
+
+    def set_python_executable(self, python_exec: str) -> NoReturn:
+        """Raises UnsupportedError: Spark chooses the interpreter."""
+        refused("set_python_executable", "set PYSPARK_PYTHON")
+
+    def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> NoReturn:
+        """Raises UnsupportedError: Spark ships the files of a program."""
+        refused("register_cached_file", "use spark-submit --files")
+
+    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
+        """In Flink the resources of a group of operators. Warns."""
+        self._settings.note("StreamExecutionEnvironment.register_slot_sharing_group")
+        return self
 
     # --- execution -------------------------------------------------------------------------------------------
 
@@ -319,17 +370,23 @@ class StreamExecutionEnvironment:
         if not self._sinks:
             hint = "end a stream with sink_to(...) or print()"
             raise DefinitionError((Problem("the program writes nothing", where=f"job '{name}'", hint=hint),))
-        sinks, errors = [], []
-        for position, sink in enumerate(self._sinks, start=1):
-            try:
-                sinks.append(sink.lower(position, name))
-            except DefinitionError as error:
-                errors.append(error)
-        if len(errors) == 1:
-            raise errors[0]
-        if errors:
-            raise DefinitionError(tuple(problem for error in errors for problem in error.problems))
-        return Job(name, tuple(sinks), self._job_settings(sinks))
+        if not self._config.has_auto_generated_uids_enabled():
+            self._check_uids()
+        sinks = lowered(self._sinks, name, self.get_stream_time_characteristic(), self._surroundings)
+        return Job(name, sinks, self._job_settings(sinks))
+
+    def _check_uids(self) -> None:
+        ends = (step for step in Steps(self._sinks).order if isinstance(step, SourceStep | SinkStep))
+        hint = "call uid(...) on it, or do not call disable_auto_generated_uids"
+        problems = tuple(Problem("has no uid", where=f"step '{step.name}'", hint=hint) for step in ends if not step.uid)
+        if problems:
+            raise DefinitionError(problems)
+
+    @property
+    def _surroundings(self) -> Surroundings:
+        """What functions may ask about the job."""
+        parameters = self._config.get_global_job_parameters()
+        return Surroundings(self.get_parallelism(), self.get_max_parallelism(), parameters)
 
     def _job_settings(self, sinks: Sequence[Sink]) -> Settings:
         """The settings of a job that writes ``sinks``. Without an interval it keeps a checkpoint only if it has to."""
@@ -358,34 +415,40 @@ class StreamExecutionEnvironment:
         return self._settings.local_parallelism != cores()
 
     def get_execution_plan(self) -> str:
-        """The program so far as JSON: ``nodes`` with id, type, contents and predecessors, as in Flink."""
-        nodes: list[dict[str, Any]] = []
+        """The program so far as JSON, in Flink's shape: ``nodes`` with id, type, pact, contents, parallelism and
+        predecessors. Raises DefinitionError for a program without a sink."""
+        if not self._sinks:
+            hint = "end a stream with sink_to(...) or print()"
+            raise DefinitionError((Problem("the program writes nothing", "get_execution_plan", hint=hint),))
+        return plan_json(self._sinks, self.get_parallelism())
 
-        def add(node: Node, inputs: tuple[int, ...]) -> int:
-            contents = "; ".join(line.strip() for line in step_lines(node))
-            found = {"id": len(nodes) + 1, "type": type(node).__name__, "contents": contents}
-            nodes.append({**found, "predecessors": [{"id": each} for each in inputs]})
-            return len(nodes)
-
-        fold(self.to_job().sinks, add)
-        return json.dumps({"nodes": nodes}, indent=2)
-
-    def execute(self, job_name: str | None = None) -> Any:
-        """Run the program until all its sources are bounded and read, and return its ``engine.JobResult``. Raises a
-        PenstockError.
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Run the program until all its sources are bounded and read. Raises a PenstockError.
 
         Sinks that are added afterwards belong to the next job.
         """
+        result: JobExecutionResult = execution.run(self._job(job_name))
+        return result
+
+    def execute_async(self, job_name: str = DEFAULT_JOB_NAME) -> JobClient:
+        """Start the program and return a handle on it. Raises a PenstockError if it cannot be started."""
+        return JobClient._of(execution.start(self._job(job_name)))
+
+    def close(self) -> None:
+        """Nothing to do: jobs end by themselves, or by their handles."""
+
+    def _job(self, job_name: str | None) -> Job:
+        """The job of the sinks so far, which belong to no other."""
         job = self.to_job(job_name)
         self._sinks.clear()
-        return execution.run(job)
+        return job
 
     def _add(self, sink: DataStreamSink) -> DataStreamSink:
-        self._sinks.append(sink)
+        self._sinks.append(sink._step)
         return sink
 
 
-def _check_type(source: SourceDefinition, type_info: TypeInformation | None, name: str) -> None:
+def _check_type(source: Source, type_info: TypeInformation | None, name: str) -> None:
     if type_info is not None and type_info.row != source.type_info.row:
         reason = f"the source gives {source.type_info}, not {type_info}"
         raise SchemaError((Problem(reason, where=f"source '{name}'", hint="leave type_info out"),))

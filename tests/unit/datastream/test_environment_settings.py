@@ -16,6 +16,7 @@ from penstock.common import (
     ExecutionMode,
     InputDependencyConstraint,
     RestartStrategies,
+    Types,
 )
 from penstock.common.calls import CALLS
 from penstock.common.time import Duration
@@ -24,6 +25,8 @@ from penstock.datastream import (
     CheckpointingMode,
     CustomCheckpointStorage,
     CustomStateBackend,
+    DataStream,
+    DataStreamSink,
     EmbeddedRocksDBStateBackend,
     ExternalizedCheckpointCleanup,
     ExternalizedCheckpointRetention,
@@ -35,11 +38,11 @@ from penstock.datastream import (
     PredefinedOptions,
     RocksDBStateBackend,
     RuntimeExecutionMode,
+    SlotSharingGroup,
     StateBackend,
     StreamExecutionEnvironment,
     TimeCharacteristic,
 )
-from penstock.datastream.connectors.values import ValuesSource
 from penstock.errors import OptionsError, UnsupportedError
 from penstock.java_gateway import get_gateway
 from penstock.settings import ExponentialDelay, FixedDelay
@@ -53,10 +56,7 @@ def env() -> StreamExecutionEnvironment:
 @pytest.fixture
 def job(env):
     """The job of an environment that prints a stream of numbers."""
-    from penstock.common import Types, WatermarkStrategy
-
-    source = ValuesSource([1, 2], Types.INT())
-    env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").print()
+    env.from_collection([1, 2], Types.INT()).print()
     return env.to_job
 
 
@@ -90,17 +90,33 @@ def test_a_fresh_environment_answers_as_in_flink(env):
     assert config.get_default_input_dependency_constraint() is InputDependencyConstraint.ANY
 
 
+#: What only looks like a setter, or is refused.
+NO_SETTINGS = {
+    "add_source",
+    "add_sink",
+    "add_python_file",
+    "add_python_archive",
+    "set_python_requirements",
+    "set_python_executable",
+    "register_cached_file",
+}
 SETTERS = re.compile(r"^(set|enable|disable|add|register)_")
 
 
 def test_every_call_that_sets_something_is_in_the_table():
     there = {
         f"{cls.__name__}.{name}"
-        for cls in (StreamExecutionEnvironment, CheckpointConfig, ExecutionConfig)
+        for cls in (StreamExecutionEnvironment, CheckpointConfig, ExecutionConfig, DataStream, DataStreamSink)
         for name in vars(cls)
-        if SETTERS.match(name) and name != "add_source"
+        if SETTERS.match(name) and name not in NO_SETTINGS
     }
-    assert there | {"StreamExecutionEnvironment.configure"} == set(CALLS)
+    others = {
+        "StreamExecutionEnvironment.configure",
+        "DataStream.partition_custom",
+        "DataStream.slot_sharing_group",
+        "DataStreamSink.slot_sharing_group",
+    }
+    assert there | others == set(CALLS)
 
 
 #: A value for each call that has no effect, which is not the one that applies anyway.
@@ -112,6 +128,7 @@ WITHOUT_EFFECT = {
     "StreamExecutionEnvironment.enable_changelog_state_backend": (True,),
     "StreamExecutionEnvironment.register_type": ("com.a.B",),
     "StreamExecutionEnvironment.register_type_with_kryo_serializer": ("com.a.B", "com.a.C"),
+    "StreamExecutionEnvironment.register_slot_sharing_group": (SlotSharingGroup.builder("fast").build(),),
     "StreamExecutionEnvironment.set_buffer_timeout": (50,),
     "StreamExecutionEnvironment.set_default_savepoint_directory": ("file:///savepoints",),
     "StreamExecutionEnvironment.set_max_parallelism": (64,),
@@ -142,6 +159,15 @@ WITHOUT_EFFECT = {
     "ExecutionConfig.set_task_cancellation_timeout": (10,),
     "ExecutionConfig.set_use_snapshot_compression": (True,),
     "ExecutionConfig.disable_auto_type_registration": (),
+    "DataStream.partition_custom": (lambda key, count: 0, lambda value: value),
+    "DataStream.set_buffer_timeout": (50,),
+    "DataStream.set_max_parallelism": (50,),
+    "DataStream.set_parallelism": (50,),
+    "DataStream.set_uid_hash": ("0f",),
+    "DataStream.slot_sharing_group": ("fast",),
+    "DataStreamSink.disable_chaining": (),
+    "DataStreamSink.set_uid_hash": ("0f",),
+    "DataStreamSink.slot_sharing_group": ("fast",),
     **{
         f"ExecutionConfig.{verb}_{name}": ()
         for verb in ("enable", "disable")
@@ -152,7 +178,10 @@ WITHOUT_EFFECT = {
 
 def owner(env, call):
     """The object of an environment that has a call."""
+    stream = env.from_collection([1], Types.INT()).map(abs, Types.INT())
     return {
+        "DataStream": stream,
+        "DataStreamSink": stream.print(),
         "StreamExecutionEnvironment": env,
         "CheckpointConfig": env.get_checkpoint_config(),
         "ExecutionConfig": env.get_config(),

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 
 from penstock.common import SerializationSchema, TypeInformation
-from penstock.datastream.connectors.base import DeliveryGuarantee
+from penstock.datastream.connectors.base import DeliveryGuarantee, Sink
 from penstock.datastream.connectors.kafka.sink import KafkaRecordSerializationSchema, KafkaSink
 from penstock.errors import OptionsError, Problem
 from penstock.spi import TableDefinition
@@ -32,7 +32,7 @@ class Semantic(enum.Enum):
     NONE = 2
 
 
-class FlinkKafkaProducer:
+class FlinkKafkaProducer(Sink):
     """Writes the values of a stream to ``topic``, for ``stream.add_sink``.
 
     ``producer_config`` are properties of Kafka's producer and need ``bootstrap.servers``. With EXACTLY_ONCE the
@@ -61,7 +61,7 @@ class FlinkKafkaProducer:
             .build()
         )
         self._guarantee = DeliveryGuarantee[semantic.name]
-        self._writes_timestamps = False
+        self.writes_timestamps = False
 
     def set_log_failures_only(self, log_failures_only: bool) -> FlinkKafkaProducer:
         """In Flink whether failures to write are only logged. Here they fail the batch; True is warned of."""
@@ -77,7 +77,7 @@ class FlinkKafkaProducer:
 
     def set_write_timestamp_to_kafka(self, write_timestamp_to_kafka: bool) -> FlinkKafkaProducer:
         """Whether records keep their timestamps, and do not get the time of writing, which is the default."""
-        self._writes_timestamps = write_timestamp_to_kafka
+        self.writes_timestamps = write_timestamp_to_kafka
         return self
 
     def ignore_failures_after_transaction_timeout(self) -> FlinkKafkaProducer:
@@ -85,11 +85,6 @@ class FlinkKafkaProducer:
         committed in a recovery."""
         _remark("ignore_failures_after_transaction_timeout")
         return self
-
-    @property
-    def writes_timestamps(self) -> bool:
-        """Whether records keep their timestamps."""
-        return self._writes_timestamps
 
     def table(self, name: str, stream: TypeInformation, job_name: str) -> TableDefinition:
         """The table that ``stream`` is written to. Raises DefinitionError when the stream's type does not fit."""
