@@ -286,6 +286,7 @@ def test_settings_hold_for_what_follows():
         session_time_zone="Europe/Berlin",
         progress_topic="p",
         adopt_progress=True,
+        restart=ExponentialDelay(),
     )
     assert second.settings.parallelism is None
     assert second.settings.checkpoint_interval == timedelta(milliseconds=500)
@@ -302,8 +303,8 @@ def test_what_has_no_effect_is_said():
     )
 
     assert script.warnings == (
-        "f.sql, line 2, column 5: 'state.backend.type' has no effect here",
-        "f.sql, line 3, column 5: 'table.dml-sync' has no effect here",
+        "f.sql, line 2, column 5: 'state.backend.type' has no effect here. Jobs have no state of their own yet.",
+        "f.sql, line 3, column 5: 'table.dml-sync' has no effect here. The jobs of a file run at the same time.",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import tempfile
 import uuid
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkFiles, TaskContext
+from pyspark import SparkFiles, TaskContext, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -231,7 +232,7 @@ class KafkaScan(Source):
         rows = ", ".join(filter(None, (spark_ddl(self._scan.native), *self._hidden(), f"{REPORT} BINARY")))
         schema = rows if stage is None else from_arrow_schema(stage.schema).add(REPORT, BinaryType())
         reader = spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", pickled(self._enumerator.spec))
-        return (reader if stage is None else reader.option("secret.stage", pickled(stage))).load()
+        return (reader if stage is None else reader.option("secret.stage", _with_functions(stage))).load()
 
     def _hidden(self) -> Iterator[str]:
         """The columns that follow the scan's own, as DDL."""
@@ -336,6 +337,12 @@ class KafkaScan(Source):
 
     def _start(self, start: dict[str, Any] | None) -> Positions:
         return self._enumerator.spec.start if start is None else Positions.from_json(start)
+
+
+def _with_functions(stage: Stage) -> str:
+    """A stage as text that :func:`~penstock.spi.unpickled` reads, with functions of the program's main module."""
+    pickler: Any = cloudpickle
+    return base64.b64encode(pickler.dumps(stage)).decode("ascii")
 
 
 class KafkaDataSource(DataSource):

@@ -316,7 +316,7 @@ class Query:
             partition = source.partition(error.partition, end)
             if partition is not None:
                 reason, _, _, *others = error.args
-                return RecordError(reason, *partition, *others)
+                return type(error)(reason, *partition, *others)
         return error
 
 

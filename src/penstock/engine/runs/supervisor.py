@@ -98,6 +98,7 @@ class RunningJob:
         self._failure: PenstockError | None = None
         self._complaints: set[str] = set()
         self._finished = False
+        self._pausing = False
         self._thread: threading.Thread | None = None
         self._metrics = MetricGroup((("job", job.name),))
         self._metrics.gauge("numRestarts", lambda: self.progress.restarts)
@@ -142,6 +143,20 @@ class RunningJob:
     def progress(self) -> JobProgress:
         """A snapshot of the job's counters."""
         return self._run.progress
+
+    @property
+    def status(self) -> str:
+        """``running``, ``restarting``, ``failed``, ``canceled`` or ``finished``."""
+        if not self._over.is_set():
+            return "restarting" if self._pausing else "running"
+        if self._failure is not None:
+            return "failed"
+        return "finished" if self._finished else "canceled"
+
+    @property
+    def query_id(self) -> str:
+        """The id of the job in its checkpoint."""
+        return self._run.query_id
 
     @property
     def run_id(self) -> str:
@@ -200,6 +215,7 @@ class RunningJob:
                 self._note(failure)
                 return False
             notes = "".join(f"; {note}" for note in getattr(failure, "__notes__", ()))
+            self._pausing = True
             self._warn(f"job '{self.job.name}': {restart}: {failure}{notes}")
             self._run.progress = replace(self._run.progress, last_failure=str(failure))
             if self._stopping.wait(restart.delay):
@@ -213,6 +229,7 @@ class RunningJob:
                 self._close(error)
                 failure = error
             else:
+                self._pausing = False
                 if self._stopping.is_set():
                     self._close(None)
                 return True
