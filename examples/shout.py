@@ -30,6 +30,7 @@ def shout(text: str) -> str:
 def main() -> None:
     """Read what there is and write it louder."""
     env = StreamExecutionEnvironment.get_execution_environment()
+    env.enable_checkpointing(1000)
     source = (
         KafkaSource.builder()
         .set_bootstrap_servers(BOOTSTRAP)

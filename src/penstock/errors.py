@@ -11,6 +11,7 @@
      ├─ ServiceError                a server for development could not be started
      └─ ExecutionError              a running job
          ├─ RecordError             one record cannot be read or written: names its position
+         │   └─ FunctionError       a function of the user's raised an error for a record
          ├─ KafkaError              Kafka refused or could not be reached
          │   ├─ RetriableError      a retry may succeed
          │   ├─ AbortableError      the transaction must be aborted, the batch may be redone
@@ -145,6 +146,12 @@ class RecordError(ExecutionError):
         where = ", ".join(f"{key} '{name}'" for key, name in names.items() if name)
         text = f"{place}{where}: {self.reason}" if where else f"{place}{self.reason}"
         return f"{text} ({self.hint})" if self.hint else text
+
+
+class FunctionError(RecordError):
+    """A function of the user's raised an error for a record. A restart may help, if it was about something outside."""
+
+    restartable = True
 
 
 class KafkaError(ExecutionError):

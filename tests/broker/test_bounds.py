@@ -11,6 +11,7 @@ from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.source.bounds import behind_the_end, present_ends, resolve_start, resolve_stop
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
+from penstock.connectors.kafka.upsert.factory import UpsertKafkaConnector
 from penstock.datastream.connectors.kafka import (
     FlinkKafkaConsumer,
     KafkaOffsetResetStrategy,
@@ -22,6 +23,8 @@ from penstock.datastream.connectors.kafka import (
 from penstock.errors import ExecutionError, KafkaError, PossibleDataLossError
 from penstock.kafka.offsets import CommittedOffset, commit_offsets
 from penstock.kafka.session import Session, session_for
+from penstock.spi import Column, TableDefinition
+from penstock.types import BIGINT
 from tests.scans import delete_below, scan_of, write
 
 #: The record at offset n of every partition was written at this time plus n seconds.
@@ -176,6 +179,18 @@ def test_the_start_time_wins_over_the_start_option_and_the_group(kafka, filled):
     for mode in ("group-offsets", "earliest-offset", "latest-offset"):
         scan = scan_of(kafka, filled, properties_group_id=group, scan_startup_mode=mode)
         assert starts(scan, BEGAN + 4000) == [4, 4, 0]
+
+
+def test_a_table_that_upserts_is_read_from_its_beginning_whatever_the_start_time(kafka, filled):
+    given = {"topic": filled, "properties.bootstrap.servers": kafka.bootstrap, "key.format": "json"}
+    columns = (Column("id", BIGINT.with_nullability(False)),)
+    definition = TableDefinition("t", columns, {**given, "value.format": "json"}, primary_key=("id",))
+    scan, told = UpsertKafkaConnector().scan(definition), list[str]()
+    for start_time, warnings in ((None, 0), (BEGAN + 4000, 1)):
+        found = resolve_start(session_of(scan), scan, start_time, warn=told.append)
+        assert [each.offset for each in found.at.values()] == [0, 0, 0]
+        assert len(told) == warnings
+    assert "--start-time has no effect" in told[0]
 
 
 @pytest.mark.parametrize(

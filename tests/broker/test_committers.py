@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.sink.committer import KafkaCommitter, PlainCommitter
+from penstock.connectors.kafka.sink.committer import Acknowledged, KafkaCommitter, PlainCommitter
 from penstock.errors import RecordError
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
 from penstock.kafka.transactions import describe_transaction
-from penstock.spi import Batch, Column, Output, TableDefinition
+from penstock.spi import Batch, Column, Output, TableDefinition, connectors
 from penstock.types import STRING
 from tests.committers import Reporting, context_of
 
@@ -56,3 +57,31 @@ def test_acks_that_weaken_at_least_once_are_warned_of(kafka, topic, acks, warned
     context = replace(context_of("progress"), warn=warnings.append)
     PlainCommitter([Output(0, "t", spec, spec.schema, None, ("v",))], context, Reporting("")).open()
     assert [warning.startswith("table 't': 'properties.acks' = '1' weakens") for warning in warnings] == [True] * warned
+
+
+@dataclass(frozen=True)
+class Asked(Reporting):
+    """Tasks that write nothing, and are asked who is to publish."""
+
+    asked: list[int | None]
+
+    def write(self, *_: Any, owners: int | None, **__: Any) -> Acknowledged:
+        """Nothing."""
+        self.asked.append(owners)
+        return Acknowledged()
+
+
+def test_changes_of_several_tasks_are_published_by_the_owners_of_partitions(kafka, topic):
+    """Tasks that published at once would mix the changes of a key up. Other rows have no order between tasks."""
+    common = {"topic": topic(4), "properties.bootstrap.servers": kafka.bootstrap, "key.format": "json"}
+    options = {"upsert-kafka": {"value.format": "json"}, "kafka": {"value.format": "json", "key.fields": "v"}}
+    for connector, expected in (("upsert-kafka", [None, 3]), ("kafka", [None, None])):
+        columns = (Column("v", STRING.with_nullability(False)),)
+        table = TableDefinition("t", columns, {**common, **options[connector]}, primary_key=("v",))
+        spec = connectors.get(connector).sink(table)
+        jobs = Asked("", [])
+        context = replace(context_of("progress"), parallelism=3)
+        committer = PlainCommitter([Output(0, "t", spec, spec.schema, None, ("v",))], context, jobs)
+        for tasks in (1, 2):
+            committer.publish(Batch(0, (None,), ({},), tasks=tasks), None)
+        assert jobs.asked == expected

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -46,13 +47,18 @@ def prepare(connector: str) -> None:
 def accepted(make: Callable[[TableDefinition], ScanSpec | SinkSpec], table: TableDefinition, declared: type[OptionSet]):
     """The spec of a table with ``table``'s options and, where others are required, their examples; and the options."""
     prepare(table.options["connector"])
-    options = dict(table.options)
+    options, columns, key = dict(table.options), table.columns, ()
     examples = {each.key: each.example for each in declared.declared().values() if each.example}
     while True:
-        definition = TableDefinition(table.name, table.columns, options)
+        definition = TableDefinition(table.name, columns, options, primary_key=key)
         try:
             return make(definition), definition
         except OptionsError as error:
+            if not key and any(each.key == "PRIMARY KEY" for each in error.problems):
+                first, *others = columns
+                columns = (replace(first, type=first.type.with_nullability(False)), *others)
+                key = (first.name,)
+                continue
             missing = {each.key for each in error.problems if "required" in each.reason or "is missing" in each.reason}
             added = {key: examples[key] for key in missing & examples.keys() - options.keys()}
             if not added:

@@ -221,14 +221,17 @@ def test_a_spec_says_what_it_is(side: Side) -> None:
 def test_capabilities_are_declared(side: Side) -> None:
     spec, table = side.accepted()
     found = spec.capabilities
-    assert found.kinds >= INSERTIONS
     assert found.kinds <= CHANGES
+    assert set(found.upsert_keys) <= {each.name for each in COLUMNS}
     if side.make is scan_spec:
         assert isinstance(found, ScanCapabilities)
+        # A row of a table that upserts may replace another.
+        assert found.kinds >= ({RowKind.UPDATE_AFTER, RowKind.DELETE} if found.upsert_keys else INSERTIONS)
         letters = spec.dead_letter_sink(())
         assert letters is None or isinstance(letters, SinkSpec)
     else:
         assert isinstance(found, SinkCapabilities)
+        assert found.kinds >= (CHANGES if found.upsert_keys else INSERTIONS)
         assert (spec.table, spec.schema) == ("t", table.written)
 
 

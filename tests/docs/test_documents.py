@@ -12,15 +12,18 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.connectors.kafka.sink.dead_letters import HEADERS
+from penstock.connectors.kafka.sink.encoding import RowEncoder
 from penstock.datastream import execution
 from penstock.ingest import lower, parse_pipeline
+from penstock.kafka.record_batches import scan
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.explain import explain
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import Filter, Job, Scan
-from penstock.spi import formats
+from penstock.plan.planning import planned
+from penstock.spi import KIND, Task, formats
 from penstock.sql import parse_script
-from penstock.types import RowKind, parse_columns
+from penstock.types import RowKind, arrow_schema, parse_columns
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").iterdir() if path.is_file())
@@ -115,6 +118,20 @@ def test_the_table_of_the_guide_to_schema_registries_is_read_and_written():
     assert (sink.spec.key.options.subject, sink.spec.value.options.subject) == ("orders-key", "orders-value")
 
 
+def test_the_queries_of_the_guide_to_sql_are_planned():
+    turnover, newest = blocks("docs/sql.md", "sql")
+    script = parse_script(turnover)
+    assert not script.warnings
+    shown = explain(planned(script.jobs[0]))
+    assert "as 'turnover: join(orders, customers)'" in shown
+    tables = (
+        "CREATE TABLE states (id BIGINT, status STRING, changed TIMESTAMP(3), WATERMARK FOR changed AS changed) WITH "
+        "('connector' = 'kafka', 'topic' = 's', 'properties.bootstrap.servers' = 'localhost:9092', 'format' = 'json');"
+        "CREATE TABLE newest (id BIGINT, status STRING) WITH ('connector' = 'print');"
+    )
+    assert "the last row by `changed` of each `id`" in explain(planned(parse_script(tables + newest).jobs[0]))
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)\s]+)\)", text(document)):
@@ -172,6 +189,33 @@ def test_the_operations_of_the_guide_to_change_data_are_those_that_are_read():
                 )
                 first = RowKind(decoded.kinds[0]).short if decoded.rows.num_rows else "refused" if decoded.bad else ""
                 assert first == kind, (name, operation)
+
+
+def test_the_tables_of_the_guide_to_upsert_kafka_are_written_and_read():
+    script = parse_script("".join(blocks("docs/upsert-kafka.md", "sql")), default_name="products")
+    assert not script.warnings
+    written, copied = (sink for job in script.jobs for sink in job.sinks)
+    assert (written.spec.upsert_keys, written.spec.guarantee.value) == (("id",), "exactly-once")
+    assert isinstance(copied.input, Scan)
+    assert copied.input.spec.upserts
+
+
+def test_the_messages_of_the_guide_to_upsert_kafka_are_those_that_are_written():
+    """Each change alone, so that no later one has its key."""
+    script = parse_script("".join(blocks("docs/upsert-kafka.md", "sql")), default_name="products")
+    spec = script.jobs[0].sinks[0].spec
+    encoder = RowEncoder(spec, spec.client_config, lambda _: 1, {}, Task(0, 1))
+    row = pa.RecordBatch.from_pylist([{"id": 1, "name": "a", "weight": None}], arrow_schema(spec.schema))
+    table = text("docs/upsert-kafka.md").split("| change |")[1].split("\n\n")[0]
+    said = {cells[1].strip()[:2]: cells[2] for cells in (each.split("|") for each in table.split("\n")[2:])}
+    assert list(said) == [kind.short for kind in RowKind]
+    for kind in RowKind:
+        hidden = pa.RecordBatch.from_pydict(
+            {"__partition": [0], "__offset": [0], KIND: pa.array([int(kind)], pa.int8())}
+        )
+        ((_, batch),) = encoder.encode(row, hidden)
+        (value,) = scan(batch.data, start_offset=0, end_offset=1).values.to_pylist()
+        assert ("key and value" in said[kind.short], "without a value" in said[kind.short]) == (bool(value), not value)
 
 
 def test_the_table_of_the_guide_to_protobuf_is_read_and_written(tmp_path):

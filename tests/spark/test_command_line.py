@@ -289,6 +289,27 @@ def test_a_yaml_file_on_a_pipe(cli, kafka, topics, topic):
     )
 
 
+PARTITIONER = """
+class ByRemainder:
+    def partition(self, record, key, value, target_topic, partitions):
+        return partitions[record.id % len(partitions)]
+"""
+
+
+def test_a_partitioner_of_ones_own_is_found_by_the_tasks(cli, kafka, topics, topic):
+    source, sink = topic(partitions=2), topic(partitions=3)
+    topics.write(source, [{"id": number} for number in range(30)])
+    cli.file("mine.py", PARTITIONER)
+    text = script(kafka.bootstrap, source, sink, options=", 'scan.bounded.mode' = 'latest-offset'")
+    text = text.replace("'sink.delivery", "'sink.partitioner' = 'mine.ByRemainder', 'sink.delivery")
+    paths = os.pathsep.join([str(cli.folder), cli.environment["PYTHONPATH"]])
+    done = cli("run", cli.file("job.sql", text), PYTHONPATH=paths)
+    assert done.returncode == 0, done.stderr
+    assert sorted((each.partition, each.json["id"]) for each in topics.read(sink)) == sorted(
+        (number % 3, number) for number in range(30)
+    )
+
+
 def test_a_program(cli, kafka, topics, topic):
     prefix = topic(1)
     topics.write(f"{prefix}words", [b"hey", b"", b"you"])

@@ -64,7 +64,7 @@ def from_yaml(keys: dict[str, str]):
 
 
 def test_the_three_front_ends_understand_the_same_keys():
-    environment = StreamExecutionEnvironment()
+    environment = StreamExecutionEnvironment.get_execution_environment()
     configuration = Configuration()
     for key, value in KEYS.items():
         configuration.set_string(key, value)

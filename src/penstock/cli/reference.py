@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from penstock.common.calls import CALLS
 from penstock.connectors.kafka.table.metadata import READABLE, WRITABLE
 from penstock.errors import DefinitionError, Problem
 from penstock.ingest import PipelineOptions
@@ -18,7 +19,7 @@ from penstock.options import Option
 from penstock.settings.given import OPTIONS
 from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.settings.kerberos import KAFKA_CONTEXT, KERBEROS_PREFIX, KerberosSettings
-from penstock.settings.restart import PREFIX, STRATEGIES, TYPE_KEYS
+from penstock.settings.restart import DEFAULT_WITH_CHECKPOINTS, PREFIX, STRATEGIES, TYPE_KEYS
 from penstock.spi import ChangeFormat, Connector, Format, connectors, formats
 
 _NOTE = "<!-- Rendered from the code by `penstock reference docs/reference`. Change the declarations, not this. -->"
@@ -66,6 +67,7 @@ def pages() -> dict[str, str]:
         "formats.md": _page(_formats([formats.get(name) for name, _ in formats.built_in])),
         "pipeline.md": _page(_pipeline()),
         "settings.md": _page(_settings()),
+        "datastream.md": _page(_datastream()),
     }
 
 
@@ -154,8 +156,10 @@ def _settings() -> Iterator[str]:
     yield from _options(OPTIONS.values())
     yield from ("## Restart strategies", "")
     yield f"`{TYPE_KEYS[0]}`, formerly `{TYPE_KEYS[1]}`, chooses when a failed job restarts from its checkpoint:"
-    yield f"{', '.join(map(_code, STRATEGIES))}, or `none`, `off` or `disable` for never, which is the default."
-    yield "Which failures are followed by a restart: [decision 0013](../decisions/0013-restart-strategies.md)."
+    yield f"{', '.join(map(_code, STRATEGIES))}, or `none`, `off` or `disable` for never. The default is"
+    yield f"{_code(DEFAULT_WITH_CHECKPOINTS)} for a job with an interval of checkpoints, else `none`."
+    yield "Which failures are followed by a restart: [decision 0013](../decisions/0013-restart-strategies.md) and"
+    yield "[decision 0033](../decisions/0033-restarts-with-checkpoints.md)."
     yield ""
     for name, options in STRATEGIES.items():
         yield from (f"### `{name}`", "", _doc(options), "")
@@ -172,6 +176,26 @@ def _settings() -> Iterator[str]:
         ("Key", "In Flink", "Default in Flink", "Here"),
         [(_code(key), each.meaning, _code(each.default), each.here) for key, each in WITHOUT_EFFECT.items()],
     )
+
+
+def _datastream() -> Iterator[str]:
+    yield from ("# Settings of PyFlink programs", "")
+    yield "What the methods that set something do in Flink, and here. One that has no effect here is warned of once,"
+    yield "unless it asks for what applies anyway. Those with a key do what `SET` does with it"
+    yield "([settings.md](settings.md))."
+    yield ""
+    for owner, members in groupby(CALLS.items(), key=lambda pair: pair[0].partition(".")[0]):
+        yield from (f"## `{owner}`", "")
+        rows = [
+            (
+                _code(call.partition(".")[2]),
+                _code(each.key),
+                each.flink,
+                each.here if each.acts else f"No effect. {each.here}",
+            )
+            for call, each in sorted(members)
+        ]
+        yield from _table(("Method", "Key", "In Flink", "Here"), rows)
 
 
 # --- options -------------------------------------------------------------------------------------------------

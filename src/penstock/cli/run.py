@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.display import add_pairs, count, pairs
 from penstock.errors import DefinitionError, ExecutionError, PenstockError, Problem
-from penstock.plan.checks import check_changes, check_guarantees, check_identities, check_settings
+from penstock.plan.checks import check_guarantees, check_identities, check_settings
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.nodes import Job
+from penstock.plan.planning import planned
 
 if TYPE_CHECKING:
     from penstock.engine import JobResult, RunningJob
@@ -88,8 +89,7 @@ def _check(arguments: argparse.Namespace) -> int:
     jobs = _jobs(arguments)
     if arguments.file.suffix.lower() != ".py":  # the jobs of a program run one after the other
         check_identities(jobs)
-    for job in jobs:
-        check_changes(job)
+    for job in map(planned, jobs):
         check_settings(job)
         check_guarantees(job)
         complete = with_dead_letters(job)
@@ -107,7 +107,9 @@ def _run(arguments: argparse.Namespace) -> int:
         from penstock.engine import session
 
         session.prepare()  # Spark starts while the file is read
-    run_jobs([_configured(job, arguments) for job in _jobs(arguments)], metrics=arguments.metrics_port)
+    jobs = [_configured(job, arguments) for job in _jobs(arguments)]
+    if jobs:  # and not just EXPLAIN
+        run_jobs(jobs, metrics=arguments.metrics_port)
     return 0
 
 
@@ -340,6 +342,8 @@ def _jobs(arguments: argparse.Namespace) -> list[Job]:
 
         script = parse_script(text, file=path.name, variables=variables, default_name=path.stem)
         jobs, warnings = list(script.jobs), script.warnings
+        for plan in script.plans:
+            print(plan)
     else:
         from penstock.ingest import lower, parse_pipeline
 

@@ -35,12 +35,26 @@ class TypeInformation:
 
 
 @dataclass(frozen=True)
+class PickledBytesTypeInfo(TypeInformation):
+    """The type of Python values of any kind, which are pickled where they leave Python."""
+
+    logical: DataType = types.BYTES
+
+    def __str__(self) -> str:
+        return "pickled values"
+
+
+@dataclass(frozen=True)
 class RowTypeInfo(TypeInformation):
     """The type of rows."""
 
     def get_field_names(self) -> list[str]:
         """The names, in order."""
         return list(self.row.names)
+
+    def get_field_index(self, field_name: str) -> int:
+        """The position of a name. Raises ValueError for an unknown one."""
+        return self.row.names.index(field_name)
 
     def get_field_types(self) -> list[TypeInformation]:
         """The types, in order."""
@@ -74,6 +88,11 @@ class Types:
     SQL_DATE = _type(types.DATE)
     SQL_TIME = _type(types.TimeType(0))
     SQL_TIMESTAMP = _type(types.TimestampType(6))
+
+    @staticmethod
+    def PICKLED_BYTE_ARRAY() -> TypeInformation:
+        """Python values of any kind."""
+        return PickledBytesTypeInfo()
 
     @staticmethod
     def ROW(field_types: Sequence[TypeInformation]) -> RowTypeInfo:

@@ -2,145 +2,454 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from penstock.common import SqlExpression, TypeInformation
-from penstock.common.typeinfo import RowTypeInfo, of
-from penstock.datastream.functions import FilterFunction, FlatMapFunction, MapFunction, RowCalls, function_of
-from penstock.datastream.tables import built_table
-from penstock.errors import Problem, SchemaError, UnsupportedError
-from penstock.plan.nodes import Filter, MapRows, Node, Sink, project, row_of
-from penstock.spi import TableDefinition, connectors, sink_spec
+from penstock.common import ExecutionConfig, SqlExpression, TypeInformation, Types, WatermarkStrategy
+from penstock.common.arrow_functions import ArrowFunction
+from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, of
+from penstock.datastream.connectors.base import Sink
+from penstock.datastream.connectors.print import PrintTo
+from penstock.datastream.function_chain import Step
+from penstock.datastream.functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    FilterFunction,
+    FlatMapFunction,
+    KeySelector,
+    MapFunction,
+    Partitioner,
+    ProcessFunction,
+    function_of,
+)
+from penstock.datastream.lowering import branches_of
+from penstock.datastream.output_tag import OutputTag
+from penstock.datastream.refusals import refused
+from penstock.datastream.slot_sharing_group import SlotSharingGroup
+from penstock.datastream.transformations import (
+    FunctionStep,
+    PartitionStep,
+    SideOutput,
+    SinkStep,
+    SourceStep,
+    SqlFilter,
+    SqlMap,
+    Transformation,
+    UnionStep,
+)
+from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
+from penstock.plan.nodes import Node, row_of
+from penstock.types import RowType
 
 if TYPE_CHECKING:
+    from penstock.datastream.collected import CloseableIterator
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
-class SinkDefinition(Protocol):
-    """What ``sink_to`` takes: the definition of a table that a stream of this type is written to."""
-
-    def table(self, name: str, stream: TypeInformation, job_name: str) -> TableDefinition:
-        """The table named ``name``. Raises DefinitionError when the stream's type does not fit."""
-        ...
-
-
-class PrintTo:
-    """The sink of ``DataStream.print``."""
-
-    def __init__(self, sink_identifier: str | None):
-        self._identifier = sink_identifier
-
-    def table(self, name: str, stream: TypeInformation, job_name: str) -> TableDefinition:
-        """A ``print`` table of the stream's columns."""
-        options = {"connector": "print"} | ({"print-identifier": self._identifier} if self._identifier else {})
-        return built_table("sink", name, stream.row, options)
-
-
 class DataStream:
-    """A stream of values of one type. Environments make streams, which never change."""
+    """A stream of values of one type. Environments make streams; methods that describe the last step change it and
+    return the stream, all others return a new one."""
 
-    def __init__(self, environment: StreamExecutionEnvironment, node: Node, type_info: TypeInformation):
+    def __init__(self, environment: StreamExecutionEnvironment, step: Transformation):
         self._environment = environment
-        self._node = node
-        self._type = type_info
+        self._step = step
 
-    def get_type(self) -> TypeInformation:
-        """The type of the values."""
-        return self._type
+    # --- values ----------------------------------------------------------------------------------------------
 
     def map(
-        self, func: Callable[[Any], Any] | MapFunction | SqlExpression, output_type: TypeInformation | None = None
+        self,
+        func: Callable[[Any], Any] | MapFunction | SqlExpression | ArrowFunction,
+        output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Each value changed by ``func``: a Python function, or ``call_sql`` with a select list.
+        """Each value changed by ``func``: a Python function, ``call_sql`` with a select list, or ``call_arrow`` with a
+        function of arrays, which needs ``output_type``.
 
-        A Python function needs ``output_type``; SQL has types of its own. Raises SqlError and UnsupportedError.
+        Without ``output_type`` the results of a Python function are pickled values of any kind. SQL has types of its
+        own. Raises SqlError, SchemaError and UnsupportedError.
         """
         if isinstance(func, SqlExpression):
             return self._select(func, output_type)
-        return self._call(func, "map", output_type)
+        return self._call("map", func, "map", "Map", output_type)
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
         """Each value turned into any number of values by ``func``, which returns or yields them."""
-        return self._call(func, "flat_map", output_type)
+        return self._call("flat_map", func, "flat_map", "Flat Map", output_type)
 
-    def filter(self, func: Callable[[Any], bool] | FilterFunction | SqlExpression) -> DataStream:
-        """The values for which ``func`` is true: a Python function, or ``call_sql`` with a condition."""
+    def filter(self, func: Callable[[Any], bool] | FilterFunction | SqlExpression | ArrowFunction) -> DataStream:
+        """The values for which ``func`` is true: a Python function, ``call_sql`` with a condition, or ``call_arrow``
+        with a function of arrays."""
         if isinstance(func, SqlExpression):
             from penstock.sql import condition
 
-            wanted = condition(func.text, self._node.schema)
-            return DataStream(self._environment, Filter(self._node.schema, self._node, wanted), self._type)
-        return self._call(func, "filter", self._type)
+            wanted = condition(func.text, self._columns)
+            return self._then(SqlFilter(name="Filter", info=self.get_type(), inputs=(self._step,), condition=wanted))
+        return self._call("filter", func, "filter", "Filter", self.get_type())
 
-    def sink_to(self, sink: SinkDefinition) -> DataStreamSink:
-        """Write the stream. The sink takes part in the next ``execute``."""
-        return self._environment._add(DataStreamSink(self._node, self._type, sink))
+    def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Each value turned into any number of values by ``func``, and into values of side outputs. Raises
+        UnsupportedError for a function of keyed streams."""
+        return self._call("process", func, "process_element", "PROCESS", output_type)
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """The values of a side output of the process function before. Raises UnsupportedError for another step."""
+        if not isinstance(self._step, FunctionStep) or self._step.steps[0].kind != "process":
+            hint = "call it on the stream that process(...) returns"
+            raise UnsupportedError((Problem("only process functions have side outputs", "get_side_output", hint=hint),))
+        name = f"Side Output {output_tag.tag_id}"
+        return self._then(SideOutput(name=name, info=output_tag.type_info, inputs=(self._step,), tag=output_tag))
+
+    def project(self, *field_indexes: int) -> DataStream:
+        """The columns of rows at these positions, as rows ``f0``, ``f1``, ... Raises SchemaError for other values and
+        positions."""
+        fields, info = self.get_type().row.fields, self.get_type()
+        if info.single or not field_indexes or any(not 0 <= each < len(fields) for each in field_indexes):
+            reason = f"{info} has no columns {', '.join(map(str, field_indexes)) or '(none are given)'}"
+            raise SchemaError((Problem(reason, "project"),))
+        made = Types.ROW([of(fields[each].type) for each in field_indexes])
+        step = Step("map", _Picked(field_indexes), made, name="Projection")
+        return self._then(FunctionStep(name="Projection", info=made, inputs=(self._step,), steps=(step,)))
+
+    def union(self, *streams: DataStream) -> DataStream:
+        """The values of this stream and of others of the same type. Raises SchemaError for another type."""
+        for each in streams:
+            if each.get_type().row != self.get_type().row or each.get_type().single != self.get_type().single:
+                reason = f"a stream of {each.get_type()} cannot be united with one of {self.get_type()}"
+                raise SchemaError((Problem(reason, "union", hint="map it to the same type"),))
+        steps = (self._step, *(each._step for each in streams))
+        return self._then(UnionStep(name="Union", info=self.get_type(), inputs=steps))
+
+    def connect(self, ds: DataStream) -> ConnectedStreams:
+        """Both streams, for functions with a method for each. Raises UnsupportedError for a broadcast stream."""
+        if not isinstance(ds, DataStream):
+            refused("connect with a broadcast stream", "read the rules in the open method of a function")
+        return ConnectedStreams(self, ds)
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """The values with the timestamps that the strategy's assigner finds. Watermarks come from sources; no step of a
+        stream without keys waits for them."""
+        step = timestamps_step(watermark_strategy, self.get_type())
+        if step is None:
+            return self
+        info = self.get_type()
+        return self._then(FunctionStep(name=step.name, info=info, inputs=(self._step,), steps=(step,)))
+
+    # --- distribution ----------------------------------------------------------------------------------------
+
+    def rebalance(self) -> DataStream:
+        """In Flink values go to parallel instances in turn. Here batches are cut into tasks by volume, which spreads
+        them as well, and keeps the order of each partition."""
+        return self._partitioned("REBALANCE")
+
+    def rescale(self) -> DataStream:
+        """As :meth:`rebalance`."""
+        return self._partitioned("RESCALE")
+
+    def shuffle(self) -> DataStream:
+        """As :meth:`rebalance`; in Flink values go to parallel instances at random."""
+        return self._partitioned("SHUFFLE")
+
+    def forward(self) -> DataStream:
+        """Values stay in their task, as always."""
+        return self._partitioned("FORWARD")
+
+    def broadcast(self, *broadcast_state_descriptors: Any) -> DataStream:
+        """Every value comes once for each parallel instance, as many as the environment's parallelism. Raises
+        UnsupportedError for broadcast state."""
+        if broadcast_state_descriptors:
+            refused("broadcast state", "read the rules in the open method of a function")
+        step = Step("repeat", self._environment.get_parallelism(), self.get_type(), name="Broadcast")
+        return self._partitioned("BROADCAST", step)
+
+    def partition_custom(
+        self, partitioner: Callable[[Any, int], int] | Partitioner, key_selector: Callable[[Any], Any] | KeySelector
+    ) -> DataStream:
+        """In Flink values go to the parallel instance that ``partitioner`` chooses by a key. Here it is called, and may
+        refuse a value; tasks are cut by volume. To choose partitions of a topic, see the sink."""
+        self._environment._settings.note("DataStream.partition_custom")
+        chooses: Any = function_of(partitioner, "partition")
+        key: Any = function_of(key_selector, "get_key")
+        chosen = _Chosen(
+            getattr(chooses, "partition", chooses), getattr(key, "get_key", key), self._environment.get_parallelism()
+        )
+        return self._partitioned("CUSTOM", Step("check", chosen, self.get_type(), name="Partition Custom"))
+
+    # --- sinks -----------------------------------------------------------------------------------------------
+
+    def sink_to(self, sink: Any) -> DataStreamSink:
+        """Write the stream to a :class:`~penstock.datastream.connectors.base.Sink`, which takes part in the next
+        ``execute``. Raises UnsupportedError for anything else."""
+        if not isinstance(sink, Sink):
+            hint = "for example a KafkaSink"
+            raise UnsupportedError((Problem(f"{type(sink).__name__} is not a sink", "sink_to", hint=hint),))
+        step = SinkStep(name="", info=self.get_type(), inputs=(self._step,), sink=sink)
+        return self._environment._add(DataStreamSink(self._environment, step))
+
+    def add_sink(self, sink_func: Any) -> DataStreamSink:
+        """Write the stream to a sink of the former API: a ``FlinkKafkaProducer``."""
+        return self.sink_to(sink_func)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Print every value as a line, with ``sink_identifier`` before it."""
-        return self.sink_to(PrintTo(sink_identifier))
+        return self._shown().sink_to(PrintTo(sink_identifier))
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """Run the program, and return this stream's values: an iterator of them as they come, which ends the job when
+        it is closed, or with ``limit`` a list of the first ones. Raises the PenstockError that ended the job."""
+        from penstock.datastream.collected import collect
+
+        return collect(self, job_execution_name, limit)
+
+    # --- describing ------------------------------------------------------------------------------------------
+
+    def get_type(self) -> TypeInformation:
+        """The type of the values."""
+        return self._step.info
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """The environment of the stream."""
+        return self._environment
+
+    def get_execution_config(self) -> ExecutionConfig:
+        """The execution configuration of the environment."""
+        return self._environment.get_config()
 
     def name(self, name: str) -> DataStream:
-        """Has no effect: names of steps are not shown anywhere."""
+        """Name the step before, for plans and messages."""
+        self._step.name = name
+        return self
+
+    def get_name(self) -> str:
+        """The name of the step before."""
+        return self._step.name
+
+    def set_description(self, description: str) -> DataStream:
+        """Describe the step before, for plans."""
+        self._step.description = description
         return self
 
     def uid(self, uid: str) -> DataStream:
         """Name the step before, so that a checkpoint finds it again after other steps of the job changed. The offsets
         of a source are found by its uid, by default its name."""
-        return DataStream(self._environment, replace(self._node, uid=uid), self._type)
+        self._step.uid = uid
+        return self
+
+    def set_uid_hash(self, uid_hash: str) -> DataStream:
+        """In Flink the id of the step in a checkpoint of a former version. Warns."""
+        self._environment._settings.note("DataStream.set_uid_hash")
+        return self
+
+    def set_parallelism(self, parallelism: int) -> DataStream:
+        """How many tasks read at a time, for a source of Kafka. Functions run in the tasks that read: for them it is
+        warned of."""
+        self._step.parallelism = _positive(parallelism)
+        if not isinstance(self._step, SourceStep) and parallelism != self._environment.get_parallelism():
+            self._environment._settings.note("DataStream.set_parallelism")
+        return self
+
+    def force_non_parallel(self) -> DataStream:
+        """As ``set_parallelism(1)``."""
+        return self.set_parallelism(1)
+
+    def set_max_parallelism(self, max_parallelism: int) -> DataStream:
+        """In Flink the largest parallelism of the step. Warns."""
+        _positive(max_parallelism)
+        self._environment._settings.note("DataStream.set_max_parallelism")
+        return self
+
+    def set_buffer_timeout(self, timeout_millis: int) -> DataStream:
+        """In Flink how long the step's results wait for a buffer to fill. Warns."""
+        self._environment._settings.note("DataStream.set_buffer_timeout")
+        return self
+
+    def start_new_chain(self) -> DataStream:
+        """The function before does not run together with those before it: it gets its values in a stage of its own."""
+        self._step.starts_chain = True
+        return self
+
+    def disable_chaining(self) -> DataStream:
+        """The function before does not run together with others: it gets its values in a stage of its own."""
+        self._step.starts_chain = self._step.ends_chain = True
+        return self
+
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStream:
+        """In Flink which operators share resources. Warns."""
+        self._environment._settings.note("DataStream.slot_sharing_group")
+        return self
+
+    # --- later -----------------------------------------------------------------------------------------------
+
+    def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> NoReturn:
+        """Raises UnsupportedError: keyed streams are not there yet."""
+        refused("key_by")
+
+    def cache(self) -> NoReturn:
+        """Raises UnsupportedError."""
+        refused("cache", "write the stream to a topic, and read that")
+
+    # --- steps -----------------------------------------------------------------------------------------------
+
+    @property
+    def _columns(self) -> RowType:
+        """The columns of the stream, as SQL sees them."""
+        return self.get_type().row
+
+    @property
+    def _node(self) -> Node:
+        """The node of the stream in a plan, if it has one source."""
+        (branch,) = branches_of(self._step, self._environment._surroundings)
+        return branch.node
+
+    def _then(self, step: Transformation) -> DataStream:
+        return DataStream(self._environment, step)
 
     def _select(self, func: SqlExpression, output_type: TypeInformation | None) -> DataStream:
         from penstock.sql import projection
 
-        items = projection(func.text, self._node.schema)
+        items = projection(func.text, self._columns)
         schema = row_of(items)
         if output_type is not None and [f.type for f in output_type.row.fields] != [f.type for f in schema.fields]:
             reason = f"the SQL gives {schema}, not {output_type}"
             raise SchemaError((Problem(reason, hint="leave output_type out, or CAST in the SQL"),))
-        single = self._type.single and len(schema.fields) == 1
-        made = of(schema.fields[0].type) if single else RowTypeInfo(schema)
-        return DataStream(self._environment, project(self._node, items), output_type or made)
+        single = self.get_type().single and len(schema.fields) == 1
+        made = output_type or (of(schema.fields[0].type) if single else RowTypeInfo(schema))
+        return self._then(SqlMap(name="Map", info=made, inputs=(self._step,), items=items))
 
-    def _call(self, func: Any, method: str, output_type: TypeInformation | None) -> DataStream:
-        if output_type is None:
-            hint = f"{method}(func, output_type=Types.STRING()), or {method}(call_sql('...'))"
-            raise UnsupportedError(
-                (Problem(f"{method} needs the type of the values that the function returns", hint=hint),)
-            )
-        calls = RowCalls(function_of(func, method), method, self._type, output_type)
-        schema = self._node.schema if method == "filter" else output_type.row
-        return DataStream(self._environment, MapRows(schema, self._node, calls), output_type)
+    def _call(self, kind: str, func: Any, method: str, name: str, output_type: TypeInformation | None) -> DataStream:
+        if isinstance(func, ArrowFunction) and (output_type is None or isinstance(output_type, PickledBytesTypeInfo)):
+            hint = f"{kind}(call_arrow(func), output_type=Types.STRING())"
+            raise UnsupportedError((Problem("a function of arrays needs the type of its results", hint=hint),))
+        function = func if isinstance(func, ArrowFunction) else function_of(func, method)
+        made = output_type or Types.PICKLED_BYTE_ARRAY()
+        step = Step(kind, function, made, method, name)
+        return self._then(FunctionStep(name=name, info=made, inputs=(self._step,), steps=(step,)))
+
+    def _partitioned(self, strategy: str, *steps: Step) -> DataStream:
+        info = self.get_type()
+        return self._then(
+            PartitionStep(name="Partition", info=info, inputs=(self._step,), strategy=strategy, steps=steps)
+        )
+
+    def _shown(self) -> DataStream:
+        """The stream as text if its values are pickled, as PyFlink prints them."""
+        if not isinstance(self.get_type(), PickledBytesTypeInfo):
+            return self
+        return self.map(str, Types.STRING())
+
+
+class ConnectedStreams:
+    """Two streams that a function with a method for each makes one of. In Flink both methods are called on one object
+    in each task; here an object sees the values of one of the two."""
+
+    def __init__(self, stream1: DataStream, stream2: DataStream):
+        self.stream1 = stream1
+        self.stream2 = stream2
+
+    def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Each value changed by ``map1`` or ``map2``."""
+        return self._call("map", func, "map", "Co-Map", output_type)
+
+    def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Each value turned into any number of values by ``flat_map1`` or ``flat_map2``."""
+        return self._call("flat_map", func, "flat_map", "Co-Flat Map", output_type)
+
+    def process(self, func: CoProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Each value turned into any number of values by ``process_element1`` or ``process_element2``."""
+        return self._call("process", func, "process_element", "CO-PROCESS", output_type)
+
+    def key_by(self, key_selector1: Any, key_selector2: Any, key_type: TypeInformation | None = None) -> NoReturn:
+        """Raises UnsupportedError: keyed streams are not there yet."""
+        refused("key_by")
+
+    def _call(self, kind: str, func: Any, method: str, name: str, output_type: TypeInformation | None) -> DataStream:
+        made = output_type or Types.PICKLED_BYTE_ARRAY()
+        for each in ("1", "2"):
+            if not callable(getattr(func, method + each, None)):
+                hint = f"give it the methods {method}1 and {method}2"
+                raise UnsupportedError((Problem(f"{type(func).__name__} cannot be called by {kind}", hint=hint),))
+        steps = tuple(Step(kind, func, made, f"{method}{each}", name) for each in (1, 2))
+        inputs = (self.stream1._step, self.stream2._step)
+        return self.stream1._then(FunctionStep(name=name, info=made, inputs=inputs, steps=steps))
 
 
 class DataStreamSink:
     """A stream that is written."""
 
-    def __init__(self, node: Node, type_info: TypeInformation, sink: SinkDefinition):
-        self._node = node
-        self._type = type_info
-        self._sink = sink
-        self._name: str | None = None
+    def __init__(self, environment: StreamExecutionEnvironment, step: SinkStep):
+        self._environment = environment
+        self._step = step
 
     def name(self, name: str) -> DataStreamSink:
         """Name the sink: in plans, in messages, and in a derived transactional id."""
-        self._name = name
+        self._step.name, self._step.named = name, True
         return self
 
     def uid(self, uid: str) -> DataStreamSink:
-        """Has no effect: a job finds its progress by its name and the checkpoint directory."""
+        """Name the sink for plans. A job finds its progress by its own name and the checkpoint directory."""
+        self._step.uid = uid
+        return self
+
+    def set_description(self, description: str) -> DataStreamSink:
+        """Describe the sink, for plans."""
+        self._step.description = description
+        return self
+
+    def set_uid_hash(self, uid_hash: str) -> DataStreamSink:
+        """In Flink the id of the sink in a checkpoint of a former version. Warns."""
+        self._environment._settings.note("DataStreamSink.set_uid_hash")
         return self
 
     def set_parallelism(self, parallelism: int) -> DataStreamSink:
-        """Has no effect: the environment's parallelism applies."""
+        """How many tasks write at a time, for a sink of Kafka."""
+        self._step.parallelism = _positive(parallelism)
         return self
 
-    def lower(self, position: int, job_name: str) -> Sink:
-        """The plan's sink; the ``position``-th of its job. Raises DefinitionError."""
-        table = self._sink.table(self._name or f"sink-{position}", self._type, job_name)
-        connector = table.options["connector"]
-        spec = sink_spec(connectors.get(connector), table)
-        return Sink(table.written, self._node, table.name, connector, spec)
+    def disable_chaining(self) -> DataStreamSink:
+        """In Flink the sink does not share a thread with the step before. Warns."""
+        self._environment._settings.note("DataStreamSink.disable_chaining")
+        return self
+
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStreamSink:
+        """In Flink which operators share resources. Warns."""
+        self._environment._settings.note("DataStreamSink.slot_sharing_group")
+        return self
+
+
+def timestamps_step(strategy: WatermarkStrategy, info: TypeInformation) -> Step | None:
+    """The step that assigns a strategy's timestamps, None if it has no assigner."""
+    assigner = strategy.assigner
+    if assigner is None:
+        return None
+    return Step("timestamps", assigner, info, "extract_timestamp", "Timestamps/Watermarks")
+
+
+class _Picked:
+    """Picks columns of rows by their positions."""
+
+    def __init__(self, positions: Sequence[int]):
+        self._positions = tuple(positions)
+
+    def __call__(self, row: Any) -> tuple[Any, ...]:
+        return tuple(row[each] for each in self._positions)
+
+
+class _Chosen:
+    """Calls a partitioner for a value."""
+
+    def __init__(self, partitioner: Callable[[Any, int], int], key: Callable[[Any], Any], parallelism: int):
+        self._partitioner, self._key, self._parallelism = partitioner, key, parallelism
+
+    def __call__(self, value: Any) -> None:
+        found = self._partitioner(self._key(value), self._parallelism)
+        if not 0 <= found < self._parallelism:
+            raise ValueError(f"the partitioner chose {found} of {self._parallelism} parallel instances")
+
+
+def _positive(value: int) -> int:
+    if value < 1:
+        raise OptionsError((Problem(f"expected 1 or more, not {value}"),))
+    return value

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextvars
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from penstock.common.job_client import JobClient, Running
 from penstock.plan.nodes import Job
 
 _runner: ContextVar[Callable[[Job], Any] | None] = ContextVar("runner", default=None)
@@ -31,6 +34,67 @@ def run(job: Job) -> Any:
     run_job = _runner.get()
     if run_job is not None:
         return run_job(job)
+    running = _engine(job)
+    client = JobClient._of(running)
+    try:
+        client.wait()
+    finally:
+        running.stop()
+    return client._result()
+
+
+def start(job: Job) -> Running:
+    """Start ``job`` and return while it runs."""
+    run_job = _runner.get()
+    return _engine(job) if run_job is None else Handed(job, run_job)
+
+
+def _engine(job: Job) -> Running:
     from penstock import engine
 
-    return engine.run(job, lambda message: warnings.warn(message, stacklevel=2))
+    return engine.start(job, lambda message: warnings.warn(message, stacklevel=2))
+
+
+class Handed:
+    """A job that a function runs in a thread of its own."""
+
+    def __init__(self, job: Job, run_job: Callable[[Job], Any]):
+        self.checkpoint: Any = None
+        self.query_id = ""
+        self.metrics: Any = None
+        self._job = job
+        self._result: Any = None
+        self._failure: BaseException | None = None
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(target=context.run, args=(self._run, run_job), daemon=True)
+        self._thread.start()
+
+    def _run(self, run_job: Callable[[Job], Any]) -> None:
+        try:
+            self._result = run_job(self._job)
+        except BaseException as error:  # noqa: BLE001 - wait() raises it
+            self._failure = error
+
+    @property
+    def status(self) -> str:
+        """``running``, ``failed`` or ``finished``."""
+        if self._thread.is_alive():
+            return "running"
+        return "finished" if self._failure is None else "failed"
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait up to ``timeout`` seconds; True when the job has ended. Raises the error that ended it."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            return False
+        if self._failure is not None:
+            raise self._failure
+        return True
+
+    def stop(self) -> None:
+        """Wait for the end: who runs the job ends it."""
+        self._thread.join()
+
+    def result(self) -> Any:
+        """What the function returned."""
+        return self._result

@@ -26,7 +26,7 @@ class Progress:
     """A published batch: the ids of its query and the batch, and the source's offsets before and after it.
 
     Offsets are JSON values, compared by their canonical text. ``tables`` are the sinks with rows in the transaction,
-    and their topics; empty if that was not recorded.
+    and their topics; empty if that was not recorded. ``state`` refers to the state after the batch; empty without one.
     """
 
     query_id: str
@@ -34,6 +34,7 @@ class Progress:
     start: Any
     end: Any
     tables: tuple[str, ...] = ()
+    state: str = ""
 
     @classmethod
     def of(

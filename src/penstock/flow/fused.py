@@ -8,12 +8,13 @@ from functools import partial
 
 import pyarrow as pa
 
-from penstock.flow.calc import Calc, Rows, calc_of_rows
+from penstock.flow.calc import Calc, Rows, calc_of, calc_of_rows
+from penstock.flow.calls import Called
 from penstock.flow.expressions import Lacking
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.plan.expressions import Expression
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Job, MapRows, Node, Scan, Sink
-from penstock.plan.walk import base, calculations
+from penstock.plan.walk import base, fold, scans
 from penstock.spi import DEAD_LETTER, Output, Stage, Task
 
 
@@ -29,18 +30,23 @@ class Fused:
     scan: Scan
     outputs: tuple[Output, ...]
     calcs: tuple[Calc, ...]
+    #: What the rows go through before: Python functions, and a calc below each.
+    before: tuple[Calc | Called, ...] = ()
 
     def stage(self, after: Stage) -> Stage:
         """The computation, followed by a committer's work on the result."""
         structs = tuple(each.column for each in self.outputs if each.column not in (None, DEAD_LETTER))
         work = Branches(self.calcs, tuple(map(str, structs))) if structs else self.calcs[0]
-        return Stage(partial(_staged, work, after), after.schema)
+        return Stage(partial(_staged, (*self.before, work), after), after.schema)
 
 
 def _staged(
-    work: Calc | Branches, after: Stage, task: Task, given: Iterator[pa.RecordBatch]
+    works: Sequence[Calc | Called | Branches], after: Stage, task: Task, given: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    return after.run(task, work.batches(given))
+    batches = given
+    for work in works:
+        batches = work.batches(task, batches) if isinstance(work, Called) else work.batches(batches)
+    return after.run(task, batches)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +88,16 @@ class Branches:
 def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | Lacking:
     """What reading tasks can do for these sinks, or the first thing that only Spark does. Raises SchemaError for a sink
     that is given too many or too few columns."""
-    scan = _scan(sinks)
-    if isinstance(scan, Lacking):
-        return scan
+    base_node = _base(sinks)
+    if isinstance(base_node, Lacking):
+        return base_node
+    found = _before(base_node, session)
+    if isinstance(found, Lacking):
+        return found
+    scan, before = found
+    lacking = _unable(scan, sinks)
+    if lacking is not None:
+        return lacking
     rows = {i: Rows.of(sink.input) for i, sink in enumerate(sinks) if not isinstance(sink.input, DeadLetters)}
     columns = {i: each.of_sink(sinks[i]) for i, each in rows.items()}
     conditions = [each.conditions for each in rows.values()]
@@ -93,7 +106,7 @@ def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | Lacking:
         works = [(rows[i], columns[i]) for i in rows]
     else:
         beside = {f"{i}.{name}": value for i, each in columns.items() for name, value in each.items()}
-        works = [(next(iter(rows.values()), Rows(scan, (), {})), beside)]
+        works = [(next(iter(rows.values()), Rows(base_node, (), {})), beside)]
     calcs = []
     for work, each in works:
         calc = calc_of_rows(work, each, session)
@@ -101,7 +114,7 @@ def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | Lacking:
             return calc
         calcs.append(calc)
     outputs = tuple(_output(i, sink, columns.get(i), apart) for i, sink in enumerate(sinks))
-    return Fused(scan, outputs, tuple(calcs))
+    return Fused(scan, outputs, tuple(calcs), before)
 
 
 def _output(index: int, sink: Sink, columns: dict[str, Expression] | None, apart: bool) -> Output:
@@ -112,18 +125,40 @@ def _output(index: int, sink: Sink, columns: dict[str, Expression] | None, apart
     return Output(index, sink.table, sink.spec, sink.schema, None, tuple(f"{index}.{name}" for name in columns))
 
 
-def _scan(sinks: Sequence[Sink]) -> Scan | Lacking:
-    """The one scan that all sinks take their rows from, if its tasks can do all work on them."""
-    bases = list(dict.fromkeys(base(sink.input) for sink in sinks))
-    for each in bases:
-        if isinstance(each, MapRows):
-            return Lacking("a Python function")
-        if not isinstance(each, Scan):
+def _base(sinks: Sequence[Sink]) -> Scan | MapRows | Lacking:
+    """The one scan, or function above a scan, that all sinks take their rows from. Dead letters come from the scan."""
+    bases = list(dict.fromkeys(base(sink.input) for sink in sinks if not isinstance(sink.input, DeadLetters)))
+    letters = list(dict.fromkeys(base(sink.input) for sink in sinks if isinstance(sink.input, DeadLetters)))
+    for each in (*bases, *letters):
+        if not isinstance(each, Scan | MapRows):
             return Lacking(f"a {type(each).__name__} node")
-    scan, *others = bases
-    assert isinstance(scan, Scan)  # noqa: S101
-    if others:
+    if len(bases) > 1:
+        shared = any(isinstance(each, MapRows) for each in bases)
+        return Lacking("Python functions side by side" if shared else "several sources")
+    (only,) = bases or letters[:1]
+    assert isinstance(only, Scan | MapRows)  # noqa: S101
+    if any(each != scans(only)[0] for each in letters):
         return Lacking("several sources")
+    return only
+
+
+def _before(node: Scan | MapRows, session: Session) -> tuple[Scan, tuple[Calc | Called, ...]] | Lacking:
+    """The scan at or below a node, and what its rows go through up to the node, or what only Spark does of that."""
+    works: list[Calc | Called] = []
+    at: Node = node
+    while isinstance(at, MapRows):
+        calc = calc_of(at.input, session)
+        if isinstance(calc, Lacking):
+            return calc
+        works += [Called.of(at), calc]
+        at = base(at.input)
+    if not isinstance(at, Scan):
+        return Lacking(f"a {type(at).__name__} node")
+    return at, tuple(reversed(works))
+
+
+def _unable(scan: Scan, sinks: Sequence[Sink]) -> Lacking | None:
+    """Why the tasks of ``scan`` cannot do all work on its rows, None if they can."""
     if not scan.spec.capabilities.staged:
         return Lacking(f"table '{scan.table}', whose tasks cannot hand rows to a sink")
     if not scan.spec.capabilities.measures and any(map(_watches, sinks)):
@@ -131,12 +166,13 @@ def _scan(sinks: Sequence[Sink]) -> Scan | Lacking:
     silent = [sink.table for sink in sinks if not sink.spec.capabilities.staged]
     if silent:
         return Lacking(f"table '{silent[0]}', whose connector takes rows from Spark")
-    return scan
+    return None
 
 
 def _watches(sink: Sink) -> bool:
-    below: Node = sink.input.input if isinstance(sink.input, DeadLetters) else sink.input
-    return any(isinstance(step, AssignWatermarks) for step in calculations(below))
+    found = []
+    fold((sink,), lambda node, _: found.append(isinstance(node, AssignWatermarks)))
+    return any(found)
 
 
 def route(job: Job) -> str:

@@ -115,11 +115,41 @@ class _Reading:
         return named(self.tp)
 
 
+@dataclass
+class FetchCounts:
+    """The answers to a fetcher's requests: their number, the milliseconds until they came and those by which the
+    brokers delayed them (quotas), in all and the most, and the most bytes of records in one."""
+
+    answers: int = 0
+    latency: float = 0
+    latency_max: float = 0
+    throttled: float = 0
+    throttled_max: float = 0
+    size_max: int = 0
+
+    def add(self, latency: float, throttled: float, size: int) -> None:
+        """Count an answer."""
+        self.answers += 1
+        self.latency += latency
+        self.latency_max = max(self.latency_max, latency)
+        self.throttled += throttled
+        self.throttled_max = max(self.throttled_max, throttled)
+        self.size_max = max(self.size_max, size)
+
+
 @dataclass(eq=False)
 class _Flight:
     answer: Future[Any]
     readings: dict[TopicPartition, _Reading]
     names: dict[UUID | None, str]
+    sent: float
+    arrived: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.answer.add_done_callback(self._note)
+
+    def _note(self, _: Future[Any]) -> None:
+        self.arrived = time.monotonic()
 
 
 class Fetcher:
@@ -156,6 +186,8 @@ class Fetcher:
         self._skips = skip_lost
         #: Offsets that were skipped because the log no longer has them.
         self.lost = 0
+        #: The answers so far.
+        self.counts = FetchCounts()
         for each in ranges:
             if each.topic_id is not None and each.leader_epoch >= 0:
                 session.read_in(each.topic, each.topic_id, {each.partition: each.leader_epoch})
@@ -201,9 +233,10 @@ class Fetcher:
         for node, group in groups.items():
             if node not in self._flights:
                 ids = {topic: self._session.topic(topic).topic_id for topic, _ in group}
+                sent = time.monotonic()
                 answer = self._session.send(self._request(group, ids), node)
                 readings = {tp: reading for tp, (reading, _) in group.items()}
-                self._flights[node] = _Flight(answer, readings, {each: name for name, each in ids.items()})
+                self._flights[node] = _Flight(answer, readings, {each: name for name, each in ids.items()}, sent)
 
     def _request(
         self, group: dict[TopicPartition, tuple[_Reading, PartitionInfo]], topic_ids: dict[str, UUID | None]
@@ -287,6 +320,10 @@ class Fetcher:
             for reading in flight.readings.values():
                 self._stall(reading, raised.fault, raised.detail)
             return []
+        partitions = [each for topic in answer.responses for each in topic.partitions]
+        size = sum(len(each.records or b"") for each in partitions)
+        arrived = flight.arrived or time.monotonic()  # callbacks come a moment after the answer
+        self.counts.add((arrived - flight.sent) * 1000, answer.throttle_time_ms, size)
         chunks = []
         for topic in answer.responses:
             for each in topic.partitions:

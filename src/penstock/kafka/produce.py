@@ -74,6 +74,54 @@ def next_sequence(sequence: int, records: int) -> int:
     return (sequence + records) % _SEQUENCES
 
 
+@dataclass
+class SendCounts:
+    """The requests of a producer: their number, the milliseconds until the answers came and those by which the brokers
+    delayed them (quotas), in all and the most. The batches that were acknowledged, with their records and bytes and
+    the bytes of the largest, and the records that were sent again."""
+
+    requests: int = 0
+    latency: float = 0
+    latency_max: float = 0
+    throttled: float = 0
+    throttled_max: float = 0
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    batch_max: int = 0
+    retried: int = 0
+
+    def add(self, latency: float, throttled: float) -> None:
+        """Count an answer."""
+        self.requests += 1
+        self.latency += latency
+        self.latency_max = max(self.latency_max, latency)
+        self.throttled += throttled
+        self.throttled_max = max(self.throttled_max, throttled)
+
+    def acknowledged(self, records: int, size: int) -> None:
+        """Count a batch."""
+        self.batches += 1
+        self.records += records
+        self.bytes += size
+        self.batch_max = max(self.batch_max, size)
+
+    def plus(self, other: SendCounts) -> SendCounts:
+        """The counts of both."""
+        return SendCounts(
+            self.requests + other.requests,
+            self.latency + other.latency,
+            max(self.latency_max, other.latency_max),
+            self.throttled + other.throttled,
+            max(self.throttled_max, other.throttled_max),
+            self.batches + other.batches,
+            self.records + other.records,
+            self.bytes + other.bytes,
+            max(self.batch_max, other.batch_max),
+            self.retried + other.retried,
+        )
+
+
 @dataclass(eq=False)
 class _Batch:
     data: bytearray | memoryview
@@ -176,6 +224,8 @@ class Producer:
         self._failure: PenstockError | None = None
         #: The seconds until the last answer.
         self.latency: float | None = None
+        #: The counts so far.
+        self.counts = SendCounts()
 
     # --- for callers ---
 
@@ -401,7 +451,7 @@ class Producer:
             return False
         self._flights[flight.node] -= 1
         self.latency = time.monotonic() - flight.sent
-        error = flight.answer.exception()
+        error, throttled = flight.answer.exception(), 0
         if error is not None:
             fault, detail = fault_of_exception(error)
             if fault.action.again:
@@ -411,8 +461,10 @@ class Producer:
             results = dict.fromkeys(flight.batches, (fault_of(0), "", -1))
         else:
             results = self._results(flight)
+            throttled = flight.answer.result().throttle_time_ms
             if any(fault.code in _WITHOUT_FOLLOWERS for fault, _, _ in results.values()):
                 self._session.doubt(flight.node)
+        self.counts.add(self.latency * 1000, throttled)
         for tp, batch in flight.batches.items():
             missing = (Fault(CLIENT_CODE, "not in the answer", Action.REFRESH), "", -1)
             self._settle(self._lanes[tp], batch, *results.get(tp, missing))
@@ -431,6 +483,7 @@ class Producer:
         followed_a_failure = fault.code == _OUT_OF_ORDER and bool(lane.failed)
         if fault.action in {Action.NONE, Action.ACKNOWLEDGED}:
             self._bytes -= len(batch.data)
+            self.counts.acknowledged(batch.records, len(batch.data))
             if self._lease:
                 self._lease.begun.add(lane.tp)
             lane.acknowledge(batch, base_offset if fault.action is Action.NONE else -1)
@@ -442,6 +495,7 @@ class Producer:
                 if fault.action is Action.REFRESH:
                     self._session.forget_topics([lane.tp[0]])
             batch.failures += 1
+            self.counts.retried += batch.records
             if batch.failures > self._session.config.retries:
                 raise self._gave_up(lane, f"after {self._session.config.retries} retries")
         elif self._lease and fault.code in {_OUT_OF_ORDER, _UNKNOWN_PRODUCER}:

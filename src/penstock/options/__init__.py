@@ -28,6 +28,7 @@ from penstock.options.options import (
     prop,
     properties_of,
     read_properties,
+    same,
     unknown_keys,
 )
 from penstock.options.patterns import java_pattern

@@ -73,6 +73,13 @@ def opt(
     return field(default=default, metadata={"option": option}, repr=not secret, kw_only=True)
 
 
+def same(options: type[OptionSet], name: str, **changes: Any) -> Any:
+    """Declare an option as the field ``name`` of ``options`` does, with these parts of :class:`Option` changed."""
+    option = dataclasses.replace(options.declared()[name], **changes)
+    default = MISSING if option.required else option.default
+    return field(default=default, metadata={"option": option}, repr=not option.secret, kw_only=True)
+
+
 Rule = Callable[[Any], Iterable[Problem]]
 
 

@@ -5,25 +5,121 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.errors import OptionsError, Problem, SchemaError
-from penstock.plan.nodes import Job
-from penstock.plan.traits import traits
-from penstock.plan.walk import scans
-from penstock.spi import Guarantee, ScanSpec, SinkSpec
+from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
+from penstock.plan.expressions import ColumnRef, Expression, is_deterministic
+from penstock.plan.flink_sql import flink_sql
+from penstock.plan.nodes import STATEFUL, Deduplicate, GroupAggregate, Job, Join, Node, Normalize, Scan, Sink
+from penstock.plan.traits import Traits, own_traits, traits
+from penstock.plan.walk import expressions_of, fold, scans
+from penstock.spi import WATERMARK, Guarantee, ScanSpec, SinkSpec
+from penstock.types import RowKind
 
 
 def check_changes(job: Job) -> None:
     """Raises SchemaError for each sink that does not take the row kinds that it is given, as Flink's planner does."""
     problems = []
     for sink in job.sinks:
-        taken = sink.spec.capabilities.kinds
+        taken = _taken(sink)
         if not traits(sink).kinds <= taken:
-            changing = next(each.table for each in scans(sink) if not traits(each).kinds <= taken)
-            reason = f"takes insertions only, and table '{changing}' gives updates and deletions too"
-            hint = "write it in a format for changes such as 'debezium-json'"
+            reason = f"takes insertions only, and {_changing(sink, taken)}"
+            hint = "write it in a format for changes such as 'debezium-json', or to an 'upsert-kafka' table"
             problems.append(Problem(reason, where=f"table '{sink.table}'", hint=hint))
     if problems:
         raise SchemaError(tuple(problems))
+
+
+def _taken(sink: Sink) -> frozenset[RowKind]:
+    """The kinds that a sink takes. One that keeps a row for each key has no use for the row before an update."""
+    can = sink.spec.capabilities
+    return can.kinds | ({RowKind.UPDATE_BEFORE} if can.upsert_keys else frozenset())
+
+
+def _changing(sink: Sink, taken: frozenset[RowKind]) -> str:
+    """Where the changes come from that a sink does not take: the lowest such table, or step with state."""
+    found: list[str] = []
+
+    def visit(node: Node, below: tuple[Traits, ...]) -> Traits:
+        own = own_traits(node, below)
+        if own.kinds <= taken or found:
+            return own
+        if isinstance(node, Scan):
+            found.append(f"table '{node.table}' gives updates and deletions too")
+        else:
+            found.append(f"the query's {_CHANGES.get(type(node), 'filter')} changes rows that were given before")
+        return own
+
+    fold((sink,), visit)
+    return found[0]
+
+
+_CHANGES: dict[type[Node], str] = {
+    GroupAggregate: "aggregate",
+    Join: "join",
+    Deduplicate: "ROW_NUMBER()",
+    Normalize: "source of upserts",
+}
+
+
+def check_keys(job: Job) -> None:
+    """Raises UnsupportedError for each sink that keeps one row for each value of its key, and is given changes of rows
+    of which several may have one value: which of them it keeps would depend on their order. Flink adds a step there
+    that keeps all of them."""
+    problems = []
+    for sink in job.sinks:
+        key, given = sink.spec.capabilities.upsert_keys, traits(sink)
+        if not key or not given.changing or any(set(each) <= set(key) for each in given.upsert_keys):
+            continue
+        own = [f"({', '.join(each)})" for each in given.upsert_keys]
+        rows = f"the key of the query's rows is {' or '.join(own)}" if own else "the query's rows have no key"
+        reason = f"its primary key is ({', '.join(key)}), and {rows}: that is not supported"
+        hint = "declare the key of the rows as PRIMARY KEY, or GROUP BY the columns of the primary key"
+        problems.append(Problem(reason, where=f"table '{sink.table}'", hint=hint))
+    if problems:
+        raise UnsupportedError(tuple(problems))
+
+
+def check_determinism(job: Job) -> None:
+    """Raises UnsupportedError for expressions that depend on chance or on the time, of rows that are updated or deleted
+    later, below a step with state: it could not find the row again that is taken back."""
+    problems: dict[Problem, None] = {}
+
+    def visit(
+        node: Node, inputs: tuple[tuple[Traits, tuple[Expression, ...]], ...]
+    ) -> tuple[Traits, tuple[Expression, ...]]:
+        own = own_traits(node, tuple(each for each, _ in inputs))
+        volatile = [each for _, found in inputs for each in found]
+        if isinstance(node, STATEFUL):
+            for each in volatile:
+                where = str(each.place) if each.place else ""
+                reason = f"{flink_sql(each)} has another value when its row is taken back"
+                problems[Problem(reason, where=where, hint="compute it in the last SELECT, above groups and joins")] = (
+                    None
+                )
+            return own, ()
+        if inputs and inputs[0][0].changing:
+            volatile += [each for each in expressions_of(node) if not is_deterministic(each)]
+        return own, tuple(volatile)
+
+    fold(job.sinks, visit)
+    if problems:
+        raise UnsupportedError(tuple(problems))
+
+
+def check_watermarks(job: Job) -> None:
+    """Raises UnsupportedError for expressions that ask for the present watermark of rows that are not those of a scan:
+    only these come with it."""
+    problems = []
+
+    def visit(node: Node, inputs: tuple[None, ...]) -> None:
+        for each in expressions_of(node):
+            if isinstance(each, ColumnRef) and each.name == WATERMARK and isinstance(node.inputs[0], STATEFUL):
+                table = next(iter(scans(node))).table
+                reason = "CURRENT_WATERMARK is not supported for a table of upserts whose changes are kept"
+                problems.append(Problem(reason, where=f"table '{table}'", hint="leave it out"))
+
+    fold(job.sinks, visit)
+    if problems:
+        raise UnsupportedError(tuple(problems))
 
 
 def check_settings(job: Job) -> None:

@@ -6,17 +6,25 @@ from penstock.options import DURATION
 from penstock.plan.expressions import ColumnRef
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import (
+    STATEFUL,
+    AggregateCall,
     AssignWatermarks,
     DeadLetters,
+    Deduplicate,
     Filter,
+    GroupAggregate,
     Item,
     Job,
+    Join,
     MapRows,
     Node,
+    Normalize,
     Project,
     Scan,
     Sink,
+    Union,
 )
+from penstock.plan.traits import Traits, own_traits
 from penstock.plan.walk import fold
 from penstock.settings import Settings
 from penstock.types import quoted_name
@@ -32,8 +40,14 @@ def explain(job: Job) -> str:
     systems.pop("", None)
     if len(systems) > 1:
         lines.append(f"  one commit each, not atomic together: {'; '.join(systems)}")
-    for sink in fold(job.sinks, _node):
+    for sink, _ in fold(job.sinks, _node):
         lines += _indented(sink)
+    return "\n".join(lines)
+
+
+def explain_rows(node: Node) -> str:
+    """An indented tree of the steps that give the rows of ``node``."""
+    ((lines, _),) = fold((node,), _node)
     return "\n".join(lines)
 
 
@@ -58,9 +72,49 @@ def _settings(settings: Settings) -> list[str]:
     return [f"{title}: {value}" for title, value in shown.items() if value is not None]
 
 
-def _node(node: Node, inputs: tuple[list[str], ...]) -> list[str]:
-    """The lines of a node, and of its inputs below it."""
-    return [*step_lines(node), *(line for each in inputs for line in _indented(each))]
+def _node(node: Node, inputs: tuple[tuple[list[str], Traits], ...]) -> tuple[list[str], Traits]:
+    """The lines of a node, and of its inputs below it, and its traits."""
+    own = own_traits(node, tuple(below for _, below in inputs))
+    below = [line for lines, _ in inputs for line in _indented(lines)]
+    return [*step_lines(node), *_indented(_facts(node, own)), *below], own
+
+
+def _facts(node: Node, own: Traits) -> list[str]:
+    """What a node keeps, where its rows go before it, and which changes it gives."""
+    lines = []
+    if isinstance(node, STATEFUL):
+        lines.append(f"keeps {_state(node)}" + (f", as '{node.uid}'" if node.uid else ""))
+        keys = [_names(each) for each in _shuffled_by(node)]
+        lines.append(
+            f"takes rows by the hash of {' and of '.join(keys)}" if all(keys) else "takes all rows in one task"
+        )
+    if own.changing and isinstance(node, STATEFUL | Scan | Union):
+        lines.append(f"gives {', '.join(kind.short for kind in sorted(own.kinds))}")
+    return lines
+
+
+def _state(node: Node) -> str:
+    match node:
+        case Join():
+            return "the rows of both tables"
+        case GroupAggregate():
+            return "each group"
+        case Deduplicate(last=False):
+            return "the first row of each key"
+    return "the last row of each key"
+
+
+def _shuffled_by(node: Node) -> tuple[tuple[str, ...], ...]:
+    match node:
+        case Join(left_keys=left, right_keys=right):
+            return left, right
+        case GroupAggregate(keys=keys) | Normalize(keys=keys) | Deduplicate(keys=keys):
+            return (keys,)
+    return ()
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(quoted_name(each) for each in names)
 
 
 def step_lines(node: Node) -> list[str]:
@@ -77,6 +131,20 @@ def step_lines(node: Node) -> list[str]:
             return [f"event time {quoted_name(column)}, watermark {flink_sql(watermark)}"]
         case DeadLetters():
             return ["records that cannot be decoded"]
+        case GroupAggregate(keys=keys, calls=calls):
+            head = f"group by {_names(keys)}" if keys else "group all rows"
+            return [head, *(f"  {quoted_name(each.name)} = {_call(each)}" for each in calls)]
+        case Join(kind=kind, left_keys=left, right_keys=right):
+            pairs = (f"{quoted_name(a)} = {quoted_name(b)}" for a, b in zip(left, right, strict=True))
+            return [f"{kind.value} join on {' and '.join(pairs)}" if left else f"{kind.value} join of all pairs"]
+        case Union():
+            return ["all rows of"]
+        case Normalize(keys=keys):
+            return [f"changes of the table with the key {_names(keys)}"]
+        case Deduplicate(keys=keys, order=order, last=last):
+            which = f"the {'last' if last else 'first'} row"
+            by = f"by {quoted_name(order)}" if order else "to arrive"
+            return [f"{which} {by} of each {_names(keys)}" if keys else f"{which} {by}"]
         case MapRows(rows=rows):
             return [f"map rows with {getattr(rows, '__qualname__', type(rows).__name__)}"]
     return [type(node).__name__]
@@ -85,3 +153,9 @@ def step_lines(node: Node) -> list[str]:
 def _item(item: Item) -> str:
     text, name = flink_sql(item.expression), quoted_name(item.name)
     return name if isinstance(item.expression, ColumnRef) and text == name else f"{name} = {text}"
+
+
+def _call(call: AggregateCall) -> str:
+    argument = "*" if call.argument is None else quoted_name(call.argument)
+    condition = "" if call.filter is None else f" FILTER (WHERE {quoted_name(call.filter)})"
+    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{argument}){condition}"

@@ -6,12 +6,12 @@ are equal when they compute the same from the same columns in the same way, wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 
-from penstock.types import BOOLEAN, DataType, NullType, RowType
+from penstock.types import BIGINT, BOOLEAN, DataType, NullType, RowType
 from penstock.types.casts import alike
 
 #: The value of a literal: a timedelta for an interval of days and seconds, an int for one of months.
@@ -156,3 +156,41 @@ def rewrite(expression: Expression, change: Callable[[Expression], Expression]) 
     """An expression with ``change`` applied to each part of it, operands first."""
     operands = tuple(rewrite(each, change) for each in expression.operands)
     return change(expression.with_operands(operands) if operands != expression.operands else expression)
+
+
+def conjuncts(condition: Expression) -> tuple[Expression, ...]:
+    """The conditions that are all true when ``condition`` is."""
+    return condition.args if isinstance(condition, Call) and condition.function == "AND" else (condition,)
+
+
+def conjunction(conditions: Sequence[Expression]) -> Expression:
+    """The condition that is true when all of ``conditions``, of which there is at least one, are."""
+    flat = [each for condition in conditions for each in conjuncts(condition)]
+    return flat[0] if len(flat) == 1 else call("AND", *flat, place=flat[0].place)
+
+
+def substituted(expression: Expression, values: Mapping[str, Expression]) -> Expression:
+    """An expression with other ``values`` in place of the columns that they are given for, by name."""
+    return rewrite(expression, lambda each: values.get(each.name, each) if isinstance(each, ColumnRef) else each)
+
+
+def renamed(expression: Expression, name: Callable[[str], str]) -> Expression:
+    """An expression of columns with other names, which ``name`` makes of their own."""
+    return rewrite(
+        expression, lambda each: replace(each, name=name(each.name)) if isinstance(each, ColumnRef) else each
+    )
+
+
+def is_deterministic(expression: Expression) -> bool:
+    """Whether the value follows from the row alone: neither from chance nor from when it is computed."""
+    return not any(
+        isinstance(each, Call) and (each.function in _VOLATILE or each == _NOW_IN_SECONDS) for each in walk(expression)
+    )
+
+
+_VOLATILE = frozenset(
+    {
+        "UUID", "CURRENT_TIMESTAMP", "PROCTIME", "LOCALTIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_WATERMARK",
+    }
+)  # fmt: skip
+_NOW_IN_SECONDS = Call("UNIX_TIMESTAMP", (), type=BIGINT.with_nullability(False))

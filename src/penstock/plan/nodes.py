@@ -54,11 +54,13 @@ class Step(Node):
 
 @dataclass(frozen=True)
 class Scan(Node):
-    """Reads a table. ``spec`` is the connector's own frozen description. The default ``uid`` is the table's name."""
+    """Reads a table. ``spec`` is the connector's own frozen description. The default ``uid`` is the table's name.
+    ``key`` has the columns of the table's PRIMARY KEY, which is believed."""
 
     table: str
     connector: str
     spec: ScanSpec
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,10 @@ class Deduplicate(Step):
     keys: tuple[str, ...]
     order: str = ""
     last: bool = False
+
+
+#: The nodes that keep state.
+STATEFUL = GroupAggregate | Join | Normalize | Deduplicate
 
 
 @dataclass(frozen=True)

@@ -2,44 +2,165 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from penstock.plan.expressions import ColumnRef
-from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Node, Project, Scan, Sink, Step
+from penstock.plan.expressions import Cast, ColumnRef, Expression, columns_of
+from penstock.plan.nodes import (
+    AssignWatermarks,
+    DeadLetters,
+    Deduplicate,
+    Filter,
+    GroupAggregate,
+    Join,
+    JoinKind,
+    MapRows,
+    Node,
+    Normalize,
+    Project,
+    Scan,
+    Sink,
+    Union,
+)
 from penstock.plan.walk import fold
-from penstock.spi import INSERTIONS
+from penstock.spi import CHANGES, INSERTIONS
 from penstock.types import RowKind
+from penstock.types.casts import widens
+
+#: A key: the columns whose values at most one row has.
+Key = tuple[str, ...]
+_UPDATES = frozenset({RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER})
+_DELETE = frozenset({RowKind.DELETE})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:
     """``kinds`` are the row kinds that a node gives. ``bounded``: whether its rows end. ``event_time`` is the column
-    that is the time attribute, empty without one."""
+    that is the time attribute, empty without one.
+
+    ``upsert_keys`` are the keys of the table that the rows make up, such that all changes of a key's row come in order;
+    the empty key stands for a table of one row. ``stateful``: whether the rows depend on those before them.
+    """
 
     kinds: frozenset[RowKind]
     bounded: bool
     event_time: str = ""
+    upsert_keys: tuple[Key, ...] = ()
+    stateful: bool = False
+
+    @property
+    def changing(self) -> bool:
+        """Whether rows are updated or deleted."""
+        return not self.kinds <= INSERTIONS
 
 
 def traits(node: Node) -> Traits:
     """The traits of the rows of ``node``."""
-    return fold((node,), _traits)[0]
+    return fold((node,), own_traits)[0]
 
 
-def _traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
+def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
+    """The traits of the rows of ``node``, from those of its inputs."""
     match node, inputs:
         case Scan(), ():
-            return Traits(kinds=node.spec.capabilities.kinds, bounded=node.spec.capabilities.bounded)
+            can = node.spec.capabilities
+            key = can.upsert_keys or node.key
+            return Traits(kinds=can.kinds, bounded=can.bounded, upsert_keys=(key,) if key else ())
         case AssignWatermarks(column=column), (below,):
             return replace(below, event_time=column)
         case DeadLetters(), (below,):
             return Traits(kinds=INSERTIONS, bounded=below.bounded)
-        case ((Filter() | Sink()), (below,)):
-            return below
+        case Filter(condition=condition), (below,):
+            return replace(below, kinds=below.kinds | _left_out(condition, below))
+        case Sink(), (below,):
+            return _renamed(below, dict(zip(node.input.schema.names, node.schema.names, strict=False)))
         case Project(items=items), (below,):
-            refs = ((each.expression, each.name) for each in reversed(items))  # of equal ones, the first column counts
-            unchanged = {value.name: name for value, name in refs if isinstance(value, ColumnRef)}
-            return replace(below, event_time=unchanged.get(below.event_time, ""))
-        case Step(), (below,):
-            return replace(below, event_time="")
+            names: dict[str, str] = {}
+            for each in items:  # of equal columns, the first counts
+                names.setdefault(_kept(each.expression), each.name)
+            times = (each.name for each in items if _is_column(each.expression, below.event_time))
+            return replace(_renamed(below, names), event_time=next(times, ""))
+        case MapRows(), (below,):
+            return Traits(kinds=below.kinds, bounded=below.bounded, stateful=below.stateful)
+        case GroupAggregate(keys=keys, calls=calls), (below,):
+            kinds = INSERTIONS | (_UPDATES if calls else INSERTIONS) | (_DELETE if below.changing else INSERTIONS)
+            return Traits(kinds=kinds, bounded=below.bounded, upsert_keys=(keys,), stateful=True)
+        case Join(), (left, right):
+            return _joined(node, left, right)
+        case Union(), _:
+            kinds = frozenset[RowKind]().union(*(each.kinds for each in inputs))
+            stateful = any(each.stateful for each in inputs)
+            return Traits(kinds=kinds, bounded=all(each.bounded for each in inputs), stateful=stateful)
+        case Normalize(keys=keys), (below,):
+            return replace(below, kinds=CHANGES, upsert_keys=(keys,), stateful=True)
+        case Deduplicate(keys=keys, order=order, last=last), (below,):
+            # The first row to arrive is never replaced.
+            kinds = below.kinds | (_UPDATES if order or last else INSERTIONS)
+            return replace(below, kinds=kinds, upsert_keys=(keys,), stateful=True)
     raise TypeError(f"unknown plan node {type(node).__name__}")
+
+
+def _left_out(condition: Expression, below: Traits) -> frozenset[RowKind]:
+    """The kinds that a filter adds: an update to a row that it leaves out deletes the one before, unless the filter
+    decides by a key, which no update changes."""
+    if not below.kinds & _UPDATES or any(columns_of(condition) <= set(key) for key in below.upsert_keys):
+        return frozenset()
+    return _DELETE
+
+
+def _kept(expression: Expression) -> str:
+    """The column whose different values stay different in ``expression``, which shows nothing else; else nothing."""
+    while isinstance(expression, Cast) and widens(expression.operand.type, expression.type):
+        expression = expression.operand
+    return expression.name if isinstance(expression, ColumnRef) else ""
+
+
+def _is_column(expression: Expression, name: str) -> bool:
+    return isinstance(expression, ColumnRef) and expression.name == name
+
+
+def _renamed(below: Traits, names: Mapping[str, str]) -> Traits:
+    """The traits of rows whose columns have other ``names``, by those below."""
+    keys = (tuple(names.get(each, "") for each in key) for key in below.upsert_keys)
+    return replace(
+        below,
+        event_time=names.get(below.event_time, ""),
+        upsert_keys=tuple(dict.fromkeys(key for key in keys if "" not in key)),
+    )
+
+
+def _joined(join: Join, left: Traits, right: Traits) -> Traits:
+    """The traits of a join's rows. As in Flink, the rows of a join key are at one place, so only keys with the join
+    key in them keep their order."""
+    plain = join.kind is JoinKind.INNER and not left.changing and not right.changing
+    names = join.schema.names
+    count = len(join.left.schema.names)
+    lefts = dict(zip(join.left.schema.names, names[:count], strict=True))
+    rights = dict(zip(join.right.schema.names, names[count:], strict=True))
+    of_left = [key for key in left.upsert_keys if set(key) >= set(join.left_keys)]
+    of_right = [key for key in right.upsert_keys if set(key) >= set(join.right_keys)]
+    keys: list[Key] = []
+    if join.kind in (JoinKind.INNER, JoinKind.LEFT):
+        # Beside a left row, the columns of the right join key say nothing new.
+        rest = [tuple(rights[each] for each in key if each not in join.right_keys) for key in of_right]
+        keys += [(*(lefts[each] for each in key), *more) for key in of_left for more in rest]
+        keys += [tuple(lefts[each] for each in key) for key in of_left if _unique(right, join.right_keys)]
+    if join.kind in (JoinKind.INNER, JoinKind.RIGHT):
+        rest = [tuple(lefts[each] for each in key if each not in join.left_keys) for key in of_left]
+        keys += [(*more, *(rights[each] for each in key)) for more in rest for key in of_right]
+        keys += [tuple(rights[each] for each in key) for key in of_right if _unique(left, join.left_keys)]
+    if join.kind is JoinKind.FULL:
+        keys += [
+            (*(lefts[each] for each in one), *(rights[each] for each in other)) for one in of_left for other in of_right
+        ]
+    return Traits(
+        kinds=INSERTIONS if plain else CHANGES,
+        bounded=left.bounded and right.bounded,
+        upsert_keys=tuple(dict.fromkeys(keys)),
+        stateful=True,
+    )
+
+
+def _unique(side: Traits, columns: tuple[str, ...]) -> bool:
+    """Whether at most one row of a side has given values in ``columns``."""
+    return any(set(key) <= set(columns) for key in side.upsert_keys)

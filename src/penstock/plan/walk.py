@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar, cast
 
+from penstock.plan.expressions import Expression
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Node, Project, Scan
 
 T = TypeVar("T")
@@ -56,3 +57,15 @@ def calculations(node: Node) -> tuple[AssignWatermarks | Filter | Project, ...]:
         found.append(node)
         node = node.input
     return tuple(reversed(found))
+
+
+def expressions_of(node: Node) -> tuple[Expression, ...]:
+    """The expressions that a node itself computes."""
+    match node:
+        case Filter(condition=condition):
+            return (condition,)
+        case Project(items=items):
+            return tuple(each.expression for each in items)
+        case AssignWatermarks(watermark=watermark):
+            return (watermark,)
+    return ()

@@ -13,7 +13,15 @@ from penstock.settings.codecs import FILLED
 from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.settings.job import Settings
 from penstock.settings.kerberos import KERBEROS_PREFIX, KerberosSettings, kerberos_of, kerberos_remarks
-from penstock.settings.restart import PREFIX, STRATEGIES, TYPE, TYPE_KEYS, strategy_of, without_effect
+from penstock.settings.restart import (
+    DEFAULT_WITH_CHECKPOINTS,
+    PREFIX,
+    STRATEGIES,
+    TYPE,
+    TYPE_KEYS,
+    strategy_of,
+    without_effect,
+)
 
 _NAME = Option(
     "pipeline.name",
@@ -48,6 +56,8 @@ class GivenSettings:
     warnings: list[str] = field(default_factory=list)
     #: By the name of the field of Settings.
     _values: dict[str, Any] = field(default_factory=dict)
+    #: The values of keys without effect, by key.
+    _ignored: dict[str, Any] = field(default_factory=dict)
     #: The texts of the keys that make one value together, by the name of its field.
     _texts: dict[str, dict[str, str]] = field(default_factory=lambda: {"restart": {}, "kerberos": {}})
     _places: dict[str, str] = field(default_factory=dict)
@@ -65,8 +75,9 @@ class GivenSettings:
             written = f"'{text}'" if shown is None else shown
             raise OptionsError((Problem(f"{error}, not {written}", key, place),)) from None
         if ignored is not None:
+            self._ignored[key] = value
             if value not in ignored.fulfilled:
-                self._warn(f"{at or place}: '{key}' has no effect here")
+                self._warn(f"{at or place}: '{key}' has no effect here. {ignored.here}")
         elif name in self._texts:
             self._texts[name][key] = text
             self._places[key] = place
@@ -76,13 +87,16 @@ class GivenSettings:
     def remove(self, key: str, place: str) -> None:
         """Forget a setting. Raises OptionsError for an unknown key."""
         self._check_known(key, place)
-        self._values.pop(KEYS[key][0] if key in KEYS else key, None)
+        self._ignored.pop(key, None)
+        if key in KEYS:
+            self._values.pop(KEYS[key][0], None)
         for texts in self._texts.values():
             texts.pop(key, None)
 
     def clear(self) -> None:
         """Forget all settings."""
         self._values.clear()
+        self._ignored.clear()
         for texts in self._texts.values():
             texts.clear()
 
@@ -100,10 +114,17 @@ class GivenSettings:
         """The value that was given for a field of Settings, or None."""
         return self._values.get(name)
 
+    def without_effect(self, key: str) -> Any:
+        """The value of a key without effect, by default Flink's; None for none."""
+        return self._ignored.get(key, WITHOUT_EFFECT[key].flink)
+
     def settings(self) -> Settings:
-        """The settings so far. Warns of keys of restart strategies that were not chosen, and of a Kerberos login that
+        """The settings so far. An interval of checkpoints brings Flink's restarts with it, unless a strategy is chosen
+        (decision 0033). Warns of keys of restart strategies that were not chosen, and of a Kerberos login that
         is not for Kafka. Raises OptionsError for keys that contradict one another."""
         restart, kerberos = self._texts["restart"], self._texts["kerberos"]
+        if "checkpoint_interval" in self._values and not self.names_a_strategy:
+            restart = {TYPE_KEYS[0]: DEFAULT_WITH_CHECKPOINTS, **restart}
         for key, remark in (without_effect(restart) | kerberos_remarks(kerberos)).items():
             self._warn(f"{self._places[key]}: {remark}")
         origin = Origin(places=self._places)

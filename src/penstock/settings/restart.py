@@ -130,6 +130,8 @@ STRATEGIES: dict[str, type[FixedDelay] | type[FailureRate] | type[ExponentialDel
     "exponential-delay": ExponentialDelay,
 }
 PREFIX = "restart-strategy."
+#: The strategy of jobs with an interval of checkpoints that choose none, as in Flink since 1.19.
+DEFAULT_WITH_CHECKPOINTS = "exponential-delay"
 #: The key that chooses the strategy, and its name before Flink 1.17.
 TYPE_KEYS = ("restart-strategy.type", "restart-strategy")
 

@@ -17,6 +17,7 @@ from penstock.spi.registry import Registry, connectors, formats, unknown_connect
 from penstock.spi.runtime import (
     DEAD_LETTER,
     HIDDEN,
+    INSTRUCTIONS,
     KIND,
     PARTITIONS_PER_SOURCE,
     REPORT,
@@ -28,6 +29,7 @@ from penstock.spi.runtime import (
     NextBatch,
     Output,
     Published,
+    Results,
     SinkRuntime,
     Source,
     SourceRuntime,

@@ -20,7 +20,7 @@ _FLINK = """
 adb3.0 clickhouse db2 db2-cdc datagen dynamodb doris elasticsearch elasticsearch-6 elasticsearch-7 filesystem firehose
 fluss hbase-1.4 hbase-2.2 hive hologres hudi iceberg jdbc kinesis lindorm maxcompute mongodb mongodb-cdc mysql mysql-cdc
 oceanbase odps opensearch opensearch-2 oracle oracle-cdc ots paimon pinot postgres-cdc prometheus pulsar rabbitmq rds
-redis sls sqlserver-cdc starrocks tidb-cdc upsert-kafka values vitess-cdc
+redis sls sqlserver-cdc starrocks tidb-cdc values vitess-cdc
 """
 
 
@@ -93,6 +93,7 @@ connectors: Registry[Connector] = Registry(
         ("kafka", "penstock.connectors.kafka.factory:KafkaConnector"),
         ("postgres", "penstock.connectors.postgres.factory:PostgresConnector"),
         ("print", "penstock.connectors.print.factory:PrintConnector"),
+        ("upsert-kafka", "penstock.connectors.kafka.upsert.factory:UpsertKafkaConnector"),
         ("values", "penstock.connectors.values.factory:ValuesConnector"),
     ),
 )

@@ -35,6 +35,9 @@ KIND = "__kind"
 #: not a row of the table, but a dead letter on its way to the sink whose columns the struct has.
 DEAD_LETTER = "__dead_letter"
 
+#: The property of a Spark job that holds the instructions of its tasks.
+INSTRUCTIONS = "penstock.instructions"
+
 #: The last column (BINARY) of a source's frame. A row with a value in it is not a row of the table, but the report of a
 #: reading task for :meth:`Source.reported`; the engine takes it out.
 REPORT = "__report"
@@ -111,7 +114,9 @@ class Batch:
     """One micro-batch. ``start`` and ``end`` hold one position per source (None at the start of the first batch).
 
     ``tasks`` is the number of tasks that read it. ``consumed`` holds the result of each source's ``consumed``; it is
-    empty for every committer but the last that publishes the batch.
+    empty for every committer but the last that publishes the batch. ``operators`` runs the operators of a job with
+    state on the batch; None in other jobs. It takes the reference to the state before the batch, and runs them once
+    however often it is called with it.
     """
 
     id: int
@@ -119,6 +124,18 @@ class Batch:
     end: tuple[dict[str, Any], ...]
     tasks: int
     consumed: tuple[Any, ...] = ()
+    operators: Callable[[str], Results] | None = None
+
+
+@dataclass(frozen=True)
+class Results:
+    """What the operators of a batch gave: ``state`` is the reference to the state after the batch, which is committed
+    with the output. ``rows`` has what the committer's stage made of the output; None if it has no stage. ``frame``
+    returns a DataFrame of the output's rows, with the columns :data:`HIDDEN` and :data:`KIND`."""
+
+    state: str
+    rows: pa.Table | None
+    frame: Callable[[], Any]
 
 
 @dataclass(frozen=True)
@@ -151,13 +168,14 @@ class Task:
     """One of the ``of`` tasks that read a batch, numbered in the order of what they read.
 
     ``instructions`` come from the driver and are the same for all tasks of a Spark job. ``attempt`` counts Spark's
-    earlier attempts at the task.
+    earlier attempts at the task. ``folder`` is for results on their way, where all tasks run on one machine.
     """
 
     number: int
     of: int
     instructions: str = ""
     attempt: int = 0
+    folder: str = ""
 
 
 @dataclass(frozen=True)
@@ -185,11 +203,12 @@ class Published:
     """What one batch wrote through one committer: ``written`` to each of its outputs, in their order.
 
     ``consumed`` has the numbers of the sources whose consumption the committer records: True where it has, False where
-    it has not the right to.
+    it has not the right to. ``state`` is the reference to the state after the batch, if the committer keeps it.
     """
 
     written: tuple[Written, ...] = ()
     skipped: bool = False
+    state: str = ""
     consumed: Mapping[int, bool] = field(default_factory=dict)
 
     @property
@@ -264,6 +283,10 @@ class Source(Protocol):
 
 class Committer(Protocol):
     """All sinks of a job that are written, and committed, together."""
+
+    #: Whether it commits the reference to a job's state with its output. Then it calls ``operators`` of each batch that
+    #: it publishes, and gets no frame.
+    keeps_state: bool = False
 
     def stage(self) -> Stage | None:
         """The work on rows that the reading tasks can do, None when there is none. Called before ``open`` when the

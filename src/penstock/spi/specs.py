@@ -33,13 +33,15 @@ class ScanCapabilities:
     """What a scan can do. ``kinds`` are those of its rows. ``bounded``: it ends by itself. ``staged``: reading tasks
     can hand their rows to a sink at once. ``measures``: they measure the event time of their rows themselves.
     ``native`` has the columns that they read in another type than the table declares, each with that type; the engine
-    casts them."""
+    casts them. With ``upsert_keys`` its rows are upserts and deletions by these columns: a row replaces the one with
+    the same key, and a deletion has the key only."""
 
     kinds: frozenset[RowKind]
     bounded: bool
     staged: bool = False
     measures: bool = False
     native: tuple[tuple[str, DataType], ...] = ()
+    upsert_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,8 @@ class SinkCapabilities:
     It accepts rows of ``kinds``. ``guarantee`` is None where rows may be repeated and the user has not agreed to that.
     ``commits_to`` names what is committed together, for people; empty when the sink commits nothing. ``destinations``
     distinguish tables of one name. ``transactional_id_prefix`` is that of an exactly-once sink whose job has a
-    transactional id. ``staged``: its committer has work that reading tasks can do
+    transactional id. With ``upsert_keys`` it keeps one row for each value of these columns: it needs no row before an
+    update, and of a deleted row only the key. ``staged``: its committer has work that reading tasks can do
     (:meth:`penstock.spi.Committer.stage`).
     """
 
@@ -58,6 +61,7 @@ class SinkCapabilities:
     commits_to: str = ""
     destinations: tuple[str, ...] = ()
     transactional_id_prefix: str = ""
+    upsert_keys: tuple[str, ...] = ()
     staged: bool = False
 
 

@@ -13,7 +13,7 @@ from penstock.spi import Column
 from penstock.sql.bind.scope import Scope
 from penstock.sql.bind.selection import projected, select
 from penstock.sql.bind.tables import Declaration, columns_of, not_null, typed
-from penstock.sql.parse.grammar import Grammar
+from penstock.sql.parse.queries import QueryGrammar
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.statements import column_declaration, parse_schema, statements_of
 from penstock.sql.parse.tokens import scan
@@ -37,7 +37,7 @@ def expression(text: str, schema: RowType, *, origin: str = "") -> Expression:
     ``origin`` precedes line and column in errors. Raises SqlError, SchemaError or UnsupportedError.
     """
     scope = Scope(schema, SourceText(text, origin))
-    given = _parsed(scope.source, Grammar.expression)
+    given = _parsed(scope.source, QueryGrammar.expression)
     with scope.source.limited_nesting(0):
         return typed(scope.value(given), scope, given.at)
 
@@ -45,7 +45,7 @@ def expression(text: str, schema: RowType, *, origin: str = "") -> Expression:
 def condition(text: str, schema: RowType, *, origin: str = "") -> Expression:
     """A condition over the columns of ``schema``. Raises as :func:`expression` does."""
     scope = Scope(schema, SourceText(text, origin))
-    given = _parsed(scope.source, Grammar.expression)
+    given = _parsed(scope.source, QueryGrammar.expression)
     with scope.source.limited_nesting(0):
         return scope.condition(given, "a condition")
 
@@ -56,7 +56,7 @@ def projection(text: str, schema: RowType, *, origin: str = "") -> tuple[Item, .
     Raises as :func:`expression` does, with every problem of the list.
     """
     scope, errors = Scope(schema, SourceText(text, origin)), Errors()
-    items = _parsed(scope.source, Grammar.items)
+    items = _parsed(scope.source, QueryGrammar.items)
     found = [each for each in select(items, scope, errors) if each is not None]
     for each in found:
         errors.attempt(partial(typed, each.value, scope, each.at))
@@ -84,12 +84,12 @@ def tables(text: str, *, origin: str = "") -> tuple[TableSchema, ...]:
     """
     source, errors = SourceText(text, origin), Errors()
     statements = statements_of(scan(source, {}))
-    found = [errors.attempt(partial(_schema, Grammar(source, tokens), errors)) for tokens in statements]
+    found = [errors.attempt(partial(_schema, QueryGrammar(source, tokens), errors)) for tokens in statements]
     errors.check()
     return tuple(each for each in found if each is not None)
 
 
-def _schema(grammar: Grammar, errors: Errors) -> TableSchema:
+def _schema(grammar: QueryGrammar, errors: Errors) -> TableSchema:
     source = grammar.source
     with source.limited_nesting(0):
         parts, statement = parse_schema(grammar)
@@ -107,9 +107,9 @@ def _schema(grammar: Grammar, errors: Errors) -> TableSchema:
     return TableSchema(tuple(part.text for part in parts), found, key)
 
 
-def _parsed(source: SourceText, parse: Callable[[Grammar], _T]) -> _T:
+def _parsed(source: SourceText, parse: Callable[[QueryGrammar], _T]) -> _T:
     """The result of ``parse``, which must read the whole text."""
-    grammar = Grammar(source, scan(source, {}))
+    grammar = QueryGrammar(source, scan(source, {}))
     with source.limited_nesting(0):
         found = parse(grammar)
         grammar.expect_end()

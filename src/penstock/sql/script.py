@@ -9,21 +9,27 @@ from functools import partial
 
 from penstock.errors import DefinitionError, Problem
 from penstock.options import nearest
-from penstock.plan.expressions import Call, Literal, cast, walk
-from penstock.plan.nodes import Filter, Job, Sink, project
+from penstock.plan.explain import explain, explain_rows
+from penstock.plan.expressions import Literal, cast
+from penstock.plan.nodes import Job, Sink, project
+from penstock.plan.planning import planned, planned_rows
 from penstock.settings.given import GivenSettings
 from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
-from penstock.sql.bind.scope import Scope
-from penstock.sql.bind.selection import Selected, projected, select
+from penstock.sql.bind.hints import with_options
+from penstock.sql.bind.queries import Queries
+from penstock.sql.bind.results import Relation, Result
+from penstock.sql.bind.selection import Selected, projected
 from penstock.sql.bind.tables import Declaration, DeclaredTable
-from penstock.sql.parse.grammar import Grammar
+from penstock.sql.parse.queries import QueryGrammar
 from penstock.sql.parse.source import Errors, SourceText, similar
 from penstock.sql.parse.statements import (
     BeginSet,
     CreateTable,
+    CreateView,
     DropTable,
     EndSet,
+    Explain,
     Insert,
     Reset,
     SetOption,
@@ -40,10 +46,11 @@ from penstock.types.casts import assignable
 
 @dataclass(frozen=True)
 class Script:
-    """The jobs of a SQL file, in order, and warnings about settings without effect."""
+    """The jobs of a SQL file, in order, warnings about what has no effect, and the plans that EXPLAIN asks for."""
 
     jobs: tuple[Job, ...]
     warnings: tuple[str, ...] = ()
+    plans: tuple[str, ...] = ()
 
 
 def parse_script(
@@ -102,33 +109,34 @@ class _ScriptReader:
     errors: Errors = field(default_factory=Errors)
     jobs: list[Job] = field(default_factory=list)
     settings: GivenSettings = field(default_factory=GivenSettings)
-    #: None: the table is declared, but has problems.
-    tables: dict[str, DeclaredTable | None] = field(default_factory=dict)
+    #: Tables and views. None: it is declared, but has problems.
+    tables: dict[str, DeclaredTable | Relation | None] = field(default_factory=dict)
     #: Where the open statement set began, and its sinks.
     set_at: int | None = None
     sinks: list[Sink] = field(default_factory=list)
+    plans: list[str] = field(default_factory=list)
 
     def read(self, tokens: tuple[Token, ...]) -> None:
         """Read one statement, and keep its problems."""
         try:
             with self.source.limited_nesting(tokens[0].at, "statement"):
-                self._run(parse_statement(Grammar(self.source, tokens)))
+                self._run(parse_statement(QueryGrammar(self.source, tokens)))
         except DefinitionError as error:
             self.errors.append(error)
-            if name := created_name(Grammar(self.source, tokens)):
+            if name := created_name(QueryGrammar(self.source, tokens)):
                 self.tables.setdefault(name, None)
-            if Grammar(self.source, tokens).sees("EXECUTE", "STATEMENT", "SET", "BEGIN"):
+            if QueryGrammar(self.source, tokens).sees("EXECUTE", "STATEMENT", "SET", "BEGIN"):
                 self.set_at, self.sinks = tokens[0].at, []
 
     def finish(self) -> Script:
         """The script. Raises DefinitionError with every problem that was found."""
         if self.set_at is not None:
             self.errors.append(self.source.error(self.set_at, "the statement set has no END", "close it with END;"))
-        if not self.jobs and not self.errors:
+        if not self.jobs and not self.plans and not self.errors:
             reason = "there is no INSERT INTO, so there is nothing to run"
             raise self.source.error(len(self.source.text), reason, "add one")
         self.errors.check()
-        return Script(tuple(self.jobs), tuple(self.settings.warnings))
+        return Script(tuple(self.jobs), tuple(self.settings.warnings), tuple(self.plans))
 
     def _run(self, statement: Statement) -> None:
         if self.set_at is not None and not isinstance(statement, Insert | EndSet):
@@ -137,12 +145,14 @@ class _ScriptReader:
         match statement:
             case CreateTable():
                 self._create(statement)
-            case DropTable(table=table):
-                if table.name not in self.tables and not statement.if_exists:
-                    raise self._unknown_table(table)
-                self.tables.pop(table.name, None)
+            case CreateView():
+                self._create_view(statement)
+            case DropTable():
+                self._drop(statement)
             case Insert():
                 self._insert(statement)
+            case Explain():
+                self._explain(statement)
             case SetOption(key=key, value=value, shown=shown):
                 key_at, value_at = str(self.source.at(statement.key_at)), str(self.source.at(statement.value_at))
                 quoted = shown if shown.startswith("'") else f"'{shown}'"
@@ -170,14 +180,42 @@ class _ScriptReader:
 
     def _create(self, statement: CreateTable) -> None:
         name = statement.table.name
-        if name in self.tables:
-            if statement.if_not_exists:
-                return
-            hint = "write IF NOT EXISTS, or DROP TABLE before it"
-            raise self.source.error(statement.table.at, f"table '{name}' exists already", hint)
+        if not self._is_new(statement.table, statement.if_not_exists, "TABLE"):
+            return
         self.tables[name] = None
         self.tables[name], warnings = Declaration(statement, self.source, Errors()).table(self.connectors)
         self.settings.warnings += warnings
+
+    def _create_view(self, statement: CreateView) -> None:
+        if not self._is_new(statement.view, statement.if_not_exists, "VIEW"):
+            return
+        errors = Errors()
+        found = self._queries(errors).relation(statement.query, statement.columns)
+        self.tables[statement.view.name] = None if errors else found
+        errors.check()
+
+    def _queries(self, errors: Errors) -> Queries:
+        return Queries(self.source, self.connectors, errors, self.tables, self._unknown_table, self.settings.warnings)
+
+    def _is_new(self, table: TableName, if_not_exists: bool, kind: str) -> bool:
+        """Whether a table or view is to be created. Raises SqlError if there is one of its name, unless it is created
+        only ``if_not_exists``."""
+        if table.name not in self.tables:
+            return True
+        if if_not_exists:
+            return False
+        hint = f"write IF NOT EXISTS, or DROP {kind} before it"
+        raise self.source.error(table.at, f"table '{table.name}' exists already", hint)
+
+    def _drop(self, statement: DropTable) -> None:
+        name = statement.table.name
+        if name not in self.tables and not statement.if_exists:
+            raise self._unknown_table(statement.table)
+        found = self.tables.get(name)
+        if found is not None and isinstance(found, DeclaredTable) is statement.view:
+            is_a, drop = ("table", "DROP TABLE") if statement.view else ("view", "DROP VIEW")
+            raise self.source.error(statement.table.at, f"'{name}' is a {is_a}", f"write {drop}")
+        self.tables.pop(name, None)
 
     def _unknown_table(self, table: TableName) -> DefinitionError:
         hint = similar(table.name, self.tables) or "declare it with CREATE TABLE"
@@ -192,34 +230,61 @@ class _ScriptReader:
             name, count = f"{wanted}-{sinks[0].table}-{count}", count + 1
         self.jobs.append(Job(name, sinks, self.settings.settings()))
 
-    def _insert(self, statement: Insert) -> None:
-        errors = Errors()
-        errors += (self._unknown_table(each) for each in statement.tables if each.name not in self.tables)
-        into, table = (self.tables.get(each.name) for each in statement.tables)
-        insertion = _Insertion(statement, self.source, self.connectors, errors, table, into) if table else None
-        sink = insertion.sink() if insertion else None
-        errors.check()
-        if insertion is None or sink is None:
+    def _explain(self, statement: Explain) -> None:
+        if isinstance(statement.explained, Insert):
+            sink = self._sink(statement.explained)
+            if sink is not None:
+                name = self.settings.name or self.default_name or f"insert-into_{sink.table}"
+                self.plans.append(explain(planned(Job(name, (sink,), self.settings.settings()))))
             return
-        for column in statement.columns:
-            if column.text in insertion.virtual:
-                reason = f"'{column.text}' is VIRTUAL, but is written because it is named here"
-                self.settings.warnings.append(f"{self.source.at(column.at)}: {reason}")
+        errors = Errors()
+        rows = self._queries(errors).rows(statement.explained)
+        errors.check()
+        if rows is not None:
+            self.plans.append(explain_rows(planned_rows(rows, "EXPLAIN")))
+
+    def _insert(self, statement: Insert) -> None:
+        sink = self._sink(statement)
+        if sink is None:
+            return
         if self.set_at is not None:
             self.sinks.append(sink)
         else:
             self._start((sink,))
 
+    def _sink(self, statement: Insert) -> Sink | None:
+        """The sink of an INSERT INTO; None if one of its tables has problems. Raises DefinitionError with every problem
+        of the statement."""
+        errors = Errors()
+        if statement.table.name not in self.tables:
+            errors.append(self._unknown_table(statement.table))
+        into = self.tables.get(statement.table.name)
+        if into is not None and not isinstance(into, DeclaredTable):
+            reason = f"'{statement.table.name}' is a view and cannot be written"
+            raise self.source.error(statement.table.at, reason, "insert into a table")
+        if into is not None:
+            table = into
+            into = errors.attempt(lambda: with_options(table, statement.hints, self.source))
+        insertion = _Insertion(statement, self.source, self.connectors, errors, into)
+        sink = insertion.sink(self._queries(errors).result(statement.query))
+        errors.check()
+        if sink is None:
+            return None
+        for column in statement.columns:
+            if column.text in insertion.virtual:
+                reason = f"'{column.text}' is VIRTUAL, but is written because it is named here"
+                self.settings.warnings.append(f"{self.source.at(column.at)}: {reason}")
+        return sink
+
 
 @dataclass(frozen=True)
 class _Insertion:
-    """An INSERT INTO statement, with the table that it reads and the one that it writes, if that has no problems."""
+    """An INSERT INTO statement, with the table that it writes, if that has no problems."""
 
     statement: Insert
     source: SourceText
     connectors: Registry[Connector]
     errors: Errors
-    table: DeclaredTable
     into: DeclaredTable | None
 
     @property
@@ -227,32 +292,20 @@ class _Insertion:
         """The columns that are written only if the statement names them, sorted."""
         return tuple(sorted(each.name for each in self.into.definition.columns if each.virtual)) if self.into else ()
 
-    def sink(self) -> Sink | None:
-        """The sink with all that feeds it, or None after a problem, which was added to ``errors``."""
-        query, errors = self.statement.query, self.errors
-        alias = query.alias.text if query.alias else query.table.name
-        scope = Scope(self.table.schema, self.source, alias, self.table.event_time)
-        selected = select(query.items, scope, errors)
-        condition = None
-        if query.condition is not None:
-            condition = errors.attempt(partial(scope.condition, query.condition, "the condition of WHERE"))
-        values = [each.value for each in selected if each] + ([condition] if condition else [])
-        parts = (part for value in values for part in walk(value))
-        used = any(isinstance(part, Call) and part.function == "CURRENT_WATERMARK" for part in parts)
-        node = errors.attempt(lambda: self.table.scan(self.connectors, with_watermark=used))
+    def sink(self, result: Result) -> Sink | None:
+        """The sink of the query's result, or None after a problem, which was added to the errors."""
         if self.into is None:
             return None
         named = tuple(name.text for name in self.statement.columns)
-        made = errors.attempt(partial(self.into.sink, self.connectors, named))
+        made = self.errors.attempt(partial(self.into.sink, self.connectors, named))
         if made is None:
             return None
         definition, spec = made
-        columns = self._fitted(selected, definition.written, self._order(self.into, definition.written))
-        if errors or node is None:
+        order = self._order(self.into, definition.written)
+        columns = [] if result.columns is None else self._fitted(list(result.columns), definition.written, order)
+        if self.errors or result.node is None:
             return None
-        if condition is not None:
-            node = Filter(node.schema, node, condition)
-        input_ = project(node, projected(columns))
+        input_ = project(result.node, projected(columns))
         return Sink(definition.written, input_, definition.name, self.into.connector, spec)
 
     def _order(self, into: DeclaredTable, written: RowType) -> tuple[str, ...]:
@@ -277,7 +330,7 @@ class _Insertion:
             if None not in selected:  # else their number is not known
                 takes = f"'{self.statement.table.name}' takes {len(order)}: {', '.join(order)}"
                 reason = f"the number of columns in the query is {len(selected)}, but {takes}"
-                at = self.statement.query.items[0].expression.at
+                at = selected[0].at if selected and selected[0] else self.statement.query.at
                 self._problem(at, reason, self._virtual_hint(self.virtual))
             return []
         given = {name: item for name, item in zip(order, selected, strict=True) if item is not None}

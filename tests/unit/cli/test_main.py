@@ -131,3 +131,13 @@ def test_a_file_with_mistakes_is_answered_without_spark_and_other_commands(tmp_p
         [sys.executable, "-c", program, "check", str(file)], capture_output=True, text=True, check=True
     )
     assert done.stdout == "2 []\n"
+
+
+def test_explain_prints_a_plan_and_starts_nothing(tmp_path, capsys):
+    table = "CREATE TABLE t (k STRING) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json', "
+    table += "'properties.bootstrap.servers' = 'localhost:9092');"
+    path = tmp_path / "explain.sql"
+    path.write_text(table + "EXPLAIN SELECT k, COUNT(*) FROM t GROUP BY k;")
+
+    assert main(["check", str(path)]) == 0
+    assert "group by `k`" in capsys.readouterr().out

@@ -26,10 +26,10 @@ def program(tmp_path):
     ("text", "line", "reason", "hint"),
     [
         (
-            "from penstock.datastream import ProcessFunction",
+            "from penstock.datastream import RestartCounter",
             1,
-            "'penstock.datastream' has no 'ProcessFunction'",
-            "there are: CheckpointConfig, CheckpointingMode, ",
+            "'penstock.datastream' has no 'RestartCounter'",
+            "there are: ",
         ),
         (
             "from penstock.datastream import MapFunktion",

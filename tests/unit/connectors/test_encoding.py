@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -211,6 +212,50 @@ def test_round_robin_goes_on_where_the_last_rows_ended():
     (first,) = [partition for (_, partition), found in written.items() if 0 in found]
     assert written == {("orders", (first + i) % 3): [i, 3] if i == 0 else [i] for i in range(3)}
     assert ids(encoding.records([{"id": 9}])) == {("orders", (first + 1) % 3): [9]}
+
+
+class ByName:
+    """A partitioner: by the length of the key, of the value, and the task's number."""
+
+    opened = None
+
+    def open(self, task, tasks):
+        """Keep the task."""
+        self.opened = (task, tasks)
+
+    def partition(self, record, key, value, target_topic, partitions):
+        """Names that are numbers choose themselves."""
+        assert (target_topic, self.opened, list(partitions)) == ("orders", (1, 2), [0, 1, 2])
+        assert json.loads(value)["name"] == record.name == record[1]
+        assert key == (None if record["name"] is None else json.dumps({"name": record.name}).replace(" ", "").encode())
+        return int(record.name)
+
+
+def by_name(**options):
+    """A sink whose rows choose their partitions."""
+    given = {"sink_partitioner": f"{__name__}.ByName", "key_format": "json", "key_fields": "name", **options}
+    return Encoding(Column("id", INT), Column("name", STRING), topics={"orders": 3}, task=1, of=2, **given)
+
+
+def test_a_class_of_ones_own_chooses_the_partition_of_each_row_which_keep_their_order():
+    found = by_name().records([{"id": i, "name": name} for i, name in enumerate(["2", "0", "2", "1", "0"])])
+    assert ids(found) == {("orders", 0): [1, 4], ("orders", 1): [3], ("orders", 2): [0, 2]}
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("3", "chose 3, and topic 'orders' has the partitions 0 to 2"), ("x", "failed: ValueError")]
+)
+def test_a_row_for_which_a_class_of_ones_own_chooses_nothing_is_named(name, reason):
+    with pytest.raises(RecordError, match=reason) as raised:
+        by_name().batches([{"id": 1, "name": "0"}, {"id": 2, "name": name}], offsets=[40, 50])
+    assert (raised.value.partition, raised.value.offset) == (0, 50)
+
+
+def test_a_class_of_ones_own_that_cannot_be_made_in_a_task_is_named():
+    sink = by_name().sink
+    unknown = replace(sink, options=replace(sink.options, partitioner="not.there.Partitioner"))
+    with pytest.raises(RecordError, match=r"'not.there.Partitioner' cannot be made in a task.*PYTHONPATH"):
+        RowEncoder(unknown, ClientConfig.from_properties(dict(sink.client), "t"), lambda _: 1, {}, Task(0, 1))
 
 
 # --- metadata ------------------------------------------------------------------------------------------------

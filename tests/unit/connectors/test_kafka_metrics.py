@@ -28,14 +28,19 @@ class TestReports:
 
     def test_counters_add_up_and_of_lags_the_largest_counts(self):
         first = ReadReport(records=3, fetched_bytes=90, filtered=1, refused=2, lost=5, fetches=1, fetch_lag=9.0)
+        first.latency, first.latency_max, first.throttled, first.size_max, first.ahead = 8.0, 5.0, 1.0, 60, 4
         second = ReadReport(
             records=4, fetched_bytes=10, filtered=2, refused=1, lost=1, fetches=2, emit_lag=2.0, behind=6
         )
+        second.latency, second.latency_max, second.size_max, second.ahead = 2.0, 2.0, 70, 2
+        second.throttled = second.throttled_max = 3.0
         whole = ReadReport.merged([first.to_bytes(), second.to_bytes()])
 
         assert (whole.records, whole.fetched_bytes, whole.filtered, whole.refused) == (7, 100, 3, 3)
         assert (whole.lost, whole.fetches) == (6, 3)
         assert (whole.fetch_lag, whole.emit_lag, whole.behind) == (9.0, 2.0, 6)
+        assert (whole.latency, whole.latency_max, whole.throttled, whole.size_max) == (10.0, 5.0, 4.0, 70)
+        assert (whole.throttled_max, whole.ahead) == (3.0, 2)
 
     def test_no_reports_are_an_empty_one(self):
         assert ReadReport.merged([]) == ReadReport()
@@ -60,6 +65,23 @@ class TestSourceMetrics:
             "pendingRecords": 7,
         }
         assert {name: operator[name] for name in counted} == counted
+
+    def test_averages_are_those_of_the_fetches_of_the_last_batch(self, operator):
+        metrics = metrics_of(operator)
+        for _ in range(2):
+            report = ReadReport(records=6, fetched_bytes=90, fetches=3, latency=12.0, latency_max=5.0, throttled=6.0)
+            report.throttled_max, report.size_max, report.ahead = 4.0, 60, 7
+            metrics.read(report)
+        metrics.done(Positions({}), committed=True)
+        names = ("fetch-latency", "fetch-throttle-time", "fetch-size")
+        found = {
+            name: operator[f"KafkaSourceReader.KafkaConsumer.{name}"]
+            for each in names
+            for name in (f"{each}-avg", f"{each}-max")
+        }
+        assert list(found.values()) == [4.0, 5.0, 2.0, 4.0, 30.0, 60]
+        rest = ("records-per-request-avg", "records-lead-min", "commit-total")
+        assert [operator[f"KafkaSourceReader.KafkaConsumer.{name}"] for name in rest] == [2.0, 7, 1]
 
     def test_lags_are_those_of_the_last_batch_with_records(self, operator):
         metrics = metrics_of(operator)

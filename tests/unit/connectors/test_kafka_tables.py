@@ -12,7 +12,7 @@ from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.table.metadata import READABLE, MetadataColumn
 from penstock.connectors.kafka.table.options import ResetStrategy, StartupMode
-from penstock.errors import OptionsError, UnsupportedError
+from penstock.errors import OptionsError
 from penstock.options import Origin
 from penstock.spi import Column, ColumnKind, Guarantee, Surface, TableDefinition
 from penstock.types import BIGINT, BYTES, INT, STRING, MapType, TimestampType, parse_type
@@ -469,9 +469,38 @@ def test_exactly_once_contradicts_a_producer_that_is_not_idempotent():
     assert "properties.acks" in str(error.value)
 
 
-def test_partitioners_of_ones_own_are_not_there_yet():
-    with pytest.raises(UnsupportedError, match="MyPartitioner"):
-        sink(with_options({"sink.partitioner": "org.mycompany.MyPartitioner"}))
+class ByUser:
+    """A partitioner."""
+
+    def partition(self, record, key, value, target_topic, partitions):
+        """By the user's number."""
+        return partitions[record.user % len(partitions)]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("org.mycompany.MyPartitioner", "cannot import 'org.mycompany': ModuleNotFoundError"),
+        ("MyPartitioner", "'MyPartitioner' names no Python class"),
+        (f"{__name__}.Missing", "there is no class 'Missing' in"),
+        (f"{__name__}.table", "there is no class 'table' in"),
+        ("decimal.Decimal", "'decimal.Decimal' is no partitioner: it has no method 'partition'"),
+    ],
+)
+def test_a_partitioner_is_a_python_class_that_can_be_imported(path, reason):
+    with pytest.raises(OptionsError) as raised:
+        sink(with_options({"sink.partitioner": path}))
+    (problem,) = raised.value.problems
+    assert problem.key == "sink.partitioner"
+    assert reason in problem.reason
+    assert "Java's are not loaded" in problem.hint
+
+
+@pytest.mark.parametrize("mark", [".", ":"])
+def test_the_path_of_a_partitioner_is_that_of_a_class(mark):
+    found = sink(with_options({"sink.partitioner": f"{__name__}{mark}ByUser"}))
+    assert found.partitioner.endswith("ByUser")
+    assert found.keyed
 
 
 def test_two_columns_cannot_write_the_same_metadata():

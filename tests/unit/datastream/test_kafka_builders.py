@@ -22,6 +22,7 @@ from penstock.datastream import CheckpointingMode, StreamExecutionEnvironment, e
 from penstock.datastream.connectors import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import (
     FlinkKafkaConsumer,
+    FlinkKafkaProducer,
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
     KafkaRecordSerializationSchema,
@@ -29,10 +30,12 @@ from penstock.datastream.connectors.kafka import (
     KafkaSource,
     KafkaTopicPartition,
     OffsetsInitializer,
+    Semantic,
 )
 from penstock.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
 from penstock.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from penstock.errors import DefinitionError, OptionsError, SchemaError, UnsupportedError
+from penstock.plan.checks import check_guarantees
 from penstock.plan.nodes import Filter, Job, MapRows, Project, Scan
 from penstock.settings import FailureRate, FixedDelay
 from penstock.spi import Watermark, connectors
@@ -273,7 +276,9 @@ def test_the_former_consumer_has_a_watermark_and_a_type(env):
 
 
 def test_a_job_has_the_environments_settings(env):
-    env.enable_checkpointing(1500, CheckpointingMode.AT_LEAST_ONCE).set_parallelism(4)
+    with pytest.warns(UserWarning, match="'execution.checkpointing.mode' has no effect here. Every batch counts once"):
+        env.enable_checkpointing(1500, CheckpointingMode.AT_LEAST_ONCE)
+    env.set_parallelism(4)
     env.get_checkpoint_config().set_checkpoint_storage_dir("file:///state")
     stream(env).sink_to(sink().build()).name("out")
     job = env.to_job("copy")
@@ -384,6 +389,7 @@ def test_checkpointing_can_be_disabled(env):
 def test_exactly_once_derives_its_prefix_and_warns(env):
     exactly_once = sink().set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build()
     stream(env).sink_to(exactly_once).name("billing-out")
+    env.enable_checkpointing(1000)
 
     with pytest.warns(UserWarning, match="using 'nightly-billing-out'"):
         job = env.to_job("nightly")
@@ -393,8 +399,19 @@ def test_exactly_once_derives_its_prefix_and_warns(env):
 def test_exactly_once_with_a_prefix_keeps_it(env):
     built = sink().set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix("billing").build()
     stream(env).sink_to(built)
+    env.enable_checkpointing(1000)
 
     assert env.to_job("nightly").sinks[0].spec.transactional_id_prefix == "billing"
+
+
+def test_exactly_once_keeps_a_checkpoint_without_an_interval_unless_it_may_not(env):
+    built = sink().set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix("billing").build()
+    stream(env).sink_to(built).name("out")
+    with pytest.warns(UserWarning, match="sink 'out' writes exactly-once, so the job keeps a checkpoint"):
+        assert env.to_job("nightly").settings.checkpointing
+    env.get_checkpoint_config().disable_checkpointing()
+    with pytest.raises(OptionsError, match="exactly-once needs checkpointing, which is off"):
+        check_guarantees(env.to_job("nightly"))
 
 
 def test_a_key_is_made_of_the_same_value(env):
@@ -489,17 +506,6 @@ def test_a_program_survives_a_task_boundary_and_compares(env):
     assert job == env.to_job("copy")
 
 
-def test_the_plan_as_json_names_every_step_once(env):
-    orders = stream(env)
-    orders.map(str.upper, Types.STRING()).sink_to(sink().build())
-    orders.print()
-    import json
-
-    nodes = json.loads(env.get_execution_plan())["nodes"]
-    assert [node["type"] for node in nodes] == ["Scan", "MapRows", "Sink", "Sink"]
-    assert [node["predecessors"] for node in nodes] == [[], [{"id": 1}], [{"id": 2}], [{"id": 1}]]
-
-
 def test_sql_runs_without_python(env):
     orders = JsonRowDeserializationSchema.builder().type_info(ORDER).build()
     made = stream(env, source().set_value_only_deserializer(orders)).filter(call_sql("id > 5"))
@@ -534,5 +540,45 @@ def test_steps_of_one_stream_share_its_scan(env):
 
 
 def test_jars_are_not_needed(env):
-    with pytest.warns(UserWarning, match="needs no jar"):
+    with pytest.warns(UserWarning, match="add_jars has no effect here. Nothing is loaded from jars"):
         env.add_jars("file:///flink-sql-connector-kafka.jar")
+
+
+def test_the_former_producer_says_what_the_sink_says(env):
+    properties = {"bootstrap.servers": "localhost:9092"}
+    producer = FlinkKafkaProducer("out", SimpleStringSchema(), properties)
+    stream(env).sink_to(producer.set_write_timestamp_to_kafka(True))
+    stream(env).sink_to(sink().set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE).build())
+    former, built = env.to_job().sinks
+    assert (former.schema, former.spec.options) == (built.schema, built.spec.options)
+    assert former.spec.guarantee.value == "at-least-once"
+
+
+@pytest.mark.parametrize("semantic", Semantic)
+def test_a_semantic_is_a_guarantee(env, semantic):
+    producer = FlinkKafkaProducer("out", SimpleStringSchema(), {"bootstrap.servers": "b:9092"}, semantic=semantic)
+    stream(env).sink_to(producer).name("out")
+    env.enable_checkpointing(1000)
+    if semantic is Semantic.EXACTLY_ONCE:
+        with pytest.warns(UserWarning, match="using 'nightly-out'"):
+            job = env.to_job("nightly")
+    else:
+        job = env.to_job("nightly")
+    assert job.sinks[0].spec.guarantee.value == semantic.name.lower().replace("_", "-")
+
+
+def test_what_the_former_producer_cannot_do_is_said():
+    def make(pool=5):
+        return FlinkKafkaProducer("out", SimpleStringSchema(), {"bootstrap.servers": "b:9092"}, pool)
+
+    make().set_log_failures_only(False).set_flush_on_checkpoint(True).set_write_timestamp_to_kafka(True)
+    for call, reason in (
+        (lambda: make(3), "kafka_producer_pool_size has no effect here: a batch is one transaction"),
+        (lambda: make().set_log_failures_only(True), "fails its batch"),
+        (lambda: make().set_flush_on_checkpoint(False), "brokers have acknowledged"),
+        (lambda: make().ignore_failures_after_transaction_timeout(), "is written again"),
+    ):
+        with pytest.warns(UserWarning, match=reason):
+            call()
+    with pytest.raises(OptionsError, match="1 or more"):
+        make(0)

@@ -137,6 +137,33 @@ def test_dead_letters_go_to_their_sink_and_to_no_other(apart):
     assert found[2:] == ([[(3, 102, 3)]] if apart else [])
 
 
+def twice(given):
+    for number, name, _ in given:
+        if number != 2:
+            yield (name, number)
+            yield (name, -number)
+
+
+PAIR = parse_columns("name STRING, number BIGINT")
+
+
+def test_functions_are_called_between_expressions():
+    called = MapRows(PAIR, where("id > 0"), twice)
+    below = where("number > -3", called)
+    assert taken((sink(select("number, name AS title", below)),), rows(), rows()) == [
+        [(1, "a", 100, 0), (-1, "a", 100, 0), (3, "c", 102, 3)] * 2
+    ]
+
+
+def test_functions_see_no_dead_letters():
+    letters = sink(DeadLetters(LETTERS, SCAN), "`value` BYTES", "letters")
+    given = rows((None, None, {"value": b"x"}))
+    assert taken((sink(MapRows(PAIR, SCAN, twice)), letters), given) == [
+        [("a", 1, 100, 0), ("a", -1, 100, 0)],
+        [(b"x", 102, 3)],
+    ]
+
+
 def test_a_job_may_keep_dead_letters_only():
     letters = sink(DeadLetters(LETTERS, SCAN), "`value` BYTES", "letters")
     assert taken((letters,), rows(({"value": b"x"}, None, None))) == [[(b"x", 100, 0)]]
@@ -150,7 +177,14 @@ TIME = projection("at", ROW)[0].expression
     ("sinks", "reason"),
     [
         ((sink(select("UUID() AS u")),), "UUID() at line 1, column 1"),
-        ((sink(MapRows(ROW, SCAN, iter)),), "a Python function"),
+        ((sink(MapRows(ROW, SCAN, iter)), sink(MapRows(ROW, SCAN, list))), "Python functions side by side"),
+        ((sink(MapRows(ROW, select("UUID() AS u"), iter)),), "UUID() at line 1, column 1"),
+        ((sink(MapRows(ROW, Union(ROW, (SCAN, SCAN)), iter)),), "a Union node"),
+        (
+            (sink(MapRows(ROW, AssignWatermarks(ROW, SCAN, "at", TIME), iter)),),
+            "the watermark of table 'orders', which Spark computes",
+        ),
+        ((sink(MapRows(ROW, SCAN, iter)),), ""),
         ((sink(Union(ROW, (SCAN, SCAN))),), "a Union node"),
         ((sink(SCAN), sink(replace(SCAN, table="others"))), "several sources"),
         ((sink(replace(SCAN, spec=Read("orders"))),), "table 'orders', whose tasks cannot hand rows to a sink"),

@@ -404,7 +404,25 @@ def test_the_format_of_yaml_is_debezium_json_unless_it_is_said():
     assert source.spec.value.identifier == "debezium-json"
 
 
-@pytest.mark.parametrize("name", ["hologres", "mysql", "upsert-kafka"])
+UPSERTS = """\
+sink:
+  type: upsert-kafka
+  topic: copies
+  properties.bootstrap.servers: localhost:9092
+  key.format: json
+  value.format: csv
+  value.csv.field-delimiter: '|'
+"""
+
+
+def test_a_sink_that_upserts_has_the_primary_key_of_its_table():
+    found = spec(SOURCE + UPSERTS + transform(primary_keys="id"))
+    assert (found.topics, found.upsert_keys, found.value.options.field_delimiter) == (("copies",), ("id",), "|")
+    with pytest.raises(PipelineError, match=r"'PRIMARY KEY': is required.*'primary-keys: id'"):
+        job(SOURCE + UPSERTS)
+
+
+@pytest.mark.parametrize("name", ["hologres", "mysql", "iceberg"])
 def test_a_connector_of_flinks_is_not_taken_for_a_misspelling(name):
     with pytest.raises(PipelineError, match=rf"there is no connector '{name}' yet .there are blackhole, kafka, "):
         job(SOURCE + PRINT.replace("print", name))

@@ -32,3 +32,25 @@ def test_defaults_of_flink_can_be_set(key):
 def test_their_values_are_checked(key, text):
     with pytest.raises(OptionsError, match=f"'{key}'.*, not '{text}'"):
         GivenSettings().put(key, text, "here")
+
+
+def test_a_value_that_applies_anyway_needs_no_warning():
+    given = GivenSettings()
+    given.put("execution.checkpointing.max-concurrent-checkpoints", "1", "here")
+    given.put("execution.checkpointing.min-pause", "0 ms", "here")
+    assert given.warnings == []
+    given.put("execution.checkpointing.max-concurrent-checkpoints", "2", "here, line 3")
+    assert given.warnings == [
+        "here, line 3: 'execution.checkpointing.max-concurrent-checkpoints' has no effect here. Batches follow one "
+        "another, each as soon as the interval allows."
+    ]
+
+
+def test_their_values_are_known_all_the_same():
+    key = "execution.checkpointing.max-concurrent-checkpoints"
+    given = GivenSettings()
+    assert (given.without_effect(key), given.without_effect("state.savepoints.dir")) == (1, None)
+    given.put(key, "2", "here")
+    assert given.without_effect(key) == 2
+    given.remove(key, "here")
+    assert given.without_effect(key) == 1

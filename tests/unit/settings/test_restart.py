@@ -53,6 +53,16 @@ def test_without_a_name_nothing_is_restarted():
     assert strategy_of(keys(fixed_delay__attempts="3")) is None
 
 
+def test_an_interval_of_checkpoints_brings_the_restarts_of_flink():
+    interval = {"execution.checkpointing.interval": "10 s"}
+    assert strategy_of(interval) == ExponentialDelay()
+    assert strategy_of(interval | keys(exponential_delay__max_backoff="5 s")) == ExponentialDelay(
+        max_backoff=5 * SECOND
+    )
+    assert strategy_of(interval | keys(type="none")) is None
+    assert strategy_of(interval | keys(type="fixed-delay")) == FixedDelay()
+
+
 def test_the_key_of_today_wins_over_the_former_one():
     given = {"restart-strategy": "fixed-delay", "restart-strategy.type": "failure-rate"}
     assert strategy_of(given) == FailureRate()

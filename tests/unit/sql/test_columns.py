@@ -36,7 +36,7 @@ def test_columns_are_those_of_create_table() -> None:
             "a INT, a INT, b AS c",
             [
                 "here, line 1, column 8: column 'a' is declared twice (rename one of them)",
-                "here, line 1, column 20: there is no column 'c' (there are a, a)",
+                "here, line 1, column 20: there is no column 'c' (there are a)",
             ],
         ),
     ],

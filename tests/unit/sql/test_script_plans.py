@@ -12,6 +12,7 @@ from penstock.errors import OptionsError, SchemaError
 from penstock.plan.explain import explain
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import Filter, Job, Project, Scan, Sink, row_of
+from penstock.plan.walk import scans
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, Settings
 from penstock.spi import Column, ColumnKind, Surface, TableDefinition, connectors
 from penstock.sql import Script, condition, expression, parse_script, projection
@@ -285,6 +286,7 @@ def test_settings_hold_for_what_follows():
         session_time_zone="Europe/Berlin",
         progress_topic="p",
         adopt_progress=True,
+        restart=ExponentialDelay(),
     )
     assert second.settings.parallelism is None
     assert second.settings.checkpoint_interval == timedelta(milliseconds=500)
@@ -301,8 +303,8 @@ def test_what_has_no_effect_is_said():
     )
 
     assert script.warnings == (
-        "f.sql, line 2, column 5: 'state.backend.type' has no effect here",
-        "f.sql, line 3, column 5: 'table.dml-sync' has no effect here",
+        "f.sql, line 2, column 5: 'state.backend.type' has no effect here. Jobs have no state of their own yet.",
+        "f.sql, line 3, column 5: 'table.dml-sync' has no effect here. The jobs of a file run at the same time.",
     )
 
 
@@ -409,6 +411,43 @@ def test_tables_come_and_go_in_order():
     """
 
     assert only_sink(text).connector == "blackhole"
+
+
+def test_hints_give_a_table_options_for_one_use():
+    script = parse_script(
+        TABLES
+        + "\nINSERT INTO shown /*+ OPTIONS('standard-error' = 'true') */ SELECT /*+ BROADCAST(b), MULTI_JOIN(a) */"
+        " a.id, b.carrier FROM flights /*+ OPTIONS('topic' = '${t}', 'scan.startup.mode' = 'earliest-offset') */ AS a"
+        " JOIN flights b ON a.id = b.id /* no hint */",
+        variables={"t": "other"},
+    )
+    (sink,) = only(script).sinks
+    first, second = scans(sink)
+
+    assert sink.spec.options.standard_error
+    assert [each.spec.options.topic for each in (first, second)] == [("other",), ("in",)]
+    assert script.warnings == (
+        "line 2, column 72: the hint BROADCAST has no effect here",
+        "line 2, column 86: the hint MULTI_JOIN has no effect here",
+    )
+    assert only(parse_script(TABLES + "INSERT INTO shown SELECT 2*/**/id, carrier FROM flights")).sinks
+
+
+def test_explain_gives_a_plan_and_starts_nothing():
+    script = parse_script(
+        TABLES
+        + "EXPLAIN PLAN FOR SELECT carrier, COUNT(*) FROM flights GROUP BY carrier;"
+        + "EXPLAIN ESTIMATED_COST, CHANGELOG_MODE INSERT INTO shown SELECT id, carrier FROM flights;"
+    )
+    rows, insert = script.plans
+
+    assert script.jobs == ()
+    assert "  keeps each group, as 'EXPLAIN: group(flights)'" in [line[2:] for line in rows.splitlines()]
+    assert insert.startswith("job 'insert-into_shown'\n")
+    with pytest.raises(SchemaError, match="table 'out': takes insertions only"):
+        parse_script(
+            f"{FLIGHTS} CREATE TABLE `out` (c STRING) {WITH};EXPLAIN INSERT INTO `out` SELECT MAX(carrier) FROM flights"
+        )
 
 
 def test_variables_are_put_in_everywhere():

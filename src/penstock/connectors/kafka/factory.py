@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from penstock.connectors.kafka.sink.dead_letters import definition
+from penstock.connectors.kafka.sink.partitioners import BUILT_IN, load
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.table.client_properties import completed
@@ -17,12 +18,10 @@ from penstock.connectors.kafka.table.options import (
     StartupMode,
 )
 from penstock.connectors.kafka.table.resolution import Resolution
-from penstock.errors import OptionsError, Problem
+from penstock.errors import OptionsError
 from penstock.options import OptionSet
 from penstock.spi import Guarantee, Surface, TableDefinition, TableFormat, Watermark, formats
 from penstock.types.casts import widens
-
-PARTITIONERS = ("default", "fixed", "round-robin", "all-to-zero")
 
 
 class KafkaConnector:
@@ -35,45 +34,52 @@ class KafkaConnector:
 
     def scan(self, table: TableDefinition) -> KafkaScanSpec:
         """How ``table`` is read. Raises OptionsError or UnsupportedError with every problem found."""
-        resolution = Resolution(table, writes=False)
-        found = resolution.resolve(KafkaSourceOptions)
-        options = found.options
-        group = options.group_id or (f"KafkaSource-{table.name}" if table.surface is Surface.SQL else "")
-        _needs_group(options, group, resolution)
-        named = table.surface is Surface.YAML and isinstance(formats.get(found.value.identifier), TableFormat)
-        return KafkaScanSpec(
-            **vars(replace(found, client=completed(found.client, group))),
-            produced=table.produced,
-            group_id=group,
-            start_by=table.objects.get("scan.startup.mode"),
-            stop_by=table.objects.get("scan.bounded.mode"),
-            watermark=_measured(table.watermark, found.metadata),
-            dead_letters=self.sink(definition(table, dead)) if (dead := options.dead_letter_topic) else None,
-            table_id=tuple(table.name.split(".")) if named else (),
-        )
+        return scan_of(Resolution(table, writes=False))
 
     def sink(self, table: TableDefinition) -> KafkaSinkSpec:
         """How ``table`` is written. Raises OptionsError or UnsupportedError with every problem found."""
         resolution = Resolution(table, writes=True)
         partitioner = table.options.get("sink.partitioner", "default").strip()
-        if partitioner and partitioner not in PARTITIONERS:
-            resolution.unsupported.append(
-                Problem(
-                    f"partitioner '{partitioner}' cannot be loaded: custom partitioner classes are not supported yet",
-                    "sink.partitioner",
-                    resolution.origin.of("sink.partitioner"),
-                    f"use one of {', '.join(PARTITIONERS[:3])}",
-                )
-            )
-        found = resolution.resolve(KafkaSinkOptions)
-        options = found.options
-        exactly_once = options.guarantee is Guarantee.EXACTLY_ONCE
-        return KafkaSinkSpec(
-            **vars(found),
-            schema=as_metadata(table.written, found.metadata),
-            guarantee=options.guarantee,
-            transactional_id_prefix=(options.transactional_id_prefix or "") if exactly_once else "",
-        )
+        if partitioner and partitioner not in BUILT_IN:
+            try:
+                load(partitioner)
+            except ValueError as error:
+                hint = f"{', '.join(BUILT_IN[:3])}, or a Python class: package.module.Class (Java's are not loaded)"
+                resolution.problem(str(error), "sink.partitioner", hint)
+        return sink_of(resolution)
+
+
+def scan_of(resolution: Resolution) -> KafkaScanSpec:
+    """How the table of ``resolution`` is read. Raises OptionsError or UnsupportedError with every problem found."""
+    table, found = resolution.table, resolution.resolve(KafkaSourceOptions)
+    options = found.options
+    group = options.group_id or (f"KafkaSource-{table.name}" if table.surface is Surface.SQL else "")
+    _needs_group(options, group, resolution)
+    named = table.surface is Surface.YAML and isinstance(formats.get(found.value.identifier), TableFormat)
+    dead = options.dead_letter_topic
+    return KafkaScanSpec(
+        **vars(replace(found, client=completed(found.client, group))),
+        produced=table.produced,
+        group_id=group,
+        start_by=table.objects.get("scan.startup.mode"),
+        stop_by=table.objects.get("scan.bounded.mode"),
+        watermark=_measured(table.watermark, found.metadata),
+        dead_letters=KafkaConnector().sink(definition(table, dead)) if dead else None,
+        table_id=tuple(table.name.split(".")) if named else (),
+    )
+
+
+def sink_of(resolution: Resolution) -> KafkaSinkSpec:
+    """How the table of ``resolution`` is written. Raises OptionsError or UnsupportedError with every problem found."""
+    found = resolution.resolve(KafkaSinkOptions)
+    options = found.options
+    exactly_once = options.guarantee is Guarantee.EXACTLY_ONCE
+    return KafkaSinkSpec(
+        **vars(found),
+        schema=as_metadata(resolution.table.written, found.metadata),
+        guarantee=options.guarantee,
+        transactional_id_prefix=(options.transactional_id_prefix or "") if exactly_once else "",
+    )
 
 
 def _measured(watermark: Watermark | None, metadata: tuple[MetadataColumn, ...]) -> Watermark | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import tempfile
 import uuid
@@ -12,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkFiles, TaskContext
+from pyspark import SparkFiles, TaskContext, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -58,6 +60,7 @@ from penstock.spi import (
     DEAD_LETTER,
     HIDDEN,
     INSERTIONS,
+    INSTRUCTIONS,
     KIND,
     PARTITIONS_PER_SOURCE,
     REPORT,
@@ -81,8 +84,9 @@ if TYPE_CHECKING:
     from penstock.connectors.kafka.sink.writer import Instructions, OpenTransaction, WriteSpec
 
 _FORMAT = "penstock_kafka"
-#: The property of a Spark job that holds the instructions of its tasks.
-_INSTRUCTIONS = "penstock.instructions"
+#: The most bytes of encoded rows that the driver publishes by itself: tasks have to be started, and on a cluster the
+#: rows have to be sent to them.
+_MOST_BYTES_OF_DRIVER = 64 << 20
 #: The time limit of the last commit of a job, in ms.
 _LAST_COMMIT_MS = 5000
 #: A Spark master that runs all tasks on this machine.
@@ -228,7 +232,7 @@ class KafkaScan(Source):
         rows = ", ".join(filter(None, (spark_ddl(self._scan.native), *self._hidden(), f"{REPORT} BINARY")))
         schema = rows if stage is None else from_arrow_schema(stage.schema).add(REPORT, BinaryType())
         reader = spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", pickled(self._enumerator.spec))
-        return (reader if stage is None else reader.option("secret.stage", pickled(stage))).load()
+        return (reader if stage is None else reader.option("secret.stage", _with_functions(stage))).load()
 
     def _hidden(self) -> Iterator[str]:
         """The columns that follow the scan's own, as DDL."""
@@ -335,6 +339,12 @@ class KafkaScan(Source):
         return self._enumerator.spec.start if start is None else Positions.from_json(start)
 
 
+def _with_functions(stage: Stage) -> str:
+    """A stage as text that :func:`~penstock.spi.unpickled` reads, with functions of the program's main module."""
+    pickler: Any = cloudpickle
+    return base64.b64encode(pickler.dumps(stage)).decode("ascii")
+
+
 class KafkaDataSource(DataSource):
     """A scan as a data source of Spark. Its options, whose names make Spark hide their values, are the pickled
     :class:`ReaderSpec` and the :class:`Stage`, if there is one."""
@@ -400,7 +410,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             stage: Stage = unpickled(self._stage)
             context = TaskContext.get()
             if context is not None:
-                instructions = context.getLocalProperty(_INSTRUCTIONS) or ""
+                instructions = context.getLocalProperty(INSTRUCTIONS) or ""
                 task = replace(task, instructions=instructions, attempt=context.attemptNumber())
             batches, schema = guarded(stage.run)(task, batches), stage.schema
         reported = with_report(batches, schema, lambda: reader.report)
@@ -454,7 +464,7 @@ class SparkWriteJobs:
 
         if owners is None:
             job = frame if staged else frame.mapInArrow(guarded(encode_and_publish), from_arrow_schema(WRITTEN))
-            return self._collect(job, Instructions(transaction), once=transaction is not None)
+            return self._collect(job, Instructions(at_once=True, transaction=transaction), once=transaction is not None)
         with self._folder() as folder:
 
             def encode(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -463,7 +473,26 @@ class SparkWriteJobs:
             encoded = frame if staged else frame.mapInArrow(guarded(encode), from_arrow_schema(WRITTEN))
             owned = encoded.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*PUBLISHING_ORDER)
             job = owned.mapInArrow(guarded(publish_encoded), from_arrow_schema(WRITTEN))
-            return self._collect(job, Instructions(folder=folder), once=True)
+            return self._collect(job, Instructions(folder=folder), once=transaction is not None)
+
+    def publish(self, encoded: pa.Table, spec: WriteSpec, transaction: OpenTransaction, owners: int) -> Acknowledged:
+        """Publish encoded rows in the transaction: on the driver if they are few, else in ``owners`` tasks."""
+        from penstock.connectors.kafka.sink.committer import Acknowledged
+        from penstock.connectors.kafka.sink.writer import PUBLISHING_ORDER, WRITTEN, Instructions, publish
+
+        counts = encoded.filter(pc.equal(encoded.column("topic"), ""))
+        if sum(counts.column("bytes").to_pylist()) <= _MOST_BYTES_OF_DRIVER:
+            ordered = encoded.sort_by([(name, "ascending") for name in PUBLISHING_ORDER])
+            acknowledged = publish(spec, transaction, Task(0, 1), ordered.to_batches())
+            return Acknowledged.of(pa.Table.from_batches(acknowledged, WRITTEN).to_pylist(), "")
+
+        def publish_encoded(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from publish(spec, transaction, _task(owners), rows)
+
+        frame = self._spark.createDataFrame(encoded)
+        owned = frame.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*PUBLISHING_ORDER)
+        job = owned.mapInArrow(guarded(publish_encoded), from_arrow_schema(WRITTEN))
+        return self._collect(job, Instructions(), once=True)
 
     @contextmanager
     def _folder(self) -> Iterator[str]:
@@ -473,7 +502,9 @@ class SparkWriteJobs:
         if not _LOCAL.fullmatch(str(context.master)):
             yield ""
             return
-        with tempfile.TemporaryDirectory(prefix="penstock-", dir=SparkFiles.getRootDirectory()) as folder:
+        with tempfile.TemporaryDirectory(
+            prefix="penstock-", dir=SparkFiles.getRootDirectory(), ignore_cleanup_errors=True
+        ) as folder:
             yield folder
 
     def _collect(self, job: DataFrame, instructions: Instructions, *, once: bool) -> Acknowledged:
@@ -483,14 +514,14 @@ class SparkWriteJobs:
         tag = f"penstock-{uuid.uuid4().hex}"
         context = self._spark.sparkContext
         context.addJobTag(tag)
-        context.setLocalProperty(_INSTRUCTIONS, pickled(instructions))
+        context.setLocalProperty(INSTRUCTIONS, pickled(instructions))
         try:
             rows = job.collect()
         except (PySparkException, Py4JJavaError) as error:
             raise failure_of(error) from error
         finally:
             context.removeJobTag(tag)
-            context.setLocalProperty(_INSTRUCTIONS, None)  # type: ignore[arg-type]  # None removes it
+            context.setLocalProperty(INSTRUCTIONS, None)  # type: ignore[arg-type]  # None removes it
         return Acknowledged.of(rows, self._repeated(tag, rows) if once else "")
 
     def _repeated(self, tag: str, rows: Sequence[Row]) -> str:

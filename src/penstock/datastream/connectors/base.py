@@ -1,8 +1,55 @@
-"""What all sinks have in common."""
+"""What all sources and all sinks have in common."""
 
 from __future__ import annotations
 
 import enum
+from abc import ABC, abstractmethod
+
+from penstock.common import TypeInformation, WatermarkStrategy
+from penstock.datastream.function_chain import Step
+from penstock.spi import TableDefinition
+
+
+class Source(ABC):
+    """What ``from_source`` and ``add_source`` take: the definition of a table that is read."""
+
+    #: Whether its table may have the metadata column ``timestamp``, the timestamps of a stream's records.
+    timestamps = False
+    #: The strategy that a source of the former API has by itself.
+    strategy = WatermarkStrategy.no_watermarks()
+
+    @property
+    @abstractmethod
+    def type_info(self) -> TypeInformation:
+        """The type of the stream's values."""
+
+    @property
+    def read_info(self) -> TypeInformation:
+        """The type of the table's rows, before :meth:`steps`."""
+        return self.type_info
+
+    @abstractmethod
+    def table(self, name: str) -> TableDefinition:
+        """The table named ``name``. Raises DefinitionError with every problem of the source."""
+
+    def steps(self) -> tuple[Step, ...]:
+        """Functions of the user's that make the stream's values of the table's rows."""
+        return ()
+
+
+class Sink(ABC):
+    """What ``sink_to`` and ``add_sink`` take: the definition of a table that is written."""
+
+    #: Whether the timestamps of the stream's records are written to the metadata column ``timestamp``.
+    writes_timestamps = False
+
+    @abstractmethod
+    def table(self, name: str, stream: TypeInformation, job_name: str) -> TableDefinition:
+        """The table named ``name`` for values of the type ``stream``. Raises DefinitionError when they do not fit."""
+
+    def steps(self, stream: TypeInformation) -> tuple[Step, ...]:
+        """Functions of the user's that make the table's rows of the stream's values."""
+        return ()
 
 
 class DeliveryGuarantee(enum.Enum):

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.engine.runs.batches import JobProgress, described, published
 from penstock.engine.runs.failures import FOREIGN, explained, gone, stopped_by_others, translated
+from penstock.engine.runs.flows import FlowRun, check_committers, stateful
 from penstock.engine.runs.identity import identify, ordered_scans
 from penstock.engine.runs.reports import Reports, reports_of
 from penstock.engine.runs.sources import Readings, runtime
@@ -23,7 +24,18 @@ from penstock.engine.translate import build, computed
 from penstock.errors import ExecutionError, PenstockError, RecordError
 from penstock.flow.fused import Fused, fused
 from penstock.plan.nodes import Job, Scan
-from penstock.spi import Committer, JobContext, MetricGroup, NextBatch, Output, Source, Stage, Written, cause_of
+from penstock.spi import (
+    Committer,
+    JobContext,
+    MetricGroup,
+    NextBatch,
+    Output,
+    Source,
+    Stage,
+    Written,
+    cause_of,
+    connectors,
+)
 
 #: How often a query with sources that may end one after the other is checked.
 _CHECK_EVERY_SECONDS = 1
@@ -52,6 +64,8 @@ class Query:
     _committers: list[Committer] = field(default_factory=list, init=False)
     #: The outputs of each committer.
     _outputs: list[list[Output]] = field(default_factory=list, init=False)
+    #: The operators of a job with state.
+    _flow: FlowRun | None = field(default=None, init=False)
     _reached: tuple[dict[str, Any], ...] | None = field(default=None, init=False)
     _failure: PenstockError | None = field(default=None, init=False)
     _misses_reports: bool = field(default=False, init=False)
@@ -69,9 +83,14 @@ class Query:
 
     def _start(self) -> None:
         context = self._context()
-        staged, outputs = self._staged(context) or (None, computed(self.job.sinks))
+        keeps_state = stateful(self.job)
+        staged, outputs = (None if keeps_state else self._staged(context)) or (None, computed(self.job.sinks))
         if staged is None:
             self._committers = self._build_committers(outputs, context)
+        if keeps_state:
+            check_committers(self.job, self._committers)
+            stage = self._committers[0].stage() if self._committers[0].keeps_state else None
+            self._flow = FlowRun(self.job, self._scans, outputs, stage, context, self.checkpoint.uri)
         # Sources look for their starts later: an open transaction of a former run holds back the group's offsets.
         for committer in self._committers:
             committer.check()
@@ -79,7 +98,10 @@ class Query:
             committer.open()
         with translated():
             readings = Readings(self._sources, context, self._scans)
-            frame = readings.staged(*staged) if staged else build(self.job.sinks, outputs, readings)
+            if self._flow is not None:
+                frame = self._flow.frame(readings)
+            else:
+                frame = readings.staged(*staged) if staged else build(self.job.sinks, outputs, readings)
         self._reached = self.checkpoint.offsets(self.checkpoint.first_batch() - 1)
         writer = frame.writeStream.foreachBatch(self._batch).queryName(self.job.name)
         writer = writer.option("checkpointLocation", self.checkpoint.uri)
@@ -192,7 +214,8 @@ class Query:
 
     def _publish(self, frame: DataFrame, batch_id: int) -> None:
         batch = described(batch_id, self.job, self.spark, self.checkpoint, self._sources, self.warn)
-        done = published(batch, frame, self._committers)
+        publish = published if self._flow is None else self._flow.publish
+        done = publish(batch, frame, self._committers)
         recorded = {number: well for each in done for number, well in each.consumed.items()}
         for number, (source, reached) in enumerate(zip(self._sources, batch.end, strict=True)):
             source.done(reached, recorded.get(number))
@@ -267,12 +290,15 @@ class Query:
         return (found.scan, found.stage(stage)), found.outputs
 
     def _build_committers(self, outputs: Sequence[Output], context: JobContext) -> list[Committer]:
+        """A committer for all outputs that one runtime writes together: two connectors may have the same runtime."""
         grouped: dict[tuple[str, Any], list[Output]] = {}
         for output in outputs:
             connector = self.job.sinks[output.index].connector
-            grouped.setdefault((connector, runtime(connector).commit_group(output.spec)), []).append(output)
+            group = connectors.get(connector).runtime, runtime(connector).commit_group(output.spec)
+            grouped.setdefault(group, []).append(output)
         self._outputs = list(grouped.values())
-        return [runtime(connector).committer(members, context) for (connector, _), members in grouped.items()]
+        writers = (self.job.sinks[members[0].index].connector for members in self._outputs)
+        return [runtime(name).committer(members, context) for name, members in zip(writers, self._outputs, strict=True)]
 
     # --- errors ----------------------------------------------------------------------------------------------
 
@@ -290,7 +316,7 @@ class Query:
             partition = source.partition(error.partition, end)
             if partition is not None:
                 reason, _, _, *others = error.args
-                return RecordError(reason, *partition, *others)
+                return type(error)(reason, *partition, *others)
         return error
 
 

@@ -18,9 +18,10 @@ from penstock.engine.runs.query import Query
 from penstock.engine.runs.restarts import Restarts
 from penstock.engine.session import is_alive, make_quick_starts, spark_session
 from penstock.errors import ExecutionError, OptionsError, PenstockError, Problem
-from penstock.plan.checks import check_changes, check_guarantees, check_settings
+from penstock.plan.checks import check_guarantees, check_settings
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.nodes import Job
+from penstock.plan.planning import planned
 from penstock.spi import MetricGroup
 
 
@@ -49,7 +50,7 @@ def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
     """Start ``job`` and return while it runs. Raises a PenstockError if it cannot be started: only a job that has run
     is restarted."""
     warn = warn or (lambda _: None)
-    check_changes(job)
+    job = planned(job)
     check_guarantees(job)
     check_settings(job)
     job = with_dead_letters(job)
@@ -97,6 +98,7 @@ class RunningJob:
         self._failure: PenstockError | None = None
         self._complaints: set[str] = set()
         self._finished = False
+        self._pausing = False
         self._thread: threading.Thread | None = None
         self._metrics = MetricGroup((("job", job.name),))
         self._metrics.gauge("numRestarts", lambda: self.progress.restarts)
@@ -141,6 +143,20 @@ class RunningJob:
     def progress(self) -> JobProgress:
         """A snapshot of the job's counters."""
         return self._run.progress
+
+    @property
+    def status(self) -> str:
+        """``running``, ``restarting``, ``failed``, ``canceled`` or ``finished``."""
+        if not self._over.is_set():
+            return "restarting" if self._pausing else "running"
+        if self._failure is not None:
+            return "failed"
+        return "finished" if self._finished else "canceled"
+
+    @property
+    def query_id(self) -> str:
+        """The id of the job in its checkpoint."""
+        return self._run.query_id
 
     @property
     def run_id(self) -> str:
@@ -199,6 +215,7 @@ class RunningJob:
                 self._note(failure)
                 return False
             notes = "".join(f"; {note}" for note in getattr(failure, "__notes__", ()))
+            self._pausing = True
             self._warn(f"job '{self.job.name}': {restart}: {failure}{notes}")
             self._run.progress = replace(self._run.progress, last_failure=str(failure))
             if self._stopping.wait(restart.delay):
@@ -212,6 +229,7 @@ class RunningJob:
                 self._close(error)
                 failure = error
             else:
+                self._pausing = False
                 if self._stopping.is_set():
                     self._close(None)
                 return True

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import or_
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.engine.translate.expressions import millis, spark_sql
 from penstock.errors import Problem, SchemaError
+from penstock.flow.calls import Called, beside
 from penstock.plan.expressions import ColumnRef, Expression, cast, coerce
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, MapRows, Node, Project, Scan, Sink
 from penstock.plan.walk import calculations, fold, scans
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, guarded
-from penstock.types import DataType, Field, RowType, arrow_schema, quoted_name, spark_ddl, spark_type
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Task, guarded
+from penstock.types import DataType, Field, quoted_name, spark_ddl, spark_type
 from penstock.types.casts import alike, widens
 
 #: The metadata of a column by which Spark's stateful operators recognise the event time.
@@ -58,7 +59,7 @@ def computed(sinks: Sequence[Sink]) -> tuple[Output, ...]:
 def build(sinks: Sequence[Sink], outputs: Sequence[Output], reading: Reading) -> DataFrame:
     """The frame that holds the rows of all ``sinks``, where ``outputs`` (:func:`computed`) say."""
     if len(sinks) == 1:
-        frame = _rows(sinks[0].input, reading)
+        frame = rows_of(sinks[0].input, reading)
         return frame.select(*_sink_columns(sinks[0]), *_hidden(frame))
     groups: dict[Scan, list[_Branch]] = {}
     for output, sink in zip(outputs, sinks, strict=True):
@@ -68,7 +69,8 @@ def build(sinks: Sequence[Sink], outputs: Sequence[Output], reading: Reading) ->
     return reduce(lambda frame, other: frame.unionByName(other, allowMissingColumns=True), frames)
 
 
-def _rows(node: Node, reading: Reading) -> DataFrame:
+def rows_of(node: Node, reading: Reading) -> DataFrame:
+    """The rows of a node."""
     found: tuple[DataFrame, ...] = fold((node,), partial(_frame, reading))
     return found[0]
 
@@ -84,10 +86,13 @@ def _frame(reading: Reading, node: Node, inputs: tuple[DataFrame, ...]) -> DataF
         case Project(items=items), (frame,):
             columns = [_of_rows(frame, _computed(item.expression)).alias(item.name) for item in items]
             return frame.select(*columns, *_hidden(frame))
-        case MapRows(input=below, rows=rows, schema=schema), (frame,):
-            hidden = _hidden(frame)
-            mapper = _row_mapper(rows, below.schema, schema, hidden)
-            return frame.mapInArrow(mapper, ", ".join([spark_ddl(schema), *_types_of(frame, hidden)]))
+        case MapRows(schema=schema), (frame,):
+            called = Called.of(node)
+
+            def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                yield from called.batches(_task(), batches)
+
+            return frame.mapInArrow(guarded(run), ", ".join([spark_ddl(schema), *_types_of(frame, _hidden(frame))]))
     raise SchemaError((Problem(f"the engine does not run {type(node).__name__} nodes"),))
 
 
@@ -176,7 +181,7 @@ class _Base:
 
 def _side_by_side(scan: Scan, branches: Sequence[_Branch], reading: Reading) -> DataFrame:
     """The rows of several sinks that take them from one reading of ``scan``."""
-    rows = _rows(scan, reading)
+    rows = rows_of(scan, reading)
     hidden = _hidden(rows)
     aliases = {f"__base_{i}": name for i, name in enumerate(name for name in rows.columns if name not in hidden)}
     base = _Base(scan, aliases, "__of_base")
@@ -243,17 +248,20 @@ def _fanned_out(frame: DataFrame, call: MapRows, base: _Base, carried: Sequence[
     hidden = _hidden(frame)
     made = [f"{alias} {spark_type(field.type)}" for alias, field in zip(base.aliases, call.schema.fields, strict=True)]
     schema = [*_types_of(frame, carried), *made, f"{base.flag} BOOLEAN"]
-    given, produced = call.input.schema, arrow_schema(call.schema)
+    work = Called.of(call)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            kept = np.flatnonzero(batch.column("__kept").fill_null(False).to_numpy(zero_copy_only=False))
-            columns = [batch.column(name) for name in given.names]
-            arrays, origin = _called(call.rows, columns, kept.tolist(), produced)
-            arrays, rows, called = _beside(np.arange(len(batch), dtype=np.int64), arrays, origin)
-            own, all_rows = pa.array(rows, pa.int64(), mask=called), pa.array(rows, pa.int64())
-            taken = [batch.column(name).take(all_rows if name in hidden else own) for name in carried]
-            yield pa.RecordBatch.from_arrays([*taken, *arrays, pa.array(called)], names=[*carried, *base.names])
+        function = work.opened(_task())
+        try:
+            for batch in batches:
+                kept = np.flatnonzero(batch.column("__kept").fill_null(False).to_numpy(zero_copy_only=False))
+                arrays, origin = work.rows(function, batch, kept.astype(np.int64))
+                arrays, rows, called = beside(np.arange(len(batch), dtype=np.int64), arrays, origin)
+                own, all_rows = pa.array(rows, pa.int64(), mask=called), pa.array(rows, pa.int64())
+                taken = [batch.column(name).take(all_rows if name in hidden else own) for name in carried]
+                yield pa.RecordBatch.from_arrays([*taken, *arrays, pa.array(called)], names=[*carried, *base.names])
+        finally:
+            function.close()
 
     return frame.mapInArrow(guarded(run), ", ".join(schema))
 
@@ -266,63 +274,10 @@ def _computed(expression: Expression) -> Column:
     return F.expr(spark_sql(expression))
 
 
-def _row_mapper(
-    rows: Callable[[Iterator[tuple[Any, ...]]], Iterator[tuple[Any, ...]]],
-    given: RowType,
-    made: RowType,
-    hidden: list[str],
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    schema = arrow_schema(made)
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            columns, dead = batch.columns[: len(given.fields)], _dead(batch)
-            arrays, origin = _called(rows, columns, np.setdiff1d(np.arange(len(batch)), dead).tolist(), schema)
-            if len(dead):  # they go along without a row
-                arrays, origin, _ = _beside(dead, arrays, origin)
-            taken = [batch.column(name).take(pa.array(origin, pa.int64())) for name in hidden]
-            yield pa.RecordBatch.from_arrays([*arrays, *taken], names=[*schema.names, *hidden])
-
-    return guarded(run)
-
-
-def _called(
-    rows: Callable[[Iterator[tuple[Any, ...]]], Iterator[tuple[Any, ...]]],
-    columns: Sequence[pa.Array],
-    chosen: Sequence[int],
-    schema: pa.Schema,
-) -> tuple[list[pa.Array], NDArray[np.int64]]:
-    """The rows that the user's function makes of the ``chosen`` ones, as columns, and the number of the row that each
-    came from."""
-    out: list[tuple[Any, ...]] = []
-    origin: list[int] = []
-    values = [column.take(pa.array(chosen, pa.int64())).to_pylist() for column in columns]
-    for number, row in zip(chosen, zip(*values, strict=True), strict=True):
-        made = list(rows(iter((row,))))
-        out.extend(made)
-        origin.extend([number] * len(made))
-    made_columns = list(zip(*out, strict=True)) if out else [()] * len(schema)
-    arrays = [pa.array(column, each) for column, each in zip(made_columns, schema.types, strict=True)]
-    return arrays, np.array(origin, np.int64)
-
-
-def _beside(
-    staying: NDArray[np.int64], arrays: Sequence[pa.Array], origin: NDArray[np.int64]
-) -> tuple[list[pa.Array], NDArray[np.int64], NDArray[np.bool_]]:
-    """``arrays``, made of the rows ``origin``, with nulls for the rows ``staying``, each before those that were made of
-    it. Then the number of the row that each came from, and whether it was made."""
-    rows = np.concatenate([staying, origin])
-    order = np.argsort(rows, kind="stable")
-    made = order >= len(staying)
-    index = pa.array(order - len(staying), pa.int64(), mask=~made)
-    return [each.take(index) for each in arrays], rows[order], made
-
-
-def _dead(batch: pa.RecordBatch) -> NDArray[np.int64]:
-    """The numbers of the rows that are dead letters."""
-    if DEAD_LETTER not in batch.schema.names:
-        return np.array([], np.int64)
-    return np.flatnonzero(batch.column(DEAD_LETTER).is_valid()).astype(np.int64)
+def _task() -> Task:
+    """The running task, as functions of the user's see it."""
+    context = TaskContext.get()
+    return Task(0, 1) if context is None else Task(context.partitionId(), 0, attempt=context.attemptNumber())
 
 
 def _types_of(frame: DataFrame, columns: Sequence[str]) -> list[str]:

@@ -68,8 +68,7 @@ def mark_key(transactional_id: str) -> bytes:
 def sealed_value(transactional_id: str, record: Progress | Claim, seal: Seal | None) -> bytes:
     """The JSON of a record, with its seal if it is progress."""
     fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
-    if not fields.get(_OPTIONAL):
-        fields.pop(_OPTIONAL, None)
+    fields = {name: value for name, value in fields.items() if value or name not in _OPTIONAL}
     head: dict[str, Any] = {"kind": type(record).__name__.lower(), "version": 1}
     if seal is not None and isinstance(record, Progress):
         head["seal"] = seal.of(transactional_id, fields)
@@ -78,12 +77,13 @@ def sealed_value(transactional_id: str, record: Progress | Claim, seal: Seal | N
 
 #: Fields of each record that the seal does not cover.
 _HEAD = {"kind", "version", "seal"}
-#: A field of progress that is left out if it is empty.
-_OPTIONAL = "tables"
+#: Fields of progress that are left out if they are empty.
+_OPTIONAL = {"tables", "state"}
 _JSON_TYPES: Mapping[str, type] = {
     "query_id": str,
     "batch_id": int,
     "tables": list,
+    "state": str,
     "run_id": str,
     "host": str,
     "pid": int,
@@ -99,15 +99,15 @@ def parse_record(cls: type[Progress | Claim], transactional_id: str, value: byte
     """The Progress or Claim in a record. Progress of the query with this seal must have the seal."""
     try:
         found = json.loads(value or b"")
-        wanted = {*cls.__dataclass_fields__} - ({_OPTIONAL} - found.keys())
+        wanted = {*cls.__dataclass_fields__} - (_OPTIONAL - found.keys())
         fields = {name: found[name] for name in cls.__dataclass_fields__ if name in wanted}
         for name, each in fields.items():
             if not isinstance(each, _JSON_TYPES.get(name, object)):
                 raise TypeError(name)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise NotBelievedError("is not one of penstock's") from None
-    if _OPTIONAL in fields:
-        fields[_OPTIONAL] = tuple(fields[_OPTIONAL])
+    if "tables" in fields:
+        fields["tables"] = tuple(fields["tables"])
     if seal is not None and cls is Progress and fields["query_id"] == seal.query_id:
         given = found.get("seal")
         if given is None and seal.unsealed:

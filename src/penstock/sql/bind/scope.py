@@ -4,35 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from penstock.errors import DefinitionError, SqlError
+from penstock.errors import DefinitionError
 from penstock.options import nearest
 from penstock.plan.expressions import (
     Call,
     ColumnRef,
     Expression,
-    FieldAccess,
     Literal,
     Place,
     call,
     cast,
     coerce,
 )
+from penstock.sql.bind.aggregates import Grouping, aggregate
 from penstock.sql.bind.arithmetic import arithmetic, sign
 from penstock.sql.bind.functions import ALIASES, SIGNATURES, families
 from penstock.sql.bind.literals import literal
-from penstock.sql.parse.source import SourceText, similar
+from penstock.sql.bind.names import Names
+from penstock.sql.bind.over import RowNumber
 from penstock.sql.parse.syntax import (
-    Name,
     Unbound,
+    UnboundAggregate,
     UnboundCall,
     UnboundCast,
     UnboundField,
     UnboundLiteral,
     UnboundName,
+    UnboundOver,
+    UnboundSubquery,
 )
-from penstock.sql.parse.vocabulary import AGGREGATES, ELSEWHERE
+from penstock.sql.parse.vocabulary import ELSEWHERE, RANKINGS, WINDOWS
 from penstock.types import (
     BIGINT,
     BOOLEAN,
@@ -45,8 +48,6 @@ from penstock.types import (
     IntervalType,
     MapType,
     NullType,
-    RowType,
-    StringType,
     TimestampType,
     TimeType,
 )
@@ -66,18 +67,21 @@ UNTYPED_NULL = ("the type of NULL is not known here", "write CAST(NULL AS STRING
 
 
 @dataclass(frozen=True)
-class Scope:
-    """Binds expressions of ``source`` to the columns of ``schema``, which ``qualifier`` may precede.
+class Scope(Names):
+    """Binds expressions. Raises SchemaError for an unknown name, SqlError for an expression without a type, and
+    UnsupportedError for a feature that only Flink has; each with its place."""
 
-    Raises SchemaError for an unknown name, SqlError for an expression without a type, and UnsupportedError for a
-    feature that only Flink has; each with its place.
-    """
-
-    schema: RowType
-    source: SourceText
-    qualifier: str = ""
     #: The column with the event time, if there is one.
     event_time: str = ""
+    #: What aggregates are of, and where they are when they may not be.
+    grouping: Grouping = Grouping.NONE
+    clause: str = "here"
+    #: Whether there may be row numbers.
+    ranking: bool = False
+
+    def within(self, clause: str) -> Scope:
+        """The scope of a clause that has no aggregates."""
+        return replace(self, grouping=Grouping.NONE, clause=clause, ranking=False)
 
     def bind(self, given: Unbound) -> Expression:
         """The typed expression."""
@@ -85,13 +89,20 @@ class Scope:
             case UnboundLiteral():
                 return literal(given, self.source)
             case UnboundName():
-                return self._name(given)
+                return self.name(given)
             case UnboundField(base=base, name=name):
-                return self._field(self.bind(base), name)
+                return self.field(self.bind(base), name)
             case UnboundCast():
                 return self._cast(given)
             case UnboundCall():
                 return self._call(given)
+            case UnboundAggregate():
+                return self._aggregate(given)
+            case UnboundOver():
+                return self._over(given)
+            case UnboundSubquery():
+                reason = "a query in an expression is supported only in WHERE, alone or between ANDs"
+                raise self.source.unsupported(given.at, reason, "join with the query")
         raise self._error(given, "'*' is not an expression", "it may only stand alone in a select list")
 
     def condition(self, given: Unbound, role: str) -> Expression:
@@ -110,42 +121,32 @@ class Scope:
             raise self._error(given, "an interval cannot be a column", "use TIMESTAMPDIFF, or add it to a timestamp")
         return found
 
-    def _error(self, given: Unbound, reason: str, hint: str = "") -> SqlError:
-        return self.source.error(given.at, reason, hint)
-
-    def _unknown(self, role: str, name: Name, row: RowType) -> DefinitionError:
-        hint = similar(name.text, row.names) or f"there are {', '.join(row.names[:12]) or 'none'}"
-        return self.source.schema_error(name.at, f"there is no {role} '{name.text}'", hint)
-
     def _made(self, call: UnboundCall, function: str, args: Sequence[Expression], data_type: DataType) -> Expression:
         return Call(function, tuple(args), type=data_type, place=self.source.at(call.at))
 
-    # --- names ----------------------------------------------------------------------------------------------
+    # --- aggregates -------------------------------------------------------------------------------------------
 
-    def _name(self, given: UnboundName) -> Expression:
-        first, *rest = given.parts
-        if rest and first.text == self.qualifier:
-            if self.schema.field(rest[0].text) is not None:
-                first, *rest = rest
-            elif self.schema.field(first.text) is None:
-                raise self._unknown("column", rest[0], self.schema)
-        column = self.schema.field(first.text)
-        if column is None:
-            raise self._unknown("column", first, self.schema)
-        found: Expression = ColumnRef(column.name, type=column.type, place=self.source.at(first.at))
-        for name in rest:
-            found = self._field(found, name)
-        return found
+    def _aggregate(self, given: UnboundAggregate) -> Expression:
+        if self.grouping is Grouping.NONE:
+            hint = "filter groups with HAVING" if self.clause == "in WHERE" else "aggregate in a query of its own"
+            raise self._error(given, f"aggregate {given.name} cannot stand {self.clause}", hint)
+        inner = self.within("in an aggregate")
+        args = [inner.value(each) for each in given.args]
+        condition = inner.condition(given.filter, "the condition of FILTER") if given.filter else None
+        return aggregate(given, args, condition, self.grouping, self.source)
 
-    def _field(self, base: Expression, name: Name) -> Expression:
-        if not isinstance(base.type, RowType):
-            hint = "JSON_VALUE(column, '$.name') reads JSON text" if isinstance(base.type, StringType) else ""
-            raise self.source.error(name.at, f"{base.type.text()} has no fields, so not '{name.text}'", hint)
-        found = base.type.field(name.text)
-        if found is None:
-            raise self._unknown("field", name, base.type)
-        nullable = found.type.nullable or base.type.nullable
-        return FieldAccess(base, found.name, type=found.type.with_nullability(nullable), place=self.source.at(name.at))
+    def _over(self, given: UnboundOver) -> Expression:
+        if given.name != "ROW_NUMBER" or given.args:
+            hint = "aggregate with GROUP BY, or keep the first row of each key with ROW_NUMBER()"
+            raise self.source.unsupported(given.at, f"{given.name}() OVER is not supported", hint)
+        if not self.ranking:
+            raise self._error(given, f"ROW_NUMBER() cannot stand {self.clause}", "select it as a column of its own")
+        inner = replace(self, ranking=False, clause="in OVER")
+        partition = tuple(inner.value(each) for each in given.partition)
+        order = tuple(inner.value(each.expression) for each in given.order)
+        descending = tuple(each.descending for each in given.order)
+        type_ = BIGINT.with_nullability(False)
+        return RowNumber(partition, order, descending, type=type_, place=self.source.at(given.at))
 
     # --- CAST, CASE and functions ---------------------------------------------------------------------------
 
@@ -200,8 +201,10 @@ class Scope:
         raise self._error(call, f"{call.name} takes {expected}, not ({given})", "CAST the arguments" if args else "")
 
     def _no_function(self, call: UnboundCall) -> DefinitionError:
-        if call.name in AGGREGATES:
-            reason, hint = f"aggregate or window {call.name}", "compute it after reading the sink's topic"
+        if call.name in WINDOWS:
+            reason, hint = f"window {call.name}", "compute it after reading the sink's topic"
+        elif call.name in RANKINGS:
+            reason, hint = f"{call.name} without OVER", f"write {call.name}() OVER (PARTITION BY .. ORDER BY ..)"
         elif call.name in ELSEWHERE:
             reason, hint = f"function {call.name}", "compute it downstream"
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from penstock.plan.expressions import Expression, fields_of
+from penstock.plan.expressions import Expression
 from penstock.plan.nodes import Item
 from penstock.sql.bind.scope import Scope
 from penstock.sql.parse.source import Errors
@@ -43,10 +43,7 @@ def projected(columns: list[Selected]) -> tuple[Item, ...]:
 def _columns(item: SelectItem, scope: Scope, index: int) -> list[Selected]:
     given = item.expression
     if isinstance(given, Star):
-        if given.qualifier is not None and given.qualifier.text != scope.qualifier:
-            hint = f"did you mean '{scope.qualifier}.*'?" if scope.qualifier else "write '*'"
-            raise scope.source.error(given.at, f"there is no table '{given.qualifier.text}' here", hint)
-        return [Selected(each.name, each, given.at) for each in fields_of(scope.schema)]
+        return [Selected(name, value, given.at) for name, value in _star(given, scope)]
     with scope.source.limited_nesting(given.at):
         value = scope.value(given)
     match item.alias, given:
@@ -57,3 +54,19 @@ def _columns(item: SelectItem, scope: Scope, index: int) -> list[Selected]:
         case alias, _:
             name = alias.text
     return [Selected(name, value, given.at)]
+
+
+def _star(given: Star, scope: Scope) -> list[tuple[str, Expression]]:
+    """The columns that a star stands for."""
+    if given.qualifier is None:
+        columns = [each for table in scope.named for each in table.own.items()]
+        if not columns:
+            raise scope.source.error(given.at, "'*' stands for the columns of FROM", "name a table in FROM")
+        return columns
+    wanted = given.qualifier.text
+    found = next((each for each in scope.named if each.qualifier == wanted), None)
+    if found is None:
+        known = [f"'{each.qualifier}.*'" for each in scope.named if each.qualifier]
+        hint = f"did you mean {' or '.join(known)}?" if known else "write '*'"
+        raise scope.source.error(given.at, f"there is no table '{wanted}' here", hint)
+    return list(found.columns.items())

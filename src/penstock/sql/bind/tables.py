@@ -104,7 +104,7 @@ def located(problem: Problem, origin: Origin, shown: Mapping[str, tuple[str, str
 
 def read(definition: TableDefinition, connector: str, spec: ScanSpec, *others: ColumnRef) -> Node:
     """Reading a table: its columns in the order of declaration, computed ones included, then ``others``."""
-    node = Scan(definition.produced, definition.name, connector, spec)
+    node = Scan(definition.produced, definition.name, connector, spec, definition.primary_key)
     computed = {each.name: each.expression for each in definition.columns if isinstance(each, ComputedColumn)}
     columns = (ColumnRef(each.name, type=each.type) for each in definition.columns)
     return project(node, tuple(Item(each.name, computed.get(each.name, each)) for each in (*columns, *others)))

@@ -1,4 +1,4 @@
-"""The grammar of expressions and of SELECT, by recursive descent; precedence as in Flink's parser (Calcite)."""
+"""The grammar of expressions and select lists, by recursive descent; precedence as in Flink's parser (Calcite)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from penstock.sql.parse.cursor import Cursor
 from penstock.sql.parse.syntax import (
     Name,
     SelectItem,
+    SortKey,
     Star,
     TableName,
     Unbound,
+    UnboundAggregate,
     UnboundCall,
     UnboundCast,
     UnboundField,
     UnboundLiteral,
     UnboundName,
+    UnboundOver,
     UnboundQuery,
+    UnboundSubquery,
 )
 from penstock.sql.parse.tokens import TokenType
-from penstock.sql.parse.vocabulary import RESERVED
+from penstock.sql.parse.vocabulary import AGGREGATES, RESERVED
 
 _COMPARISONS = {"=": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 #: Reserved where a table or select list ends; elsewhere they may be names of columns.
@@ -34,31 +38,9 @@ _PARTS = {
 }
 _UNITS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
 
-#: Words that follow FROM table [WHERE condition] in Flink only: the feature, and what to do instead.
-_AFTER_TABLE = {
-    "GROUP": ("GROUP BY", "aggregate after reading the sink's topic"),
-    "HAVING": ("HAVING", "filter with WHERE"),
-    "ORDER": ("ORDER BY", "leave it out: a stream has no end to sort at"),
-    "LIMIT": ("LIMIT", "bound the source with 'scan.bounded.mode'"),
-    "OFFSET": ("OFFSET", "set where reading starts with 'scan.startup.mode'"),
-    "FETCH": ("FETCH", "bound the source with 'scan.bounded.mode'"),
-    "WINDOW": ("WINDOW", "compute windows after reading the sink's topic"),
-    "UNION": ("UNION", "write one INSERT INTO for each query, in one statement set"),
-    "INTERSECT": ("INTERSECT", "filter with WHERE"),
-    "EXCEPT": ("EXCEPT", "filter with WHERE"),
-    "MINUS": ("EXCEPT", "filter with WHERE"),
-    "MATCH_RECOGNIZE": ("MATCH_RECOGNIZE", "detect patterns after reading the sink's topic"),
-    "FOR": ("FOR SYSTEM_TIME AS OF", "join after reading the sink's topic"),
-    "TABLESAMPLE": ("TABLESAMPLE", "filter with WHERE"),
-    **dict.fromkeys(
-        ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", ","),
-        ("JOIN", "write each table to a topic with its own INSERT INTO and join after reading them"),
-    ),
-}
-
 
 class Grammar(Cursor):
-    """Parses names, queries and expressions. Raises SqlError or UnsupportedError with the place."""
+    """Parses names and expressions. Raises SqlError or UnsupportedError with the place."""
 
     def table_id(self) -> tuple[Name, ...]:
         """The parts of a table's name: catalog and database, or fewer, and the table itself."""
@@ -77,47 +59,24 @@ class Grammar(Cursor):
         return TableName(parts[-1].text, parts[0].at)
 
     def query(self) -> UnboundQuery:
-        """A SELECT, up to the end of the statement."""
-        self.expect("SELECT")
-        if self.sees("DISTINCT"):
-            raise self.unsupported("SELECT DISTINCT", "remove duplicates after reading the sink's topic")
-        self.take("ALL")
-        items = self.items()
-        if not self.sees("FROM"):
-            self._after_table()
-        self.expect("FROM")
-        table = self._table()
-        alias = self._alias("a table's alias")
-        if alias is not None and self.sees("("):
-            raise self.unsupported("renaming columns in FROM", "rename them in SELECT with AS")
-        self._after_table()
-        condition = self.expression() if self.take("WHERE") else None
-        self._after_table()
-        self.expect_end()
-        return UnboundQuery(items, table, alias, condition)
+        """A query, up to the first token that does not belong to it."""
+        raise self.unsupported("a query", "write it in a SQL file")
+
+    def _sees_query(self) -> bool:
+        return self.sees("(") and self.ahead().keyword in ("SELECT", "WITH", "VALUES")
+
+    def _subquery(self) -> UnboundQuery:
+        self.expect("(")
+        found = self.query()
+        self.expect(")")
+        return found
 
     def items(self) -> tuple[SelectItem, ...]:
         """A select list."""
         return self.listed(self._item)
 
-    def _table(self) -> TableName:
-        if self.token.keyword in ("(", "LATERAL"):
-            raise self.unsupported("a query in FROM", "write the inner query to a table of its own, or merge the two")
-        if self.sees("TABLE", "(") or self.sees("UNNEST", "("):
-            raise self.unsupported("a table function in FROM", "name a table")
-        found = self.table_name()
-        if self.sees("("):
-            raise self.unsupported("a table function in FROM", "name a table", found.at)
-        return found
-
-    def _after_table(self) -> None:
-        if self.token.type is TokenType.HINT:
-            raise self.unsupported("a hint", "put the options into the table's WITH clause")
-        if self.token.keyword in _AFTER_TABLE:
-            raise self.unsupported(*_AFTER_TABLE[self.token.keyword])
-
     def _alias(self, expected: str) -> Name | None:
-        plain = self.token.type is TokenType.WORD and self.token.keyword not in RESERVED | _AFTER_TABLE.keys()
+        plain = self.token.type is TokenType.WORD and self.token.keyword not in RESERVED
         if self.take("AS") or plain or self.token.type is TokenType.QUOTED:
             return self.name(expected)
         return None
@@ -158,7 +117,7 @@ class Grammar(Cursor):
             if sign := _COMPARISONS.get(self.token.keyword, ""):
                 self.advance()
                 if self.token.keyword in ("ANY", "SOME", "ALL") and self.ahead().keyword == "(":
-                    raise self.unsupported("a query in an expression", "use IN with a list of values")
+                    raise self.unsupported(f"a query with {self.token.keyword}", "use IN, or join with the query")
                 left = UnboundCall(left.at, sign, (left, self._sum()))
             elif self.take("IS"):
                 left = self._test(left)
@@ -187,8 +146,8 @@ class Grammar(Cursor):
                 self.expect("AND")
                 return UnboundCall(left.at, "BETWEEN", (left, low, self._sum()), negated)
             case "IN":
-                if self.sees("(", "SELECT"):
-                    raise self.unsupported("a query in an expression", "use IN with a list of values")
+                if self._sees_query():
+                    return UnboundSubquery(left.at, self._subquery(), left, negated)
                 return UnboundCall(left.at, "IN", (left, *self.enclosed(self.expression)), negated)
             case "LIKE":
                 pattern = self._sum()
@@ -246,8 +205,8 @@ class Grammar(Cursor):
                 return self._named()
             case TokenType.WORD:
                 return self._word()
-        if self.sees("(", "SELECT") or self.sees("(", "VALUES"):
-            raise self.unsupported("a query in an expression", "write its result to a table of its own")
+        if self._sees_query():
+            raise self.unsupported("a query as a value", "join with it")
         if self.take("("):
             inner = self.expression()
             if self.sees(","):
@@ -270,7 +229,8 @@ class Grammar(Cursor):
         if word == "CASE":
             return self._case()
         if word == "EXISTS" and opens:
-            raise self.unsupported("EXISTS", "filter with a condition on the row's own columns")
+            self.advance()
+            return UnboundSubquery(token.at, self._subquery())
         if word in ("ARRAY", "MAP") and after.keyword == "[":
             self.expect(word, "[")
             args = () if self.sees("]") else self.listed(self.expression)
@@ -298,16 +258,44 @@ class Grammar(Cursor):
     def _call(self) -> Unbound:
         at, name = self.at, self.advance().keyword
         self.expect("(")
-        if self.token.keyword in ("*", "DISTINCT"):
-            raise self.unsupported(f"aggregate {name}", "aggregate after reading the sink's topic", at)
-        args = () if self.sees(")") else self.listed(self.expression)
+        star = self.take("*")
+        distinct = not star and self.take("DISTINCT")
+        args = () if star or self.sees(")") else self.listed(self.expression)
         self.expect(")")
-        if self.token.keyword in ("OVER", "FILTER", "WITHIN"):
-            hint = "compute it after reading the sink's topic"
-            raise self.unsupported(f"{name} with {self.token.keyword}", hint, at)
+        if self.sees("WITHIN", "GROUP") or self.token.keyword in ("IGNORE", "RESPECT"):
+            raise self.unsupported(f"{name} with {self.token.keyword}", "leave it out", at)
+        condition = self._filter() if self.sees("FILTER", "(") else None
+        if self.take("OVER"):
+            return self._over(at, name, args)
+        if star or distinct or condition is not None or name in AGGREGATES:
+            return UnboundAggregate(at, name, args, distinct, condition)
         if name in _PARTS and len(args) == 1:
             return UnboundCall(at, "EXTRACT", (UnboundLiteral(at, "STRING", _PARTS[name]), *args))
         return UnboundCall(at, name, args)
+
+    def _filter(self) -> Unbound:
+        self.expect("FILTER", "(", "WHERE")
+        condition = self.expression()
+        self.expect(")")
+        return condition
+
+    def _over(self, at: int, name: str, args: tuple[Unbound, ...]) -> Unbound:
+        if not self.sees("("):
+            raise self.unsupported("OVER with the name of a window", "write PARTITION BY and ORDER BY after OVER")
+        self.expect("(")
+        partition = self.listed(self.expression) if self.take("PARTITION", "BY") else ()
+        order = self.listed(self._sort_key) if self.take("ORDER", "BY") else ()
+        if self.token.keyword in ("ROWS", "RANGE"):
+            raise self.unsupported(f"{name} OVER with {self.token.keyword}", "aggregate with GROUP BY", at)
+        self.expect(")")
+        return UnboundOver(at, name, args, partition, order)
+
+    def _sort_key(self) -> SortKey:
+        expression = self.expression()
+        descending = self.take_any("ASC", "DESC") == "DESC"
+        if self.sees("NULLS"):
+            raise self.unsupported("NULLS FIRST or LAST", "leave it out: nulls come first, with DESC last")
+        return SortKey(expression, descending)
 
     def _interval(self) -> Unbound:
         at = self.advance().at

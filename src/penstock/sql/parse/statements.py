@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from penstock.sql.parse.grammar import Grammar
-from penstock.sql.parse.syntax import Name, TableName, Unbound, UnboundQuery
+from penstock.sql.parse.queries import QueryGrammar
+from penstock.sql.parse.syntax import Hint, Name, TableName, Unbound, UnboundQuery
 from penstock.sql.parse.tokens import Token, TokenType
 from penstock.types import DataType
 
@@ -45,25 +45,39 @@ class CreateTable(Statement):
 
 
 @dataclass(frozen=True)
+class CreateView(Statement):
+    """CREATE VIEW view [(columns)] AS query."""
+
+    view: TableName
+    if_not_exists: bool
+    columns: tuple[Name, ...]
+    query: UnboundQuery
+
+
+@dataclass(frozen=True)
 class DropTable(Statement):
-    """DROP TABLE."""
+    """DROP TABLE, or DROP VIEW of a ``view``."""
 
     table: TableName
     if_exists: bool
+    view: bool = False
 
 
 @dataclass(frozen=True)
 class Insert(Statement):
-    """INSERT INTO table [(columns)] query."""
+    """INSERT INTO table [/*+ hints */] [(columns)] query."""
 
     table: TableName
     columns: tuple[Name, ...]
     query: UnboundQuery
+    hints: tuple[Hint, ...] = ()
 
-    @property
-    def tables(self) -> tuple[TableName, TableName]:
-        """The table that is written, and the one that is read."""
-        return self.table, self.query.table
+
+@dataclass(frozen=True)
+class Explain(Statement):
+    """EXPLAIN of an INSERT INTO, or of a query."""
+
+    explained: Insert | UnboundQuery
 
 
 @dataclass(frozen=True)
@@ -99,8 +113,8 @@ class Reset(Statement):
 
 #: What to do instead of Flink's other statements, and their first words, joined by commas.
 _UNSUPPORTED = {
-    "put the query into INSERT INTO .. SELECT": "CREATE VIEW, CREATE TEMPORARY VIEW",
     "write DROP TABLE IF EXISTS before CREATE TABLE": "CREATE OR REPLACE TABLE",
+    "write DROP VIEW IF EXISTS before CREATE VIEW": "CREATE OR REPLACE",
     "declare tables with CREATE TABLE": "CREATE CATALOG, CREATE DATABASE",
     "use the built-in functions": (
         "CREATE FUNCTION, CREATE TEMPORARY FUNCTION, CREATE TEMPORARY SYSTEM FUNCTION, CREATE MODEL"
@@ -109,10 +123,10 @@ _UNSUPPORTED = {
     "write INSERT INTO": "INSERT OVERWRITE",
     "run the SQL file": "EXECUTE PLAN, COMPILE",
     "write it as INSERT INTO .. SELECT": "SELECT, WITH, VALUES, TABLE, (",
-    "use penstock check FILE": "EXPLAIN, DESCRIBE, DESC, SHOW",
+    "use penstock check FILE": "DESCRIBE, DESC, SHOW",
     "change the CREATE TABLE statement": "ALTER",
-    "leave it out": "DROP VIEW, UNLOAD, ANALYZE, CALL, QUIT, EXIT, CLEAR",
-    "only tables can be dropped": "DROP",
+    "leave it out": "UNLOAD, ANALYZE, CALL, QUIT, EXIT, CLEAR",
+    "only tables and views can be dropped": "DROP",
     "use bare table names": "USE",
     "leave it out: there are no modules to load": "LOAD",
     "write changes with a sink that takes them": "DELETE, UPDATE",
@@ -124,7 +138,7 @@ _UNSUPPORTED = {
 _HINTS = {words: hint for hint, statements in _UNSUPPORTED.items() for words in statements.split(", ")}
 
 
-def parse_statement(cursor: Grammar) -> Statement:
+def parse_statement(cursor: QueryGrammar) -> Statement:
     """One statement, all of its tokens. Raises SqlError or UnsupportedError with the place."""
     at = cursor.at
     for words, parse in _STATEMENTS.items():
@@ -135,10 +149,10 @@ def parse_statement(cursor: Grammar) -> Statement:
     seen = max((words for words in _HINTS if cursor.sees(*words.split())), key=len, default="")
     if seen:
         raise cursor.unsupported("a query on its own" if seen == "(" else seen, _HINTS[seen])
-    raise cursor.unexpected("a statement", "CREATE TABLE, INSERT INTO, SET, DROP TABLE or a statement set")
+    raise cursor.unexpected("a statement", "CREATE TABLE or VIEW, INSERT INTO, SET, DROP or a statement set")
 
 
-def parse_schema(cursor: Grammar) -> tuple[tuple[Name, ...], CreateTable]:
+def parse_schema(cursor: QueryGrammar) -> tuple[tuple[Name, ...], CreateTable]:
     """A CREATE TABLE statement whose table has any id, and the parts of the id. Raises SqlError or UnsupportedError."""
     at = cursor.at
     if not (cursor.take("CREATE", "TABLE") or cursor.take("CREATE", "TEMPORARY", "TABLE")):
@@ -162,41 +176,71 @@ def statements_of(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
     return statements
 
 
-def created_name(cursor: Grammar) -> str:
-    """The table that a CREATE TABLE statement declares, even if the rest cannot be parsed; else an empty text."""
+def created_name(cursor: QueryGrammar) -> str:
+    """The table or view that a CREATE statement declares, even if the rest cannot be parsed; else an empty text."""
     cursor.take("CREATE")
     cursor.take("TEMPORARY")
-    if not cursor.take("TABLE"):
+    if not cursor.take_any("TABLE", "VIEW"):
         return ""
     cursor.take("IF", "NOT", "EXISTS")
     return cursor.token.text if cursor.token.type in (TokenType.WORD, TokenType.QUOTED) else ""
 
 
-def _drop(cursor: Grammar, at: int) -> Statement:
+def _drop(cursor: QueryGrammar, at: int) -> Statement:
     if_exists = cursor.take("IF", "EXISTS")
     return DropTable(at, cursor.table_name(), if_exists)
 
 
-def _insert(cursor: Grammar, at: int) -> Insert:
+def _drop_view(cursor: QueryGrammar, at: int) -> Statement:
+    if_exists = cursor.take("IF", "EXISTS")
+    return DropTable(at, cursor.table_name(), if_exists, view=True)
+
+
+def _create_view(cursor: QueryGrammar, at: int) -> Statement:
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    view = cursor.table_name()
+    columns = cursor.enclosed(partial(_view_column, cursor)) if cursor.sees("(") else ()
+    _comment(cursor)
+    cursor.expect("AS")
+    return CreateView(at, view, if_not_exists, columns, cursor.query())
+
+
+def _view_column(cursor: QueryGrammar) -> Name:
+    name = cursor.name("a column")
+    _comment(cursor)
+    return name
+
+
+def _insert(cursor: QueryGrammar, at: int) -> Insert:
     table = cursor.table_name()
+    hints = cursor.hints()
     if cursor.sees("PARTITION"):
         raise cursor.unsupported("INSERT INTO .. PARTITION", "select the values as columns")
-    named = cursor.sees("(") and not cursor.sees("(", "SELECT")
+    named = cursor.sees("(") and cursor.ahead().keyword not in ("SELECT", "WITH", "(", "VALUES")
     columns = cursor.enclosed(partial(cursor.name, "a column")) if named else ()
-    if cursor.sees("VALUES"):
-        raise cursor.unsupported("INSERT INTO .. VALUES", "read the rows from a table")
     if cursor.sees("TABLE"):
         raise cursor.unsupported("INSERT INTO .. TABLE", "write INSERT INTO .. SELECT * FROM")
-    if cursor.token.keyword in ("WITH", "("):
-        raise cursor.unsupported("a query in parentheses or WITH", "write INSERT INTO .. SELECT .. FROM a table")
-    return Insert(at, table, columns, cursor.query())
+    return Insert(at, table, columns, cursor.query(), hints)
 
 
-def _execute(cursor: Grammar, at: int) -> Statement:
+def _explain(cursor: QueryGrammar, at: int) -> Statement:
+    if not cursor.take("PLAN", "FOR"):
+        while cursor.take_any("ESTIMATED_COST", "CHANGELOG_MODE", "PLAN_ADVICE"):
+            cursor.take(",")
+    if cursor.sees("JSON_EXECUTION_PLAN"):
+        raise cursor.unsupported("EXPLAIN JSON_EXECUTION_PLAN", "leave it out")
+    if cursor.sees("STATEMENT", "SET"):
+        raise cursor.unsupported("EXPLAIN STATEMENT SET", "use penstock check FILE")
+    if cursor.take("INSERT", "INTO"):
+        return Explain(at, _insert(cursor, at))
+    return Explain(at, cursor.query())
+
+
+def _execute(cursor: QueryGrammar, at: int) -> Statement:
     return BeginSet(at, None if cursor.token.type is TokenType.END else parse_statement(cursor))
 
 
-def _set(cursor: Grammar, at: int) -> Statement:
+def _set(cursor: QueryGrammar, at: int) -> Statement:
     if cursor.token.type is TokenType.END:
         raise cursor.unexpected("a key", "SET 'key' = 'value'")
     key_at, key = cursor.at, _bare(cursor, "a key", until="=")[0]
@@ -206,12 +250,12 @@ def _set(cursor: Grammar, at: int) -> Statement:
     return SetOption(at, key, key_at, value, shown, value_at)
 
 
-def _reset(cursor: Grammar, at: int) -> Statement:
+def _reset(cursor: QueryGrammar, at: int) -> Statement:
     key_at = cursor.at
     return Reset(at, "" if cursor.token.type is TokenType.END else _bare(cursor, "a key")[0], key_at)
 
 
-def _bare(cursor: Grammar, expected: str, until: str = ";") -> tuple[str, str]:
+def _bare(cursor: QueryGrammar, expected: str, until: str = ";") -> tuple[str, str]:
     """A string, or tokens joined as they were written; then the text with its variables not replaced."""
     if cursor.token.type is TokenType.STRING:
         token = cursor.advance()
@@ -235,12 +279,12 @@ class _Body:
     watermark: tuple[Name, Unbound] | None = None
 
 
-def _create(cursor: Grammar, at: int) -> Statement:
+def _create(cursor: QueryGrammar, at: int) -> Statement:
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     return _declaration(cursor, at, if_not_exists, cursor.table_name())
 
 
-def _declaration(cursor: Grammar, at: int, if_not_exists: bool, table: TableName) -> CreateTable:
+def _declaration(cursor: QueryGrammar, at: int, if_not_exists: bool, table: TableName) -> CreateTable:
     _refuse_copy(cursor)
     body = _Body()
     if cursor.sees("("):
@@ -260,20 +304,20 @@ def _declaration(cursor: Grammar, at: int, if_not_exists: bool, table: TableName
     )
 
 
-def _refuse_copy(cursor: Grammar) -> None:
+def _refuse_copy(cursor: QueryGrammar) -> None:
     if cursor.sees("LIKE"):
         raise cursor.unsupported("CREATE TABLE .. LIKE", "repeat the columns and options of the other table")
     if cursor.sees("AS"):
         raise cursor.unsupported("CREATE TABLE .. AS", "declare the columns, then write INSERT INTO .. SELECT")
 
 
-def _option(cursor: Grammar) -> tuple[Token, Token]:
+def _option(cursor: QueryGrammar) -> tuple[Token, Token]:
     key = cursor.string("an option in quotes, as in 'connector' = 'kafka'")
     cursor.expect("=")
     return key, cursor.string("a value in quotes")
 
 
-def _element(cursor: Grammar, body: _Body) -> None:
+def _element(cursor: QueryGrammar, body: _Body) -> None:
     if cursor.take("WATERMARK", "FOR"):
         if body.watermark is not None:
             raise cursor.source.error(cursor.at, "a table has one watermark", "leave the others out")
@@ -288,7 +332,7 @@ def _element(cursor: Grammar, body: _Body) -> None:
         body.columns.append(column_declaration(cursor))
 
 
-def _constraint(cursor: Grammar, body: _Body) -> None:
+def _constraint(cursor: QueryGrammar, body: _Body) -> None:
     at = cursor.at
     if cursor.take("CONSTRAINT"):
         cursor.name("a constraint's name")
@@ -299,12 +343,12 @@ def _constraint(cursor: Grammar, body: _Body) -> None:
     _not_enforced(cursor)
 
 
-def _not_enforced(cursor: Grammar) -> None:
+def _not_enforced(cursor: QueryGrammar) -> None:
     if not cursor.take("NOT", "ENFORCED"):
         raise cursor.unexpected("NOT ENFORCED", "keys are never enforced: write PRIMARY KEY (..) NOT ENFORCED")
 
 
-def column_declaration(cursor: Grammar) -> ColumnDeclaration:
+def column_declaration(cursor: QueryGrammar) -> ColumnDeclaration:
     """One column of CREATE TABLE. Raises SqlError."""
     name = cursor.name("a column")
     if cursor.take("AS"):
@@ -326,15 +370,18 @@ def column_declaration(cursor: Grammar) -> ColumnDeclaration:
     return ColumnDeclaration(name, data_type, primary_key=primary_key)
 
 
-def _comment(cursor: Grammar) -> None:
+def _comment(cursor: QueryGrammar) -> None:
     if cursor.take("COMMENT"):
         cursor.string("a comment in quotes")
 
 
-_STATEMENTS: dict[str, Callable[[Grammar, int], Statement]] = {
+_STATEMENTS: dict[str, Callable[[QueryGrammar, int], Statement]] = {
     **dict.fromkeys(("CREATE TABLE", "CREATE TEMPORARY TABLE"), _create),
+    **dict.fromkeys(("CREATE VIEW", "CREATE TEMPORARY VIEW"), _create_view),
     **dict.fromkeys(("DROP TABLE", "DROP TEMPORARY TABLE"), _drop),
+    **dict.fromkeys(("DROP VIEW", "DROP TEMPORARY VIEW"), _drop_view),
     **dict.fromkeys(("INSERT INTO", "EXECUTE INSERT INTO"), _insert),
+    "EXPLAIN": _explain,
     "EXECUTE STATEMENT SET BEGIN": _execute,
     "BEGIN STATEMENT SET": lambda _, at: BeginSet(at, None),
     "END": lambda _, at: EndSet(at),

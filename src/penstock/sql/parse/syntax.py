@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.plan.nodes import JoinKind
+from penstock.sql.parse.tokens import Token
 from penstock.types import DataType
 
 
@@ -60,6 +62,44 @@ class UnboundCall(Unbound):
 
 
 @dataclass(frozen=True)
+class UnboundAggregate(Unbound):
+    """An aggregate function, by its upper-case name: ``COUNT(*)``, which has no arguments, or ``SUM(DISTINCT x) FILTER
+    (WHERE y)``."""
+
+    name: str
+    args: tuple[Unbound, ...]
+    distinct: bool = False
+    filter: Unbound | None = None
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """One entry of ORDER BY."""
+
+    expression: Unbound
+    descending: bool
+
+
+@dataclass(frozen=True)
+class UnboundOver(Unbound):
+    """A function over other rows: ``ROW_NUMBER() OVER (PARTITION BY partition ORDER BY order)``."""
+
+    name: str
+    args: tuple[Unbound, ...]
+    partition: tuple[Unbound, ...]
+    order: tuple[SortKey, ...]
+
+
+@dataclass(frozen=True)
+class UnboundSubquery(Unbound):
+    """``EXISTS (query)``, or ``operand [NOT] IN (query)``."""
+
+    query: UnboundQuery
+    operand: Unbound | None = None
+    negated: bool = False
+
+
+@dataclass(frozen=True)
 class UnboundCast(Unbound):
     """CAST, or with ``safe`` TRY_CAST."""
 
@@ -92,10 +132,102 @@ class TableName:
 
 
 @dataclass(frozen=True)
+class NamedQuery:
+    """A query of WITH: ``name [(columns)] AS (query)``."""
+
+    name: Name
+    columns: tuple[Name, ...]
+    query: UnboundQuery
+
+
+@dataclass(frozen=True)
+class UnboundSource:
+    """What a query reads: an entry of FROM. ``at`` is the offset of its first character."""
+
+    at: int
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A hint in ``/*+ .. */``, by its upper-case name: ``NAME('key' = 'value')``, or ``NAME(a, b)``, which has no
+    ``options``."""
+
+    name: Name
+    options: tuple[tuple[Token, Token], ...]
+
+
+@dataclass(frozen=True)
+class UnboundTable(UnboundSource):
+    """``table [/*+ hints */] [AS alias [(columns)]]``."""
+
+    table: TableName
+    alias: Name | None = None
+    columns: tuple[Name, ...] = ()
+    hints: tuple[Hint, ...] = ()
+
+
+@dataclass(frozen=True)
+class UnboundDerived(UnboundSource):
+    """``(query) [AS alias [(columns)]]``."""
+
+    query: UnboundQuery
+    alias: Name | None = None
+    columns: tuple[Name, ...] = ()
+
+
+@dataclass(frozen=True)
+class UnboundJoin(UnboundSource):
+    """``left [kind] JOIN right [ON condition | USING (columns)]``; with ``natural`` the columns are those that both
+    have. A comma in FROM is an inner join without a condition. ``at`` is the offset of the first word of JOIN."""
+
+    kind: JoinKind
+    left: UnboundSource
+    right: UnboundSource
+    condition: Unbound | None = None
+    using: tuple[Name, ...] = ()
+    natural: bool = False
+
+
+@dataclass(frozen=True)
 class UnboundQuery:
-    """``SELECT items FROM table [AS alias] [WHERE condition]``."""
+    """A query. ``at`` is the offset of its first character."""
+
+    at: int
+
+
+@dataclass(frozen=True)
+class UnboundSelect(UnboundQuery):
+    """``SELECT [/*+ hints */] [DISTINCT] items [FROM source] [WHERE condition] [GROUP BY grouping] [HAVING having]``.
+    ``grouping`` is None without GROUP BY."""
 
     items: tuple[SelectItem, ...]
-    table: TableName
-    alias: Name | None
-    condition: Unbound | None
+    source: UnboundSource | None
+    condition: Unbound | None = None
+    grouping: tuple[Unbound, ...] | None = None
+    having: Unbound | None = None
+    distinct: bool = False
+    hints: tuple[Hint, ...] = ()
+
+
+@dataclass(frozen=True)
+class UnboundValues(UnboundQuery):
+    """``VALUES (1, 'a'), (2, 'b')``."""
+
+    rows: tuple[tuple[Unbound, ...], ...]
+
+
+@dataclass(frozen=True)
+class UnboundUnion(UnboundQuery):
+    """``left UNION [ALL] right``."""
+
+    left: UnboundQuery
+    right: UnboundQuery
+    all: bool
+
+
+@dataclass(frozen=True)
+class UnboundWith(UnboundQuery):
+    """``WITH tables body``: each table sees those before it."""
+
+    tables: tuple[NamedQuery, ...]
+    body: UnboundQuery

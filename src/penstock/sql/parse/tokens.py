@@ -17,7 +17,8 @@ from penstock.sql.parse.source import SourceText
 
 
 class TokenType(enum.Enum):
-    """The types of tokens. Their values are the names of groups in :data:`_TOKEN`."""
+    """The types of tokens. Their values are the names of groups in :data:`_TOKEN`. The marks around hints are of a type
+    of their own."""
 
     WORD = "word"
     QUOTED = "quoted"
@@ -52,7 +53,7 @@ _TOKEN = re.compile(
     r"""
       (?P<space>[\s\ufeff]+)
     | (?P<comment>--[^\r\n]* | /\*(?!\+).*?\*/)
-    | (?P<hint>/\*\+.*?\*/)
+    | (?P<hint>/\*\+ | \*/(?!\*))
     | (?P<bytes>[xX]'[^']*')
     | (?P<string>'(?:[^']|'')*')
     | (?P<quoted>`(?:[^`]|``)+`)

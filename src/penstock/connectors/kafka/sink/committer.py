@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,13 +11,14 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 from uuid import UUID
 
+import pyarrow as pa
+
 from penstock.connectors.kafka.sink.encoding import DEFAULT_MAX_MESSAGE_BYTES
 from penstock.connectors.kafka.sink.writer import (
     WRITTEN,
     KafkaOutput,
     OpenTransaction,
     WriteSpec,
-    encode_rows_and_publish,
     stage_rows,
 )
 from penstock.deadline import Deadline
@@ -39,6 +41,7 @@ from penstock.errors import (
 )
 from penstock.kafka.offsets import CommittedOffset
 from penstock.kafka.ownership import claim, record, settle, taken_over
+from penstock.kafka.produce import SendCounts
 from penstock.kafka.progress import (
     ProgressTopic,
     Seal,
@@ -51,7 +54,7 @@ from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, TopicPartition, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
-from penstock.spi import Batch, Committer, JobContext, Output, Published, Stage, Written
+from penstock.spi import Batch, Committer, JobContext, MetricGroup, Output, Published, Results, Stage, Written
 
 
 @dataclass(frozen=True)
@@ -66,13 +69,15 @@ class Consumed:
 @dataclass(frozen=True)
 class Acknowledged:
     """The acknowledgements of a publishing job: the number of records, and their ``topics``. ``encoded`` has the counts
-    of its tasks, by the number of the output. ``doubt`` says why it is not certain that each task ran once, and is
+    of its tasks, by the number of the output, and ``sends`` those of the requests of the tasks that wrote to it.
+    ``doubt`` says why it is not certain that each task ran once, and is
     empty when it is. ``one_writer``: no two tasks wrote to one partition. ``whole``: in each partition the sequences
     run from 0 to the last record's."""
 
     records: int = 0
     topics: frozenset[str] = frozenset()
     encoded: Mapping[int, Written] = field(default_factory=dict)
+    sends: Mapping[int, SendCounts] = field(default_factory=dict)
     doubt: str = ""
     one_writer: bool = True
     whole: bool = True
@@ -80,7 +85,7 @@ class Acknowledged:
     @classmethod
     def of(cls, rows: Iterable[Any], doubt: str) -> Acknowledged:
         """The sum of the tasks' rows (:data:`penstock.connectors.kafka.sink.writer.WRITTEN`), as mappings."""
-        acks, encoded = [], dict[int, Written]()
+        acks, encoded, sends = [], dict[int, Written](), dict[int, SendCounts]()
         for row in rows:
             if row["topic"]:
                 acks.append(row)
@@ -89,10 +94,14 @@ class Acknowledged:
             times = [each for each in (before.send_millis, row["send_millis"]) if each is not None]
             millis = max(times, default=None)
             encoded[row["partition"]] = Written(before.records + row["count"], before.bytes + row["bytes"], millis)
+            if row["sends"] is not None:
+                counts = SendCounts(**json.loads(row["sends"]))
+                sends[row["partition"]] = sends.get(row["partition"], SendCounts()).plus(counts)
         return cls(
             records=sum(row["count"] for row in acks),
             topics=frozenset(row["topic"] for row in acks),
             encoded=encoded,
+            sends=sends,
             doubt=doubt,
             one_writer=len(acks) == len({(row["topic"], row["partition"]) for row in acks}),
             whole=all((row["first_sequence"], row["last_sequence"]) == (0, row["count"] - 1) for row in acks),
@@ -118,6 +127,9 @@ class WriteJobs(Protocol):
         With ``owners`` that many tasks each publish the batches of the partitions they own, in order. Without it each
         task publishes the rows that it has encoded.
         """
+
+    def publish(self, encoded: pa.Table, spec: WriteSpec, transaction: OpenTransaction, owners: int) -> Acknowledged:
+        """Publish encoded rows in the transaction: on the driver if they are few, else in ``owners`` tasks."""
 
 
 class _Writing(Committer):
@@ -191,11 +203,12 @@ class _Writing(Committer):
     def written(self, done: Acknowledged) -> tuple[Written, ...]:
         """The records and bytes written to each output. Counts them in the metrics."""
         found = tuple(done.encoded.get(number, Written()) for number in range(len(self.branches)))
-        for branch, each in zip(self.branches, found, strict=True):
+        for number, (branch, each) in enumerate(zip(self.branches, found, strict=True)):
             if branch.spec.options.producer_metrics:  # under the names of Kafka's own producer
                 group = self.context.operator(branch.spec.table).add_group("KafkaProducer")
                 group.count("record-send-total", "record-send-rate", each.records)
                 group.count("outgoing-byte-total", "outgoing-byte-rate", each.bytes)
+                _count_sends(group, done.sends.get(number, SendCounts()))
         return found
 
     def owners(self) -> int:
@@ -205,8 +218,28 @@ class _Writing(Committer):
         return max(1, min(max(asked) if asked else self.context.parallelism, partitions))
 
 
+def _count_sends(group: MetricGroup, sends: SendCounts) -> None:
+    """Count the requests of a batch by the names of Kafka's own producer. Averages are those of the last batch with
+    records."""
+    group.count("request-total", "request-rate", sends.requests)
+    group.count("record-retry-total", "record-retry-rate", sends.retried)
+    if sends.requests and sends.batches:
+        gauges = {
+            "request-latency-avg": sends.latency / sends.requests,
+            "request-latency-max": sends.latency_max,
+            "produce-throttle-time-avg": sends.throttled / sends.requests,
+            "produce-throttle-time-max": sends.throttled_max,
+            "batch-size-avg": sends.bytes / sends.batches,
+            "batch-size-max": sends.batch_max,
+            "records-per-request-avg": sends.records / sends.requests,
+        }
+        for name, value in gauges.items():
+            group.gauge(name, partial(float, value))
+
+
 class PlainCommitter(_Writing):
-    """Publishes from the tasks that encode, without transactions.
+    """Publishes without transactions: from the tasks that encode, or, where the order of changes counts, from the tasks
+    that own partitions.
 
     A batch is done when the brokers have acknowledged it as ``acks`` asks. A batch that fails is written again, so
     records may be repeated. Sinks without a guarantee are written in the same way, so a job that ends has delivered all
@@ -214,9 +247,9 @@ class PlainCommitter(_Writing):
     """
 
     def stage(self) -> Stage:
-        """Encode and publish in the tasks that read."""
+        """Encode in the tasks that read, and publish there too unless other tasks write the same keys."""
         self.staged = True
-        return Stage(partial(encode_rows_and_publish, self.spec(), None), WRITTEN)
+        return Stage(partial(stage_rows, self.spec()), WRITTEN)
 
     def check(self) -> None:
         """Make sure that the topics exist."""
@@ -232,7 +265,10 @@ class PlainCommitter(_Writing):
         """Write the batch."""
         if not batch.tasks:
             return Published()
-        done = self.jobs.write(frame, self.spec(), batch.tasks, transaction=None, owners=None, staged=self.staged)
+        spec = self.spec()
+        upserts = any(branch.spec.upserts for branch in self.branches)  # the last change of a key has to be the last
+        owners = self.owners() if upserts and batch.tasks > 1 else None
+        done = self.jobs.write(frame, spec, batch.tasks, transaction=None, owners=owners, staged=self.staged)
         self.check_topics(done)
         _check_counts(done, batch)
         return Published(self.written(done))
@@ -243,6 +279,8 @@ class KafkaCommitter(_Writing):
 
     The protocol and its rules are described in docs/exactly-once.md.
     """
+
+    keeps_state = True
 
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: WriteJobs):
         super().__init__(outputs, context, jobs)
@@ -406,15 +444,48 @@ class KafkaCommitter(_Writing):
             raise
         if isinstance(decision, Skip):
             self._check_tables(decision.record)
-            return Published(skipped=True)
+            return Published(skipped=True, state=decision.record.state)
         if isinstance(decision, TakeOver):
             self.context.warn(decision.warning)
+        results = self._operated(batch)
+        if results is not None:
+            progress = replace(progress, state=results.state)
         # Before anything is sent: a record above the topic's limit raises here.
         progress_batch(self._progress_topic(), self.transactional_id, progress)
         errors = KafkaError, TransactionExpiredError
-        published = attempted(lambda: self._attempt(batch, progress, frame), batch.id, self.context, errors)
+        published = attempted(lambda: self._attempt(batch, progress, frame, results), batch.id, self.context, errors)
         self._progress, self._published = progress, True
         return published
+
+    def _operated(self, batch: Batch) -> Results | None:
+        """What the operators of a job with state make of a batch; this comes before the transaction begins, because it
+        may take long. Raises CheckpointError for a job that had state before and has none now."""
+        before = self._progress
+        if batch.operators is None:
+            if before is not None and before.query_id == self.context.query_id and before.state:
+                raise CheckpointError(
+                    f"job '{self.context.job}' had state in batch {before.batch_id} and has none now, which would "
+                    "lose it. Start the former definition, or a new checkpoint"
+                )
+            return None
+        try:
+            return batch.operators(self._state_before(batch))
+        except CheckpointError:
+            self._check_owner()  # a new owner deletes files that this run has not read yet
+            raise
+
+    def _state_before(self, batch: Batch) -> str:
+        """The reference to the state before a batch that is to be published (rule "state commits with the output").
+        Raises CheckpointError when progress, which holds it, is lost."""
+        before = self._progress
+        if batch.id == 0:
+            return ""
+        if before is None or before.query_id != self.context.query_id or before.batch_id != batch.id - 1:
+            raise CheckpointError(
+                f"the state before batch {batch.id} is not known: progress of batch {batch.id - 1} is lost, which "
+                "--adopt-progress cannot replace; start the job with a new checkpoint"
+            )
+        return before.state
 
     def _check_tables(self, published: Progress) -> None:
         """Raises CheckpointError for a batch that was published without one of the present tables, which would never
@@ -433,7 +504,7 @@ class KafkaCommitter(_Writing):
         if claimed is not None and claimed.run_id != self.context.run_id:
             raise taken_over(self.transactional_id, claimed)
 
-    def _attempt(self, batch: Batch, progress: Progress, frame: Any) -> Published:
+    def _attempt(self, batch: Batch, progress: Progress, frame: Any, results: Results | None) -> Published:
         """One transaction. After a retriable error nothing of it is published or open, and the batch may be retried.
         Raises UnknownOutcomeError when its outcome is not known; nothing may be published after that."""
         client, topic = self._opened()
@@ -441,14 +512,14 @@ class KafkaCommitter(_Writing):
         recorded: dict[int, bool] = {}
         try:
             transaction = OpenTransaction(self.transactional_id, client.begin())
-            done = self._write(batch, frame, transaction)
+            done = self._write(batch, frame, results, transaction)
             record(self.session, client, topic, progress)
             recorded = self._add_offsets(batch)
             client.commit()
         except BaseException as error:
             if not self._ended(progress, error) or not isinstance(error, Exception):
                 raise
-        return Published(self.written(done), consumed=recorded)
+        return Published(self.written(done), consumed=recorded, state=progress.state)
 
     def _ended(self, batch: Progress, reason: BaseException) -> bool:
         """End the transaction that ``reason`` has interrupted, or find out how it ended. Returns whether it was
@@ -514,13 +585,19 @@ class KafkaCommitter(_Writing):
                 context.warn(f"whether batch {batch.batch_id} was committed is not known yet: {error}")
             time.sleep(backoff.next())
 
-    def _write(self, batch: Batch, frame: Any, transaction: OpenTransaction) -> Acknowledged:
-        if not batch.tasks:
+    def _write(self, batch: Batch, frame: Any, results: Results | None, transaction: OpenTransaction) -> Acknowledged:
+        if not batch.tasks and results is None:
             return Acknowledged()
         spec = self.spec()
         owners = None if not self._shared and self.one_writer_each(batch.tasks) else self.owners()
         try:
-            done = self.jobs.write(frame, spec, batch.tasks, transaction=transaction, owners=owners, staged=self.staged)
+            if results is not None:
+                encoded = WRITTEN.empty_table() if results.rows is None else results.rows
+                done = self.jobs.publish(encoded, spec, transaction, self.owners())
+            else:
+                done = self.jobs.write(
+                    frame, spec, batch.tasks, transaction=transaction, owners=owners, staged=self.staged
+                )
         except SequenceError:
             self._shared = True  # two writers of one partition may cause this before they can be counted
             raise

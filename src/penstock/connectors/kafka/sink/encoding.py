@@ -5,12 +5,16 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from penstock.connectors.kafka.sink.changes import ChangeBuffer, Changes
+from penstock.connectors.kafka.sink.partitioners import BUILT_IN, RowPartitions
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.table.metadata import WRITABLE
 from penstock.errors import RecordError
@@ -64,44 +68,91 @@ class RowEncoder:
             Compression.LZ4: client.compression_lz4_level,
             Compression.ZSTD: client.compression_zstd_level,
         }.get(self._compression)
+        own = sink.partitioner not in BUILT_IN
+        self._chooser = RowPartitions(sink.partitioner, task) if own else None
+        self._buffer = ChangeBuffer(sink.buffer_rows) if sink.buffer_rows else None
         self._turn = random.randrange(1 << 16)  # noqa: S311 - small batches begin with different partitions
 
     def encode(self, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[tuple[str, EncodedBatch]]:
         """The record batches of ``rows``, by topic and partition; each partition's rows keep their order.
 
-        ``hidden`` has the columns :data:`penstock.spi.HIDDEN` of the rows, and :data:`penstock.spi.KIND` if they have
-        kinds. Raises RecordError with the number of the row's partition and without a topic: the driver knows both
-        names.
+        Of a table that upserts each change is a message, except the row before an update; changes that are held back
+        come later (:meth:`finish`). ``hidden`` has the columns :data:`penstock.spi.HIDDEN` of the rows, and
+        :data:`penstock.spi.KIND` if they have kinds. Raises RecordError with the number of the row's partition and
+        without a topic: the driver knows both names.
         """
         if not rows.num_rows:
             return
         for topic, chosen in self._by_topic(rows, hidden):
             part = rows if chosen is None else rows.take(chosen)
             origins = hidden if chosen is None else hidden.take(chosen)
+            with _located(topic, origins):
+                keys = self._keys(part)
+            if not self._sink.upserts:
+                yield from self._batches(topic, part, origins, keys, partial(self._value, part, _kinds(origins)))
+                continue
+            changes = Changes.of(part, origins, keys, _kinds(origins))
+            if self._buffer is None:
+                yield from self._messages(topic, changes.effective())
+            elif enough := self._buffer.add(topic, changes):
+                yield from self._messages(topic, enough)
+
+    def finish(self) -> Iterator[tuple[str, EncodedBatch]]:
+        """The record batches of the changes that were held back, after the last rows of the task."""
+        if self._buffer is not None:
+            for topic, changes in self._buffer.take().items():
+                yield from self._messages(topic, changes)
+
+    def _messages(self, topic: str, changes: Changes) -> Iterator[tuple[str, EncodedBatch]]:
+        """The record batches of changes, each of which is a message; those that delete have no value."""
+        deletes = changes.deletes
+
+        def values() -> pa.BinaryArray | None:
+            if not deletes.any():
+                return self._value(changes.rows, None)
+            live = np.flatnonzero(~deletes)
             try:
-                kinds = _kinds(origins)
-                keys, values = self._key(part, None), self._value(part, kinds)
-                batches = encode(
-                    keys=keys,
-                    values=values,
-                    timestamps=self._timestamps(part),
-                    partitions=self._partitions(keys, part.num_rows, self._count(topic)),
-                    headers=self._headers(part),
-                    compression=self._compression,
-                    level=self._level,
-                    max_batch_bytes=min(
-                        self._limits.get(topic, DEFAULT_MAX_MESSAGE_BYTES), self._client.max_request_size
-                    ),
-                    batch_bytes=self._client.batch_size,
-                )
-            except RecordTooLargeError as error:
-                raise _located(error, f"topic '{topic}': a {error}", error.row, origins) from error
+                found = self._value(changes.rows.take(pa.array(live)), None)
             except RecordError as error:
-                if error.topic or error.offset < 0:
-                    raise
-                raise _located(error, error.reason, error.offset, origins) from error
-            for batch in batches:
-                yield topic, batch
+                raise _at_row(error, int(live[error.offset])) from error
+            return pc.take(found, pa.array(np.cumsum(~deletes) - 1, mask=deletes))
+
+        if len(changes):
+            yield from self._batches(topic, changes.rows, changes.hidden, changes.keys, values)
+
+    def _batches(
+        self,
+        topic: str,
+        rows: pa.RecordBatch,
+        hidden: pa.RecordBatch,
+        keys: pa.BinaryArray | None,
+        values: Callable[[], pa.BinaryArray | None],
+    ) -> Iterator[tuple[str, EncodedBatch]]:
+        with _located(topic, hidden):
+            made = values()
+            batches = encode(
+                keys=keys,
+                values=made,
+                timestamps=self._timestamps(rows),
+                partitions=self._partitions(topic, rows, keys, made),
+                headers=self._headers(rows),
+                compression=self._compression,
+                level=self._level,
+                max_batch_bytes=min(self._limits.get(topic, DEFAULT_MAX_MESSAGE_BYTES), self._client.max_request_size),
+                batch_bytes=self._client.batch_size,
+            )
+        for batch in batches:
+            yield topic, batch
+
+    def _keys(self, rows: pa.RecordBatch) -> pa.BinaryArray | None:
+        """The keys of the messages. Raises RecordError for a row of a table that upserts whose key has a NULL."""
+        for name in self._sink.upsert_keys:
+            column = rows.column(rows.schema.names.index(name))
+            if column.null_count:
+                row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
+                hint = f"leave such rows out of table '{self._sink.table}': WHERE {name} IS NOT NULL"
+                raise RecordError("NULL cannot be part of the PRIMARY KEY", "", -1, row, field=name, hint=hint)
+        return self._key(rows, None)
 
     def _part(self, raw: str, spec: FormatSpec | None, columns: tuple[str, ...], schema: RowType) -> _Encode:
         """Makes the keys or the values of messages: from the metadata column ``raw``, or from ``columns`` by a
@@ -145,7 +196,12 @@ class RowEncoder:
             return f"not one of '{self._sink.options.topic_pattern or self._sink.shown_topics}'"
         return "an internal topic of Kafka or penstock, which no table may write" if self._reserved(topic) else ""
 
-    def _partitions(self, keys: pa.BinaryArray | None, rows: int, partitions: int) -> NDArray[np.int32]:
+    def _partitions(
+        self, topic: str, batch: pa.RecordBatch, keys: pa.BinaryArray | None, values: pa.BinaryArray | None
+    ) -> NDArray[np.int32]:
+        rows, partitions = batch.num_rows, self._count(topic)
+        if self._chooser is not None:
+            return self._chooser.of(batch, keys, values, topic, partitions)
         match self._sink.partitioner:
             case "all-to-zero":
                 return np.zeros(rows, np.int32)
@@ -202,8 +258,25 @@ def _origin(hidden: pa.RecordBatch, row: int) -> tuple[int, int]:
     return partition, offset
 
 
-def _located(error: RecordError, reason: str, row: int, hidden: pa.RecordBatch) -> RecordError:
-    return RecordError(reason, "", *_origin(hidden, row), error.format, error.field, error.hint)
+@contextmanager
+def _located(topic: str, hidden: pa.RecordBatch) -> Iterator[None]:
+    """Raises the RecordErrors of rows with the partition's number and the offset of the row."""
+    try:
+        yield
+    except RecordTooLargeError as error:
+        raise _moved(error, f"topic '{topic}': a {error}", *_origin(hidden, error.row)) from error
+    except RecordError as error:
+        if error.topic or error.offset < 0:
+            raise
+        raise _moved(error, error.reason, *_origin(hidden, error.offset)) from error
+
+
+def _moved(error: RecordError, reason: str, partition: int, offset: int) -> RecordError:
+    return RecordError(reason, "", partition, offset, error.format, error.field, error.hint)
+
+
+def _at_row(error: RecordError, row: int) -> RecordError:
+    return _moved(error, error.reason, -1, row)
 
 
 def _encoder(spec: FormatSpec, schema: RowType) -> _Encode:

@@ -9,7 +9,7 @@ from penstock.connectors.kafka.table.options import KafkaSinkOptions
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import Problem
 from penstock.settings import Settings
-from penstock.spi import Guarantee, SinkCapabilities
+from penstock.spi import CHANGES, Guarantee, SinkCapabilities
 from penstock.types import RowType
 
 #: What may be lost with values of acks that do not wait for all replicas in sync.
@@ -24,12 +24,14 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
     """Writes rows of ``schema`` to topics.
 
     ``transactional_id_prefix`` is empty unless the guarantee is exactly-once. With several topics or a pattern each row
-    names its topic in the metadata column ``topic``.
+    names its topic in the metadata column ``topic``. A table that upserts takes rows of every kind. With
+    ``buffer_rows`` a task keeps that many keys, and writes the last change of each.
     """
 
     schema: RowType
     guarantee: Guarantee
     transactional_id_prefix: str
+    buffer_rows: int = 0
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -60,13 +62,15 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
 
     @property
     def capabilities(self) -> SinkCapabilities:
-        """Changes where the format writes them. All tables of a cluster are committed together."""
+        """Changes where the table upserts, or its format writes them. All tables of a cluster are committed
+        together."""
         return SinkCapabilities(
-            kinds=self.kinds,
+            kinds=CHANGES if self.upserts else self.kinds,
             guarantee=self.guarantee,
             commits_to=f"kafka at {dict(self.client).get('bootstrap.servers', '')}",
             destinations=self.topics,
             transactional_id_prefix=self.transactional_id_prefix,
+            upsert_keys=self.upsert_keys,
             staged=True,
         )
 
@@ -80,9 +84,13 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
         if self.guarantee is Guarantee.EXACTLY_ONCE:
             guarantee += f" as '{self.transactional_id_prefix}'"
         return self._described(
-            (f"kafka sink '{self.table}'", f"topic: {self.shown_topics}"),
+            (f"{self.connector} sink '{self.table}'", f"topic: {self.shown_topics}"),
             "TO",
-            (f"guarantee: {guarantee}", f"partitioner: {self.partitioner}"),
+            (
+                f"guarantee: {guarantee}",
+                f"partitioner: {self.partitioner}",
+                f"buffer: the last change of {self.buffer_rows} keys" if self.buffer_rows else "",
+            ),
             (*self.notes, self.weakness),
         )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from penstock.connectors.kafka.sink.encoding import RowEncoder
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
-from penstock.kafka.produce import Producer, ProducerIdentity
+from penstock.kafka.produce import Producer, ProducerIdentity, SendCounts
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import EncodedBatch
 from penstock.kafka.reserved import is_out_of_reach
@@ -25,7 +26,8 @@ from penstock.spi import DEAD_LETTER, Output, Task, unpickled
 #: The output of writing tasks. A record batch on its way to the task that owns its partition has ``data``, or the
 #: ``file`` and ``position`` of its ``bytes``. An acknowledgement, one per task and partition, has sequences instead.
 #: Rows with an empty topic count the records and bytes that a task has encoded for the output whose number is
-#: ``partition``: nothing can get lost unnoticed. Rows of publishing tasks have an ``attempt``.
+#: ``partition``: nothing can get lost unnoticed. Those of publishing tasks have ``sends``, the JSON of the
+#: :class:`~penstock.kafka.produce.SendCounts` of the task. Rows of publishing tasks have an ``attempt``.
 WRITTEN = pa.schema(
     {
         "owner": pa.int32(),
@@ -41,6 +43,7 @@ WRITTEN = pa.schema(
         "first_sequence": pa.int64(),
         "last_sequence": pa.int64(),
         "send_millis": pa.float64(),
+        "sends": pa.binary(),
         "attempt": pa.int32(),
     }
 )
@@ -80,9 +83,11 @@ class OpenTransaction:
 
 @dataclass(frozen=True)
 class Instructions:
-    """The driver's instructions for the tasks of one Spark job: either the transaction to publish in, or a folder for
-    encoded batches on their way to the owners of their partitions, when all tasks run on one machine."""
+    """The driver's instructions for the tasks of one Spark job: to publish ``at_once``, in the ``transaction`` if there
+    is one, or else to encode batches for the owners of their partitions, which find them in the ``folder`` when all
+    tasks run on one machine."""
 
+    at_once: bool = False
     transaction: OpenTransaction | None = None
     folder: str = ""
 
@@ -128,8 +133,11 @@ class _Counts:
         before = self._of.get(branch, (0, 0))
         self._of[branch] = (before[0] + records, before[1] + size)
 
-    def rows(self, task: int, send_millis: float | None = None) -> list[dict[str, Any]]:
+    def rows(
+        self, task: int, send_millis: float | None = None, sends: SendCounts | None = None
+    ) -> list[dict[str, Any]]:
         """The counts as rows of :data:`WRITTEN`; any owner may get them."""
+        counted = None if sends is None else json.dumps(asdict(sends)).encode()
         return [
             {
                 "owner": 0,
@@ -140,6 +148,7 @@ class _Counts:
                 "count": records,
                 "bytes": size,
                 "send_millis": send_millis,
+                "sends": counted,
             }
             for branch, (records, size) in self._of.items()
         ]
@@ -188,12 +197,12 @@ def encode_rows_and_publish(
 
 
 def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The stage of reading tasks under exactly-once: publish their rows when the driver's instructions have a
-    transaction, else encode them for the owners of their partitions."""
+    """The stage of reading tasks whose rows may have owners: publish them at once where the driver's instructions say
+    so, else encode them for the owners of their partitions."""
     instructions: Instructions = unpickled(task.instructions) if task.instructions else Instructions()
-    if instructions.transaction is not None:
+    if instructions.at_once:
         return encode_rows_and_publish(spec, instructions.transaction, task, rows)
-    return encode_rows(spec, instructions.folder, task, rows)
+    return encode_rows(spec, instructions.folder or task.folder, task, rows)
 
 
 def _producer(spec: WriteSpec, transaction: OpenTransaction | None) -> Producer:
@@ -226,6 +235,9 @@ def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Ite
             part, hidden = branch.rows(kept if branch.column is None else batch)
             for topic, encoded in encoder.encode(part, hidden):
                 yield number, topic, encoded
+    for number, encoder in enumerate(encoders):
+        for topic, encoded in encoder.finish():
+            yield number, topic, encoded
 
 
 def _without_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -250,7 +262,7 @@ def _acknowledged(producer: Producer, task: Task, counts: _Counts) -> pa.RecordB
         for ack in producer.acks()
     ]
     millis = None if producer.latency is None else producer.latency * 1000
-    rows += counts.rows(task.number, millis)
+    rows += counts.rows(task.number, millis, producer.counts)
     return _written([{**row, "attempt": task.attempt} for row in rows])
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from penstock.connectors.kafka.sink.dead_letters import LETTER, DeadLetter, letters
 from penstock.connectors.kafka.source.positions import Split
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
+from penstock.connectors.kafka.source.upserts import with_deletions
 from penstock.connectors.kafka.source.watermarks import Measure
 from penstock.connectors.kafka.table.header_filter import matching
 from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE
@@ -31,9 +32,10 @@ from penstock.spi import (
     TableFormat,
     formats,
 )
-from penstock.types import arrow_schema, arrow_type
+from penstock.types import RowKind, arrow_schema, arrow_type
 
 _HEADER_KEYS = ("headers", "header-list")
+_Index = NDArray[np.int64] | None
 
 
 class RowReader:
@@ -83,6 +85,8 @@ class RowReader:
             chosen = _where(records, matching(self._scan.options.header_filter, records.headers))
             self.filtered += len(records) - len(chosen)
         value = self._of_table(self._value.decode(chosen.values))
+        if self._scan.upserts:
+            value = with_deletions(value, chosen.values)
         refused = self._checked("value", value, self._scan.value, self._value, chosen, split)
         key: Decoded | None = None
         if self._key is not None and self._scan.key is not None:
@@ -93,8 +97,8 @@ class RowReader:
         columns: dict[str, pa.Array] = {}
         if key is not None:
             columns |= _columns(self._scan.key_columns, key.rows, key_at)
-        # Where key and value have the same column, the value's counts, as in Flink.
-        columns |= _columns(self._in_value, value.rows, value_at)
+        # Where key and value have the same column, the value's counts, as in Flink. A deletion has no value.
+        columns |= self._of_value(columns, _columns(self._in_value, value.rows, value_at), value, value_at)
         for name, metadata in self._metadata.items():
             columns[name] = _taken(_metadata(metadata, chosen, split), record_at)
         offsets = pa.array(chosen.offsets if record_at is None else chosen.offsets[record_at])
@@ -112,6 +116,16 @@ class RowReader:
             dead = self._dead([refused[index] for index in sorted(refused)], chosen, split)
             return pa.concat_batches([rows, dead])
         return rows
+
+    def _of_value(
+        self, keys: Mapping[str, pa.Array], values: Mapping[str, pa.Array], value: Decoded, value_at: _Index
+    ) -> Mapping[str, pa.Array]:
+        """The columns of the value, in deletions with those of the key where both have them."""
+        if not self._scan.upserts:
+            return values
+        deletes = pc.equal(_kinds(value, value_at), int(RowKind.DELETE))
+        both = {name: pc.if_else(deletes, keys[name], values[name]) for name in values.keys() & keys.keys()}
+        return {**values, **both}
 
     def _dead(self, found: list[DeadLetter], chosen: Records, split: Split) -> pa.RecordBatch:
         """Rows with only dead letters in them."""
@@ -205,9 +219,6 @@ def _where(records: Records, mask: NDArray[np.bool_]) -> Records:
         timestamp_types=records.timestamp_types[mask],
         leader_epochs=records.leader_epochs[mask],
     )
-
-
-_Index = NDArray[np.int64] | None
 
 
 def _pair(value: Decoded, key: Decoded | None, records: int) -> tuple[_Index, _Index, _Index]:

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from penstock.connectors.kafka.source.positions import Positions
 from penstock.connectors.kafka.source.reports import ReadReport
 from penstock.kafka.session import TopicPartition
 from penstock.spi import MetricGroup
+
+#: Gauges by the names of Kafka's own consumer.
+_OF_LAST_BATCH: Mapping[str, Callable[[ReadReport], float | None]] = {
+    "records-lag-max": lambda report: report.behind,
+    "records-lead-min": lambda report: report.ahead,
+    "records-per-request-avg": lambda report: report.records / report.fetches,
+    "fetch-size-avg": lambda report: report.fetched_bytes / report.fetches,
+    "fetch-size-max": lambda report: report.size_max,
+    "fetch-latency-avg": lambda report: report.latency / report.fetches,
+    "fetch-latency-max": lambda report: report.latency_max,
+    "fetch-throttle-time-avg": lambda report: report.throttled / report.fetches,
+    "fetch-throttle-time-max": lambda report: report.throttled_max,
+}
 
 
 class SourceMetrics:
@@ -36,7 +50,7 @@ class SourceMetrics:
             "watermarkLag", lambda: None if self._watermark is None else time.time() * 1000 - self._watermark
         )
         if self._consumer:
-            self._reader.add_group("KafkaConsumer").gauge("records-lag-max", lambda: self._last.behind)
+            self._register_consumer(self._reader.add_group("KafkaConsumer"))
 
     def read(self, report: ReadReport) -> None:
         """Count the records of a batch."""
@@ -59,6 +73,8 @@ class SourceMetrics:
         committed."""
         if committed is not None:
             (self.commits_succeeded if committed else self.commits_failed).inc()
+            if self._consumer and committed:
+                self._reader.add_group("KafkaConsumer").count("commit-total", "commit-rate", 1)
         self._watermark = end.watermark
         for tp, position in end.at.items():
             if tp not in self._current:
@@ -66,6 +82,15 @@ class SourceMetrics:
             self._current[tp] = position.offset - 1
             if committed:
                 self._committed[tp] = position.offset
+
+    def _register_consumer(self, group: MetricGroup) -> None:
+        """The names of Kafka's own consumer for the last batch with records."""
+        for name, value in _OF_LAST_BATCH.items():
+            group.gauge(name, partial(self._of_last, value))
+        group.count("commit-total", "commit-rate", 0)
+
+    def _of_last(self, value: Callable[[ReadReport], float | None]) -> float | None:
+        return value(self._last) if self._last.fetches else None
 
     def _register(self, tp: TopicPartition) -> None:
         """Gauges of a partition: those of the source, and the older names of Flink's former consumer."""

@@ -28,6 +28,7 @@ class RangeReader:
         self.schema = self._reader.schema
         self._report = ReadReport()
         self._lags: dict[int, tuple[float, float]] = {}
+        self._fetcher: fetch.Fetcher | None = None
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The rows of the ranges: each range in the order of its offsets, different ranges in any order.
@@ -50,7 +51,7 @@ class RangeReader:
             for each in self._ranges
         ]
         skips = not self._spec.scan.options.fail_on_data_loss
-        fetcher = fetch.Fetcher(session_for(client), wanted, skip_lost=skips)
+        self._fetcher = fetcher = fetch.Fetcher(session_for(client), wanted, skip_lost=skips)
         for chunk in fetcher:
             fetched = time.time()
             self._note(chunk)
@@ -76,13 +77,17 @@ class RangeReader:
                 if records.next_offset <= at:  # the rest up to the end was compacted away
                     break
                 at = records.next_offset
-        self._report.lost = fetcher.lost
 
     @property
     def report(self) -> ReadReport:
         """The counts so far."""
         report = self._report
         report.filtered, report.refused = self._reader.filtered, self._reader.refused
+        if self._fetcher is not None:
+            counts = self._fetcher.counts
+            report.lost, report.fetches, report.size_max = self._fetcher.lost, counts.answers, counts.size_max
+            report.latency, report.latency_max = counts.latency, counts.latency_max
+            report.throttled, report.throttled_max = counts.throttled, counts.throttled_max
         if self._reader.measure is not None:
             report.watermarks = [(*tp, at) for tp, at in self._reader.measure.reached.items()]
         if self._lags:
@@ -91,10 +96,12 @@ class RangeReader:
 
     def _note(self, chunk: fetch.Chunk) -> None:
         report = self._report
-        report.fetches += 1
         report.fetched_bytes += len(chunk.records)
         end = chunk.last_stable_offset if chunk.last_stable_offset >= 0 else chunk.high_watermark
         report.behind = max(report.behind or 0, end - chunk.next_offset)
+        if chunk.log_start_offset >= 0:
+            ahead = max(0, chunk.next_offset - chunk.log_start_offset)
+            report.ahead = ahead if report.ahead is None else min(report.ahead, ahead)
 
 
 def with_report(

@@ -18,7 +18,10 @@ from penstock.kafka.session import TopicPartition
 from penstock.options import DURATION
 from penstock.settings import Settings
 from penstock.spi import ScanCapabilities, SinkSpec, Watermark
-from penstock.types import RowType
+from penstock.types import RowKind, RowType
+
+#: The row kinds of a table that upserts.
+UPSERTS = frozenset({RowKind.UPDATE_AFTER, RowKind.DELETE})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,14 +48,20 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
 
     @property
     def capabilities(self) -> ScanCapabilities:
-        """Changes where the format reads them."""
+        """Changes where the format reads them. A table that upserts gives rows that replace others, and deletions."""
         return ScanCapabilities(
             kinds=self.kinds,
             bounded=self.bounded,
             staged=True,
             measures=self.watermark is not None and self.watermark.lag is not None,
             native=tuple((column.name, column.native) for column in self.metadata),
+            upsert_keys=self.upsert_keys,
         )
+
+    @property
+    def kinds(self) -> frozenset[RowKind]:
+        """The row kinds of the rows."""
+        return UPSERTS if self.upserts else super().kinds
 
     def problems(self, settings: Settings) -> tuple[Problem, ...]:
         """A problem when dead letters would go to the job's progress topic."""
@@ -112,7 +121,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
         chosen = PARTITIONS.show(self.options.partitions)
         return self._described(
             (
-                f"kafka scan '{self.table}'",
+                f"{self.connector} scan '{self.table}'",
                 f"topic: {self.shown_topics}",
                 f"partitions: {chosen}" if chosen else "",
             ),

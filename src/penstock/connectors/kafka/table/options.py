@@ -110,16 +110,23 @@ def _key_and_its_fields(options: KafkaTableOptions) -> Iterator[Problem]:
         yield Problem(f"names '{name}' more than once", "key.fields")
 
 
-def _prefixes(options: KafkaTableOptions) -> Iterator[Problem]:
+def _key_prefix(options: KafkaTableOptions) -> Iterator[Problem]:
     if options.key_fields_prefix and options.value_fields_include is FieldsInclude.ALL:
         yield Problem(
             "needs 'value.fields-include' = 'EXCEPT_KEY'",
             "key.fields-prefix",
             hint="with ALL a column would need two names",
         )
+
+
+def _prefixes(options: KafkaTableOptions) -> Iterator[Problem]:
     key, value = options.key_fields_prefix, options.value_fields_prefix
     if key and value and (key.startswith(value) or value.startswith(key)):
         yield Problem("neither prefix may begin with the other", "value.fields-prefix")
+
+
+#: The rules of every table over topics.
+TABLE_RULES: tuple[Rule, ...] = (_one_topic_choice, _key_prefix)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +187,7 @@ class KafkaTableOptions(OptionSet):
 
     #: Defaults of the Python builders where they differ from the declared ones, which SQL and YAML have.
     builder_defaults: ClassVar[Mapping[str, str]] = {}
-    rules: ClassVar[tuple[Rule, ...]] = (_one_topic_choice, _key_and_its_fields, _prefixes)
+    rules: ClassVar[tuple[Rule, ...]] = (*TABLE_RULES, _key_and_its_fields, _prefixes)
 
     def property(self, name: str) -> str | None:
         """The client property of this (Java) name, or None when it is not set."""
@@ -264,6 +271,10 @@ def _amounts(options: KafkaSourceOptions) -> Iterator[Problem]:
         yield Problem("expected 0 or more", "properties.auto.commit.interval.ms")
     if options.max_trigger_delay <= timedelta(0):
         yield Problem(f"expected more than 0, not '{options.max_trigger_delay}'", "scan.max-trigger-delay")
+
+
+#: The rules of every table that is read, wherever reading starts.
+READING_RULES: tuple[Rule, ...] = (_bounded, _chosen, _reset, _dead_letters, _amounts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -472,7 +483,7 @@ class KafkaSourceOptions(KafkaTableOptions):
         "scan.startup.mode": "earliest-offset",
         "scan.topic-partition-discovery.interval": "0 ms",
     }
-    rules = (*KafkaTableOptions.rules, _startup, _bounded, _chosen, _reset, _dead_letters, _amounts)
+    rules = (*KafkaTableOptions.rules, _startup, *READING_RULES)
 
 
 def _partitioner(options: KafkaSinkOptions) -> Iterator[Problem]:
@@ -507,6 +518,10 @@ def _writable(options: KafkaSinkOptions) -> Iterator[Problem]:
     yield from _reserved(options.topic, "topic")
 
 
+#: The rules of every table that is written, however records are partitioned.
+WRITING_RULES: tuple[Rule, ...] = (_writable, _exactly_once)
+
+
 @dataclass(frozen=True, kw_only=True)
 class KafkaSinkOptions(KafkaTableOptions):
     """Options of writing."""
@@ -517,7 +532,10 @@ class KafkaSinkOptions(KafkaTableOptions):
         default="default",
         doc=(
             "Partition of each record. default: by key as Kafka's own clients do, without a key in runs; "
-            "fixed: one partition per task; round-robin: in turn; all-to-zero: partition 0."
+            "fixed: one partition per task; round-robin: in turn; all-to-zero: partition 0; else the path of a Python "
+            "class with a method `partition(record, key, value, target_topic, partitions)`, which is called for each "
+            "record, and perhaps `open(task, tasks)`. Tasks import the class too: its module is installed, or in "
+            "`PYTHONPATH`."
         ),
         example="round-robin",
     )
@@ -558,4 +576,4 @@ class KafkaSinkOptions(KafkaTableOptions):
     )
 
     builder_defaults = {"sink.delivery-guarantee": "none"}  # noqa: RUF012 - a ClassVar of the base
-    rules = (*KafkaTableOptions.rules, _writable, _partitioner, _exactly_once)
+    rules = (*KafkaTableOptions.rules, _partitioner, *WRITING_RULES)

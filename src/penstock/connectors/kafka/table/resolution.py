@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -16,7 +17,7 @@ from penstock.connectors.kafka.table.options import (
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.kafka.properties import check
-from penstock.options import LIST, nearest, properties_of, unknown_keys
+from penstock.options import LIST, OptionSet, Properties, nearest, properties_of, unknown_keys
 from penstock.spi import (
     ChangeFormat,
     Column,
@@ -36,6 +37,14 @@ _Options = TypeVar("_Options", bound=KafkaTableOptions)
 
 class Resolution:
     """Resolves a table for reading or (``writes``) writing. Collects every problem before it raises."""
+
+    #: The options that a table may have, and those of them that name a format.
+    declared: tuple[type[OptionSet], ...] = (KafkaSourceOptions, KafkaSinkOptions)
+    format_options: tuple[str, ...] = ("value.format", "format", "key.format")
+    #: What names the columns of the key.
+    key_option = "key.fields"
+    #: Whether a row replaces the one with the same key.
+    upserts = False
 
     def __init__(self, table: TableDefinition, *, writes: bool):
         self.table = table
@@ -69,7 +78,12 @@ class Resolution:
             key_schema = None
         value = self._format("value.format" if "value.format" in self.given else "format", value_schema)
         key = self._format("key.format", key_schema)
-        if self.table.primary_key and value and not isinstance(formats.get(value.identifier), ChangeFormat):
+        if (
+            self.table.primary_key
+            and value
+            and not self.upserts
+            and not isinstance(formats.get(value.identifier), ChangeFormat)
+        ):
             self.notes.append(
                 f"PRIMARY KEY has no effect: with '{value.identifier}' each message is a new row and replaces none"
             )
@@ -86,6 +100,7 @@ class Resolution:
             value_columns=values,
             metadata=metadata,
             client=completed(options.properties, ""),
+            upserts=self.upserts,
             notes=tuple(self.notes),
         )
 
@@ -112,17 +127,21 @@ class Resolution:
                 if option.key in cls.builder_defaults and given.keys().isdisjoint(option.all_keys):
                     given[option.key] = cls.builder_defaults[option.key]
         try:
-            return cls.from_text(given, self.origin, properties=properties)
+            return self._bound(cls, given, properties)
         except OptionsError as error:
             known = {problem.key for problem in self.problems}
             self.problems += [problem for problem in error.problems if problem.key not in known]
             return None
 
+    def _bound(self, cls: type[_Options], given: Mapping[str, str], properties: Properties) -> _Options:
+        """The options of the text ``given``. Raises OptionsError with every problem."""
+        return cls.from_text(given, self.origin, properties=properties)
+
     def _unknown_options(self) -> None:
         """A table may be both read and written, so the options of both sides are known, and those of its formats."""
-        known = {"connector", *KafkaSourceOptions.keys(), *KafkaSinkOptions.keys()}
+        known = {"connector", *(key for options in self.declared for key in options.keys())}  # noqa: SIM118
         lenient = ["properties."]
-        for name in ("value.format", "format", "key.format"):
+        for name in self.format_options:
             identifier = self._identifier(name)
             for prefix in self._prefixes(name):
                 if identifier in formats.names():
@@ -160,8 +179,7 @@ class Resolution:
         prefixes = self._prefixes(name)
         prefix = next((each for each in prefixes if any(key.startswith(each) for key in self.given)), prefixes[0])
         found = formats.get(identifier)
-        if name == "key.format" and isinstance(found, ChangeFormat):
-            self.problem(f"'{identifier}' is a format for values: keys are no changes", name, "for example 'json'")
+        if isinstance(found, ChangeFormat) and self._refuses_changes(name, identifier):
             return None
         try:
             spec = FormatSpec.bind(found, self.given, self.origin, prefix, self._subject(name))
@@ -174,6 +192,12 @@ class Resolution:
             self.problems += error.problems
             return None
         return spec
+
+    def _refuses_changes(self, name: str, identifier: str) -> bool:
+        """Whether a format of changes is refused as ``name``; then the problem is added."""
+        if name == "key.format":
+            self.problem(f"'{identifier}' is a format for values: keys are no changes", name, "for example 'json'")
+        return name == "key.format"
 
     def _subject(self, name: str) -> str | None:
         """The subject of a sink's messages, for a format with a schema registry; None unless there is one topic."""
@@ -203,13 +227,13 @@ class Resolution:
             if name not in physical:
                 self.problem(
                     f"'{name}' is not a physical column of the table",
-                    "key.fields",
+                    self.key_option,
                     nearest(name, physical) or f"physical columns are {', '.join(physical) or 'none'}",
                 )
             elif not name.startswith(options.key_fields_prefix):
                 self.problem(
                     f"'{name}' does not begin with '{options.key_fields_prefix}'",
-                    "key.fields",
+                    self.key_option,
                     "every key column begins with 'key.fields-prefix'",
                 )
         return tuple(name for name in options.key_fields if name in physical)

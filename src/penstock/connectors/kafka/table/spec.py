@@ -22,8 +22,9 @@ class KafkaTableSpec(Generic[_Options]):
     """A Kafka table whose options, formats and columns are checked and fit together.
 
     ``key_columns`` and ``value_columns`` are names of columns of ``physical``, prefixes included; the formats see
-    :attr:`key_schema` and :attr:`value_schema`. ``client`` holds Kafka's own properties as text, by their Java names.
-    ``notes`` are remarks for ``penstock check``.
+    :attr:`key_schema` and :attr:`value_schema`. A table that ``upserts`` has one row for each key: a message replaces
+    the row of its key, and one without a value deletes it. ``client`` holds Kafka's own properties as text, by their
+    Java names. ``notes`` are remarks for ``penstock check``.
     """
 
     table: str
@@ -35,6 +36,7 @@ class KafkaTableSpec(Generic[_Options]):
     value_columns: tuple[str, ...]
     metadata: tuple[MetadataColumn, ...]
     client: Properties = field(repr=False)
+    upserts: bool = False
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -51,6 +53,16 @@ class KafkaTableSpec(Generic[_Options]):
     def kinds(self) -> frozenset[RowKind]:
         """The row kinds that the value format knows."""
         return CHANGES if isinstance(formats.get(self.value.identifier), ChangeFormat) else INSERTIONS
+
+    @property
+    def upsert_keys(self) -> tuple[str, ...]:
+        """The columns by which rows are replaced and deleted; none unless the table ``upserts``."""
+        return self.key_columns if self.upserts else ()
+
+    @property
+    def connector(self) -> str:
+        """The name of the table's connector."""
+        return "upsert-kafka" if self.upserts else "kafka"
 
     @property
     def shown_topics(self) -> str:

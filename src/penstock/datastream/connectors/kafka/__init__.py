@@ -13,6 +13,7 @@ from penstock.datastream.connectors.kafka.offsets import (
     OffsetsInitializer,
     PartitionOffsetsRetriever,
 )
+from penstock.datastream.connectors.kafka.producer import FlinkKafkaProducer, Semantic
 from penstock.datastream.connectors.kafka.sink import (
     KafkaRecordSerializationSchema,
     KafkaRecordSerializationSchemaBuilder,
@@ -23,6 +24,7 @@ from penstock.datastream.connectors.kafka.source import KafkaSource, KafkaSource
 
 __all__ = [
     "FlinkKafkaConsumer",
+    "FlinkKafkaProducer",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
     "KafkaRecordSerializationSchema",
@@ -35,4 +37,5 @@ __all__ = [
     "OffsetAndTimestamp",
     "OffsetsInitializer",
     "PartitionOffsetsRetriever",
+    "Semantic",
 ]

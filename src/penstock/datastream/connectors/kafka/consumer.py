@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.common import DeserializationSchema, TypeInformation, WatermarkStrategy
+from penstock.datastream.connectors.base import Source
 from penstock.datastream.connectors.kafka.offsets import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
@@ -16,13 +17,15 @@ from penstock.datastream.connectors.kafka.source import KafkaSource
 from penstock.spi import TableDefinition
 
 
-class FlinkKafkaConsumer:
+class FlinkKafkaConsumer(Source):
     """Reads ``topics`` (a name, several, or a compiled pattern of whole names) for ``env.add_source``.
 
     ``properties`` are Kafka's and need ``bootstrap.servers`` and ``group.id``. By default it starts at the group's
     offsets; ``auto.offset.reset`` applies to partitions without one, and is ``latest`` by default, as for Kafka's own
     consumer (seed 004). It looks for new partitions only with ``flink.partition-discovery.interval-millis``.
     """
+
+    timestamps = True
 
     def __init__(
         self,
@@ -34,7 +37,7 @@ class FlinkKafkaConsumer:
         self._schema = deserialization_schema
         self._properties = dict(properties)
         self._start = KafkaOffsetsInitializer.committed_offsets()
-        self._strategy = WatermarkStrategy.no_watermarks()
+        self.strategy = WatermarkStrategy.no_watermarks()
 
     def set_start_from_group_offsets(self) -> FlinkKafkaConsumer:
         """Start at the offsets that the consumer group has committed: the default."""
@@ -64,8 +67,8 @@ class FlinkKafkaConsumer:
         return self
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> FlinkKafkaConsumer:
-        """The watermarks of each partition, from the timestamps of its records in Kafka."""
-        self._strategy = watermark_strategy
+        """The watermarks of each partition, from the timestamps of its records in Kafka, or other timestamps."""
+        self.strategy = watermark_strategy
         return self
 
     def get_produced_type(self) -> TypeInformation:
@@ -84,7 +87,8 @@ class FlinkKafkaConsumer:
             known = "auto.offset.reset" in self._properties
             start = replace(start, reset=None if known else KafkaOffsetResetStrategy.LATEST)
         source = builder.set_properties(self._properties).set_starting_offsets(start).build()
-        return replace(source.table(name), watermark=self._strategy.watermark)
+        watermark = self.strategy.watermark if self.strategy.assigner is None else None
+        return replace(source.table(name), watermark=watermark)
 
     @property
     def type_info(self) -> TypeInformation:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.common import SerializationSchema, TypeInformation
-from penstock.datastream.connectors.base import DeliveryGuarantee
+from penstock.datastream.connectors.base import DeliveryGuarantee, Sink
 from penstock.datastream.tables import built_table, format_options, prefixed
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.spi import TableDefinition
@@ -70,8 +70,10 @@ class KafkaRecordSerializationSchemaBuilder:
 
 
 @dataclass(frozen=True)
-class KafkaSink:
-    """A sink of records."""
+class KafkaSink(Sink):
+    """A sink of records, which keep the timestamps that they have in the stream."""
+
+    writes_timestamps = True
 
     options: Mapping[str, str] = field(repr=False)  # may hold passwords
     serializer: KafkaRecordSerializationSchema

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from penstock.common import DeserializationSchema, TypeInformation
 from penstock.connectors.kafka.table.offsets import partitions_text
+from penstock.datastream.connectors.base import Source
 from penstock.datastream.connectors.kafka.offsets import (
     ChosenOffsets,
     KafkaOffsetResetStrategy,
@@ -20,8 +21,10 @@ from penstock.spi import TableDefinition
 
 
 @dataclass(frozen=True)
-class KafkaSource:
+class KafkaSource(Source):
     """A source of messages. ``type_info`` is the type that the values of messages are read as."""
+
+    timestamps = True
 
     options: Mapping[str, str] = field(repr=False)  # may hold passwords
     schema: DeserializationSchema

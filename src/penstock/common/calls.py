@@ -1,0 +1,216 @@
+"""The calls of PyFlink's that set something: what each does in Flink and what it does here.
+
+The reference is rendered from this table, and warnings quote it, so that both say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.settings.ignored import WITHOUT_EFFECT
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that sets something. ``key`` is the key of Flink's that SET has for it, if there is one; ``acts`` is false
+    for a call without effect, which is warned of, unless it asks for what applies anyway."""
+
+    flink: str
+    here: str
+    key: str = ""
+    acts: bool = True
+
+
+def _acts(flink: str, here: str, key: str = "") -> Call:
+    return Call(flink, here, key)
+
+
+def _ignored(key: str) -> Call:
+    """A call for a key without effect."""
+    known = WITHOUT_EFFECT[key]
+    return Call(known.meaning, known.here, key, acts=False)
+
+
+def _without(flink: str, here: str) -> Call:
+    return Call(flink, here, acts=False)
+
+
+_KRYO = "Values are Python's and Arrow's; Kryo serialises none of them."
+_OWN_TYPES = "The types of values are those of penstock, which has no other serialisers."
+_CLEANER = "Functions are pickled with what they use."
+_TASKS = "A task of Spark's ends with its process; there is nothing to interrupt."
+
+_GROUP = "The resources of a group of operators."
+_SPARK = "Spark's own configuration decides."
+
+#: By class and method.
+CALLS: Mapping[str, Call] = {
+    # StreamExecutionEnvironment
+    "StreamExecutionEnvironment.add_default_kryo_serializer": _without("A serialiser of Kryo for a class.", _KRYO),
+    "StreamExecutionEnvironment.add_jars": _without("Jars that the job needs.", "Nothing is loaded from jars."),
+    "StreamExecutionEnvironment.add_classpaths": _without(
+        "Addresses of classes that the job needs.", "Nothing is loaded from jars."
+    ),
+    "StreamExecutionEnvironment.configure": _acts(
+        "Settings by their keys.", "The same keys as in SET; an unknown one is warned of, a wrong value is an error."
+    ),
+    "StreamExecutionEnvironment.disable_operator_chaining": _ignored("pipeline.operator-chaining.enabled"),
+    "StreamExecutionEnvironment.enable_checkpointing": _acts(
+        "Takes checkpoints at this interval, and restarts a job that fails from the latest.",
+        "A batch begins at this interval; each is a checkpoint and, with exactly-once, a transaction. A job that fails "
+        "restarts from the latest, after a delay that grows, unless another restart strategy is chosen.",
+        "execution.checkpointing.interval",
+    ),
+    "StreamExecutionEnvironment.enable_changelog_state_backend": _ignored("state.changelog.enabled"),
+    "StreamExecutionEnvironment.register_slot_sharing_group": _without(_GROUP, _SPARK),
+    "StreamExecutionEnvironment.register_type": _without("A class for the serialisers.", _OWN_TYPES),
+    "StreamExecutionEnvironment.register_type_with_kryo_serializer": _without(
+        "A serialiser of Kryo for a class.", _KRYO
+    ),
+    "StreamExecutionEnvironment.set_buffer_timeout": _ignored("execution.buffer-timeout.interval"),
+    "StreamExecutionEnvironment.set_default_local_parallelism": _acts(
+        "The parallelism of local environments that set none.", "The parallelism of this environment if it sets none."
+    ),
+    "StreamExecutionEnvironment.set_default_savepoint_directory": _ignored("state.savepoints.dir"),
+    "StreamExecutionEnvironment.set_max_parallelism": _ignored("pipeline.max-parallelism"),
+    "StreamExecutionEnvironment.set_parallelism": _acts(
+        "The parallel instances of each operator.", "The tasks of a batch that run at a time.", "parallelism.default"
+    ),
+    "StreamExecutionEnvironment.set_restart_strategy": _acts(
+        "When a failed job restarts.", "The same.", "restart-strategy.type"
+    ),
+    "StreamExecutionEnvironment.set_runtime_mode": _ignored("execution.runtime-mode"),
+    "StreamExecutionEnvironment.set_state_backend": _acts(
+        "Where operators keep their state, and checkpoints theirs.",
+        "Its directory of checkpoints becomes the job's. Jobs have no state of their own yet, so the rest has no "
+        "effect, which is warned of.",
+        "state.backend.type",
+    ),
+    "StreamExecutionEnvironment.set_stream_time_characteristic": _acts(
+        "Which timestamps records have: none, the time of reading, or their own.", "The same."
+    ),
+    # CheckpointConfig
+    "CheckpointConfig.enable_externalized_checkpoints": _ignored(
+        "execution.checkpointing.externalized-checkpoint-retention"
+    ),
+    "CheckpointConfig.set_externalized_checkpoint_cleanup": _ignored(
+        "execution.checkpointing.externalized-checkpoint-retention"
+    ),
+    "CheckpointConfig.set_externalized_checkpoint_retention": _ignored(
+        "execution.checkpointing.externalized-checkpoint-retention"
+    ),
+    "CheckpointConfig.enable_unaligned_checkpoints": _ignored("execution.checkpointing.unaligned.enabled"),
+    "CheckpointConfig.disable_unaligned_checkpoints": _ignored("execution.checkpointing.unaligned.enabled"),
+    "CheckpointConfig.set_force_unaligned_checkpoints": _ignored("execution.checkpointing.unaligned.forced"),
+    "CheckpointConfig.set_alignment_timeout": _ignored("execution.checkpointing.aligned-checkpoint-timeout"),
+    "CheckpointConfig.set_checkpoint_interval": _acts(
+        "As enable_checkpointing.", "As enable_checkpointing.", "execution.checkpointing.interval"
+    ),
+    "CheckpointConfig.set_checkpoint_storage": _acts(
+        "Where checkpoints are kept.",
+        "The storage's directory; without one, the job's default.",
+        "execution.checkpointing.dir",
+    ),
+    "CheckpointConfig.set_checkpoint_storage_dir": _acts(
+        "The directory of checkpoints.", "The same.", "execution.checkpointing.dir"
+    ),
+    "CheckpointConfig.set_checkpoint_timeout": _ignored("execution.checkpointing.timeout"),
+    "CheckpointConfig.set_checkpointing_mode": _ignored("execution.checkpointing.mode"),
+    "CheckpointConfig.disable_checkpointing": _acts(
+        "Takes no checkpoints.",
+        "Keeps no progress: the job starts from its beginning again. Refused with exactly-once.",
+    ),
+    "CheckpointConfig.set_fail_on_checkpointing_errors": _ignored(
+        "execution.checkpointing.tolerable-failed-checkpoints"
+    ),
+    "CheckpointConfig.set_tolerable_checkpoint_failure_number": _ignored(
+        "execution.checkpointing.tolerable-failed-checkpoints"
+    ),
+    "CheckpointConfig.set_max_concurrent_checkpoints": _ignored("execution.checkpointing.max-concurrent-checkpoints"),
+    "CheckpointConfig.set_min_pause_between_checkpoints": _ignored("execution.checkpointing.min-pause"),
+    "CheckpointConfig.set_prefer_checkpoint_for_recovery": _without(
+        "Whether a checkpoint is restored even where a savepoint is newer.",
+        "There are no savepoints: a job goes on from its checkpoint directory.",
+    ),
+    # ExecutionConfig
+    "ExecutionConfig.add_default_kryo_serializer": _without("A serialiser of Kryo for a class.", _KRYO),
+    "ExecutionConfig.disable_auto_generated_uids": _acts(
+        "Every operator needs a uid of its own.", "Every source and every sink does."
+    ),
+    "ExecutionConfig.disable_auto_type_registration": _without("Classes are not registered with Kryo.", _KRYO),
+    "ExecutionConfig.disable_closure_cleaner": _without("Functions are not searched for references.", _CLEANER),
+    "ExecutionConfig.disable_force_avro": _without("Objects are not always serialised by Avro.", _OWN_TYPES),
+    "ExecutionConfig.disable_force_kryo": _without("Objects are not always serialised by Kryo.", _KRYO),
+    "ExecutionConfig.disable_generic_types": _without("Types that need Kryo are refused.", _KRYO),
+    "ExecutionConfig.disable_object_reuse": _ignored("pipeline.object-reuse"),
+    "ExecutionConfig.enable_auto_generated_uids": _acts(
+        "Operators without a uid get one.", "A source's uid is its name; other steps need none."
+    ),
+    "ExecutionConfig.enable_closure_cleaner": _without("Functions are searched for references.", _CLEANER),
+    "ExecutionConfig.enable_force_avro": _without("Objects are always serialised by Avro.", _OWN_TYPES),
+    "ExecutionConfig.enable_force_kryo": _without("Objects are always serialised by Kryo.", _KRYO),
+    "ExecutionConfig.enable_generic_types": _without("Types that need Kryo are allowed.", _KRYO),
+    "ExecutionConfig.enable_object_reuse": _ignored("pipeline.object-reuse"),
+    "ExecutionConfig.register_kryo_type": _without("A class for Kryo.", _KRYO),
+    "ExecutionConfig.register_pojo_type": _without("A class for the serialisers.", _OWN_TYPES),
+    "ExecutionConfig.register_type_with_kryo_serializer": _without("A serialiser of Kryo for a class.", _KRYO),
+    "ExecutionConfig.set_auto_watermark_interval": _ignored("pipeline.auto-watermark-interval"),
+    "ExecutionConfig.set_default_input_dependency_constraint": _without(
+        "When the tasks of a batch job are scheduled.", "Spark schedules tasks in its own way."
+    ),
+    "ExecutionConfig.set_execution_mode": _without(
+        "How the operators of a batch job exchange data.", "Spark exchanges the data of a batch in its own way."
+    ),
+    "ExecutionConfig.set_global_job_parameters": _acts(
+        "Parameters that functions find in their runtime context.", "The same."
+    ),
+    "ExecutionConfig.set_latency_tracking_interval": _ignored("metrics.latency.interval"),
+    "ExecutionConfig.set_max_parallelism": _ignored("pipeline.max-parallelism"),
+    "ExecutionConfig.set_parallelism": _acts(
+        "As set_parallelism of the environment.", "The same.", "parallelism.default"
+    ),
+    "ExecutionConfig.set_restart_strategy": _acts("When a failed job restarts.", "The same.", "restart-strategy.type"),
+    "ExecutionConfig.set_task_cancellation_interval": _without("How often a task is interrupted.", _TASKS),
+    "ExecutionConfig.set_task_cancellation_timeout": _without(
+        "When a task that does not end takes its process with it.", _TASKS
+    ),
+    "ExecutionConfig.set_use_snapshot_compression": _without(
+        "Whether the state in checkpoints is compressed.", "Jobs have no state of their own yet."
+    ),
+    # DataStream and DataStreamSink
+    "DataStream.disable_chaining": _acts(
+        "The operator shares a thread with none.", "The function gets its values in a stage of its own."
+    ),
+    "DataStream.set_buffer_timeout": _without(
+        "How long results wait for a buffer to fill.", "Rows are handed on in batches."
+    ),
+    "DataStream.set_description": _acts("A description of the operator.", "The same, in the execution plan."),
+    "DataStream.set_max_parallelism": _without(
+        "The largest parallelism of the operator.", "Tasks are cut by volume in each batch."
+    ),
+    "DataStream.set_parallelism": Call(
+        "The parallel instances of the operator.",
+        "A source of Kafka: the tasks that read at a time. Functions run in the tasks that read their rows.",
+        acts=False,
+    ),
+    "DataStream.set_uid_hash": _without(
+        "The id of the operator in a checkpoint of a former version.", "Use uid, before a job's first start."
+    ),
+    "DataStream.slot_sharing_group": _without(_GROUP, _SPARK),
+    "DataStream.partition_custom": _without(
+        "Which parallel instance gets a value.",
+        "The partitioner is called, and may refuse a value. Tasks are cut by volume, so that it chooses none.",
+    ),
+    "DataStreamSink.disable_chaining": _without(
+        "The sink shares a thread with no operator.", "A batch's records are written by the tasks that have them."
+    ),
+    "DataStreamSink.set_description": _acts("A description of the sink.", "The same, in the execution plan."),
+    "DataStreamSink.set_parallelism": _acts(
+        "The parallel instances of the sink.", "A sink of Kafka: the tasks that write at a time."
+    ),
+    "DataStreamSink.set_uid_hash": _without(
+        "The id of the sink in a checkpoint of a former version.", "A job finds its progress by its name."
+    ),
+    "DataStreamSink.slot_sharing_group": _without(_GROUP, _SPARK),
+}

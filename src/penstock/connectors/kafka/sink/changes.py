@@ -1,0 +1,125 @@
+"""The changes of a table that upserts: which of them become messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from penstock.types import RowKind
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Changes of rows, in order, with the columns that the engine keeps beside them, their keys as messages have them,
+    and their kinds (RowKind as int8)."""
+
+    rows: pa.RecordBatch
+    hidden: pa.RecordBatch
+    keys: pa.BinaryArray
+    kinds: NDArray[np.int8]
+
+    @classmethod
+    def of(
+        cls, rows: pa.RecordBatch, hidden: pa.RecordBatch, keys: pa.BinaryArray | None, kinds: NDArray[np.int8] | None
+    ) -> Self:
+        """Changes of these ``kinds`` (None: insertions)."""
+        count = rows.num_rows
+        return cls(
+            rows,
+            hidden,
+            pa.nulls(count, pa.binary()) if keys is None else keys,
+            np.zeros(count, np.int8) if kinds is None else kinds,
+        )
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    def chosen(self, mask: NDArray[np.bool_]) -> Self:
+        """Those that ``mask`` chooses."""
+        if mask.all():
+            return self
+        rows = pa.array(mask)
+        return type(self)(self.rows.filter(rows), self.hidden.filter(rows), self.keys.filter(rows), self.kinds[mask])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Changes]) -> Changes:
+        """One after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            pa.concat_batches([each.rows for each in parts]),
+            pa.concat_batches([each.hidden for each in parts]),
+            pa.concat_arrays([each.keys for each in parts]),
+            np.concatenate([each.kinds for each in parts]),
+        )
+
+    def effective(self) -> Self:
+        """Without the rows before an update that another change of their key follows. One that none follows says that
+        the row is there no longer: its update has another key, or was filtered out."""
+        before = self.kinds == RowKind.UPDATE_BEFORE
+        return self.chosen(~before | _last_of_keys(self.keys)) if before.any() else self
+
+    def last(self) -> Self:
+        """The last change of each key."""
+        return self.chosen(_last_of_keys(self.keys))
+
+    @property
+    def deletes(self) -> NDArray[np.bool_]:
+        """Which of them delete the row of their key."""
+        mask: NDArray[np.bool_] = np.isin(self.kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE))
+        return mask
+
+
+def _last_of_keys(keys: pa.BinaryArray) -> NDArray[np.bool_]:
+    """Which items are the last of their value."""
+    encoded = pc.dictionary_encode(keys, null_encoding="encode")
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    last = np.zeros(len(encoded.dictionary), np.int64)
+    np.maximum.at(last, codes, np.arange(len(codes)))
+    mask = np.zeros(len(codes), bool)
+    mask[last] = True
+    return mask
+
+
+class ChangeBuffer:
+    """Holds back the last change of up to ``most`` keys, by topic."""
+
+    def __init__(self, most: int):
+        self._most = most
+        self._held: dict[str, _Held] = {}
+
+    def add(self, topic: str, changes: Changes) -> Changes | None:
+        """Hold changes of a topic back. Returns all that are held of it when there are enough, which are held no
+        longer."""
+        held = self._held.setdefault(topic, _Held())
+        held.parts.append(changes)
+        held.rows += len(changes)
+        # Not for every few changes: that would go over all that are held each time.
+        if held.rows < self._most + held.keys // 2:
+            return None
+        last = Changes.joined(held.parts).last()
+        if len(last) >= self._most:
+            del self._held[topic]
+            return last
+        self._held[topic] = _Held([last], len(last), len(last))
+        return None
+
+    def take(self) -> dict[str, Changes]:
+        """The last change of each key that is held, by topic. They are held no longer."""
+        held, self._held = self._held, {}
+        return {topic: Changes.joined(each.parts).last() for topic, each in held.items()}
+
+
+@dataclass
+class _Held:
+    """Changes of a topic, the number of their rows, and that of the keys when they were last counted."""
+
+    parts: list[Changes] = field(default_factory=list)
+    rows: int = 0
+    keys: int = 0

@@ -1,0 +1,97 @@
+"""``FlinkKafkaProducer``, the Kafka sink of PyFlink's former API. It becomes a KafkaSink."""
+
+from __future__ import annotations
+
+import enum
+import warnings
+from collections.abc import Mapping
+
+from penstock.common import SerializationSchema, TypeInformation
+from penstock.datastream.connectors.base import DeliveryGuarantee, Sink
+from penstock.datastream.connectors.kafka.sink import KafkaRecordSerializationSchema, KafkaSink
+from penstock.errors import OptionsError, Problem
+from penstock.spi import TableDefinition
+
+#: What a choice without effect would do in Flink, and what applies here instead.
+_REMARKS = {
+    "kafka_producer_pool_size": "a batch is one transaction of one id, however many tasks write it",
+    "set_log_failures_only": "a record that cannot be written fails its batch, which is tried again",
+    "set_flush_on_checkpoint": "a batch is done when the brokers have acknowledged all of its records",
+    "ignore_failures_after_transaction_timeout": "a batch whose transaction has timed out is written again",
+}
+
+
+class Semantic(enum.Enum):
+    """What a failure may do to the records of a :class:`FlinkKafkaProducer`."""
+
+    #: Neither lost nor repeated: one Kafka transaction per batch.
+    EXACTLY_ONCE = 0
+    #: Not lost; repeated when a batch is retried.
+    AT_LEAST_ONCE = 1
+    #: Lost or repeated.
+    NONE = 2
+
+
+class FlinkKafkaProducer(Sink):
+    """Writes the values of a stream to ``topic``, for ``stream.add_sink``.
+
+    ``producer_config`` are properties of Kafka's producer and need ``bootstrap.servers``. With EXACTLY_ONCE the
+    transactional id is ``<job name>-<sink name>``; a pool of producers is not needed. The timestamps of records are
+    written only after ``set_write_timestamp_to_kafka(True)``, as in Flink.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        serialization_schema: SerializationSchema,
+        producer_config: Mapping[str, str],
+        kafka_producer_pool_size: int = 5,
+        semantic: Semantic = Semantic.AT_LEAST_ONCE,
+    ):
+        if kafka_producer_pool_size < 1:
+            reason = f"expected 1 or more, not {kafka_producer_pool_size}"
+            raise OptionsError((Problem(reason, "kafka_producer_pool_size", "FlinkKafkaProducer"),))
+        if kafka_producer_pool_size != 5:
+            _remark("kafka_producer_pool_size")
+        self._properties = dict(producer_config)
+        self._serializer = (
+            KafkaRecordSerializationSchema.builder()
+            .set_topic(topic)
+            .set_value_serialization_schema(serialization_schema)
+            .build()
+        )
+        self._guarantee = DeliveryGuarantee[semantic.name]
+        self.writes_timestamps = False
+
+    def set_log_failures_only(self, log_failures_only: bool) -> FlinkKafkaProducer:
+        """In Flink whether failures to write are only logged. Here they fail the batch; True is warned of."""
+        if log_failures_only:
+            _remark("set_log_failures_only")
+        return self
+
+    def set_flush_on_checkpoint(self, flush_on_checkpoint: bool) -> FlinkKafkaProducer:
+        """In Flink whether a checkpoint waits for the brokers. Here a batch always does; False is warned of."""
+        if not flush_on_checkpoint:
+            _remark("set_flush_on_checkpoint")
+        return self
+
+    def set_write_timestamp_to_kafka(self, write_timestamp_to_kafka: bool) -> FlinkKafkaProducer:
+        """Whether records keep their timestamps, and do not get the time of writing, which is the default."""
+        self.writes_timestamps = write_timestamp_to_kafka
+        return self
+
+    def ignore_failures_after_transaction_timeout(self) -> FlinkKafkaProducer:
+        """In Flink a transaction that has timed out does not fail the recovery of a job. Warns: here no transaction is
+        committed in a recovery."""
+        _remark("ignore_failures_after_transaction_timeout")
+        return self
+
+    def table(self, name: str, stream: TypeInformation, job_name: str) -> TableDefinition:
+        """The table that ``stream`` is written to. Raises DefinitionError when the stream's type does not fit."""
+        builder = KafkaSink.builder().set_record_serializer(self._serializer)
+        builder.set_kafka_producer_config(self._properties).set_delivery_guarantee(self._guarantee)
+        return builder.build().table(name, stream, job_name)
+
+
+def _remark(call: str) -> None:
+    warnings.warn(f"{call} has no effect here: {_REMARKS[call]}", stacklevel=3)

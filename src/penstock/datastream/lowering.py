@@ -1,0 +1,228 @@
+"""From the steps of a program to the nodes of a plan.
+
+A stream of several sources is a node for each: what is done to the stream is done to each of them, and a sink writes
+them all. Functions that follow one another become one node, which calls them in one go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from penstock.common import TypeInformation
+from penstock.datastream.function_chain import (
+    OUTPUT,
+    TIMESTAMP,
+    TIMESTAMP_TYPE,
+    FunctionChain,
+    Step,
+    output_column,
+)
+from penstock.datastream.functions import Surroundings
+from penstock.datastream.output_tag import OutputTag
+from penstock.datastream.time_characteristic import TimeCharacteristic
+from penstock.datastream.transformations import (
+    FunctionStep,
+    PartitionStep,
+    SideOutput,
+    SinkStep,
+    SourceStep,
+    SqlFilter,
+    SqlMap,
+    Steps,
+    Transformation,
+    fold,
+)
+from penstock.errors import DefinitionError
+from penstock.plan.expressions import Call, ColumnRef, Literal, cast
+from penstock.plan.nodes import Filter, Item, MapRows, Node, Project, Scan, Sink, project, row_of
+from penstock.spi import Column, ColumnKind, TableDefinition, connectors, scan_spec, sink_spec
+from penstock.types import BOOLEAN, INT, RowType, TimestampType
+
+#: The column of timestamps in Kafka's tables.
+_METADATA = Column(TIMESTAMP, TIMESTAMP_TYPE, ColumnKind.METADATA, "timestamp")
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One of the nodes that give a stream's values. ``timed``: with a timestamp in the last column. ``free``: nothing
+    else takes the node's rows."""
+
+    node: Node
+    info: TypeInformation
+    timed: bool
+    free: bool = False
+
+
+def lowered(
+    sinks: Sequence[SinkStep], job_name: str, times: TimeCharacteristic, surroundings: Surroundings
+) -> tuple[Sink, ...]:
+    """The plan's sinks. Raises DefinitionError with every problem of every sink."""
+    lowering = _Lowering(Steps(list(sinks)), times, surroundings)
+    made: list[Sink] = []
+    errors: list[DefinitionError] = []
+    for position, step in enumerate(sinks, start=1):
+        try:
+            made += lowering.sink(step, step.name if step.named else f"sink-{position}", job_name)
+        except DefinitionError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise DefinitionError(tuple(problem for error in errors for problem in error.problems))
+    return tuple(made)
+
+
+def branches_of(step: Transformation, surroundings: Surroundings) -> tuple[Branch, ...]:
+    """The nodes that give a step's values, as if nothing else were in the program, without timestamps."""
+    lowering = _Lowering(Steps([]), TimeCharacteristic.ProcessingTime, surroundings)
+    found: tuple[tuple[Branch, ...], ...] = fold((step,), lowering.branches)
+    return found[0]
+
+
+def read_table(step: SourceStep, *, timed: bool) -> TableDefinition:
+    """The table of a source, with the parallelism that was set, and with timestamps if the stream is ``timed``."""
+    table = step.table
+    if step.parallelism is not None and table.options["connector"] == "kafka":
+        table = replace(table, options={**table.options, "scan.parallelism": str(step.parallelism)})
+    return replace(table, columns=(*table.columns, _METADATA)) if timed else table
+
+
+class _Lowering:
+    def __init__(self, steps: Steps, times: TimeCharacteristic, surroundings: Surroundings):
+        self._steps = steps
+        self._times = times
+        self._surroundings = surroundings
+        self._timed = times is not TimeCharacteristic.ProcessingTime and any(map(_wants_times, steps.order))
+        self._split: dict[int, list[Branch]] = {}
+        found = fold(steps.sinks, self.branches)
+        self._of = {id(step): branches for step, branches in zip(steps.sinks, found, strict=True)}
+
+    def sink(self, step: SinkStep, name: str, job_name: str) -> list[Sink]:
+        """The plan's sinks for one of the program's: one for each branch."""
+        return [self._sink(step, branch, name, job_name) for branch in self._of[id(step)]]
+
+    def branches(self, step: Transformation, inputs: tuple[tuple[Branch, ...], ...]) -> tuple[Branch, ...]:
+        """The branches of a step."""
+        match step:
+            case SourceStep():
+                found = [self._source(step)]
+            case FunctionStep(steps=steps):
+                found = [
+                    self._called(step, each, branch)
+                    for each, branches in zip(steps, inputs, strict=True)
+                    for branch in branches
+                ]
+            case SqlFilter(condition=condition):
+                found = [
+                    replace(each, node=Filter(each.node.schema, each.node, condition, uid=step.uid), free=False)
+                    for each in inputs[0]
+                ]
+            case SqlMap(items=items):
+                found = [_computed(each, items, step) for each in inputs[0]]
+            case SideOutput(tag=tag):
+                (below,) = step.inputs
+                found = [self._output(each, below, tag) for each in self._split[id(below)]]
+            case PartitionStep(steps=steps) if steps:
+                found = [self._called(step, steps[0], each) for each in inputs[0]]
+            case _:
+                alone = self._steps.consumers(step) == 1
+                found = [replace(each, free=each.free and alone) for branches in inputs for each in branches]
+        return tuple(found)
+
+    def _source(self, step: SourceStep) -> Branch:
+        timed = self._timed and self._times is TimeCharacteristic.EventTime and step.source.timestamps
+        table = read_table(step, timed=timed)
+        connector = table.options["connector"]
+        spec = scan_spec(connectors.get(connector), table)
+        branch = Branch(Scan(table.produced, table.name, connector, spec, uid=step.uid), step.source.read_info, timed)
+        if self._timed and self._times is TimeCharacteristic.IngestionTime:
+            branch = _ingested(branch)
+        for each in step.steps:
+            branch = self._called(step, each, branch)
+        return branch
+
+    def _called(self, step: Transformation, each: Step, branch: Branch) -> Branch:
+        """The branch with a function called on its values, together with those before where that is possible."""
+        tags = self._steps.tags(step)
+        if tags:
+            each = replace(each, tags=tags)
+        below = branch.node
+        if branch.free and not step.starts_chain and isinstance(below, MapRows):
+            before = below.rows
+            assert isinstance(before, FunctionChain)  # noqa: S101 - only those are free
+            chain, below = before.then(each), below.input
+        else:
+            chain = FunctionChain((each,), branch.info, branch.timed, self._surroundings)
+        node = MapRows(chain.schema, below, chain, uid=step.uid)
+        made = Branch(node, each.made, chain.gives_timestamps)
+        if tags:
+            self._split.setdefault(id(step), []).append(made)
+            return _picked(made, 0)
+        return replace(made, free=self._steps.consumers(step) <= 1 and not step.ends_chain)
+
+    def _output(self, branch: Branch, step: Transformation, tag: OutputTag) -> Branch:
+        number = self._steps.tags(step).index(tag) + 1
+        return _picked(replace(branch, info=tag.type_info), number)
+
+    def _sink(self, step: SinkStep, branch: Branch, name: str, job_name: str) -> Sink:
+        sink = step.sink
+        info = branch.info
+        for each in sink.steps(branch.info):
+            branch = self._called(step, each, branch)
+        table = sink.table(name, info, job_name)
+        if step.parallelism is not None and table.options["connector"] == "kafka":
+            table = replace(table, options={**table.options, "sink.parallelism": str(step.parallelism)})
+        node = branch.node
+        if branch.timed and sink.writes_timestamps:
+            table = replace(table, columns=(*table.columns, _METADATA))
+        elif branch.timed:
+            node = _without_times(node)
+        connector = table.options["connector"]
+        spec = sink_spec(connectors.get(connector), table)
+        return Sink(table.written, node, table.name, connector, spec, uid=step.uid)
+
+
+def _wants_times(step: Transformation) -> bool:
+    """Whether a step does something with timestamps."""
+    if isinstance(step, SinkStep):
+        return step.sink.writes_timestamps
+    steps = step.steps if isinstance(step, FunctionStep | SourceStep) else ()
+    return any(each.kind in ("process", "timestamps") for each in steps)
+
+
+def _computed(branch: Branch, items: tuple[Item, ...], step: SqlMap) -> Branch:
+    if branch.timed:
+        items = (*items, Item(TIMESTAMP, ColumnRef(TIMESTAMP, type=TIMESTAMP_TYPE)))
+    node = replace(project(branch.node, items), uid=step.uid) if step.uid else project(branch.node, items)
+    return replace(branch, node=node, info=step.info, free=False)
+
+
+def _ingested(branch: Branch) -> Branch:
+    """The branch with the time of reading for a timestamp."""
+    now = Call("CURRENT_TIMESTAMP", (), type=TimestampType(3, True, nullable=False))
+    items = (*_items(branch.node.schema), Item(TIMESTAMP, cast(now, TIMESTAMP_TYPE)))
+    return replace(branch, node=Project(row_of(items), branch.node, items), timed=True)
+
+
+def _without_times(node: Node) -> Node:
+    return project(node, tuple(each for each in _items(node.schema) if each.name != TIMESTAMP))
+
+
+def _picked(branch: Branch, number: int) -> Branch:
+    """One output of a function with side outputs."""
+    node, output = branch.node, ColumnRef(OUTPUT, type=INT)
+    condition = Call("=", (output, Literal(number, type=INT.with_nullability(False))), type=BOOLEAN)
+    types = {field.name: field.type for field in node.schema.fields}
+    items = [
+        Item(each.name, ColumnRef(output_column(number, each.name), type=types[output_column(number, each.name)]))
+        for each in branch.info.row.fields
+    ]
+    if branch.timed:
+        items.append(Item(TIMESTAMP, ColumnRef(TIMESTAMP, type=TIMESTAMP_TYPE)))
+    kept = Filter(node.schema, node, condition)
+    return Branch(Project(row_of(tuple(items)), kept, tuple(items)), branch.info, branch.timed)
+
+
+def _items(row: RowType) -> tuple[Item, ...]:
+    return tuple(Item(each.name, ColumnRef(each.name, type=each.type)) for each in row.fields)

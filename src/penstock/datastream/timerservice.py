@@ -1,0 +1,41 @@
+"""The time that process functions see."""
+
+from __future__ import annotations
+
+import time
+
+from penstock.errors import Problem, UnsupportedError
+
+__all__ = ["TimerService"]
+
+_HINT = "timers belong to keyed streams, which penstock does not have yet"
+#: Flink's watermark before the first one.
+_NO_WATERMARK = -(2**63)
+
+
+class TimerService:
+    """Tells the time. Timers, which belong to keyed streams, are refused."""
+
+    def current_processing_time(self) -> int:
+        """The machine's time, in ms since 1970."""
+        return time.time_ns() // 1_000_000
+
+    def current_watermark(self) -> int:
+        """The smallest number there is, as before the first watermark in Flink: watermarks do not reach functions."""
+        return _NO_WATERMARK
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Raises UnsupportedError."""
+        raise UnsupportedError((Problem("is not supported", "register_processing_time_timer", hint=_HINT),))
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Raises UnsupportedError."""
+        raise UnsupportedError((Problem("is not supported", "register_event_time_timer", hint=_HINT),))
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Raises UnsupportedError."""
+        raise UnsupportedError((Problem("is not supported", "delete_processing_time_timer", hint=_HINT),))
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Raises UnsupportedError."""
+        raise UnsupportedError((Problem("is not supported", "delete_event_time_timer", hint=_HINT),))

@@ -1,0 +1,193 @@
+"""What a group's state keeps of one argument of aggregate calls, and how it changes: counts, sums, extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.flow.equality import fixed_values, is_valid
+from penstock.flow.extremes import GroupValues, extremes_of_added, extremes_of_changed
+from penstock.flow.hashing import Groups, taken
+from penstock.flow.operators import finer_hashes, select_groups
+from penstock.flow.ordinals import valid_of
+from penstock.flow.state import StateStore, TableSpec
+from penstock.flow.sums import sums, weighted_sums
+from penstock.flow.wide_decimals import added, limbs_of, weighted_limb_sums, wide_column
+from penstock.types.arrow import quoted_name
+
+#: The name of the column of values in tables of values.
+_VALUE = "__value"
+_EXTREMES = frozenset({"MIN", "MAX"})
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What calls aggregate: the values of ``column`` that are not null (None: rows), of rows in which ``filter`` is
+    true; with ``distinct`` each value once."""
+
+    column: str | None
+    filter: str | None = None
+    distinct: bool = False
+
+    def __str__(self) -> str:
+        text = "*" if self.column is None else quoted_name(self.column)
+        text = f"DISTINCT {text}" if self.distinct else text
+        return f"{text} WHERE {quoted_name(self.filter)}" if self.filter is not None else text
+
+
+@dataclass(frozen=True)
+class Accumulators:
+    """The columns of a group's state about one argument of ``type``: those of ``COUNT``, ``SUM``, ``MIN`` and ``MAX``
+    that ``needs`` names. ``keys`` are the group's, ``retracts`` says whether rows are ever retracted."""
+
+    argument: Argument
+    type: pa.DataType
+    needs: frozenset[str]
+    keys: pa.Schema
+    retracts: bool
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:
+        """The columns."""
+        types = {"COUNT": pa.int64(), "SUM": sum_type(self.type), "MIN": self.type, "MAX": self.type}
+        return tuple(pa.field(self.column(each), types[each]) for each in types if each in self.needs)
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        """The tables of values: to know which are distinct, and which is the next extreme after a retraction."""
+        value = pa.field(_VALUE, self.type)
+        weight = pa.schema([pa.field("weight", pa.int64())])
+        if self.argument.distinct:
+            return (TableSpec(self._table, pa.schema([*self.keys, value]), weight, "keyed"),)
+        if self._keeps_values:
+            return (TableSpec(self._table, self.keys, pa.schema([value]), "multiset"),)
+        return ()
+
+    def column(self, function: str) -> str:
+        """The name of the column of ``COUNT``, ``SUM``, ``MIN`` or ``MAX``."""
+        return f"{function} {self.argument}"
+
+    def updated(
+        self,
+        old: pa.RecordBatch,
+        batch: pa.RecordBatch,
+        weights: npt.NDArray[np.int64],
+        groups: Groups,
+        state: StateStore,
+    ) -> dict[str, pa.Array]:
+        """The columns after the rows of ``batch``, from those before, which are null for new groups."""
+        given = GroupValues(groups.index, self._values(batch), self._effective(batch, weights))
+        if self.argument.distinct:
+            given = self._distinct(given, groups, state)
+        result = {}
+        counts = np.zeros(len(groups), np.int64)
+        if "COUNT" in self.needs:
+            counts = counts_of(old.column(self.column("COUNT"))) + sums(given.index, given.weights, len(groups))
+            result[self.column("COUNT")] = pa.array(counts)
+        if "SUM" in self.needs:
+            result[self.column("SUM")] = _sum(old.column(self.column("SUM")), given, counts)
+        extremes = {each: old.column(self.column(each)) for each in sorted(self.needs & _EXTREMES)}
+        if extremes and self._keeps_values:
+            result |= self._named(self._extremes(extremes, given, groups, state))
+        elif extremes:
+            result |= self._named(extremes_of_added(extremes, given, len(groups)))
+        return result
+
+    @property
+    def _table(self) -> str:
+        return f"values {self.argument}" if self.retracts else f"seen values {self.argument}"
+
+    @property
+    def _keeps_values(self) -> bool:
+        return self.retracts and bool(self.needs & _EXTREMES)
+
+    def _named(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        return {self.column(function): column for function, column in columns.items()}
+
+    def _values(self, batch: pa.RecordBatch) -> pa.Array:
+        return pa.nulls(batch.num_rows) if self.argument.column is None else batch.column(self.argument.column)
+
+    def _effective(self, batch: pa.RecordBatch, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The weights, 0 for rows that do not count."""
+        if self.argument.filter is not None:
+            kept = pc.fill_null(batch.column(self.argument.filter), False).to_numpy(zero_copy_only=False)
+            weights = np.where(kept, weights, 0)
+        valid = None if self.argument.column is None else is_valid(batch.column(self.argument.column))
+        return weights if valid is None else np.where(valid, weights, 0)
+
+    def _distinct(self, given: GroupValues, groups: Groups, state: StateStore) -> GroupValues:
+        """The values that appeared (weight 1) and disappeared (-1), after the multiset of values was changed."""
+        pairs, net = self._net(given, groups)
+        table = state.keyed(self._table)
+        found, stored = table.get(pairs)
+        before = counts_of(stored.column(0))
+        after = before + net.weights
+        change = (after > 0).astype(np.int64) - (before > 0)
+        put = net.weights != 0 if self.retracts else ~found
+        kept = after[put] if self.retracts else np.ones(np.count_nonzero(put), np.int64)
+        weights = pa.RecordBatch.from_arrays([pa.array(kept)], names=["weight"])
+        table.put(select_groups(pairs, put), weights, kept != 0)
+        return GroupValues(net.index, net.values, change)
+
+    def _extremes(
+        self, old: Mapping[str, pa.Array], given: GroupValues, groups: Groups, state: StateStore
+    ) -> dict[str, pa.Array]:
+        net = self._net(given, groups)[1]
+        changed = np.flatnonzero(net.weights)
+        net = net.at(changed)
+        table = state.multiset(self._table)
+        result = extremes_of_changed(old, net, groups, table)
+        values = pa.RecordBatch.from_arrays([net.values], names=[_VALUE])
+        table.add(groups.hashes[net.index], taken(groups.keys, net.index), values, net.weights)
+        return result
+
+    def _net(self, given: GroupValues, groups: Groups) -> tuple[Groups, GroupValues]:
+        """The different values of each group with their net weights, which may be 0."""
+        given = given.at(np.flatnonzero(given.weights))
+        fields = [*self.keys, pa.field(_VALUE, self.type)]
+        columns = [*taken(groups.keys, given.index).columns, given.values]
+        rows = pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+        pairs = Groups.of(finer_hashes(groups.hashes[given.index], [given.values]), rows)
+        firsts = pairs.order[pairs.starts]
+        weights = sums(pairs.index, given.weights, len(pairs))
+        return pairs, GroupValues(given.index[firsts], given.values.take(pa.array(firsts)), weights)
+
+
+def counts_of(column: pa.Array) -> npt.NDArray[np.int64]:
+    """The numbers of an int64 column; 0 for nulls."""
+    values = fixed_values(column)
+    assert values is not None  # noqa: S101
+    valid = is_valid(column)
+    return values if valid is None else np.where(valid, values, 0)
+
+
+def sum_type(argument: pa.DataType) -> pa.DataType | None:
+    """The type in which sums of ``argument`` are kept: whole numbers wrap at 64 bits, FLOAT is added up as DOUBLE,
+    decimals are exact. None for types without sums."""
+    if pa.types.is_integer(argument):
+        return pa.int64()
+    if pa.types.is_floating(argument):
+        return pa.float64()
+    if pa.types.is_decimal(argument):
+        return pa.decimal256(76, argument.scale)
+    return None
+
+
+def _sum(old: pa.Array, given: GroupValues, counts: npt.NDArray[np.int64]) -> pa.Array:
+    """The sums of groups that have ``counts`` values now: 0 without values."""
+    if pa.types.is_decimal(old.type):
+        change = weighted_limb_sums(given.index, given.values, given.weights, len(counts))
+        return wide_column(added(limbs_of(old), change), old.type.scale)
+    values: Any = fixed_values(given.values)
+    kept: Any = fixed_values(old)
+    total = np.where(valid_of(old), kept, 0)
+    with np.errstate(over="ignore", invalid="ignore"):  # infinities that are added and retracted
+        total += weighted_sums(given.index, values.astype(total.dtype, copy=False), given.weights, len(counts))
+    total[counts == 0] = 0
+    return pa.array(total)

@@ -1,0 +1,163 @@
+"""GROUP BY with retraction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import Problem, UnsupportedError
+from penstock.flow.accumulators import Accumulators, Argument, counts_of, sum_type
+from penstock.flow.equality import Flags, fixed_values, same_rows
+from penstock.flow.hashing import Groups, taken
+from penstock.flow.operators import Input, hashes_of, replacements, select_groups, weights_of
+from penstock.flow.state import KeyedState, StateStore, TableSpec
+from penstock.flow.sums import sums
+from penstock.flow.wide_decimals import decimal_column, limbs_of, quotients
+from penstock.plan.nodes import AggregateCall, GroupAggregate
+from penstock.types import arrow_schema
+from penstock.types.arrow import arrow_type
+
+_FUNCTIONS = {"COUNT": {"COUNT"}, "SUM": {"COUNT", "SUM"}, "AVG": {"COUNT", "SUM"}, "MIN": {"MIN"}, "MAX": {"MAX"}}
+_GROUPS, _ROWS = "groups", "rows"
+
+
+@dataclass(frozen=True)
+class GroupAggregateOperator:
+    """Groups rows by keys, and gives each group's result anew when it changed. A group without rows has none, also the
+    only group of an aggregate without keys, as in Flink.
+
+    Sums of whole numbers wrap at the width of their type, as in Flink. A decimal sum with more than 38 digits is NULL
+    for as long as it has them. Sums of FLOAT are kept as DOUBLE; when all of a group's values are retracted the next
+    sum starts from 0, so rounding errors, infinities and NaN do not stay.
+    """
+
+    uid: str
+    inputs: tuple[Input]
+    schema: pa.Schema
+    calls: tuple[AggregateCall, ...]
+    accumulators: tuple[Accumulators, ...]
+
+    @classmethod
+    def of(cls, node: GroupAggregate, *, retracts: bool) -> GroupAggregateOperator:
+        """The operator of a plan's node. Without ``retracts`` its input never has negative weights; MIN and MAX then
+        keep no values. Raises UnsupportedError for calls that there are not."""
+        given = Input(arrow_schema(node.input.schema), node.keys)
+        needs: dict[Argument, set[str]] = {}
+        for call in node.calls:
+            _check(call, given.schema)
+            needs.setdefault(_argument(call), set()).update(_FUNCTIONS[call.function])
+        needs.pop(Argument(None), None)
+        accumulators = tuple(
+            Accumulators(each, _type(each, given.schema), frozenset(functions), given.key_schema, retracts)
+            for each, functions in needs.items()
+        )
+        return cls(node.uid, (given,), arrow_schema(node.schema), node.calls, accumulators)
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        (given,) = self.inputs
+        fields = [pa.field(_ROWS, pa.int64()), *(field for each in self.accumulators for field in each.fields)]
+        groups = TableSpec(_GROUPS, given.key_schema, pa.schema(fields), "keyed", exact=True)
+        return (groups, *(table for each in self.accumulators for table in each.tables))
+
+    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+        (batch,) = inputs
+        (given,) = self.inputs
+        weights = weights_of(batch)
+        groups = Groups.of(hashes_of(batch), batch.select(given.keys))
+        table = state.keyed(_GROUPS)
+        found, old = table.get(groups)
+        rows = counts_of(old.column(_ROWS)) + sums(groups.index, weights, len(groups))
+        columns = {_ROWS: pa.array(rows)}
+        for each in self.accumulators:
+            columns |= each.updated(old, batch, weights, groups, state)
+        new = pa.RecordBatch.from_arrays([columns[name] for name in old.schema.names], schema=old.schema)
+        self._keep(table, groups, found, old, new)
+        return self._changes(groups, old, new)
+
+    def _keep(self, table: KeyedState, groups: Groups, found: Flags, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
+        every = np.arange(len(groups))
+        present = counts_of(new.column(_ROWS)) != 0
+        changed = ~same_rows(old.columns, every, new.columns, every) & (found | present)
+        table.put(select_groups(groups, changed), taken(new, np.flatnonzero(changed)), present[changed])
+
+    def _changes(self, groups: Groups, old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
+        before, after = (self._results(groups, each) for each in (old, new))
+        was, stays = (counts_of(each.column(_ROWS)) > 0 for each in (old, new))
+        every = np.arange(len(groups))
+        changed = ~same_rows(before.columns, every, after.columns, every) | (was != stays)
+        return replacements(self.schema, before, np.flatnonzero(was & changed), after, np.flatnonzero(stays & changed))
+
+    def _results(self, groups: Groups, state: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [_result(call, state) for call in self.calls]
+        return pa.RecordBatch.from_arrays([*groups.keys.columns, *columns], schema=self.schema)
+
+
+def _argument(call: AggregateCall) -> Argument:
+    return Argument(call.argument, call.filter, call.distinct and call.function not in ("MIN", "MAX"))
+
+
+def _type(argument: Argument, schema: pa.Schema) -> pa.DataType:
+    return pa.null() if argument.column is None else schema.field(argument.column).type
+
+
+def _check(call: AggregateCall, schema: pa.Schema) -> None:
+    if call.function not in _FUNCTIONS:
+        known = ", ".join(_FUNCTIONS)
+        raise UnsupportedError((Problem(f"there is no aggregate function {call.function}", hint=f"use {known}"),))
+    kind = _type(_argument(call), schema)
+    if "SUM" in _FUNCTIONS[call.function] and sum_type(kind) is None:
+        raise UnsupportedError(
+            (Problem(f"{call.function} needs numbers, not {kind}", where=f"column '{call.argument}'"),)
+        )
+    if call.function in ("MIN", "MAX") and pa.types.is_nested(kind):
+        raise UnsupportedError((Problem(f"{call.function} of {kind} has no order", where=f"column '{call.argument}'"),))
+
+
+def _result(call: AggregateCall, state: pa.RecordBatch) -> pa.Array:
+    """The values of a call by group, from the columns of the groups' states."""
+    argument = _argument(call)
+    kind = arrow_type(call.type)
+    if argument == Argument(None):
+        return state.column(_ROWS).cast(kind)
+    name = f"{call.function} {argument}"
+    if call.function in ("MIN", "MAX"):
+        return state.column(name).cast(kind)
+    counts = counts_of(state.column(f"COUNT {argument}"))
+    if call.function == "COUNT":
+        return pa.array(counts).cast(kind)
+    total = state.column(f"SUM {argument}")
+    if call.function == "SUM":
+        return _sum(total, counts != 0, kind)
+    return _average(total, counts, kind)
+
+
+def _sum(total: pa.Array, valid: Flags, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal(kind):
+        return decimal_column(limbs_of(total), kind, valid)
+    return _numbers(fixed_values(total), valid, kind)
+
+
+def _average(total: pa.Array, counts: npt.NDArray[np.int64], kind: pa.DataType) -> pa.Array:
+    """Averages, rounded towards zero for whole numbers and half up for decimals."""
+    valid = counts > 0
+    divisors = np.where(valid, counts, 1)
+    if pa.types.is_decimal(kind):
+        return decimal_column(quotients(limbs_of(total), divisors, kind.scale - total.type.scale), kind, valid)
+    values: Any = fixed_values(total)
+    if pa.types.is_integer(kind):
+        quotient = values // divisors
+        quotient += (quotient < 0) & (values % divisors != 0)
+        return _numbers(quotient, valid, kind)
+    return _numbers(np.where(valid, values, 0) / divisors, valid, kind)
+
+
+def _numbers(values: Any, valid: Flags, kind: pa.DataType) -> pa.Array:
+    with np.errstate(over="ignore", invalid="ignore"):
+        narrow = values.astype(kind.to_pandas_dtype(), copy=False)
+    return pa.array(narrow, kind, mask=~valid, from_pandas=False)

@@ -1,0 +1,130 @@
+"""Functions of the user's on Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from penstock.errors import RecordError
+from penstock.plan.functions import BatchFunction, OpenFunction
+from penstock.plan.nodes import MapRows
+from penstock.spi import DEAD_LETTER, HIDDEN, Task
+from penstock.types import arrow_schema
+
+_Rows = Callable[[Iterator[tuple[Any, ...]]], Iterator[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Called:
+    """Calls a function on the columns ``given`` of batches. Other columns, such as :data:`penstock.spi.HIDDEN`, follow
+    those that it makes, with the values of the row that each row came from. Picklable with the function."""
+
+    function: BatchFunction | _Rows
+    given: tuple[str, ...]
+    #: Of the columns that the function makes.
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, node: MapRows) -> Called:
+        """The call of a node."""
+        return cls(node.rows, node.input.schema.names, arrow_schema(node.schema))
+
+    def batches(self, task: Task, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The results for the batches, dead letters among them. Raises RecordError for a row that cannot be computed,
+        with the number of its partition and its offset if the batch has them, and without a topic."""
+        function = self.opened(task)
+        try:
+            for batch in given:
+                yield self._batch(function, batch)
+        finally:
+            function.close()
+
+    def opened(self, task: Task) -> OpenFunction:
+        """The function for ``task``."""
+        if isinstance(self.function, BatchFunction):
+            return self.function.opened(task)
+        return RowByRow(self.function, self.schema)
+
+    def rows(
+        self, function: OpenFunction, batch: pa.RecordBatch, chosen: NDArray[np.int64] | None
+    ) -> tuple[list[pa.Array], NDArray[np.int64]]:
+        """What ``function`` makes of the ``chosen`` rows of a batch, None for all, and the number of the row that each
+        came from. Raises as :meth:`batches`."""
+        columns = [batch.column(name) for name in self.given]
+        if chosen is not None:
+            columns = [column.take(pa.array(chosen)) for column in columns]
+        try:
+            arrays, origin = function(columns)
+        except RecordError as error:
+            raise located(error, batch, chosen) from error
+        return arrays, origin if chosen is None else chosen[origin]
+
+    def _batch(self, function: OpenFunction, batch: pa.RecordBatch) -> pa.RecordBatch:
+        carried = [name for name in batch.schema.names if name not in self.given]
+        dead = _dead(batch)
+        alive = np.setdiff1d(np.arange(batch.num_rows), dead) if len(dead) else None
+        arrays, origin = self.rows(function, batch, alive)
+        if len(dead):  # they go along without a row
+            arrays, origin, _ = beside(dead, arrays, origin)
+        every = len(origin) == batch.num_rows and bool((origin == np.arange(batch.num_rows)).all())
+        taken = [batch.column(name) if every else batch.column(name).take(pa.array(origin)) for name in carried]
+        return pa.RecordBatch.from_arrays([*arrays, *taken], names=[*self.schema.names, *carried])
+
+
+@dataclass(frozen=True)
+class RowByRow:
+    """A plain function of tuples, called once for each row."""
+
+    rows: _Rows
+    schema: pa.Schema
+
+    def __call__(self, columns: Sequence[pa.Array]) -> tuple[list[pa.Array], NDArray[np.int64]]:
+        """The rows made, and the number of the row that each came from. Raises RecordError as the function does."""
+        out: list[tuple[Any, ...]] = []
+        origin: list[int] = []
+        for number, row in enumerate(zip(*(column.to_pylist() for column in columns), strict=True)):
+            made = list(self.rows(iter((row,))))
+            out.extend(made)
+            origin.extend([number] * len(made))
+        made_columns = list(zip(*out, strict=True)) if out else [()] * len(self.schema)
+        arrays = [pa.array(column, each) for column, each in zip(made_columns, self.schema.types, strict=True)]
+        return arrays, np.array(origin, np.int64)
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+def beside(
+    staying: NDArray[np.int64], arrays: Sequence[pa.Array], origin: NDArray[np.int64]
+) -> tuple[list[pa.Array], NDArray[np.int64], NDArray[np.bool_]]:
+    """``arrays``, made of the rows ``origin``, with nulls for the rows ``staying``, each before those that were made of
+    it. Then the number of the row that each came from, and whether it was made."""
+    rows = np.concatenate([staying, origin])
+    order = np.argsort(rows, kind="stable")
+    made = order >= len(staying)
+    index = pa.array(order - len(staying), pa.int64(), mask=~made)
+    return [each.take(index) for each in arrays], rows[order], made
+
+
+def located(error: RecordError, batch: pa.RecordBatch, chosen: NDArray[np.int64] | None = None) -> RecordError:
+    """``error`` of the row that it numbers among the ``chosen`` ones, with the row's partition and offset if they are
+    known."""
+    if error.topic or error.offset < 0:
+        return error
+    row = error.offset if chosen is None else int(chosen[error.offset])
+    partition, offset = -1, -1
+    if set(HIDDEN.names) <= set(batch.schema.names):
+        partition, offset = (batch.column(name)[row].as_py() for name in HIDDEN.names)
+    return type(error)(error.reason, "", partition, offset, error.format, error.field, error.hint)
+
+
+def _dead(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    """The numbers of the rows that are dead letters."""
+    if DEAD_LETTER not in batch.schema.names:
+        return np.array([], np.int64)
+    return np.flatnonzero(batch.column(DEAD_LETTER).is_valid()).astype(np.int64)

@@ -1,0 +1,326 @@
+"""A job with state as stages of tasks: branches from scans, vertices with operators, and the edges between them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.flow.calc import Calc
+from penstock.flow.exchange import (
+    ENCODED,
+    ROWS,
+    STATE,
+    Origin,
+    Receiver,
+    Sender,
+    joined,
+    range_of,
+    received,
+)
+from penstock.flow.hashing import key_hashes
+from penstock.flow.operators import HASH, WEIGHT, Operator
+from penstock.flow.segments import SegmentRef
+from penstock.flow.state import StateStore
+from penstock.flow.storage import Storage
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Stage, Task
+from penstock.types import RowKind, arrow_schema
+
+
+class Passing:
+    """The calculation that changes nothing."""
+
+    def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
+        """The same batch."""
+        return given
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A way for rows of ``schema``: to the input number ``input`` of the vertex number ``vertex``, by ``keys``. Rows of
+    a ``local`` edge stay in their task, whose vertices have the same owners of keys. ``kinds``: the rows have the
+    column :data:`KIND` instead of a weight."""
+
+    number: int
+    schema: pa.Schema
+    vertex: int
+    input: int
+    keys: tuple[str, ...]
+    kinds: bool = False
+    local: bool = False
+
+    @property
+    def sent(self) -> pa.Schema:
+        """The schema of the batches that the vertex gets."""
+        change = pa.field(KIND, pa.int8()) if self.kinds else pa.field(WEIGHT, pa.int64())
+        return pa.schema([*self.schema, change, pa.field(HASH, pa.uint64())])
+
+    def keyed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows with the columns :attr:`schema` and that of the change, with the hash of their keys."""
+        hashes = key_hashes([rows.column(name) for name in self.keys], rows.num_rows)
+        columns = [rows.column(name) for name in self.sent.names[:-1]]
+        return pa.RecordBatch.from_arrays([*columns, pa.array(hashes, pa.uint64())], schema=self.sent)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """The rows of a scan on their way to an edge; with ``output`` to that output of the job instead. Without ``calc``
+    they are the scan's dead letters."""
+
+    scan: int
+    calc: Calc | Passing | None
+    edge: Edge | None = None
+    output: int | None = None
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """An operator, or the end of an output (:class:`Changes`), in the stage number ``stage`` after that of the scans.
+    Its results go through each of ``outs``."""
+
+    number: int
+    stage: int
+    operator: Operator
+    outs: tuple[tuple[Calc | None, Edge], ...] = ()
+    output: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The driver's instructions for the tasks of one batch. ``owners`` tasks share the keys; ``whole``: the one reading
+    task does everything. ``name`` distinguishes the attempt at the batch; names of segments begin with it. ``tasks`` is
+    the number of reading tasks. ``tables`` has the state before the batch."""
+
+    name: str
+    tasks: int
+    owners: int
+    whole: bool
+    folder: str
+    tables: Mapping[str, Mapping[str, Sequence[SegmentRef]]]
+
+
+@dataclass(frozen=True)
+class Dataflow:
+    """A job with state. ``stage`` encodes the rows of outputs where they are made; None if the committers take rows.
+    ``storage`` is the location of the segments."""
+
+    branches: tuple[Branch, ...]
+    vertices: tuple[Vertex, ...]
+    outputs: tuple[Output, ...]
+    storage: str
+    stage: Stage | None = None
+
+    @property
+    def stages(self) -> int:
+        """The number of stages after that of the scans."""
+        return max((vertex.stage for vertex in self.vertices), default=0)
+
+    def read(self, scan: int, plan: Plan, task: Task, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+        """The work of a task that reads ``batches`` of a scan: rows of :data:`EXCHANGE`."""
+        work = _Work(self, plan, Origin(scan, task.number), task)
+        mine = [branch for branch in self.branches if branch.scan == scan]
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            rows = _without_dead_letters(batch)
+            for branch in mine:
+                work.branch(branch, batch if branch.calc is None else rows)
+        if plan.whole:
+            for stage in range(1, self.stages + 1):
+                work.stage(stage, 0)
+        return work.done()
+
+    def run(self, stage: int, plan: Plan, owner: int, rows: Iterable[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
+        """The work of one owner in a stage: rows of :data:`EXCHANGE` from its rows, which are sorted by
+        :data:`penstock.flow.exchange.ORDER`. Rows for later stages and for the driver pass through."""
+        work = _Work(self, plan, Origin(len(self.branches) + stage, owner), Task(owner, plan.owners))
+        now = {edge.number: edge for edge in self.edges() if self.vertices[edge.vertex].stage == stage}
+        passing: list[pa.RecordBatch] = []
+        for number, sent in received(rows).items():
+            if number in now:
+                work.take(now[number], sent)
+            else:
+                passing += sent
+        work.stage(stage, owner)
+        return [*passing, work.done()]
+
+    def edges(self) -> Iterator[Edge]:
+        """All edges."""
+        yield from (branch.edge for branch in self.branches if branch.edge)
+        yield from (edge for vertex in self.vertices for _, edge in vertex.outs)
+
+
+@dataclass
+class _Work:
+    """One task's work: what it has got for its vertices, and what it sends."""
+
+    flow: Dataflow
+    plan: Plan
+    origin: Origin
+    task: Task
+    inputs: dict[tuple[int, int], list[pa.RecordBatch]] = field(default_factory=dict)
+    results: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    waiting: dict[int, tuple[Edge, list[pa.RecordBatch]]] = field(default_factory=dict)
+    receiver: Receiver = field(default_factory=Receiver)
+
+    def __post_init__(self) -> None:
+        self.sender = Sender(self.origin, self.plan.folder)
+
+    def branch(self, branch: Branch, batch: pa.RecordBatch) -> None:
+        """Rows of a scan, through a branch."""
+        if branch.output is not None:
+            schema = self.flow.outputs[branch.output].schema
+            rows = _dead_letters(batch, schema.names) if branch.calc is None else branch.calc.batch(batch)
+            self.results.setdefault(branch.output, []).append(rows)
+            return
+        if branch.calc is None or branch.edge is None:
+            raise TypeError("a branch to an operator computes rows")
+        rows = branch.calc.batch(batch)
+        if branch.edge.kinds:
+            self.give(branch.edge, branch.edge.keyed(_with_kinds(rows)))
+        else:
+            self.give(branch.edge, branch.edge.keyed(with_weights(rows)))
+
+    def take(self, edge: Edge, rows: Iterable[pa.RecordBatch]) -> None:
+        """Rows of the exchange that came through an edge."""
+        for each in rows:
+            self.inputs.setdefault((edge.vertex, edge.input), []).extend(self.receiver.batches(each))
+
+    def give(self, edge: Edge, rows: pa.RecordBatch) -> None:
+        """Rows for an edge: to a vertex of this task, or to other tasks."""
+        if not rows.num_rows:
+            return
+        if edge.local or self.plan.whole:
+            self.inputs.setdefault((edge.vertex, edge.input), []).append(rows)
+        else:
+            self.waiting.setdefault(edge.number, (edge, []))[1].append(rows)
+
+    def stage(self, stage: int, owner: int) -> None:
+        """Run the vertices of a stage, in their order."""
+        low, high = range_of(owner, self.plan.owners)
+        for vertex in self.flow.vertices:
+            if vertex.stage == stage:
+                self._run(vertex, low, high)
+
+    def _run(self, vertex: Vertex, low: int, high: int) -> None:
+        operator = vertex.operator
+        inputs = []
+        for number, each in enumerate(operator.inputs):
+            change = pa.field(KIND, pa.int8()) if each.kinds else pa.field(WEIGHT, pa.int64())
+            schema = pa.schema([*each.schema, change, pa.field(HASH, pa.uint64())])
+            inputs.append(joined(self.inputs.pop((vertex.number, number), []), schema))
+        if not any(each.num_rows for each in inputs):
+            return
+        before = self.plan.tables.get(operator.uid, {})
+        store = StateStore(
+            Storage.of(self.flow.storage),
+            operator.tables,
+            before,
+            low,
+            high,
+            f"{self.plan.name}-{vertex.number}-{low >> 32:08x}-",
+            uid=operator.uid,
+        )
+        rows = operator.process(inputs, store)
+        if operator.tables:
+            self._keep(operator.uid, store.flush(), low, high)
+        if vertex.output is not None:
+            self.results.setdefault(vertex.output, []).append(rows)
+        for calc, edge in vertex.outs:
+            if rows.num_rows:
+                self.give(edge, edge.keyed(rows if calc is None else calc.batch(rows)))
+
+    def _keep(self, uid: str, tables: Mapping[str, Sequence[SegmentRef]], low: int, high: int) -> None:
+        """Report an operator's state in a range of hashes to the driver."""
+        listed = {table: [ref.to_json() for ref in refs] for table, refs in tables.items()}
+        data = json.dumps({"uid": uid, "low": low, "high": high, "tables": listed}).encode()
+        self.sender.put(STATE, 0, pa.py_buffer(data), 0, inline=True)
+
+    def done(self) -> pa.RecordBatch:
+        """All rows that the task sends, those of outputs too."""
+        for edge, batches in self.waiting.values():
+            self.sender.send(edge.number, joined(batches, edge.sent), self.plan.owners)
+        if self.results:
+            self._end()
+        return self.sender.rows()
+
+    def _end(self) -> None:
+        stage, outputs = self.flow.stage, self.flow.outputs
+        schema = placed_schema(outputs)
+        results = sorted(self.results.items())
+        batches = (completed(placed(outputs[number], each), schema) for number, rows in results for each in rows)
+        if stage is None:
+            for batch in batches:
+                self.sender.hand(ROWS, 0, batch)
+            return
+        task = Task(self.task.number, self.task.of, folder=self.plan.folder)
+        for batch in stage.run(task, batches):
+            self.sender.hand(ENCODED, 0, batch, inline=True)
+
+
+def placed(output: Output, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of an output where ``output`` says that they are, with the columns HIDDEN and KIND."""
+    count = rows.num_rows
+    hidden = [
+        rows.column(name) if name in rows.schema.names else pa.array(np.full(count, -1), kind)
+        for name, kind in zip(HIDDEN.names, (pa.int32(), pa.int64()), strict=True)
+    ]
+    kinds = rows.column(KIND) if KIND in rows.schema.names else pa.array(np.zeros(count, np.int8))
+    columns = [rows.column(name) for name in output.schema.names]
+    names = [*HIDDEN.names, KIND]
+    if output.column is None:
+        return pa.RecordBatch.from_arrays([*columns, *hidden, kinds], names=[*output.schema.names, *names])
+    row = pa.StructArray.from_arrays(columns, names=list(output.schema.names))
+    return pa.RecordBatch.from_arrays([row, *hidden, kinds], names=[output.column, *names])
+
+
+def completed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows with all columns of ``schema``, null where they have none."""
+    names = rows.schema.names
+    columns = [rows.column(each.name) if each.name in names else pa.nulls(rows.num_rows, each.type) for each in schema]
+    return pa.RecordBatch.from_arrays(columns, names=schema.names)
+
+
+def with_weights(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows with the column :data:`WEIGHT`, from their kinds if they have any."""
+    weights = np.ones(rows.num_rows, np.int64)
+    if KIND in rows.schema.names:
+        kinds = rows.column(KIND).fill_null(int(RowKind.INSERT)).to_numpy(zero_copy_only=False)
+        weights[(kinds == RowKind.UPDATE_BEFORE) | (kinds == RowKind.DELETE)] = -1
+    return rows.append_column(WEIGHT, pa.array(weights))
+
+
+def _with_kinds(rows: pa.RecordBatch) -> pa.RecordBatch:
+    if KIND in rows.schema.names:
+        index = rows.schema.get_field_index(KIND)
+        return rows.set_column(index, KIND, rows.column(index).fill_null(int(RowKind.INSERT)))
+    return rows.append_column(KIND, pa.array(np.full(rows.num_rows, int(RowKind.INSERT), np.int8)))
+
+
+def _without_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of the table."""
+    if DEAD_LETTER not in batch.schema.names:
+        return batch
+    letters = batch.column(DEAD_LETTER)
+    return batch if letters.null_count == len(letters) else batch.filter(letters.is_null())
+
+
+def _dead_letters(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """The dead letters among the rows of a scan, with the columns HIDDEN."""
+    chosen = batch.filter(batch.column(DEAD_LETTER).is_valid())
+    columns = chosen.column(DEAD_LETTER).flatten()
+    hidden = [chosen.column(name) for name in HIDDEN.names]
+    return pa.RecordBatch.from_arrays([*columns, *hidden], names=[*names, *HIDDEN.names])
+
+
+def placed_schema(outputs: Sequence[Output]) -> pa.Schema:
+    """The schema of frames with the rows of all outputs, as :func:`placed` puts them."""
+    fields: list[pa.Field] = []
+    for output in outputs:
+        columns = arrow_schema(output.spec.schema)
+        fields += columns if output.column is None else [pa.field(output.column, pa.struct(columns))]
+    kinds = (pa.int32(), pa.int64(), pa.int8())
+    return pa.schema([*fields, *(pa.field(*each) for each in zip((*HIDDEN.names, KIND), kinds, strict=True))])

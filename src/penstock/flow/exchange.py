@@ -1,0 +1,168 @@
+"""The exchange: Arrow batches on their way between the tasks of a micro-batch, in one fixed schema."""
+
+from __future__ import annotations
+
+import mmap
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from penstock.flow.operators import HASH
+
+#: The rows of the exchange: Arrow batches as IPC streams, in ``data``, or in the ``file`` at ``position`` where all
+#: tasks run on one machine. ``edge`` says where a batch goes, or what it is (:data:`ENCODED` ...), and ``owner`` which
+#: task gets it. An owner reads in the order of :data:`ORDER`, which keeps the order of the rows of each key.
+EXCHANGE = pa.schema(
+    {
+        "edge": pa.int32(),
+        "owner": pa.int32(),
+        "scan": pa.int32(),
+        "task": pa.int32(),
+        "ordinal": pa.int32(),
+        "count": pa.int64(),
+        "file": pa.string(),
+        "position": pa.int64(),
+        "bytes": pa.int64(),
+        "data": pa.binary(),
+    }
+)
+
+ORDER = ("edge", "scan", "task", "ordinal")
+
+#: The ``edge`` of results for the driver: what a committer's stage gave, rows of outputs, and the state of an operator.
+ENCODED, ROWS, STATE = -1, -2, -3
+
+
+def owner_of(hashes: NDArray[np.uint64], owners: int) -> NDArray[np.int64]:
+    """The owner of each key: owners have contiguous ranges of hashes."""
+    return ((hashes >> np.uint64(32)) * np.uint64(owners) >> np.uint64(32)).astype(np.int64)
+
+
+def range_of(owner: int, owners: int) -> tuple[int, int]:
+    """The first hash of an owner, and the first hash after its range."""
+    return tuple((-(-(each << 32) // owners)) << 32 for each in (owner, owner + 1))  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where rows come from: the number of the scan, or of the stage after all scans, and that of the task."""
+
+    scan: int
+    task: int
+
+
+class Sender:
+    """Sends the batches of one task. With ``folder`` their bytes go to one file there, which is complete once the
+    sender is closed; without it they are in the rows."""
+
+    def __init__(self, origin: Origin, folder: str = ""):
+        self._origin = origin
+        self._path = Path(folder) / f"{uuid.uuid4().hex}.arrow" if folder else None
+        self._file = self._path.open("xb") if self._path else None
+        self._rows: list[dict[str, object]] = []
+
+    def __enter__(self) -> Sender:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        (self._file or nullcontext()).__exit__(None, None, None)
+
+    def send(self, edge: int, batch: pa.RecordBatch, owners: int) -> None:
+        """Send the rows of a batch, which has the column :data:`HASH`, to the owners of their keys."""
+        if owners == 1:
+            self.hand(edge, 0, batch)
+            return
+        of = owner_of(batch.column(HASH).to_numpy(), owners)
+        order = np.argsort(of, kind="stable")
+        ends = np.searchsorted(of[order], np.arange(owners + 1))
+        for owner in range(owners):
+            chosen = order[ends[owner] : ends[owner + 1]]
+            if chosen.size:
+                self.hand(edge, owner, batch.take(pa.array(chosen)))
+
+    def hand(self, edge: int, owner: int, batch: pa.RecordBatch, *, inline: bool = False) -> None:
+        """Send all rows of a batch to one owner."""
+        if batch.num_rows:
+            self.put(edge, owner, _encoded(batch), batch.num_rows, inline=inline)
+
+    def put(self, edge: int, owner: int, data: pa.Buffer, count: int, *, inline: bool = False) -> None:
+        """Send bytes to one owner; ``inline`` keeps them out of the file."""
+        row = {
+            "edge": edge,
+            "owner": owner,
+            "scan": self._origin.scan,
+            "task": self._origin.task,
+            "ordinal": len(self._rows),
+            "count": count,
+            "bytes": data.size,
+        }
+        if self._file is None or inline:
+            row["data"] = data.to_pybytes()
+        else:
+            row |= {"file": str(self._path), "position": self._file.tell()}
+            self._file.write(data)
+        self._rows.append(row)
+
+    def rows(self) -> pa.RecordBatch:
+        """What was sent, as rows of :data:`EXCHANGE`. Closes the file."""
+        if self._file is not None:
+            self._file.close()
+        return pa.RecordBatch.from_pylist(self._rows, schema=EXCHANGE)
+
+
+def _encoded(batch: pa.RecordBatch) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+class Receiver:
+    """Reads rows of :data:`EXCHANGE`. Files are mapped into memory once each."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, pa.Buffer] = {}
+
+    def batches(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The batches in these rows, in their order."""
+        for data in self.data(rows):
+            with pa.ipc.open_stream(data) as reader:
+                yield from reader
+
+    def data(self, rows: pa.RecordBatch) -> Iterator[pa.Buffer]:
+        """The bytes in these rows, in their order."""
+        places = zip(*(rows.column(name).to_pylist() for name in ("file", "position", "bytes")), strict=True)
+        for number, (file, position, size) in enumerate(places):
+            if not file:
+                yield rows.column("data")[number].as_buffer()
+                continue
+            if file not in self._files:
+                with open(file, "rb") as opened:
+                    self._files[file] = pa.py_buffer(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
+            yield self._files[file].slice(position, size)
+
+
+def received(rows: Iterable[pa.RecordBatch]) -> Mapping[int, Sequence[pa.RecordBatch]]:
+    """The rows of the exchange, which are sorted by :data:`ORDER`, by their edge, in this order."""
+    found: dict[int, list[pa.RecordBatch]] = {}
+    for batch in rows:
+        edges = batch.column("edge").to_numpy()
+        starts = np.flatnonzero(np.diff(edges, prepend=-(1 << 31)))
+        for start, end in zip(starts, [*starts[1:], edges.size], strict=True):
+            found.setdefault(int(edges[start]), []).append(batch.slice(start, end - start))
+    return found
+
+
+def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """One batch of all rows, in the order of the batches."""
+    if len(batches) == 1:
+        return batches[0]
+    if batches:
+        return pa.concat_batches(batches)
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

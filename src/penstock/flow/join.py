@@ -1,0 +1,279 @@
+"""Joins of two changing tables on equal keys, inner and outer.
+
+A change of the result is what the changes of both sides make of the stored rows: ``dL x R + (L + dL) x dR``. Stored
+rows are read only for keys whose other side changed, and pairs of which neither row changed are never made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import Problem, SchemaError
+from penstock.flow.accumulators import counts_of
+from penstock.flow.equality import Flags, Rows, is_valid
+from penstock.flow.hashing import Groups, Hashes, taken
+from penstock.flow.operators import Delta, Input, finer_hashes, select_groups
+from penstock.flow.state import StateStore, TableSpec
+from penstock.flow.sums import sums
+from penstock.formats.columns.buffers import batch_of
+from penstock.plan.nodes import Join, JoinKind
+from penstock.types import arrow_schema
+
+Weights = npt.NDArray[np.int64]
+_COUNT = "rows"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a join. ``kept``: whether its rows without a match are part of the result."""
+
+    name: str
+    input: Input
+    kept: bool
+
+    @property
+    def key(self) -> pa.Schema:
+        """The columns of keys in groups and in the state: both sides' are the same."""
+        return pa.schema([pa.field(f"key{at}", field.type) for at, field in enumerate(self.input.key_schema)])
+
+    @property
+    def rows(self) -> TableSpec:
+        """The table of the side's rows by key."""
+        return TableSpec(self.name, self.key, self.input.value_schema, "multiset")
+
+    @property
+    def counts(self) -> TableSpec:
+        """The table of the number of the side's rows by key, which says whether rows of the other side match."""
+        return TableSpec(f"{self.name} counts", self.key, pa.schema([pa.field(_COUNT, pa.int64())]), "keyed")
+
+    def keys_of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of keys."""
+        columns = [rows.column(each) for each in self.input.keys]
+        return batch_of(columns, self.key, len(rows))
+
+    def joined(self, keys: pa.RecordBatch, values: pa.RecordBatch) -> pa.RecordBatch:
+        """Whole rows from their keys and their other columns."""
+        by_name = dict(zip(self.input.keys, keys.columns, strict=True)) | dict(
+            zip(values.schema.names, values.columns, strict=True)
+        )
+        return batch_of([by_name[each] for each in self.input.schema.names], self.input.schema, len(keys))
+
+
+@dataclass(frozen=True, eq=False)
+class SideChanges:
+    """The net change of a side in a batch: rows that may match, and, if they are kept, ``lone`` ones with a NULL in the
+    key."""
+
+    side: Side
+    delta: Delta
+    lone: Delta
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch, side: Side) -> SideChanges:
+        """The change that the rows of a batch make."""
+        delta = Delta.of(batch, side.input).netted()
+        valid = _without_nulls(side.keys_of(delta.rows))
+        return cls(side, delta if valid.all() else delta.at(valid), delta.at(~valid & side.kept))
+
+    @property
+    def keys(self) -> pa.RecordBatch:
+        """The keys of ``delta``."""
+        return self.side.keys_of(self.delta.rows)
+
+    def store(self, state: StateStore) -> None:
+        """Add ``delta`` to the rows of the side."""
+        values = self.delta.rows.select(self.side.input.value_schema.names)
+        state.multiset(self.side.rows.name).add(self.delta.hashes, self.keys, values, self.delta.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class SideRows:
+    """The rows of a side that matter in a batch, each once: those that changed, and stored ones of keys whose other
+    side changed.
+
+    Row i is ``batch[places[i]]`` of the key ``groups[i]``, -1 for one with a NULL. It had the weight ``weights[i]``, 0
+    if that was not read because it does not matter, and ``changes[i]`` is added to it.
+    """
+
+    batch: pa.RecordBatch
+    places: Rows
+    groups: Rows
+    weights: Weights
+    changes: Weights
+
+
+@dataclass(frozen=True)
+class JoinOperator:
+    """Joins by equal keys. NULL matches nothing, also not NULL."""
+
+    uid: str
+    schema: pa.Schema
+    left: Side
+    right: Side
+
+    @classmethod
+    def of(cls, node: Join) -> JoinOperator:
+        """The operator of a plan's node. Raises SchemaError if keys that are compared have different types."""
+        left = Input(arrow_schema(node.left.schema), node.left_keys)
+        right = Input(arrow_schema(node.right.schema), node.right_keys)
+        for one, other in zip(left.key_schema, right.key_schema, strict=True):
+            if one.type != other.type:
+                reason = f"'{one.name}' is {one.type} and '{other.name}' is {other.type}, keys of a join have one type"
+                raise SchemaError((Problem(reason, where=f"join '{node.uid}'", hint="cast one of them"),))
+        return cls(
+            node.uid,
+            arrow_schema(node.schema),
+            Side("left", left, node.kind in (JoinKind.LEFT, JoinKind.FULL)),
+            Side("right", right, node.kind in (JoinKind.RIGHT, JoinKind.FULL)),
+        )
+
+    @property
+    def inputs(self) -> tuple[Input, Input]:
+        return self.left.input, self.right.input
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        counts = [*([self.left.counts] if self.right.kept else []), *([self.right.counts] if self.left.kept else [])]
+        return (self.left.rows, self.right.rows, *counts)
+
+    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+        left, right = SideChanges.of(inputs[0], self.left), SideChanges.of(inputs[1], self.right)
+        groups = Groups.of(
+            np.concatenate([left.delta.hashes, right.delta.hashes]), pa.concat_batches([left.keys, right.keys])
+        )
+        index = groups.index[: len(left.delta)], groups.index[len(left.delta) :]
+        by_left, by_right = (np.bincount(each, minlength=len(groups)) > 0 for each in index)
+        lefts = _side_rows(left, index[0], groups, by_left, by_right, state)
+        rights = _side_rows(right, index[1], groups, by_right, by_left, state)
+        parts = [_pairs(lefts, rights, len(groups))]
+        if self.left.kept:
+            counts = _counts(self.right, rights, groups, by_right & ~by_left, state)
+            places, weights = _unmatched(lefts, *counts)
+            parts.append((places, np.full(len(places), -1), weights))
+        if self.right.kept:
+            counts = _counts(self.left, lefts, groups, by_left & ~by_right, state)
+            places, weights = _unmatched(rights, *counts)
+            parts.append((np.full(len(places), -1), places, weights))
+        left.store(state)
+        right.store(state)
+        places, others, weights = (np.concatenate(each) for each in zip(*parts, strict=True))
+        order = np.argsort(weights > 0, kind="stable")
+        return self._output(lefts.batch, rights.batch, places[order], others[order], weights[order])
+
+    def _output(
+        self, left: pa.RecordBatch, right: pa.RecordBatch, lefts: Rows, rights: Rows, weights: Weights
+    ) -> pa.RecordBatch:
+        """Pairs of rows at these places, -1 for a row of nulls."""
+        columns = []
+        for batch, places in ((left, lefts), (right, rights)):
+            indices = pa.array(places, mask=places < 0)
+            columns += [column.take(indices) for column in batch.columns]
+        change = Delta(batch_of(columns, self.schema, len(weights)), weights, np.zeros(len(weights), np.uint64))
+        if not self.left.input.keys:  # a row of nulls may be the match of one that had none
+            change = change.netted()
+        return change.output()
+
+
+def _without_nulls(keys: pa.RecordBatch) -> Flags:
+    """Whether no key of a row is null."""
+    result = np.ones(len(keys), np.bool_)
+    for column in keys.columns:
+        valid = is_valid(column)
+        if valid is not None:
+            result &= valid
+    return result
+
+
+def _side_rows(
+    given: SideChanges, index: Rows, groups: Groups, touched: Flags, read: Flags, state: StateStore
+) -> SideRows:
+    """The rows that matter: changes, of the keys ``index``, and stored rows of the keys ``read``. ``touched`` are the
+    keys with changes."""
+    side, delta, lone = given.side, given.delta, given.lone
+    found, values, stored = state.multiset(side.rows.name).get(select_groups(groups, read))
+    owners = np.flatnonzero(read)[found]
+    rows = pa.concat_batches([side.joined(taken(groups.keys, owners), values), delta.rows, lone.rows])
+    places = np.arange(len(owners) + len(delta))
+    of_key = np.concatenate([owners, index])
+    weights = np.concatenate([stored, np.zeros(len(delta), np.int64)])
+    changes = np.concatenate([np.zeros(len(owners), np.int64), delta.weights])
+    both = (touched & read)[of_key]
+    if both.any():
+        places, weights, changes = _merged(side, rows, groups.hashes[of_key], weights, changes, both)
+        of_key = of_key[places]
+    return SideRows(
+        rows,
+        np.concatenate([places, len(owners) + len(delta) + np.arange(len(lone))]),
+        np.concatenate([of_key, np.full(len(lone), -1)]),
+        np.concatenate([weights, np.zeros(len(lone), np.int64)]),
+        np.concatenate([changes, lone.weights]),
+    )
+
+
+def _merged(
+    side: Side, rows: pa.RecordBatch, hashes: Hashes, weights: Weights, changes: Weights, both: Flags
+) -> tuple[Rows, Weights, Weights]:
+    """The places of different rows, with the sums of their weights and changes; only rows in ``both`` may be equal."""
+    some = np.flatnonzero(both)
+    equal = taken(rows, some)
+    values = equal.select(side.input.value_schema.names).columns
+    same = Groups.of(finer_hashes(hashes[some], values), equal)
+    rest = np.flatnonzero(~both)
+    return (
+        np.concatenate([rest, some[same.order[same.starts]]]),
+        np.concatenate([weights[rest], sums(same.index, weights[some], len(same))]),
+        np.concatenate([changes[rest], sums(same.index, changes[some], len(same))]),
+    )
+
+
+def _counts(side: Side, rows: SideRows, groups: Groups, unread: Flags, state: StateStore) -> tuple[Weights, Weights]:
+    """How many rows of the side each key had before, and has after the batch, which is stored. ``unread`` are the keys
+    with changes whose stored rows are not among ``rows``."""
+    table = state.keyed(side.counts.name)
+    matching = rows.groups >= 0
+    index = rows.groups[matching]
+    before = sums(index, rows.weights[matching], len(groups))
+    before[unread] = counts_of(table.get(select_groups(groups, unread))[1].column(0))
+    after = before + sums(index, rows.changes[matching], len(groups))
+    changed = before != after
+    new = after[changed]
+    table.put(select_groups(groups, changed), pa.RecordBatch.from_arrays([pa.array(new)], names=[_COUNT]), new != 0)
+    return before, after
+
+
+def _unmatched(rows: SideRows, before: Weights, after: Weights) -> tuple[Rows, Weights]:
+    """The places and the changed weights of rows without a match on the other side, which has so many rows by key."""
+    once = np.where(np.append(before, 0)[rows.groups] <= 0, rows.weights, 0)
+    now = np.where(np.append(after, 0)[rows.groups] <= 0, rows.weights + rows.changes, 0)
+    kept = np.flatnonzero(now - once)
+    return rows.places[kept], (now - once)[kept]
+
+
+def _pairs(left: SideRows, right: SideRows, groups: int) -> tuple[Rows, Rows, Weights]:
+    """The places of the rows of pairs of equal keys, with the changes of the weights of the pairs."""
+    changed, unchanged = np.flatnonzero(left.changes), np.flatnonzero(left.changes == 0)
+    every, others = np.arange(len(right.changes)), np.flatnonzero(right.changes)
+    first = _product(left.groups, changed, right.groups, every, groups)
+    second = _product(left.groups, unchanged, right.groups, others, groups)
+    lefts, rights = (np.concatenate(each) for each in zip(first, second, strict=True))
+    before = left.weights[lefts] * right.weights[rights]
+    after = (left.weights + left.changes)[lefts] * (right.weights + right.changes)[rights]
+    kept = np.flatnonzero(after - before)
+    return left.places[lefts[kept]], right.places[rights[kept]], (after - before)[kept]
+
+
+def _product(left: Rows, lefts: Rows, right: Rows, rights: Rows, groups: int) -> tuple[Rows, Rows]:
+    """All pairs of ``lefts`` and ``rights`` of the same group; those of the group -1 have none."""
+    lefts, rights = lefts[left[lefts] >= 0], rights[right[rights] >= 0]
+    rights = rights[np.argsort(right[rights], kind="stable")]
+    sizes = np.bincount(right[rights], minlength=groups)
+    starts = np.cumsum(sizes) - sizes
+    owners = left[lefts]
+    repeats = sizes[owners]
+    within = np.arange(int(repeats.sum())) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    return np.repeat(lefts, repeats), rights[np.repeat(starts[owners], repeats) + within]

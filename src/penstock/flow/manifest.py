@@ -1,0 +1,104 @@
+"""Manifests: the segments that hold the state of a job after a batch, in one immutable file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.delivery import canonical
+from penstock.errors import CheckpointError
+from penstock.flow.compaction import joined
+from penstock.flow.segments import END, SegmentRef
+from penstock.flow.storage import Storage
+
+VERSION = 1
+
+#: The segments of an operator's tables, by table.
+Tables = Mapping[str, tuple[SegmentRef, ...]]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The state after batch number ``batch`` (-1: before the first): for each operator, by uid, its tables."""
+
+    batch: int = -1
+    operators: Mapping[str, Tables] = field(default_factory=dict)
+
+    def files(self) -> frozenset[str]:
+        """The names of the files that hold the state."""
+        return frozenset(ref.file for ref in self._refs())
+
+    def _refs(self) -> Iterator[SegmentRef]:
+        for tables in self.operators.values():
+            for refs in tables.values():
+                yield from refs
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all segments."""
+        return sum({(ref.file, ref.offset): ref.bytes for ref in self._refs()}.values())
+
+    def write(self, storage: Storage, name: str) -> str:
+        """Write the manifest as ``name`` and return the reference to it: the name, ``#`` and the SHA-256 of the
+        file."""
+        operators = {
+            uid: {table: [ref.to_json() for ref in refs] for table, refs in tables.items()}
+            for uid, tables in self.operators.items()
+        }
+        data = canonical({"version": VERSION, "batch": self.batch, "operators": operators}).encode()
+        storage.write(name, [data])
+        return f"{name}#{hashlib.sha256(data).hexdigest()}"
+
+    @classmethod
+    def read(cls, storage: Storage, reference: str) -> Manifest:
+        """The manifest of a reference of :meth:`write`; of an empty reference, the state before the first batch. Raises
+        CheckpointError if the file is missing, or is not the one that was committed."""
+        if not reference:
+            return cls()
+        name, _, digest = reference.partition("#")
+        where = f"'{name}', which names the files of the job's state,"
+        data = storage.open(name).to_pybytes()
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise CheckpointError(
+                f"{where} is not the one that was committed: its content has changed; restore the checkpoint with all "
+                "its files, or start the job with a new one"
+            )
+        found = json.loads(data)
+        if found["version"] != VERSION:
+            raise CheckpointError(
+                f"{where} has version {found['version']}, and this penstock reads version {VERSION}; run the version "
+                "that wrote it"
+            )
+        operators = {
+            uid: {table: tuple(SegmentRef.from_json(ref) for ref in refs) for table, refs in tables.items()}
+            for uid, tables in found["operators"].items()
+        }
+        return cls(found["batch"], operators)
+
+
+def merged(before: Manifest, batch: int, reports: Sequence[bytes]) -> Manifest:
+    """The state after a batch, from the state before it and the reports of the owners (:data:`STATE`). A range of
+    hashes whose owner reports nothing stays as it was."""
+    changed: dict[str, list[tuple[int, int, Tables]]] = {}
+    for report in map(json.loads, reports):
+        tables = {name: tuple(map(SegmentRef.from_json, refs)) for name, refs in report["tables"].items()}
+        changed.setdefault(report["uid"], []).append((report["low"], report["high"], tables))
+    operators = dict(before.operators)
+    for uid, parts in changed.items():
+        former = before.operators.get(uid, {})
+        names = dict.fromkeys([*former, *(name for *_, tables in parts for name in tables)])
+        operators[uid] = {name: _of_table(former.get(name, ()), name, parts) for name in names}
+    return Manifest(batch, operators)
+
+
+def _of_table(
+    former: Sequence[SegmentRef], name: str, parts: Sequence[tuple[int, int, Tables]]
+) -> tuple[SegmentRef, ...]:
+    left = list(former)
+    for low, high, _ in parts:
+        pieces = ((each.within(0, low), each.within(high, END)) for each in left)
+        left = [piece for both in pieces for piece in both if piece]
+    refs = [*left, *(ref for *_, tables in parts for ref in tables.get(name, ()))]
+    return tuple(joined(refs))

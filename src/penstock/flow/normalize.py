@@ -1,0 +1,89 @@
+"""A full changelog from upserts and deletions by key, or from a changelog whose changes may be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.flow.equality import Flags, Rows, fixed_values, same_rows
+from penstock.flow.hashing import Groups, taken
+from penstock.flow.operators import KIND, Input, hashes_of, replacements, select_groups
+from penstock.flow.state import KeyedState, StateStore, TableSpec
+from penstock.formats.columns.buffers import batch_of
+from penstock.plan.nodes import Normalize
+from penstock.types import RowKind, arrow_schema
+
+#: The name of the table of the one row of each key.
+ROWS = "rows"
+
+
+@dataclass(frozen=True)
+class NormalizeOperator:
+    """Keeps the newest row of each key. Of the rows of a batch the last one of a key counts.
+
+    INSERT and UPDATE_AFTER both put the row of a key; DELETE and UPDATE_BEFORE both remove it, whatever their other
+    columns are, as in Flink: after an UPDATE_BEFORE the row may come back under another key. Nothing happens where a
+    row is put that is there already, or removed that is not.
+    """
+
+    uid: str
+    inputs: tuple[Input]
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, node: Normalize) -> NormalizeOperator:
+        """The operator of a plan's node."""
+        schema = arrow_schema(node.schema)
+        return cls(node.uid, (Input(schema, node.keys, kinds=True),), schema)
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        return (rows_table(self.inputs[0]),)
+
+    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+        (batch,) = inputs
+        (given,) = self.inputs
+        groups = Groups.of(hashes_of(batch), batch.select(given.keys))
+        last = last_rows(groups)
+        kinds = np.asarray(fixed_values(batch.column(KIND)))[last]
+        present = (kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER)
+        rows = taken(batch.select(given.schema.names), last)
+        table = state.keyed(ROWS)
+        return replaced(table, given, groups, table.get(groups), rows, present)
+
+
+def last_rows(groups: Groups) -> Rows:
+    """The row of each group that came last."""
+    return groups.order[np.append(groups.starts[1:], len(groups.order)) - 1] if len(groups) else groups.starts
+
+
+def rows_table(given: Input) -> TableSpec:
+    """The table of the one row of each key."""
+    return TableSpec(ROWS, given.key_schema, given.value_schema, "keyed")
+
+
+def replaced(
+    table: KeyedState,
+    given: Input,
+    groups: Groups,
+    stored: tuple[Flags, pa.RecordBatch],
+    rows: pa.RecordBatch,
+    present: Flags,
+) -> pa.RecordBatch:
+    """Put ``rows``, one per key, instead of those that are ``stored``, or remove them where ``present`` is false.
+
+    Returns the rows that retract what is replaced and add what is new. Rows that stay the same give nothing.
+    """
+    found, values = stored
+    every = np.arange(len(groups))
+    new = rows.select(given.value_schema.names)
+    changed = (found != present) | (present & ~same_rows(values.columns, every, new.columns, every))
+    which = np.flatnonzero(changed)
+    table.put(select_groups(groups, changed), taken(new, which), present[which])
+    columns = dict(zip(given.key_schema.names, groups.keys.columns, strict=True))
+    columns |= dict(zip(values.schema.names, values.columns, strict=True))
+    old = batch_of([columns[name] for name in given.schema.names], given.schema, len(groups))
+    return replacements(given.schema, old, np.flatnonzero(found & changed), rows, np.flatnonzero(present & changed))

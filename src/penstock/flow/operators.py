@@ -1,0 +1,161 @@
+"""What an operator is, and the rows between operators: changes of a multiset of rows, with a weight per row.
+
+A row of weight 1 is added, one of weight -1 is retracted; weights of larger magnitude do so several times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.flow.equality import Flags, Rows, fixed_values
+from penstock.flow.hashing import Groups, Hashes, key_hashes, taken
+from penstock.flow.state import StateStore, TableSpec
+from penstock.flow.sums import sums
+from penstock.formats.columns.buffers import batch_of
+
+#: Columns that rows have beside those of their node: int64, uint64 and int8 (a RowKind).
+WEIGHT, HASH, KIND = "__weight", "__hash", "__kind"
+
+#: Owners of keys are ranges of the upper half of the hash; the lower half is free to tell rows of one key apart.
+_UPPER_HALF = np.uint64(0xFFFFFFFF00000000)
+
+
+@dataclass(frozen=True)
+class Input:
+    """The rows that an operator takes from one node.
+
+    Batches have the columns of ``schema``, then ``__weight`` (with ``kinds`` instead ``__kind``, and rows of one key in
+    the order of arrival), and ``__hash``, the hash of the columns ``keys``. All rows of a key come to one owner.
+    """
+
+    schema: pa.Schema
+    keys: tuple[str, ...]
+    kinds: bool = False
+
+    @property
+    def key_schema(self) -> pa.Schema:
+        """The columns of the keys, in their order."""
+        return pa.schema([self.schema.field(each) for each in self.keys])
+
+    @property
+    def value_schema(self) -> pa.Schema:
+        """The other columns."""
+        return pa.schema([each for each in self.schema if each.name not in self.keys])
+
+
+class Operator(Protocol):
+    """A step with state: frozen and picklable, so that every batch may run it in another process.
+
+    ``schema`` is that of its rows, without ``__weight``.
+    """
+
+    @property
+    def uid(self) -> str: ...
+
+    @property
+    def inputs(self) -> tuple[Input, ...]: ...
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]: ...
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+        """The change of the result that the rows of one batch and owner make, with ``__weight``: no two rows that
+        cancel each other out, retractions before additions. Called once per batch and owner, with one batch per input.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Delta:
+    """Rows with their weights and the hashes of their keys."""
+
+    rows: pa.RecordBatch
+    weights: npt.NDArray[np.int64]
+    hashes: Hashes
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch, given: Input) -> Delta:
+        """The rows of an input's batch."""
+        return cls(batch.select(given.schema.names), weights_of(batch), hashes_of(batch))
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def at(self, rows: Rows | Flags) -> Delta:
+        """Some of the rows."""
+        indices: Rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)
+        return Delta(taken(self.rows, indices), self.weights[indices], self.hashes[indices])
+
+    def netted(self) -> Delta:
+        """The same change in which no row cancels another. Rows that are only added stay as they are."""
+        negative = self.weights < 0
+        if not negative.any():
+            return self if self.weights.all() else self.at(self.weights != 0)
+        both = np.isin(self.hashes, self.hashes[negative])
+        changing = self if both.all() else self.at(both)
+        groups = Groups.of(finer_hashes(changing.hashes, changing.rows.columns), changing.rows)
+        weights = sums(groups.index, changing.weights, len(groups))
+        left = np.flatnonzero(weights)
+        firsts = groups.order[groups.starts[left]]
+        net = Delta(taken(changing.rows, firsts), weights[left], changing.hashes[firsts])
+        return net if changing is self else _joined(self.at(~both), net)
+
+    def output(self) -> pa.RecordBatch:
+        """The rows as an operator gives them: retractions first, with ``__weight``, without hashes."""
+        negative = self.weights < 0
+        first = np.count_nonzero(negative)
+        ordered = self if negative[:first].all() else self.at(np.argsort(~negative, kind="stable"))
+        return _weighted(ordered.rows.columns, ordered.rows.schema, ordered.weights)
+
+
+def _joined(one: Delta, other: Delta) -> Delta:
+    rows = pa.concat_batches([one.rows, other.rows])
+    return Delta(rows, np.concatenate([one.weights, other.weights]), np.concatenate([one.hashes, other.hashes]))
+
+
+def weights_of(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """The weights of a batch's rows."""
+    return np.asarray(fixed_values(batch.column(WEIGHT)), np.int64)
+
+
+def hashes_of(batch: pa.RecordBatch) -> Hashes:
+    """The hashes of the keys of a batch's rows."""
+    return np.asarray(fixed_values(batch.column(HASH)), np.uint64)
+
+
+def finer_hashes(hashes: Hashes, columns: Sequence[pa.Array]) -> Hashes:
+    """Hashes of keys and ``columns`` together that belong to the same owner as those of the keys alone."""
+    if not columns:
+        return hashes
+    return (hashes & _UPPER_HALF) | (key_hashes([pa.array(hashes), *columns]) & ~_UPPER_HALF)
+
+
+def select_groups(groups: Groups, chosen: Flags) -> Groups:
+    """Some of the groups, as if each had one row."""
+    which = np.flatnonzero(chosen)
+    each = np.arange(len(which))
+    return Groups(groups.hashes[which], taken(groups.keys, which), each, each, each)
+
+
+def replacements(
+    schema: pa.Schema, old: pa.RecordBatch, retracted: Rows, new: pa.RecordBatch, added: Rows
+) -> pa.RecordBatch:
+    """Output rows that retract these rows of ``old`` and add those of ``new``."""
+    parts = [taken(old, retracted), taken(new, added)]
+    columns = [pa.concat_arrays([part.column(at) for part in parts]) for at in range(len(schema))]
+    weights = np.concatenate([np.full(len(retracted), -1), np.full(len(added), 1)])
+    return _weighted(columns, schema, weights)
+
+
+def _weighted(columns: Sequence[pa.Array], schema: pa.Schema, weights: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    fields = [*schema, pa.field(WEIGHT, pa.int64(), nullable=False)]
+    return batch_of([*columns, pa.array(weights, pa.int64())], pa.schema(fields), len(weights))

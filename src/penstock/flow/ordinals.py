@@ -1,0 +1,49 @@
+"""The order of values as whole numbers, so that loops compare numbers only."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.flow.equality import Flags, fixed_values, is_valid, same_rows
+
+Ordinals = npt.NDArray[np.int64]
+
+
+def ordinals(column: pa.Array) -> Ordinals:
+    """A number per value that orders the values of this column: equal values have equal ones, smaller values smaller
+    ones. Under nulls anything stands.
+
+    -0.0 is 0.0, and NaN is larger than everything, as in Java. Strings are ordered by their bytes in UTF-8.
+    """
+    values = fixed_values(column)
+    if values is None:
+        return _ranks(column)
+    if values.dtype.kind == "f":
+        return _of_floats(values)
+    if values.dtype == np.uint64:
+        return (values ^ np.uint64(1 << 63)).view(np.int64)
+    return values.astype(np.int64, copy=False)
+
+
+def _of_floats(values: npt.NDArray[np.floating]) -> Ordinals:
+    wide = values.astype(np.float64) + 0.0
+    wide[np.isnan(wide)] = np.nan
+    bits = wide.view(np.int64)
+    return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
+
+
+def _ranks(column: pa.Array) -> Ordinals:
+    order = pc.array_sort_indices(column).to_numpy()
+    ranks = np.zeros(len(order), np.int64)
+    steps = ~same_rows([column], order[1:], [column], order[:-1])
+    ranks[order[1:]] = np.cumsum(steps)
+    return ranks
+
+
+def valid_of(column: pa.Array) -> Flags:
+    """Whether each value is not null."""
+    valid = is_valid(column)
+    return np.ones(len(column), np.bool_) if valid is None else valid

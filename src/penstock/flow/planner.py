@@ -1,0 +1,257 @@
+"""Plans with state to dataflows: which operators run in which stage, and how rows get to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.errors import Problem, UnsupportedError
+from penstock.flow.aggregate import GroupAggregateOperator
+from penstock.flow.calc import Calc, calc_of
+from penstock.flow.changes import Changes, Mode
+from penstock.flow.dataflow import Branch, Edge, Passing, Vertex
+from penstock.flow.deduplicate import DeduplicateOperator
+from penstock.flow.expressions import Lacking
+from penstock.flow.join import JoinOperator
+from penstock.flow.kernels.session import UNKNOWN, Session
+from penstock.flow.normalize import NormalizeOperator
+from penstock.flow.operators import Operator
+from penstock.plan.expressions import ColumnRef, cast, coerce, fields_of
+from penstock.plan.nodes import (
+    STATEFUL,
+    DeadLetters,
+    Deduplicate,
+    GroupAggregate,
+    Item,
+    Join,
+    Node,
+    Normalize,
+    Project,
+    Scan,
+    Sink,
+    Step,
+    Union,
+)
+from penstock.plan.traits import traits
+from penstock.plan.walk import base
+from penstock.spi import INSERTIONS
+from penstock.types import RowKind, RowType, arrow_schema
+from penstock.types.casts import alike
+
+
+@dataclass(frozen=True)
+class _Way:
+    """Rows from a scan or a node with state, through ``steps``, the lowest first."""
+
+    origin: Node
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def node(self) -> Node:
+        """The last step."""
+        found = self.origin
+        for step in self.steps:
+            found = step.with_inputs((found,))
+        return found
+
+
+def _calc(way: _Way, session: Session) -> Calc | Lacking:
+    if base(way.node) is not way.origin:
+        return Lacking("a Python function")
+    return calc_of(way.node, session)
+
+
+@dataclass
+class Planner:
+    """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers.
+
+    Where a branch has no kernels for all of its expressions, ``hops`` has the node that Spark computes, by the number
+    of the scan; the branch passes its rows on.
+    """
+
+    scans: Sequence[Scan]
+    session: Session = UNKNOWN
+    branches: list[Branch] = field(default_factory=list)
+    vertices: list[Vertex] = field(default_factory=list)
+    hops: dict[int, tuple[Node, Lacking]] = field(default_factory=dict)
+    _made: dict[int, int] = field(default_factory=dict)
+    _edges: int = 0
+
+    def add(self, sink: Sink, output: int) -> None:
+        """Add all that feeds a sink, which is the output of this number."""
+        if isinstance(sink.input, DeadLetters):
+            (scan,) = (each for each in self.scans if each is _scan_of(sink.input))
+            self.branches.append(Branch(self.scans.index(scan), None, output=output))
+            return
+        node = _fitted(sink)
+        ways = tuple(_ways(node))
+        if all(isinstance(way.origin, Scan) for way in ways):
+            for way in ways:
+                self._branch(way, None, output)
+            return
+        number = self._vertex(self._changes(sink, node, ways), ways=(ways,))
+        self.vertices[number] = replace(self.vertices[number], output=output)
+
+    def check(self) -> None:
+        """Raises UnsupportedError for a scan of which Spark would have to compute one branch, beside others."""
+        for number, (_, lacking) in self.hops.items():
+            if sum(branch.scan == number and branch.calc is not None for branch in self.branches) > 1:
+                table = self.scans[number].table
+                reason = f"{lacking.function} has no kernel, and table '{table}' is read by several queries of one job"
+                hint = "read the table in one subquery, or write two jobs"
+                raise UnsupportedError((Problem(reason, where=str(lacking.place or ""), hint=hint),))
+
+    def ordered(self) -> tuple[Vertex, ...]:
+        """The vertices, each after those that feed it."""
+        return tuple(self.vertices)
+
+    def _changes(self, sink: Sink, node: Node, ways: Sequence[_Way]) -> Changes:
+        """The end of an output."""
+        taken, schema = sink.spec.capabilities, arrow_schema(node.schema)
+        names = dict(zip(sink.schema.names, node.schema.names, strict=True))
+        uid = f"sink {sink.table}"
+        if taken.upsert_keys:
+            keys, mode = tuple(names[key] for key in taken.upsert_keys), Mode.UPSERTS
+        elif taken.kinds == INSERTIONS:
+            keys, mode = (), Mode.INSERTIONS
+        else:
+            keys = next(iter(traits(node).upsert_keys), ())
+            mode = Mode.RETRACTIONS if RowKind.UPDATE_BEFORE in taken.kinds else Mode.UPSERTS
+        return Changes(uid, schema, keys, mode, netting=len(ways) > 1)
+
+    def _vertex(self, operator: Operator, ways: Sequence[Sequence[_Way]]) -> int:
+        """The number of a new vertex, with the rows of ``ways`` by input."""
+        sources = [self._node(way.origin) for each in ways for way in each if not isinstance(way.origin, Scan)]
+        local = self._local(operator, ways)
+        stages = [self.vertices[number].stage + (0 if local else 1) for number in sources]
+        number, stage = len(self.vertices), max([1, *stages])
+        self.vertices.append(Vertex(number, stage, operator))
+        for position, (each, into) in enumerate(zip(ways, operator.inputs, strict=True)):
+            for way in each:
+                edge = Edge(self._edges, into.schema, number, position, into.keys, into.kinds, local)
+                self._edges += 1
+                self._connect(way, edge)
+        return number
+
+    def _connect(self, way: _Way, edge: Edge) -> None:
+        if isinstance(way.origin, Scan):
+            self._branch(way, edge, None)
+            return
+        calc = _calc(way, self.session) if way.steps else None
+        if isinstance(calc, Lacking):
+            reason = "cannot be computed above a join, a group or another operator with state yet"
+            hint = "compute it below, in a subquery, or in a job of its own"
+            raise UnsupportedError((Problem(f"{calc.function} {reason}", where=str(calc.place or ""), hint=hint),))
+        source = self.vertices[self._node(way.origin)]
+        self.vertices[source.number] = replace(source, outs=(*source.outs, (calc, edge)))
+
+    def _branch(self, way: _Way, edge: Edge | None, output: int | None) -> None:
+        """Add a branch from a scan."""
+        number, found = self._number(way.origin), _calc(way, self.session)
+        calc: Calc | Passing
+        if not isinstance(found, Lacking):
+            calc = found
+        else:
+            self.hops[number] = self.hops.get(number) or (way.node, found)
+            calc = Passing()
+        self.branches.append(Branch(number, calc, edge, output))
+
+    def _local(self, operator: Operator, ways: Sequence[Sequence[_Way]]) -> bool:
+        """Whether the rows of each key are in one task already: the operator has one input, from one vertex, whose keys
+        pass unchanged and are its own, in the same order. The end of an output keeps no state by hash: it needs all
+        rows of a key, whatever the order, and without keys nothing."""
+        if len(ways) != 1 or len(ways[0]) != 1 or isinstance(ways[0][0].origin, Scan):
+            return False
+        (way,), keys = ways[0], operator.inputs[0].keys
+        before = _partitioned(way)
+        if isinstance(operator, Changes):
+            return not keys or (bool(before) and set(before) <= set(keys))
+        return bool(before) and before == keys
+
+    def _node(self, node: Node) -> int:
+        """The number of the vertex of a node with state."""
+        if id(node) not in self._made:
+            ways = tuple(tuple(_ways(each)) for each in node.inputs)
+            self._made[id(node)] = self._vertex(_operator(node), ways)
+        return self._made[id(node)]
+
+    def _number(self, scan: Node) -> int:
+        return next(number for number, each in enumerate(self.scans) if each is scan or each == scan)
+
+
+def _operator(node: Node) -> Operator:
+    match node:
+        case GroupAggregate():
+            return GroupAggregateOperator.of(node, retracts=traits(node.input).kinds != INSERTIONS)
+        case Join():
+            return JoinOperator.of(node)
+        case Normalize():
+            return NormalizeOperator.of(node)
+        case Deduplicate():
+            return DeduplicateOperator.of(node)
+    raise TypeError(f"unknown plan node {type(node).__name__}")
+
+
+def _scan_of(node: Node) -> Node:
+    while not isinstance(node, Scan):
+        (node,) = node.inputs
+    return node
+
+
+def _ways(node: Node) -> Iterator[_Way]:
+    """The ways on which the rows of ``node`` come from scans and nodes with state."""
+    if isinstance(node, Scan | STATEFUL):
+        yield _Way(node)
+    elif isinstance(node, Union):
+        for member in node.members:
+            for way in _ways(member):
+                yield replace(way, steps=(*way.steps, *_renamed(member, node)))
+    elif isinstance(node, Step):
+        for way in _ways(node.input):
+            yield replace(way, steps=(*way.steps, node))
+    else:
+        raise TypeError(f"unknown plan node {type(node).__name__}")
+
+
+def _renamed(member: Node, union: Node) -> tuple[Project, ...]:
+    """The projection that gives the rows of a member the columns of the union."""
+    given, wanted = member.schema.fields, union.schema.fields
+    if given == wanted:
+        return ()
+    values = [coerce(ref, to.type) for ref, to in zip(fields_of(member.schema), wanted, strict=True)]
+    items = tuple(Item(to.name, value) for to, value in zip(wanted, values, strict=True))
+    return (Project(union.schema, member, items),)
+
+
+def _fitted(sink: Sink) -> Node:
+    """The sink's rows in the columns and types that its connector takes."""
+    taken = {each.name: each.type for each in sink.spec.schema.fields}
+    items = []
+    for ref, to in zip(fields_of(sink.input.schema), sink.schema.fields, strict=True):
+        value, type_ = coerce(ref, to.type), taken[to.name]
+        items.append(Item(to.name, value if alike(to.type, type_) else cast(value, type_)))
+    row = RowType(tuple(replace(each, type=taken[each.name]) for each in sink.schema.fields), nullable=False)
+    same = all(item == Item(each.name, each) for item, each in zip(items, fields_of(sink.input.schema), strict=True))
+    return sink.input if same else Project(row, sink.input, tuple(items))
+
+
+def _partitioned(way: _Way) -> tuple[str, ...]:
+    """The columns, under their last names, by which the rows of a way are divided among owners; empty if the names do
+    not survive."""
+    origin = way.origin
+    match origin:
+        case GroupAggregate(keys=keys) | Normalize(keys=keys) | Deduplicate(keys=keys):
+            names: tuple[str, ...] = keys
+        case _:
+            return ()
+    for step in way.steps:
+        if isinstance(step, Project):
+            now = {
+                item.expression.name: item.name
+                for item in reversed(step.items)
+                if isinstance(item.expression, ColumnRef)
+            }
+            if not all(name in now for name in names):
+                return ()
+            names = tuple(now[name] for name in names)
+    return names

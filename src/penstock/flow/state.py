@@ -1,0 +1,91 @@
+"""The state of an operator: tables of rows by key, in segments, of which each batch adds one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from penstock.errors import CheckpointError
+from penstock.flow.segments import SegmentReader, SegmentRef, SegmentWriter, TableSpec
+from penstock.flow.storage import Storage
+from penstock.flow.tables import KeyedState, MultisetState
+
+__all__ = ["KeyedState", "MultisetState", "SegmentRef", "StateStore", "TableSpec"]
+
+
+class StateStore:
+    """One task's access to the state of one operator: keys with hashes from ``low`` up to but not ``high``.
+
+    ``refs`` are the segments of each table, of this range and perhaps of others, which are ignored. Files that it
+    writes are named ``prefix`` and something unique. ``uid`` is the operator's, for messages.
+
+    With ``ttl_ms``, a row that was not written for so many milliseconds, as of ``now_ms``, is gone. All owners and
+    attempts of a batch have the same ``now_ms``.
+
+    Raises CheckpointError for state in a table that the operator does not have.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        specs: Sequence[TableSpec],
+        refs: Mapping[str, Sequence[SegmentRef]],
+        low: int,
+        high: int,
+        prefix: str,
+        *,
+        uid: str = "",
+        ttl_ms: int | None = None,
+        now_ms: int = 0,
+    ):
+        self._storage = storage
+        self._low, self._high = low, high
+        self._prefix = prefix
+        reader = SegmentReader(storage, uid, now_ms)
+        self._tables: dict[str, KeyedState | MultisetState] = {}
+        for each in specs:
+            spec = each if ttl_ms is None else replace(each, timed=True)
+            own = [part for ref in refs.get(spec.name, ()) if (part := ref.within(low, high))]
+            kind = KeyedState if spec.kind == "keyed" else MultisetState
+            self._tables[spec.name] = kind(spec, own, reader, 0 if ttl_ms is None else now_ms - ttl_ms)
+        new = [name for name in self._tables if refs and name not in refs]
+        if new:
+            raise CheckpointError(
+                f"the operator '{uid}' has state in the checkpoint, but no {', '.join(map(repr, new))}, which would "
+                "begin empty and make its results wrong. Undo the change, give the operator another uid, or start with "
+                "another checkpoint directory"
+            )
+        unknown = [name for name, stored in refs.items() if stored and name not in self._tables]
+        if unknown:
+            raise CheckpointError(
+                f"the operator '{uid}' has the state {', '.join(map(repr, unknown))} in the checkpoint, which the job "
+                "does not keep any more. Undo the change, give the operator another uid, or start with another "
+                "checkpoint directory"
+            )
+
+    def table(self, name: str) -> KeyedState | MultisetState:
+        """The table of that name. Raises KeyError."""
+        return self._tables[name]
+
+    def keyed(self, name: str) -> KeyedState:
+        """The table of that name with one row per key. Raises KeyError."""
+        table = self._tables[name]
+        if not isinstance(table, KeyedState):
+            raise KeyError(name)
+        return table
+
+    def multiset(self, name: str) -> MultisetState:
+        """The table of that name with weights. Raises KeyError."""
+        table = self._tables[name]
+        if not isinstance(table, MultisetState):
+            raise KeyError(name)
+        return table
+
+    def flush(self) -> Mapping[str, Sequence[SegmentRef]]:
+        """Write the changes of all tables as one file, and return the segments that the state of this range consists of
+        from now on. When the call returns, they are durable."""
+        writer = SegmentWriter(f"{self._prefix}{uuid.uuid4().hex}.arrow")
+        result = {name: table.flush(writer, self._low, self._high) for name, table in self._tables.items()}
+        writer.write(self._storage)
+        return result

@@ -1,0 +1,241 @@
+"""Where files of state are: a folder of this machine, or of anything that pyarrow.fs opens."""
+
+from __future__ import annotations
+
+import abc
+import hashlib
+import mmap
+import os
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from pyarrow import fs
+
+from penstock.errors import CheckpointError, CheckpointUnavailableError
+
+#: After this time without being read, a copy of a remote file is deleted.
+_UNREAD_SECONDS = 3600
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file of a storage: its size in bytes, and when it was written, in milliseconds since the epoch."""
+
+    name: str
+    bytes: int
+    written_ms: int
+
+
+class Storage(abc.ABC):
+    """Immutable files in one folder. Can be pickled, so that tasks open it themselves.
+
+    All methods raise CheckpointUnavailableError if the storage does not answer.
+    """
+
+    @staticmethod
+    def of(uri: str, cache: str | os.PathLike[str] | None = None) -> Storage:
+        """The folder at ``uri``: a path, ``file:/...``, or a scheme of pyarrow.fs (``s3://``, ``gs://``, ``hdfs://``).
+
+        Files of other machines are kept in the folder ``cache``, by default in the folder for temporary files. Raises
+        CheckpointError if the address is not understood.
+        """
+        parts = urlsplit(uri)
+        if parts.scheme in ("", "file"):
+            return LocalStorage(unquote(parts.path) if parts.scheme else uri)
+        try:
+            fs.FileSystem.from_uri(uri)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+            raise CheckpointError(
+                f"the state of a job cannot be kept at '{uri}': {error}; use a path of this machine, s3://, gs:// or "
+                "hdfs://"
+            ) from error
+        return RemoteStorage(uri, str(cache or _own_cache()))
+
+    @abc.abstractmethod
+    def write(self, name: str, parts: Sequence[Any]) -> None:
+        """Write a new file of these bytes-like parts. When the call returns, the file is whole and durable. A file that
+        was cut short by a crash is never read, because nothing names it."""
+
+    @abc.abstractmethod
+    def open(self, name: str) -> pa.Buffer:
+        """The content of a file, mapped into memory. Raises CheckpointError if there is no such file."""
+
+    @abc.abstractmethod
+    def files(self) -> Iterator[StoredFile]:
+        """All files; none when the folder does not exist."""
+
+    @abc.abstractmethod
+    def delete(self, name: str) -> None:
+        """Delete a file, if there is one of that name."""
+
+
+@dataclass(frozen=True)
+class LocalStorage(Storage):
+    """A folder of this machine, or one that is mounted here."""
+
+    folder: str
+
+    def write(self, name: str, parts: Sequence[Any]) -> None:
+        with _failures(f"write '{name}' to", self.folder):
+            path = Path(self.folder, name)
+            try:
+                file = path.open("xb", buffering=0)
+            except FileNotFoundError:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _sync(path.parent.parent)
+                file = path.open("xb", buffering=0)
+            with file:
+                for part in parts:
+                    rest = memoryview(part).cast("B")
+                    while len(rest):
+                        rest = rest[file.write(rest) :]
+                os.fsync(file.fileno())
+            _sync(path.parent)
+
+    def open(self, name: str) -> pa.Buffer:
+        with _failures(f"read '{name}' from", self.folder):
+            try:
+                with Path(self.folder, name).open("rb") as file:
+                    if os.fstat(file.fileno()).st_size == 0:
+                        return pa.py_buffer(b"")
+                    return pa.py_buffer(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
+            except FileNotFoundError as error:
+                raise missing(name, self.folder) from error
+
+    def files(self) -> Iterator[StoredFile]:
+        with _failures("list", self.folder):
+            try:
+                entries = list(os.scandir(self.folder))
+            except FileNotFoundError:
+                return
+            for entry in entries:
+                try:
+                    found = entry.stat()
+                except FileNotFoundError:  # deleted by another process since
+                    continue
+                if entry.is_file():
+                    yield StoredFile(entry.name, found.st_size, found.st_mtime_ns // 1_000_000)
+
+    def delete(self, name: str) -> None:
+        with _failures(f"delete '{name}' from", self.folder):
+            Path(self.folder, name).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class RemoteStorage(Storage):
+    """A folder that pyarrow.fs opens. Files that were written or read here are kept whole in the folder ``cache``,
+    where other processes of this machine find them, until nothing has read them for an hour."""
+
+    uri: str
+    cache: str
+
+    def write(self, name: str, parts: Sequence[Any]) -> None:
+        with _failures(f"write '{name}' to", self.uri):
+            system, path = self._place(name)
+            system.create_dir(path.rpartition("/")[0], recursive=True)
+            with system.open_output_stream(path) as stream:
+                for part in parts:
+                    stream.write(part)
+        self._keep(name, parts)
+
+    def open(self, name: str) -> pa.Buffer:
+        path = self._cached(name)
+        with _failures(f"read '{name}' from", self.uri):
+            try:
+                os.utime(path)
+            except FileNotFoundError:
+                self._keep(name, [self._fetched(name)])
+        return LocalStorage(self.cache).open(path.name)
+
+    def files(self) -> Iterator[StoredFile]:
+        with _failures("list", self.uri):
+            system, folder = fs.FileSystem.from_uri(self.uri)
+            found = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
+        for each in found:
+            if each.type == fs.FileType.File:
+                yield StoredFile(each.base_name, each.size, (each.mtime_ns or 0) // 1_000_000)
+
+    def delete(self, name: str) -> None:
+        with _failures(f"delete '{name}' from", self.uri):
+            system, path = self._place(name)
+            with suppress(FileNotFoundError):
+                system.delete_file(path)
+            self._cached(name).unlink(missing_ok=True)
+
+    def _place(self, name: str) -> tuple[fs.FileSystem, str]:
+        system, folder = fs.FileSystem.from_uri(self.uri)
+        return system, f"{folder.rstrip('/')}/{name}"
+
+    def _fetched(self, name: str) -> pa.Buffer:
+        system, path = self._place(name)
+        try:
+            with system.open_input_stream(path) as stream:
+                return stream.read_buffer()
+        except FileNotFoundError as error:
+            raise missing(name, self.uri) from error
+
+    def _cached(self, name: str) -> Path:
+        return Path(self.cache, f"{self._mark}-{name}")
+
+    @property
+    def _mark(self) -> str:
+        """What distinguishes this folder from others that share the cache."""
+        return hashlib.blake2b(self.uri.encode(), digest_size=8).hexdigest()
+
+    def _keep(self, name: str, parts: Sequence[Any]) -> None:
+        with _failures(f"write '{name}' to", self.cache):
+            path = self._cached(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+            with draft.open("xb") as file:
+                for part in parts:
+                    file.write(part)
+            draft.replace(path)
+            for each in os.scandir(self.cache):
+                with suppress(FileNotFoundError):  # deleted by another process since
+                    if self._mark in each.name and each.stat().st_mtime < time.time() - _UNREAD_SECONDS:
+                        os.unlink(each.path)
+
+
+def _sync(folder: Path) -> None:
+    """Make the names of files in a folder durable."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _own_cache() -> Path:
+    """A folder that others cannot write to."""
+    path = Path(tempfile.gettempdir(), f"penstock-state-{os.getuid()}")
+    with _failures("make the folder", str(path)):
+        path.mkdir(mode=0o700, exist_ok=True)
+        if path.stat().st_uid != os.getuid():
+            raise PermissionError(f"it belongs to the user {path.owner()}")
+    return path
+
+
+def missing(name: str, place: str) -> CheckpointError:
+    return CheckpointError(
+        f"'{name}' in '{place}' is missing, but the checkpoint names it as part of the job's state; restore it from a "
+        "backup, or start with another checkpoint directory"
+    )
+
+
+@contextmanager
+def _failures(action: str, place: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointUnavailableError(
+            f"cannot {action} '{place}': {error}; check the path, its rights and its space, and whether it answers"
+        ) from error

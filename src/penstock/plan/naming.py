@@ -1,0 +1,66 @@
+"""Names of steps with state, by which a checkpoint finds their state again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from penstock.errors import Problem, SchemaError
+from penstock.plan.nodes import STATEFUL, Deduplicate, GroupAggregate, Join, Node, Normalize, Sink
+from penstock.plan.walk import fold, scans
+
+_KINDS: dict[type[Node], str] = {
+    GroupAggregate: "group",
+    Join: "join",
+    Normalize: "changes",
+    Deduplicate: "deduplicate",
+}
+
+
+def named(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
+    """The sinks, with a ``uid`` for each step with state that the user gave none: its sink, kind and tables, and a
+    number where there are several, from the sink downwards. What is computed is not part of it, nor are other sinks.
+    Raises SchemaError if the user gave one uid twice."""
+    names: dict[int, str] = {}
+    for sink in sinks:
+        for node in _stateful(sink):
+            if id(node) not in names:
+                names[id(node)] = node.uid or _free(_name(node, sink), names.values())
+    given = [each.uid for each in _stateful(*sinks) if each.uid]
+    again = next((uid for index, uid in enumerate(given) if uid in given[:index]), None)
+    if again is not None:
+        hint = "give each step a uid of its own: its state is found by it"
+        raise SchemaError((Problem(f"two steps have the uid '{again}'", hint=hint),))
+
+    def visit(node: Node, inputs: tuple[Node, ...]) -> Node:
+        made = node.with_inputs(inputs)
+        uid = names.get(id(node), made.uid)
+        return made if made.uid == uid else replace(made, uid=uid)
+
+    return tuple(each for each in fold(sinks, visit) if isinstance(each, Sink))
+
+
+def _stateful(*sinks: Sink) -> list[Node]:
+    """The steps with state that feed these sinks, each above those that feed it."""
+    found: list[Node] = []
+
+    def visit(node: Node, _: tuple[None, ...]) -> None:
+        if isinstance(node, STATEFUL):
+            found.append(node)
+
+    fold(sinks, visit)
+    return found[::-1]
+
+
+def _name(node: Node, sink: Sink) -> str:
+    tables = ", ".join(dict.fromkeys(each.table for each in scans(node)))
+    name = f"{_KINDS[type(node)]}({tables})"
+    return name if isinstance(node, Normalize) else f"{sink.table}: {name}"
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    found, number = name, 1
+    while found in taken:
+        number += 1
+        found = f"{name} {number}"
+    return found

@@ -1,0 +1,118 @@
+"""From the plan of a front end to the one that runs: upserts become changes, equal state one, columns are pruned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from penstock.plan.checks import check_changes, check_determinism, check_keys, check_watermarks
+from penstock.plan.expressions import columns_of, is_deterministic
+from penstock.plan.naming import named
+from penstock.plan.nodes import (
+    STATEFUL,
+    AssignWatermarks,
+    DeadLetters,
+    Filter,
+    Job,
+    MapRows,
+    Node,
+    Normalize,
+    Project,
+    Scan,
+    Sink,
+)
+from penstock.plan.pruning import pruned
+from penstock.plan.traits import traits
+from penstock.plan.walk import expressions_of, fold, rewrite
+from penstock.spi import CHANGES, AnySettings, SinkCapabilities
+from penstock.types import RowType
+
+
+def planned(job: Job) -> Job:
+    """``job`` as it runs; to plan it again changes nothing.
+
+    Tables of upserts become tables of changes, except where a sink takes the same upserts. Equal steps with state
+    become one. They get the columns that somebody reads, and a ``uid`` each. Raises SchemaError or UnsupportedError for
+    a sink that cannot keep what it is given, and for steps that could not take rows back.
+    """
+    job = replace(job, sinks=named(pruned(_shared(_normalized(job.sinks)))))
+    check_changes(job)
+    check_keys(job)
+    check_determinism(job)
+    check_watermarks(job)
+    return job
+
+
+def planned_rows(node: Node, name: str) -> Node:
+    """The rows of ``node`` as they are computed where all changes are taken; ``name`` precedes those of its steps."""
+    job = planned(Job(name, (Sink(node.schema, node, name, "", _Everything(name, node.schema)),)))
+    return job.sinks[0].input
+
+
+@dataclass(frozen=True)
+class _Everything(AnySettings):
+    """A table that takes all changes."""
+
+    table: str
+    schema: RowType
+
+    @property
+    def capabilities(self) -> SinkCapabilities:
+        return SinkCapabilities(kinds=CHANGES, guarantee=None)
+
+    def describe(self) -> str:
+        return ""
+
+
+def _normalized(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
+    """The sinks, with the changes of each table of upserts where the upserts themselves do not do."""
+    done: set[int] = set()
+
+    def note(node: Node, _: tuple[None, ...]) -> None:
+        if isinstance(node, Normalize):
+            below = node.input
+            while isinstance(below, Project):
+                below = below.input
+            done.add(id(below))
+
+    fold(sinks, note)
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Scan) or not node.spec.capabilities.upsert_keys or id(node) in done:
+            return node
+        return Normalize(node.schema, node, node.spec.capabilities.upsert_keys)
+
+    passing = [_passes(sink) for sink in sinks]
+    made = iter(rewrite([sink for sink, passes in zip(sinks, passing, strict=True) if not passes], change))
+    return tuple(sink if passes else next(made) for sink, passes in zip(sinks, passing, strict=True))
+
+
+def _passes(sink: Sink) -> bool:
+    """Whether the upserts of a table can go to the sink as they are: it keeps one row for each value of the same keys,
+    and what is between the two lets both rows of an update pass, or neither."""
+    node: Node = sink.input
+    while isinstance(node, Project | Filter | AssignWatermarks):
+        if isinstance(node, Filter) and not any(
+            columns_of(node.condition) <= set(key) for key in traits(node.input).upsert_keys
+        ):
+            return False
+        node = node.input
+    if isinstance(node, DeadLetters):
+        return True
+    keys = set(sink.spec.capabilities.upsert_keys)
+    return isinstance(node, Scan) and bool(keys) and any(set(key) == keys for key in traits(sink).upsert_keys)
+
+
+def _shared(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
+    """The sinks, with one step in place of equal ones with state, which would keep the same twice. Steps whose rows
+    depend on chance or on a user's function stay apart."""
+    known: dict[Node, Node] = {}
+    repeatable: dict[int, bool] = {}
+
+    def change(node: Node) -> Node:
+        below = all(repeatable[id(each)] for each in node.inputs)
+        own = not isinstance(node, MapRows) and all(is_deterministic(each) for each in expressions_of(node))
+        made = known.setdefault(node, node) if below and own and isinstance(node, STATEFUL) else node
+        repeatable[id(made)] = below and own
+        return made
+
+    return rewrite(sinks, change)

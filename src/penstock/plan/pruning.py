@@ -1,0 +1,163 @@
+"""Only columns that somebody reads go to steps with state: they are sent between tasks there, and kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, columns_of, substituted, walk
+from penstock.plan.nodes import (
+    AggregateCall,
+    AssignWatermarks,
+    Deduplicate,
+    Filter,
+    GroupAggregate,
+    Item,
+    Join,
+    JoinKind,
+    Node,
+    Normalize,
+    Project,
+    Sink,
+    Union,
+    items_of,
+    project,
+)
+from penstock.plan.traits import traits
+from penstock.plan.walk import fold
+from penstock.spi import WATERMARK
+from penstock.types import BOOLEAN, Field, RowType
+
+_ANY = Literal(True, type=BOOLEAN.with_nullability(False))
+#: Names of columns.
+Names = frozenset[str]
+
+
+def pruned(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
+    """The sinks, fed by the same rows without the columns that nobody reads. Sinks without state stay as they are."""
+    kept: set[int] = set()
+    fold([sink for sink in sinks if not traits(sink).stateful], lambda node, _: kept.add(id(node)))
+    order: list[Node] = []
+    fold(sinks, lambda node, _: order.append(node))
+    wanted: dict[int, Names] = {}
+    for node in reversed(order):  # each before its inputs
+        own = wanted.get(id(node), frozenset())
+        reads = _all(node) if id(node) in kept else _reads(node, own)
+        for each, names in zip(node.inputs, reads, strict=True):
+            wanted[id(each)] = wanted.get(id(each), frozenset()) | names
+
+    def visit(node: Node, inputs: tuple[Node, ...]) -> Node:
+        return node if id(node) in kept else _pruned(node, inputs, wanted.get(id(node), frozenset()))
+
+    return tuple(each for each in fold(sinks, visit) if isinstance(each, Sink))
+
+
+def _all(node: Node) -> tuple[Names, ...]:
+    return tuple(frozenset(each.schema.names) for each in node.inputs)
+
+
+def _reads(node: Node, wanted: Names) -> tuple[Names, ...]:
+    """The columns that a node reads of each input, if the ``wanted`` ones of its own are read."""
+    match node:
+        case Filter(condition=condition):
+            return (wanted | _columns(condition),)
+        case AssignWatermarks(column=column, watermark=watermark):
+            return (wanted | {column} | _columns(watermark),)
+        case Project():
+            return (frozenset[str]().union(*(_columns(each.expression) for each in _items(node, wanted))),)
+        case GroupAggregate(keys=keys):
+            calls = _calls(node, wanted)
+            arguments = (name for each in calls for name in (each.argument, each.filter) if name is not None)
+            return (frozenset((*keys, *arguments)),)
+        case Join(left=left, right=right, left_keys=left_keys, right_keys=right_keys):
+            given = zip((*left.schema.names, *right.schema.names), node.schema.names, strict=True)
+            read = [own if name in wanted else None for own, name in given]
+            count = len(left.schema.names)
+            lefts, rights = ((each for each in part if each is not None) for part in (read[:count], read[count:]))
+            return frozenset((*lefts, *left_keys)), frozenset((*rights, *right_keys))
+        case Union(members=members):
+            places = [index for index, name in enumerate(node.schema.names) if name in wanted] or [0]
+            return tuple(frozenset(each.schema.names[index] for index in places) for each in members)
+        case Normalize(keys=keys):
+            return (wanted | set(keys),)
+        case Deduplicate(keys=keys, order=order):
+            return (wanted | set(keys) | ({order} if order else set()),)
+    return _all(node)
+
+
+def _columns(expression: Expression) -> Names:
+    """The columns that an expression reads, the present watermark too."""
+    calls = (each.function for each in walk(expression) if isinstance(each, Call))
+    return columns_of(expression) | ({WATERMARK} if "CURRENT_WATERMARK" in calls else frozenset())
+
+
+def _items(node: Project, wanted: Names) -> tuple[Item, ...]:
+    """The columns of a projection that are wanted; a constant if none is, for a row has a column."""
+    return tuple(each for each in node.items if each.name in wanted) or (Item(node.items[0].name, _ANY),)
+
+
+def _calls(node: GroupAggregate, wanted: Names) -> tuple[AggregateCall, ...]:
+    """The aggregates that are wanted; at least one where a row would have no column without."""
+    found = tuple(each for each in node.calls if each.name in wanted)
+    return found if found or node.keys else node.calls[:1]
+
+
+def _pruned(node: Node, inputs: tuple[Node, ...], wanted: Names) -> Node:
+    """``node`` above ``inputs``, which have fewer columns than its own."""
+    reads = _reads(node, wanted)
+    match node:
+        case Filter() | AssignWatermarks():
+            (below,) = inputs
+            return node if below is node.input else replace(node, schema=below.schema, input=below)
+        case Project():
+            return merged(inputs[0], _items(node, wanted))
+        case GroupAggregate(keys=keys):
+            below = _narrowed(inputs[0], reads[0])
+            calls = _calls(node, wanted)
+            fields = (*below.schema.select(keys).fields, *(Field(each.name, each.type) for each in calls))
+            return replace(node, schema=RowType(fields, nullable=False), input=below, calls=calls)
+        case Join():
+            return _pruned_join(node, _narrowed(inputs[0], reads[0]), _narrowed(inputs[1], reads[1]))
+        case Union():
+            names = [each for each in node.schema.names if each in wanted] or node.schema.names[:1]
+            members = tuple(_narrowed(each, read) for each, read in zip(inputs, reads, strict=True))
+            return replace(node, schema=node.schema.select(tuple(names)), members=members)
+        case Normalize() | Deduplicate():
+            below = _narrowed(inputs[0], reads[0])
+            return replace(node, schema=below.schema, input=below)
+    return node.with_inputs(inputs)
+
+
+def _pruned_join(node: Join, left: Node, right: Node) -> Join:
+    """A join of two inputs that have some of the columns of its own. One that nobody reads may have become a constant,
+    of another type."""
+    count, names = len(node.left.schema.names), node.schema.names
+    fields: list[Field] = []
+    for before, now, own, null in (
+        (node.left, left, names[:count], node.kind in (JoinKind.RIGHT, JoinKind.FULL)),
+        (node.right, right, names[count:], node.kind in (JoinKind.LEFT, JoinKind.FULL)),
+    ):
+        made = dict(zip(before.schema.names, own, strict=True))
+        types = ((each.name, each.type.with_nullability(each.type.nullable or null)) for each in now.schema.fields)
+        fields += [Field(made[name], type_) for name, type_ in types]
+    return replace(node, schema=RowType(tuple(fields), nullable=False), left=left, right=right)
+
+
+def _narrowed(node: Node, names: Iterable[str]) -> Node:
+    """``node`` with the columns of these ``names`` only; with a constant if there are none."""
+    items = tuple(each for each in items_of(node.schema) if each.name in names)
+    return merged(node, items or (Item(node.schema.names[0], _ANY),))
+
+
+def merged(node: Node, items: tuple[Item, ...]) -> Node:
+    """``node`` with these columns, in one projection with those below it unless something would be computed twice."""
+    while isinstance(node, Project) and not any(WATERMARK in _columns(each.expression) for each in items):
+        parts = [part for each in items for part in walk(each.expression)]
+        uses = Counter(part.name for part in parts if isinstance(part, ColumnRef))
+        values = {each.name: each.expression for each in node.items}
+        if any(count > 1 and not isinstance(values[name], ColumnRef | Literal) for name, count in uses.items()):
+            break
+        items = tuple(Item(each.name, substituted(each.expression, values)) for each in items)
+        node = node.input
+    return project(node, items)

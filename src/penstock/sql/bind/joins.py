@@ -1,0 +1,270 @@
+"""Joins: conditions to keys, and names to the columns of both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from penstock.errors import Problem, UnsupportedError
+from penstock.plan.expressions import (
+    Call,
+    ColumnRef,
+    Expression,
+    Literal,
+    call,
+    coerce,
+    columns_of,
+    conjuncts,
+    fields_of,
+    is_deterministic,
+    substituted,
+)
+from penstock.plan.nodes import Item, Join, JoinKind, Node, items_of, project
+from penstock.sql.bind.names import NamedTable
+from penstock.sql.bind.naming import free_name, name_of
+from penstock.sql.bind.scope import Scope
+from penstock.sql.bind.sources import Source, filtered
+from penstock.sql.parse.source import Errors, SourceText
+from penstock.sql.parse.syntax import Name, UnboundJoin
+from penstock.types import BOOLEAN, Field, RowType
+from penstock.types.casts import comparable
+
+#: The kinds of joins that keep rows of the left side, or of the right side, without a match.
+_KEEPS_LEFT = (JoinKind.LEFT, JoinKind.FULL)
+_KEEPS_RIGHT = (JoinKind.RIGHT, JoinKind.FULL)
+_TRUE = Literal(True, type=BOOLEAN.with_nullability(False))
+
+
+@dataclass(frozen=True)
+class JoinSource:
+    """Two sources side by side. The columns of the right one are called ``right_names`` here, by their own names."""
+
+    kind: JoinKind
+    left: Source
+    right: Source
+    right_names: Mapping[str, str]
+    tables: tuple[NamedTable, ...]
+    errors: Errors
+    conditions: tuple[Expression, ...] = ()
+    event_time: str = field(default="", init=False)
+
+    @property
+    def schema(self) -> RowType:
+        return _row(self.left.schema, self.right.schema, self.right_names, self.kind)
+
+    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
+        plan = _Plan(self)
+        for each in self.conditions:
+            plan.match(each)
+        for each in conditions:
+            plan.keep(each)
+        left, right = self.left.rows(plan.left_conditions), self.right.rows(plan.right_conditions)
+        if self.errors or left is None or right is None:
+            return None
+        return plan.rows(left, right)
+
+
+def _row(left: RowType, right: RowType, names: Mapping[str, str], kind: JoinKind) -> RowType:
+    """The columns of a join."""
+
+    def made(each: Field, name: str, nullable: bool) -> Field:
+        return Field(name, each.type.with_nullability(True) if nullable else each.type)
+
+    lefts = (made(each, each.name, kind in _KEEPS_RIGHT) for each in left.fields)
+    rights = (made(each, names[each.name], kind in _KEEPS_LEFT) for each in right.fields)
+    return RowType((*lefts, *rights), nullable=False)
+
+
+class _Plan:
+    """The way to the rows of a join: which conditions are keys, which are checked before it, and which after it."""
+
+    def __init__(self, join: JoinSource):
+        self._join = join
+        self._lefts = frozenset(join.left.schema.names)
+        own = {each.name: each for each in fields_of(join.right.schema)}
+        self._own = {name: own[before] for before, name in join.right_names.items()}
+        self._keys: list[tuple[Expression, Expression]] = []
+        self._above: list[Expression] = []
+        self.left_conditions: list[Expression] = []
+        self.right_conditions: list[Expression] = []
+
+    def match(self, condition: Expression) -> None:
+        """Take in a condition that two rows must fulfil to match."""
+        kind = self._join.kind
+        left, right = self._reads(condition)
+        if condition == _TRUE:
+            return
+        if kind is JoinKind.INNER and not is_deterministic(condition):
+            self._above.append(condition)
+        elif left and right:
+            self._pair(condition)
+        elif right:
+            own = self._of_right(condition)
+            if kind in _KEEPS_RIGHT:
+                self._keys.append((_TRUE, _where(own)))
+            else:
+                self.right_conditions.append(own)
+        elif kind in _KEEPS_LEFT:
+            self._keys.append((_where(condition), _TRUE))
+        else:
+            self.left_conditions.append(condition)
+
+    def _pair(self, condition: Expression) -> None:
+        """Take in a condition on both sides."""
+        if isinstance(condition, Call) and condition.function == "=":
+            first, second = condition.args
+            sides = self._reads(first), self._reads(second)
+            if sides in (((True, False), (False, True)), ((False, True), (True, False))):
+                if sides[0][1]:
+                    first, second = second, first
+                second = self._of_right(second)
+                common = comparable(first.type, second.type, ordered=False)
+                assert common is not None  # noqa: S101 - they were compared
+                self._keys.append((coerce(first, common), coerce(second, common)))
+                return
+        if self._join.kind is JoinKind.INNER:
+            self._above.append(condition)
+            return
+        reason = f"a {self._join.kind.name} JOIN with a condition on both tables other than '=' is not supported"
+        hint = "compare columns of both tables with '=', or use an INNER JOIN"
+        where = str(condition.place) if condition.place else ""
+        self._join.errors.append(UnsupportedError((Problem(reason, where=where, hint=hint),)))
+
+    def keep(self, condition: Expression) -> None:
+        """Take in a condition on the rows of the result."""
+        kind = self._join.kind
+        left, right = self._reads(condition)
+        if kind is JoinKind.INNER:
+            self.match(condition)
+        elif not is_deterministic(condition):
+            self._above.append(condition)
+        elif left and not right and kind is JoinKind.LEFT:
+            self.left_conditions.append(condition)
+        elif right and not left and kind is JoinKind.RIGHT:
+            self.right_conditions.append(self._of_right(condition))
+        else:
+            self._above.append(condition)
+
+    def rows(self, left: Node, right: Node) -> Node:
+        """The rows, from those of both sides."""
+        wanted = self._join.schema
+        taken = set(wanted.names)
+        left, left_keys = _keyed(left, [each for each, _ in self._keys], taken)
+        right, right_keys = _keyed(right, [each for _, each in self._keys], taken)
+        names = {each: self._join.right_names.get(each, each) for each in right.schema.names}
+        schema = _row(left.schema, right.schema, names, self._join.kind)
+        joined: Node = Join(schema, left, right, self._join.kind, left_keys, right_keys)
+        if schema != wanted:
+            joined = project(joined, items_of(wanted))
+        return filtered(joined, self._above)
+
+    def _reads(self, expression: Expression) -> tuple[bool, bool]:
+        """Whether an expression reads columns of the left, and of the right side."""
+        found = columns_of(expression)
+        return bool(found & self._lefts), bool(found - self._lefts)
+
+    def _of_right(self, expression: Expression) -> Expression:
+        """An expression of columns of the right side by their own names."""
+        return substituted(expression, self._own)
+
+
+def _where(condition: Expression) -> Expression:
+    """A key that matches TRUE if the condition is true, and nothing else: NULL matches nothing."""
+    return Call("CASE", (condition, _TRUE), type=BOOLEAN)
+
+
+def _keyed(node: Node, keys: Sequence[Expression], taken: set[str]) -> tuple[Node, tuple[str, ...]]:
+    """``node`` with a column for each key, and their names."""
+    items, names = list(items_of(node.schema)), []
+    computed: dict[Expression, str] = {}
+    for each in keys:
+        if isinstance(each, ColumnRef):
+            names.append(each.name)
+            continue
+        if each not in computed:
+            computed[each] = free_name(name_of(each), taken)
+            taken.add(computed[each])
+            items.append(Item(computed[each], each))
+        names.append(computed[each])
+    return project(node, tuple(items)), tuple(names)
+
+
+def join(given: UnboundJoin, left: Source, right: Source, source: SourceText, errors: Errors) -> JoinSource | None:
+    """The join of two sources; None after a problem with its names, which was added to ``errors``."""
+    taken = list(left.schema.names)
+    names: dict[str, str] = {}
+    for each in right.schema.names:
+        names[each] = free_name(each, taken)
+        taken.append(names[each])
+    known = [each.qualifier for each in left.tables if each.qualifier]
+    again = next((each.qualifier for each in right.tables if each.qualifier in known), None)
+    if again is not None:
+        reason = f"two tables of FROM are called '{again}'"
+        errors.append(source.error(given.right.at, reason, "give one of them another name with AS"))
+        return None
+    # The condition is about rows that match, in which no column is null for want of a match.
+    matching = _sides(left, right, names, JoinKind.INNER)
+    made = JoinSource(given.kind, left, right, names, _sides(left, right, names, given.kind), errors)
+    if given.using or given.natural:
+        return _using(given, made, matching, source, errors)
+    if given.condition is None:
+        return made
+    row = _row(left.schema, right.schema, names, JoinKind.INNER)
+    scope = Scope(row, source, tables=matching, clause="in ON")
+    condition = errors.attempt(partial(scope.condition, given.condition, "the condition of ON"))
+    return replace(made, conditions=conjuncts(condition)) if condition is not None else made
+
+
+def _sides(left: Source, right: Source, names: Mapping[str, str], kind: JoinKind) -> tuple[NamedTable, ...]:
+    """The tables of both sides, with the columns of the join."""
+    row = _row(left.schema, right.schema, names, kind)
+    refs = {each.name: each for each in fields_of(row)}
+    rights = {each: refs[names[each]] for each in right.schema.names}
+    lefts = {each: refs[each] for each in left.schema.names}
+    return (
+        *(_substituted(table, lefts) for table in left.tables),
+        *(_substituted(table, rights) for table in right.tables),
+    )
+
+
+def _substituted(table: NamedTable, values: Mapping[str, ColumnRef]) -> NamedTable:
+    return replace(table, columns={name: substituted(each, values) for name, each in table.columns.items()})
+
+
+def _using(
+    given: UnboundJoin, made: JoinSource, matching: tuple[NamedTable, ...], source: SourceText, errors: Errors
+) -> JoinSource | None:
+    """The join by the columns of USING, or by all that both sides have. They become one column."""
+    count = len(made.left.tables)
+    sides = [Scope(made.schema, source, tables=each) for each in (matching[:count], matching[count:])]
+    found = [Scope(made.schema, source, tables=each) for each in (made.tables[:count], made.tables[count:])]
+    names = given.using
+    if given.natural:
+        own = [[name for table in each.named for name in table.own] for each in sides]
+        names = tuple(Name(name, given.at) for name in dict.fromkeys(own[0]) if name in own[1])
+    conditions, merged = [], {}
+    for name in names:
+        pair = [errors.attempt(partial(each.column, name)) for each in sides]
+        first, second = pair
+        if first is None or second is None:
+            continue
+        if comparable(first.type, second.type, ordered=False) is None:
+            reason = f"'{name.text}' is {first.type.text()} in one table and {second.type.text()} in the other"
+            errors.append(source.schema_error(name.at, reason, "join with ON, and CAST one of them"))
+            continue
+        conditions.append(call("=", first, second, place=source.at(name.at)))
+        merged[name.text] = _merged(made.kind, *(each.column(name) for each in found))
+    if len(merged) < len(names):
+        return None
+    tables = (replace(each, merged=each.merged | merged.keys()) for each in made.tables)
+    return replace(made, conditions=tuple(conditions), tables=(NamedTable("", merged), *tables))
+
+
+def _merged(kind: JoinKind, left: Expression, right: Expression) -> Expression:
+    """The value of a column of USING."""
+    if kind is JoinKind.FULL:
+        common = comparable(left.type, right.type, ordered=False)
+        assert common is not None  # noqa: S101 - they were compared
+        return Call("COALESCE", (coerce(left, common), coerce(right, common)), type=common.with_nullability(True))
+    return right if kind is JoinKind.RIGHT else left

@@ -1,0 +1,105 @@
+"""Names in expressions: columns of one or several tables, and fields of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.errors import DefinitionError, SqlError
+from penstock.plan.expressions import Expression, FieldAccess, fields_of
+from penstock.sql.parse.source import SourceText, similar
+from penstock.sql.parse.syntax import Name, Unbound, UnboundName
+from penstock.types import RowType, StringType
+
+
+@dataclass(frozen=True)
+class NamedTable:
+    """A table that expressions may name: its ``qualifier``, and the expression of each of its columns, by name. Those
+    that are ``merged`` with columns of other tables, by JOIN .. USING, need the qualifier."""
+
+    qualifier: str
+    columns: Mapping[str, Expression]
+    merged: frozenset[str] = frozenset()
+
+    @property
+    def own(self) -> Mapping[str, Expression]:
+        """The columns that need no qualifier."""
+        return {name: value for name, value in self.columns.items() if name not in self.merged}
+
+
+def named_table(qualifier: str, schema: RowType, names: Sequence[str] = ()) -> NamedTable:
+    """A table whose columns are called ``names``, or as in ``schema``; of two with one name, the first counts."""
+    columns: dict[str, Expression] = {}
+    for name, each in zip(names or schema.names, fields_of(schema), strict=True):
+        columns.setdefault(name, each)
+    return NamedTable(qualifier, columns)
+
+
+@dataclass(frozen=True)
+class Names:
+    """Finds the columns of ``schema``, which ``qualifier`` may precede, or, in a query of several tables, those of the
+    ``tables``. Raises SchemaError for an unknown name, with its place."""
+
+    schema: RowType
+    source: SourceText
+    qualifier: str = ""
+    tables: tuple[NamedTable, ...] = ()
+    #: The tables of the query around this one, where its columns may be used.
+    outer: tuple[NamedTable, ...] = ()
+
+    @property
+    def named(self) -> tuple[NamedTable, ...]:
+        """The tables, of which there is at least one."""
+        return self.tables or (named_table(self.qualifier, self.schema),)
+
+    def name(self, given: UnboundName) -> Expression:
+        """The column, or the field of a column, that a name stands for."""
+        first, *rest = given.parts
+        table = next((each for each in (*self.named, *self.outer) if rest and each.qualifier == first.text), None)
+        if table is not None:
+            if rest[0].text in table.columns:
+                first, *rest = rest
+                return self._fields(table.columns[first.text], first, rest)
+            if not any(first.text in each.columns for each in self.named):
+                raise self._unknown("column", rest[0], table.columns)
+        return self._fields(self.column(first), first, rest)
+
+    def column(self, name: Name) -> Expression:
+        """The column of a name without a qualifier. Raises SchemaError unless there is one."""
+        for tables in (self.named, self.outer):
+            found = [each.columns[name.text] for each in tables if name.text in each.own]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                places = [each.qualifier for each in tables if name.text in each.columns]
+                hint = f"write {places[0] or 'alias'}.{name.text}"
+                shown = ", ".join(each or "(query)" for each in places)
+                raise self.source.schema_error(
+                    name.at, f"column '{name.text}' is in {len(places)} tables: {shown}", hint
+                )
+        raise self._unknown("column", name, dict.fromkeys(each for table in self.named for each in table.columns))
+
+    def _fields(self, column: Expression, name: Name, rest: Sequence[Name]) -> Expression:
+        """A column at its place, or a field of it."""
+        found = replace(column, place=self.source.at(name.at))
+        for each in rest:
+            found = self.field(found, each)
+        return found
+
+    def field(self, base: Expression, name: Name) -> Expression:
+        """A field of a row."""
+        if not isinstance(base.type, RowType):
+            hint = "JSON_VALUE(column, '$.name') reads JSON text" if isinstance(base.type, StringType) else ""
+            raise self.source.error(name.at, f"{base.type.text()} has no fields, so not '{name.text}'", hint)
+        found = base.type.field(name.text)
+        if found is None:
+            raise self._unknown("field", name, base.type.names)
+        nullable = found.type.nullable or base.type.nullable
+        return FieldAccess(base, found.name, type=found.type.with_nullability(nullable), place=self.source.at(name.at))
+
+    def _error(self, given: Unbound, reason: str, hint: str = "") -> SqlError:
+        return self.source.error(given.at, reason, hint)
+
+    def _unknown(self, role: str, name: Name, known: Collection[str]) -> DefinitionError:
+        hint = similar(name.text, known) or f"there are {', '.join(list(known)[:12]) or 'none'}"
+        return self.source.schema_error(name.at, f"there is no {role} '{name.text}'", hint)

@@ -1,0 +1,30 @@
+"""Row numbers, while a query is bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from penstock.plan.expressions import Expression, walk
+
+
+@dataclass(frozen=True)
+class RowNumber(Expression):
+    """The number of a row among those with equal values of ``partition``, by ``order``, of which those at the places
+    ``descending`` are. Exists while a query is bound; the plan has a node instead."""
+
+    partition: tuple[Expression, ...]
+    order: tuple[Expression, ...]
+    descending: tuple[bool, ...]
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return (*self.partition, *self.order)
+
+    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
+        count = len(self.partition)
+        return replace(self, partition=operands[:count], order=operands[count:])
+
+
+def numbered(expression: Expression) -> bool:
+    """Whether an expression has a row number in it."""
+    return any(isinstance(each, RowNumber) for each in walk(expression))

@@ -1,0 +1,414 @@
+"""Queries to nodes: SELECT with joins and groups, UNION, and WITH."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeGuard
+
+from penstock.errors import DefinitionError
+from penstock.plan.expressions import Call, Expression, Literal, conjuncts, fields_of, walk
+from penstock.plan.nodes import Item, Node, Union, project, row_of
+from penstock.spi import Connector, Registry
+from penstock.sql.bind.aggregates import Grouping, aggregates_in
+from penstock.sql.bind.constants import OneRow, rows_of
+from penstock.sql.bind.grouping import Groups, distinct
+from penstock.sql.bind.hints import ignored, with_options
+from penstock.sql.bind.joins import join
+from penstock.sql.bind.over import RowNumber, numbered
+from penstock.sql.bind.ranking import Ranked, RankedSource
+from penstock.sql.bind.results import Relation, Result, fitted
+from penstock.sql.bind.scope import UNTYPED_NULL, Scope
+from penstock.sql.bind.selection import Selected, projected, select
+from penstock.sql.bind.sources import NodeSource, Source, TableSource, filtered
+from penstock.sql.bind.subqueries import Subquery, outer_tables
+from penstock.sql.bind.tables import DeclaredTable, typed
+from penstock.sql.parse.source import Errors, SourceText
+from penstock.sql.parse.syntax import (
+    Name,
+    TableName,
+    Unbound,
+    UnboundAggregate,
+    UnboundCall,
+    UnboundDerived,
+    UnboundJoin,
+    UnboundOver,
+    UnboundQuery,
+    UnboundSelect,
+    UnboundSource,
+    UnboundSubquery,
+    UnboundTable,
+    UnboundUnion,
+    UnboundValues,
+    UnboundWith,
+)
+from penstock.types import DataType, MapType, NullType, RowType
+from penstock.types.casts import common_type, comparable
+
+_BROKEN = Result(None, None)
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Binds the queries of ``source`` to ``tables`` by name: those of CREATE TABLE, and the rows of other queries; None
+    stands for a table with problems. ``unknown`` makes the error for another name. Problems are added to ``errors``,
+    what has no effect to ``warnings``."""
+
+    source: SourceText
+    connectors: Registry[Connector]
+    errors: Errors
+    tables: Mapping[str, DeclaredTable | Relation | None]
+    unknown: Callable[[TableName], DefinitionError]
+    warnings: list[str]
+
+    def result(self, given: UnboundQuery) -> Result:
+        """The result of a query, whose columns can be computed."""
+        found = self._result(given)
+        ranked = found.ranked(self.source)
+        if ranked is None:
+            return found
+        self.errors.attempt(lambda: ranked.first(()))
+        return Result(None, found.columns)
+
+    def rows(self, given: UnboundQuery) -> Node | None:
+        """The rows of a query; None after a problem."""
+        return self._rows(self._result(given))
+
+    def relation(self, given: UnboundQuery, columns: Sequence[Name] = ()) -> Relation | None:
+        """What a query gives to others, with columns called ``columns``, if these are given; None after a problem."""
+        result = self._result(given)
+        found = result.ranked(self.source) or self._rows(result)
+        names = None if found is None else self._names(columns, found.schema)
+        if found is None or names is None:
+            return None
+        if isinstance(found, Ranked):
+            return found.renamed(names)
+        return project(
+            found, tuple(Item(name, each) for name, each in zip(names, fields_of(found.schema), strict=True))
+        )
+
+    def _result(self, given: UnboundQuery) -> Result:
+        match given:
+            case UnboundSelect():
+                return self._select(given)
+            case UnboundValues():
+                return self._values(given)
+            case UnboundUnion():
+                return self._union(given)
+            case UnboundWith():
+                return self._with(given)
+        raise TypeError(f"unknown query {type(given).__name__}")
+
+    def _names(self, given: Sequence[Name], schema: RowType) -> tuple[str, ...] | None:
+        """The names of columns: those ``given``, if there are any; None after a problem with them."""
+        names = tuple(each.text for each in given)
+        again = next((each for index, each in enumerate(given) if each.text in names[:index]), None)
+        if again is not None:
+            reason, hint, at = f"column '{again.text}' is named twice", "give each a name of its own", again.at
+        elif given and len(given) != len(schema.fields):
+            reason, at = f"the number of names is {len(given)}, that of columns {len(schema.fields)}", given[0].at
+            hint = f"the columns are {', '.join(schema.names)}"
+        else:
+            return names or schema.names
+        self.errors.append(self.source.schema_error(at, reason, hint))
+        return None
+
+    def _rows(self, result: Result) -> Node | None:
+        """The rows with just the columns of the result; None after a problem."""
+        columns = result.complete
+        ranked = result.ranked(self.source)
+        if ranked is not None:
+            return self.errors.attempt(lambda: ranked.first(()))
+        if result.node is None or columns is None:
+            return None
+        for each in columns:
+            if isinstance(each.value.type, NullType):
+                self.errors.append(self.source.error(each.at, *UNTYPED_NULL))
+                return None
+        return project(result.node, projected(columns))
+
+    # --- WITH and UNION -----------------------------------------------------------------------------------------
+
+    def _with(self, given: UnboundWith) -> Result:
+        tables = dict(self.tables)
+        for each in given.tables:
+            tables[each.name.text] = replace(self, tables=tables).relation(each.query, each.columns)
+        return replace(self, tables=tables)._result(given.body)
+
+    def _union(self, given: UnboundUnion) -> Result:
+        members = [self._result(each) for each in self._members(given)]
+        for ranked in filter(None, (each.ranked(self.source) for each in members)):
+            self.errors.attempt(partial(ranked.first, ()))
+            return _BROKEN
+        found = [(each.node, each.complete) for each in members]
+        rows = [(node, columns) for node, columns in found if node is not None and columns is not None]
+        if len(rows) < len(members):
+            return _BROKEN
+        first = rows[0][1]
+        for _, columns in rows[1:]:
+            if len(columns) != len(first):
+                reason = f"a UNION of {len(first)} and of {len(columns)} columns"
+                self.errors.append(self.source.schema_error(columns[0].at, reason, "select as many columns"))
+                return _BROKEN
+        types = [self._common(each, "UNION") for each in zip(*(columns for _, columns in rows), strict=True)]
+        known = [each for each in types if each is not None]
+        if len(known) < len(types):
+            return _BROKEN
+        nodes = tuple(project(node, projected(fitted(columns, known))) for node, columns in rows)
+        schema = row_of(
+            projected([replace(each, value=Literal(None, type=to)) for each, to in zip(first, known, strict=True)])
+        )
+        node: Node = Union(schema, nodes)
+        if not given.all:
+            node = distinct(node)
+        refs = zip(first, fields_of(schema), strict=True)
+        return Result(node, tuple(replace(each, value=ref) for each, ref in refs))
+
+    def _common(self, columns: tuple[Selected, ...], of: str) -> DataType | None:
+        """The type of a column of UNION or VALUES; None after a problem."""
+        types = tuple(each.value.type for each in columns)
+        common = common_type(types)
+        if common is None:
+            names = ", ".join(dict.fromkeys(each.text() for each in types))
+            reason = f"column '{columns[0].name}' of {of} has no type in common: {names}"
+            self.errors.append(self.source.schema_error(columns[-1].at, reason, "CAST the columns"))
+        elif isinstance(common, NullType) and of == "UNION":
+            self.errors.append(self.source.error(columns[0].at, *UNTYPED_NULL))
+            return None
+        return common
+
+    def _values(self, given: UnboundValues) -> Result:
+        scope = Scope(RowType((), nullable=False), self.source, tables=OneRow().tables, clause="in VALUES")
+        rows: list[list[Selected]] = []
+        for row in given.rows:
+            values = [self.errors.attempt(partial(scope.value, each)) for each in row]
+            found = zip(row, values, strict=True)
+            rows.append([Selected(f"EXPR${n}", to, each.at) for n, (each, to) in enumerate(found) if to is not None])
+            if len(rows[-1]) < len(row):
+                return _BROKEN
+            if len(row) != len(given.rows[0]):
+                reason = f"the rows of VALUES have different lengths: {len(given.rows[0])} and {len(row)}"
+                self.errors.append(self.source.error(row[0].at, reason, "write as many values in each row"))
+                return _BROKEN
+        types = [self._common(each, "VALUES") for each in zip(*rows, strict=True)]
+        known = [each for each in types if each is not None]
+        if len(known) < len(types):
+            return _BROKEN
+        node = rows_of([[each.value for each in row] for row in rows], [each.name for each in rows[0]], known)
+        refs = {each.name: each for each in fields_of(node.schema)}
+        return Result(node, tuple(replace(each, value=refs.get(each.name, each.value)) for each in rows[0]))
+
+    def _members(self, given: UnboundUnion) -> list[UnboundQuery]:
+        """The queries that a UNION consists of: those of a UNION ALL in it become its own."""
+        left, right = given.left, given.right
+        flat = isinstance(left, UnboundUnion) and (left.all or not given.all)
+        return [*(self._members(left) if flat and isinstance(left, UnboundUnion) else [left]), right]
+
+    # --- FROM ---------------------------------------------------------------------------------------------------
+
+    def _read(self, given: UnboundSource) -> Source | None:
+        """What a query reads; None after a problem, which was added to the errors."""
+        match given:
+            case UnboundTable():
+                return self._table(given)
+            case UnboundDerived(query=query, alias=alias, columns=columns):
+                found = self.relation(query, columns)
+                return None if found is None else self._source(found, alias.text if alias else "", found.schema.names)
+            case UnboundJoin():
+                left, right = self._read(given.left), self._read(given.right)
+                return join(given, left, right, self.source, self.errors) if left and right else None
+        raise TypeError(f"unknown source {type(given).__name__}")
+
+    def _table(self, given: UnboundTable) -> Source | None:
+        name = given.table.name
+        if name not in self.tables:
+            self.errors.append(self.unknown(given.table))
+        found = self.tables.get(name)
+        qualifier = given.alias.text if given.alias else name
+        if found is None:
+            return None
+        names = self._names(given.columns, found.schema)
+        if names is None:
+            return None
+        if isinstance(found, DeclaredTable):
+            table = self.errors.attempt(partial(with_options, found, given.hints, self.source))
+            return None if table is None else TableSource(table, qualifier, names, self.connectors, self.errors)
+        if given.hints:
+            at = given.hints[0].name.at
+            self.errors.append(
+                self.source.unsupported(at, "a hint for a query or a view is not supported", "give it to the table")
+            )
+        return self._source(found, qualifier, names)
+
+    def _source(self, found: Relation, qualifier: str, names: tuple[str, ...]) -> Source:
+        if isinstance(found, Ranked):
+            return RankedSource(found, qualifier, names, self.errors)
+        return NodeSource(found, qualifier, names)
+
+    # --- IN and EXISTS ------------------------------------------------------------------------------------------
+
+    def _kept(self, node: Node, given: UnboundSubquery, scope: Scope) -> Node | None:
+        """The rows of ``node`` for which a condition with a query is true; None after a problem."""
+        operand = None if given.operand is None else self.errors.attempt(partial(scope.value, given.operand))
+        found = self._subquery(given, scope)
+        if found is None or (given.operand is not None and operand is None):
+            return None
+        if (
+            operand is not None
+            and found.value is not None
+            and comparable(operand.type, found.value.type, False) is None
+        ):
+            reason = f"{operand.type.text()} cannot be compared with {found.value.type.text()}"
+            self.errors.append(self.source.error(given.at, reason, "CAST one of them"))
+            return None
+        return found.keeping(node, operand, given.negated, self.errors)
+
+    def _subquery(self, given: UnboundSubquery, scope: Scope) -> Subquery | None:
+        query = given.query
+        if not _is_plain(query):
+            node = self._rows(self._result(query))
+            if node is None:
+                return None
+            values: list[Expression] = list(fields_of(node.schema))
+            return Subquery(node, self._value(given, values)) if self._fits(given, values) else None
+        read = self._read(query.source) if query.source is not None else OneRow()
+        if read is None:
+            return None
+        inner = Scope(
+            read.schema, self.source, tables=read.tables, outer=outer_tables(scope.named), clause="in a condition"
+        )
+        columns = select(query.items, inner, self.errors)
+        where = self._condition(query.condition, inner.within("in WHERE"), "the condition of WHERE")
+        node = read.rows(())
+        values = [each.value for each in columns if each is not None]
+        if node is None or len(values) < len(columns) or not self._fits(given, values):
+            return None
+        value = self._value(given, values)
+        return self.errors.attempt(lambda: Subquery.of(node, where, value, self.source))
+
+    def _fits(self, given: UnboundSubquery, values: Sequence[Expression]) -> bool:
+        if given.operand is None or len(values) == 1:
+            return True
+        reason = f"the query of IN has {len(values)} columns, not one"
+        self.errors.append(self.source.schema_error(given.query.at, reason, "select one value"))
+        return False
+
+    def _value(self, given: UnboundSubquery, values: Sequence[Expression]) -> Expression | None:
+        return values[0] if given.operand is not None else None
+
+    # --- SELECT -------------------------------------------------------------------------------------------------
+
+    def _select(self, given: UnboundSelect) -> Result:
+        read = self._read(given.source) if given.source is not None else OneRow()
+        if read is None:
+            return _BROKEN
+        self.warnings.extend(self.errors.attempt(partial(ignored, given.hints, self.source)) or ())
+        grouping = Grouping.KEYS if given.grouping else Grouping.WHOLE
+        scope = Scope(
+            read.schema, self.source, tables=read.tables, event_time=read.event_time, grouping=grouping, ranking=True
+        )
+        columns = self._numbered(select(given.items, scope, self.errors))
+        plain, subqueries = _split(given.condition)
+        where = self._condition(plain, scope.within("in WHERE"), "the condition of WHERE")
+        having = self._condition(
+            given.having, replace(scope, ranking=False, clause="in HAVING"), "the condition of HAVING"
+        )
+        values = [each.value for each in columns if each is not None]
+        watermarked = _watermarked((*values, *where))
+        node = read.rows(where, with_watermark=watermarked)
+        for each in subqueries:
+            node = None if node is None else self._kept(node, each, scope.within("in WHERE"))
+        result = Result(node, tuple(columns))
+        if given.grouping is not None or having or any(aggregates_in(each) for each in values):
+            result = self._grouped(result, given.grouping or (), scope.within("in GROUP BY"), having)
+        return self._distinct(result) if given.distinct else result
+
+    def _numbered(self, columns: list[Selected | None]) -> list[Selected | None]:
+        """The columns without those in which a row number is not the whole, and without a second row number."""
+        found: list[Selected | None] = []
+        for each in columns:
+            if each is None or not numbered(each.value):
+                found.append(each)
+                continue
+            again = any(before is not None and isinstance(before.value, RowNumber) for before in found)
+            if isinstance(each.value, RowNumber) and not again:
+                found.append(each)
+                continue
+            found.append(None)
+            hint = "use it in the query around this one" if not again else "number the rows in a query of its own"
+            reason = "a second ROW_NUMBER()" if again else "an expression of ROW_NUMBER()"
+            self.errors.append(self.source.unsupported(each.at, f"{reason} is not supported", hint))
+        return found
+
+    def _condition(self, given: Unbound | None, scope: Scope, role: str) -> tuple[Expression, ...]:
+        found = self.errors.attempt(partial(scope.condition, given, role)) if given is not None else None
+        return () if found is None else conjuncts(found)
+
+    def _grouped(
+        self, result: Result, grouping: Sequence[Unbound], scope: Scope, having: tuple[Expression, ...]
+    ) -> Result:
+        keys = [self.errors.attempt(partial(self._key, each, scope)) for each in grouping]
+        known = tuple(each for each in keys if each is not None)
+        if len(known) < len(keys) or result.columns is None:
+            return Result(None, result.columns)
+        groups = Groups(known, self.source)
+        columns: list[Selected | None] = []
+        for each in result.columns:
+            value = None if each is None else self.errors.attempt(partial(groups.of, each.value))
+            columns.append(replace(each, value=value) if each is not None and value is not None else None)
+        conditions = [self.errors.attempt(partial(groups.of, each)) for each in having]
+        node = None if result.node is None else groups.rows(result.node)
+        wanted = [each for each in conditions if each is not None]
+        return Result(None if node is None else filtered(node, wanted), tuple(columns))
+
+    def _key(self, given: Unbound, scope: Scope) -> Expression:
+        found = typed(scope.value(given), scope, given.at)
+        if isinstance(found.type, MapType):
+            raise self.source.error(given.at, "a MAP cannot be grouped by", "group by its elements")
+        return found
+
+    def _distinct(self, result: Result) -> Result:
+        node = self._rows(result)
+        if node is None or result.columns is None:
+            return Result(None, result.columns)
+        refs = fields_of(node.schema)
+        found = zip(result.columns, refs, strict=True)
+        return Result(distinct(node), tuple(replace(each, value=ref) for each, ref in found if each is not None))
+
+
+def _split(condition: Unbound | None) -> tuple[Unbound | None, list[UnboundSubquery]]:
+    """A condition without the queries between its ANDs, and these."""
+    plain: list[Unbound] = []
+    queries: list[UnboundSubquery] = []
+    if condition is None:
+        return None, queries
+    is_and = isinstance(condition, UnboundCall) and condition.name == "AND"
+    for each in condition.args if is_and and isinstance(condition, UnboundCall) else (condition,):
+        found, negated = each, False
+        while isinstance(found, UnboundCall) and found.name == "NOT" and isinstance(found.args[0], UnboundSubquery):
+            (found,), negated = found.args, not negated
+        if isinstance(found, UnboundSubquery):
+            queries.append(replace(found, negated=found.negated != negated))
+        else:
+            plain.append(each)
+    if not queries:
+        return condition, queries
+    if len(plain) < 2:
+        return plain[0] if plain else None, queries
+    return UnboundCall(plain[0].at, "AND", tuple(plain)), queries
+
+
+def _is_plain(query: UnboundQuery) -> TypeGuard[UnboundSelect]:
+    """Whether each row of a query comes from one row that it reads, and each of these is judged alone."""
+    if not isinstance(query, UnboundSelect) or query.grouping is not None or query.having is not None:
+        return False
+    _, subqueries = _split(query.condition)
+    aggregated = any(isinstance(each.expression, UnboundAggregate | UnboundOver) for each in query.items)
+    return not aggregated and not subqueries
+
+
+def _watermarked(values: Sequence[Expression]) -> bool:
+    """Whether the present watermark is asked for."""
+    parts = (part for value in values for part in walk(value))
+    return any(isinstance(part, Call) and part.function == "CURRENT_WATERMARK" for part in parts)

@@ -1,0 +1,48 @@
+"""What a query gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from penstock.plan.expressions import Expression, cast, coerce
+from penstock.plan.nodes import Node
+from penstock.sql.bind.over import RowNumber
+from penstock.sql.bind.ranking import Ranked
+from penstock.sql.bind.selection import Selected
+from penstock.sql.parse.source import SourceText
+from penstock.types import DataType, NullType
+
+#: What a query gives to others.
+Relation = Node | Ranked
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a query: ``columns`` of the rows of ``node``. After a problem, which was added to the errors,
+    ``node`` or a column is None; all ``columns`` are None if not even their number is known."""
+
+    node: Node | None
+    columns: tuple[Selected | None, ...] | None
+
+    @property
+    def complete(self) -> list[Selected] | None:
+        """The columns, if all are known."""
+        found = [each for each in self.columns or () if each is not None]
+        return found if self.columns is not None and len(found) == len(self.columns) else None
+
+    def ranked(self, source: SourceText) -> Ranked | None:
+        """The result, if one of its columns is a row number and it has no problems."""
+        columns = self.complete
+        if self.node is None or columns is None or not any(isinstance(each.value, RowNumber) for each in columns):
+            return None
+        return Ranked(self.node, tuple(columns), source)
+
+
+def fitted(columns: Sequence[Selected], types: Sequence[DataType]) -> list[Selected]:
+    """Columns of these types."""
+
+    def value(given: Expression, to: DataType) -> Expression:
+        return cast(given, to) if isinstance(given.type, NullType) else coerce(given, to)
+
+    return [replace(each, value=value(each.value, to)) for each, to in zip(columns, types, strict=True)]

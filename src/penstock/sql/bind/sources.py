@@ -1,0 +1,91 @@
+"""What a query reads: tables, and queries in FROM. Joins are in ``joins``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from penstock.plan.expressions import Expression, conjunction
+from penstock.plan.nodes import Filter, Node
+from penstock.spi import Connector, Registry
+from penstock.sql.bind.names import NamedTable, named_table
+from penstock.sql.bind.tables import DeclaredTable
+from penstock.sql.parse.source import Errors
+from penstock.types import RowType
+
+
+class Source(Protocol):
+    """What a query reads. Expressions are bound to its ``schema`` by the names that its ``tables`` give; the rows are
+    asked for once it is known which of them are wanted."""
+
+    @property
+    def schema(self) -> RowType:
+        """The columns."""
+
+    @property
+    def tables(self) -> tuple[NamedTable, ...]:
+        """The names of the columns."""
+
+    @property
+    def event_time(self) -> str:
+        """The column whose watermark expressions may ask for, if there is one."""
+
+    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
+        """The rows for which all ``conditions`` are true, with the present watermark as a last column if
+        ``with_watermark``; None after a problem, which was added to the errors."""
+
+
+def filtered(node: Node, conditions: Sequence[Expression]) -> Node:
+    """The rows of ``node`` for which all ``conditions`` are true."""
+    return Filter(node.schema, node, conjunction(conditions)) if conditions else node
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """A table of CREATE TABLE, called ``qualifier`` here, and its columns ``names``."""
+
+    table: DeclaredTable
+    qualifier: str
+    names: tuple[str, ...]
+    connectors: Registry[Connector]
+    errors: Errors
+
+    @property
+    def schema(self) -> RowType:
+        return self.table.schema
+
+    @property
+    def tables(self) -> tuple[NamedTable, ...]:
+        return (named_table(self.qualifier, self.schema, self.names),)
+
+    @property
+    def event_time(self) -> str:
+        return self.table.event_time
+
+    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
+        node = self.errors.attempt(lambda: self.table.scan(self.connectors, with_watermark=with_watermark))
+        return None if node is None else filtered(node, conditions)
+
+
+@dataclass(frozen=True)
+class NodeSource:
+    """A query in FROM, of WITH or of a view, as the ``node`` with its rows, called ``qualifier`` here, and its columns
+    ``names``."""
+
+    node: Node
+    qualifier: str
+    names: tuple[str, ...]
+    event_time: str = ""
+
+    @property
+    def schema(self) -> RowType:
+        return self.node.schema
+
+    @cached_property
+    def tables(self) -> tuple[NamedTable, ...]:
+        return (named_table(self.qualifier, self.schema, self.names),)
+
+    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
+        return filtered(self.node, conditions)

@@ -1,0 +1,218 @@
+"""The grammar of queries: SELECT, joins, UNION and WITH."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from penstock.plan.nodes import JoinKind
+from penstock.sql.parse.grammar import Grammar
+from penstock.sql.parse.syntax import (
+    Hint,
+    Name,
+    NamedQuery,
+    Unbound,
+    UnboundDerived,
+    UnboundJoin,
+    UnboundQuery,
+    UnboundSelect,
+    UnboundSource,
+    UnboundTable,
+    UnboundUnion,
+    UnboundValues,
+    UnboundWith,
+)
+from penstock.sql.parse.tokens import Token, TokenType
+
+#: Words that follow a table or a query in Flink only: the feature, and what to do instead.
+_AFTERWARDS = {
+    "ORDER": ("ORDER BY", "leave it out: a stream has no end to sort at"),
+    "LIMIT": ("LIMIT", "bound the source with 'scan.bounded.mode'"),
+    "OFFSET": ("OFFSET", "set where reading starts with 'scan.startup.mode'"),
+    "FETCH": ("FETCH", "bound the source with 'scan.bounded.mode'"),
+    "WINDOW": ("WINDOW", "aggregate with GROUP BY"),
+    "QUALIFY": ("QUALIFY", "filter the rows of a query in FROM with WHERE"),
+    "INTERSECT": ("INTERSECT", "join the queries"),
+    "EXCEPT": ("EXCEPT", "filter with WHERE"),
+    "MINUS": ("EXCEPT", "filter with WHERE"),
+    "MATCH_RECOGNIZE": ("MATCH_RECOGNIZE", "detect patterns after reading the sink's topic"),
+    "FOR": ("FOR SYSTEM_TIME AS OF", "a plain JOIN gives the present rows of both tables"),
+    "TABLESAMPLE": ("TABLESAMPLE", "filter with WHERE"),
+}
+_KINDS = {kind.name: kind for kind in JoinKind}
+_BEFORE_JOIN = ("JOIN", "NATURAL", "CROSS", *_KINDS)
+
+
+class QueryGrammar(Grammar):
+    """Parses queries. Raises SqlError or UnsupportedError with the place."""
+
+    def query(self) -> UnboundQuery:
+        at = self.at
+        if not self.take("WITH"):
+            return self._union(self._member())
+        if self.sees("RECURSIVE"):
+            raise self.unsupported("WITH RECURSIVE", "write out the steps")
+        return UnboundWith(at, self.listed(self._named_query), self._union(self._member()))
+
+    def _named_query(self) -> NamedQuery:
+        name = self.name("a query's name")
+        columns = self._columns()
+        self.expect("AS", "(")
+        query = self.query()
+        self.expect(")")
+        return NamedQuery(name, columns, query)
+
+    def _union(self, left: UnboundQuery) -> UnboundQuery:
+        while self.take("UNION"):
+            keeps = self.take_any("ALL", "DISTINCT") == "ALL"
+            left = UnboundUnion(left.at, left, self._member(), keeps)
+        self._afterwards()
+        return left
+
+    def _member(self) -> UnboundQuery:
+        if self.take("("):
+            inner = self.query()
+            self.expect(")")
+            return inner
+        at = self.at
+        if self.take("VALUES"):
+            return UnboundValues(at, self.listed(self._row))
+        if self.sees("TABLE"):
+            raise self.unsupported("TABLE as a query", "write SELECT * FROM the table")
+        return self._select()
+
+    def _select(self) -> UnboundSelect:
+        at = self.at
+        self.expect("SELECT")
+        hints = self.hints()
+        distinct = self.take_any("DISTINCT", "ALL") == "DISTINCT"
+        items = self.items()
+        if not self.take("FROM"):
+            self._afterwards()
+            return UnboundSelect(at, items, None, distinct=distinct, hints=hints)
+        source = self._source()
+        condition = self.expression() if self.take("WHERE") else None
+        grouping = self._grouping() if self.take("GROUP", "BY") else None
+        having = self.expression() if self.take("HAVING") else None
+        self._afterwards()
+        return UnboundSelect(at, items, source, condition, grouping, having, distinct, hints)
+
+    def _row(self) -> tuple[Unbound, ...]:
+        self.take("ROW")
+        return self.enclosed(self.expression) if self.sees("(") else (self.expression(),)
+
+    def hints(self) -> tuple[Hint, ...]:
+        """Hints in ``/*+ .. */``, if they come next."""
+        if not self._sees_hint("/*+"):
+            return ()
+        self.advance()
+        found = self.listed(self._hint)
+        if not self._sees_hint("*/"):
+            raise self.unexpected("'*/'", "a hint is NAME('key' = 'value')")
+        self.advance()
+        return found
+
+    def _sees_hint(self, mark: str) -> bool:
+        return self.token.type is TokenType.HINT and self.token.text == mark
+
+    def _hint(self) -> Hint:
+        name = self.name("a hint's name")
+        name = Name(name.text.upper(), name.at)
+        given = self.enclosed(self._hint_option) if self.sees("(") else ()
+        return Hint(name, tuple(each for each in given if each is not None))
+
+    def _hint_option(self) -> tuple[Token, Token] | None:
+        if self.token.type is not TokenType.STRING:
+            self.name("a table or an option in quotes")
+            return None
+        key = self.advance()
+        if not self.take("="):
+            return None
+        return key, self.string("a value in quotes")
+
+    def _afterwards(self) -> None:
+        if self.token.type is TokenType.HINT:
+            raise self.unsupported("a hint", "put the options into the table's WITH clause")
+        if self.token.keyword in _AFTERWARDS:
+            raise self.unsupported(*_AFTERWARDS[self.token.keyword])
+
+    def _grouping(self) -> tuple[Unbound, ...]:
+        return () if self.take("(", ")") else self.listed(self._grouped)
+
+    def _grouped(self) -> Unbound:
+        for words in ("GROUPING SETS", "ROLLUP (", "CUBE ("):
+            if self.sees(*words.split()):
+                raise self.unsupported(words.removesuffix(" ("), "write one query for each set, with UNION ALL")
+        return self.expression()
+
+    # --- FROM ---------------------------------------------------------------------------------------------------
+
+    def _source(self) -> UnboundSource:
+        left = self._joined()
+        while self.sees(","):
+            at = self.advance().at
+            left = UnboundJoin(at, JoinKind.INNER, left, self._joined())
+        self._afterwards()
+        return left
+
+    def _joined(self) -> UnboundSource:
+        left = self._table()
+        while self.token.keyword in _BEFORE_JOIN:
+            left = self._join(left)
+        return left
+
+    def _join(self, left: UnboundSource) -> UnboundJoin:
+        at = self.at
+        if self.take("CROSS"):
+            self.expect("JOIN")
+            return UnboundJoin(at, JoinKind.INNER, left, self._table())
+        natural = self.take("NATURAL")
+        kind = _KINDS[self.take_any(*_KINDS) or "INNER"]
+        if kind is not JoinKind.INNER:
+            self.take("OUTER")
+        self.expect("JOIN")
+        right = self._table()
+        if natural:
+            return UnboundJoin(at, kind, left, right, natural=True)
+        if self.take("USING"):
+            return UnboundJoin(at, kind, left, right, using=self.enclosed(partial(self.name, "a column")))
+        if not self.sees("ON"):
+            raise self.unexpected("ON or USING", "CROSS JOIN has neither")
+        self.expect("ON")
+        return UnboundJoin(at, kind, left, right, self.expression())
+
+    def _table(self) -> UnboundSource:
+        at = self.at
+        if self.sees("LATERAL"):
+            raise self.unsupported("LATERAL", "join with a query that does not use columns of the other table")
+        if self.sees("UNNEST", "("):
+            raise self.unsupported("UNNEST", "name a table")
+        if self.sees("TABLE", "("):
+            raise self.unsupported(f"the table function {self.ahead(2).shown}", "name a table")
+        found = self._enclosed(at) if self.take("(") else UnboundTable(at, self.table_name(), hints=self.hints())
+        if self.sees("("):
+            raise self.unsupported("a table function in FROM", "name a table", at)
+        self._afterwards()
+        if isinstance(found, UnboundJoin):
+            return found
+        alias = self._alias("a table's alias")
+        columns = self._columns() if alias is not None else ()
+        self._afterwards()
+        if alias is not None and isinstance(found, UnboundTable | UnboundDerived):
+            return replace(found, alias=alias, columns=columns)
+        return found
+
+    def _enclosed(self, at: int) -> UnboundSource:
+        """A query or a join, after its opening parenthesis."""
+        if self.token.keyword in ("SELECT", "WITH", "VALUES", "TABLE") and not self.sees("TABLE", "("):
+            found: UnboundSource = UnboundDerived(at, self.query())
+        else:
+            found = self._joined()
+            if self.sees("UNION") and isinstance(found, UnboundDerived) and found.alias is None:
+                found = UnboundDerived(at, self._union(found.query))
+        self.expect(")")
+        return found
+
+    def _columns(self) -> tuple[Name, ...]:
+        """New names of columns, in parentheses."""
+        return self.enclosed(partial(self.name, "a column")) if self.sees("(") else ()

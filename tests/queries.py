@@ -1,0 +1,79 @@
+"""Random queries, in the SQL that Flink and SQLite have in common. All have the columns k, v and n."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+#: The tables that they read, and two that take their rows.
+TABLES = """
+CREATE TABLE a (k INT, v STRING, n BIGINT NOT NULL, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
+  WITH ('mode' = 'I', 'connector' = 'any');
+CREATE TABLE b (k BIGINT, v STRING, n INT, PRIMARY KEY (k) NOT ENFORCED) WITH ('mode' = 'I,UA,D', 'connector' = 'any');
+CREATE TABLE c (k INT, v STRING, n BIGINT NOT NULL) WITH ('mode' = 'I,UB,UA,D', 'connector' = 'any');
+CREATE TABLE bag (k BIGINT, v STRING, n BIGINT) WITH ('mode' = '', 'connector' = 'any');
+CREATE TABLE keyed (k BIGINT, v STRING, n BIGINT, PRIMARY KEY (k, v) NOT ENFORCED)
+  WITH ('mode' = '', 'connector' = 'any');
+"""
+_LEAVES = [
+    "SELECT k, v, n FROM a",
+    "SELECT * FROM b",
+    "SELECT * FROM c",
+    "SELECT 1 AS k, 'x' AS v, 2 AS n UNION ALL SELECT 3, NULL, 4",
+    "SELECT k, v, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS i FROM a) AS q WHERE i = 1",
+    "SELECT k, v, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY v, n ORDER BY ts) AS i FROM a) AS q WHERE i <= 1",
+]
+_ON = [
+    *("x.k = y.k", "x.k = y.n AND x.v = y.v", "x.k = y.k + 1 AND x.n > 1 AND y.v <> 'b'", "TRUE"),
+    *("x.k = y.k AND x.n > y.n", "x.n = y.n AND x.k > 1 AND y.k > 1", "x.k = 1"),
+]
+_WHERE = [
+    *(
+        "k > 1",
+        "v IS NULL AND n < 3",
+        "UPPER(v) = 'A' OR k = n",
+        "k IN (SELECT n FROM c)",
+        "n NOT IN (SELECT k FROM a)",
+    ),
+    *("EXISTS (SELECT 1 FROM b WHERE b.v = x.v AND x.k > 1) AND k > 0", "k NOT IN (SELECT n FROM c WHERE c.v = x.v)"),
+    "NOT EXISTS (SELECT 1 FROM c WHERE c.k = x.k AND c.n > 1)",
+    "EXISTS (SELECT MAX(k) FROM b GROUP BY v) AND k NOT IN (SELECT COUNT(*) FROM c GROUP BY v)",
+]
+_SELECT = [
+    *("k AS k, v AS v, n AS n", "k + 1 AS k, UPPER(v) AS v, n * 2 AS n", "n AS k, v || v AS v, k AS n"),
+    *("k AS k, v AS v, CASE WHEN k > 1 THEN n END AS n", "k AS k, 'v' AS v, 1 AS n"),
+]
+_GROUPED = [
+    "k AS k, MAX(v) AS v, COUNT(*) AS n FROM {} AS x GROUP BY k",
+    "n + 1 AS k, v AS v, SUM(k) AS n FROM {} AS x GROUP BY v, n + 1",
+    "MAX(k) AS k, MIN(v) AS v, COUNT(DISTINCT v) FILTER (WHERE k > 1) AS n FROM {} AS x",
+    "k AS k, v AS v, MIN(n) + SUM(DISTINCT k) AS n FROM {} AS x GROUP BY k, v HAVING COUNT(v) > 1 AND k <> 2",
+    "SUM(n) AS k, v AS v, COUNT(k) FILTER (WHERE n > 1) AS n FROM {} AS x GROUP BY v",
+]
+_KINDS = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
+
+
+def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """A query of the rows of others."""
+    query, kinds = inner.map("({})".format), st.sampled_from(_KINDS)
+    where = st.sampled_from(_WHERE)
+    union = st.sampled_from(["UNION", "UNION ALL"])
+    comma = "SELECT x.k AS k, y.v AS v, x.n AS n FROM {} AS x, {} AS y WHERE x.k = y.k AND y.n > x.n AND x.v = 'a'"
+    return st.one_of(
+        st.builds("SELECT {1} FROM {0} AS x WHERE {2}".format, query, st.sampled_from(_SELECT), where),
+        st.builds(lambda query, rest: f"SELECT {rest.format(query)}", query, st.sampled_from(_GROUPED)),
+        st.builds("SELECT DISTINCT k, v, n FROM {} AS x".format, query),
+        st.builds(
+            "SELECT x.k AS k, y.v AS v, x.n AS n FROM {0} AS x {2} {1} AS y ON {3}".format,
+            query, query, kinds, st.sampled_from(_ON),
+        ),
+        st.builds(
+            "SELECT x.k AS k, x.v AS v, y.n AS n FROM {0} AS x {2} {1} AS y ON {3} WHERE y.k > 0 OR x.v IS NULL".format,
+            query, query, kinds, st.sampled_from(_ON),
+        ),
+        st.builds("SELECT k AS k, v AS v, x.n AS n FROM {} AS x {} {} AS y USING (k, v)".format, query, kinds, query),
+        st.builds(comma.format, query, query),
+        st.builds("SELECT * FROM {} AS x {} SELECT * FROM {} AS y".format, query, union, query),
+    )  # fmt: skip
+
+
+QUERIES = st.recursive(st.sampled_from(_LEAVES), _grown, max_leaves=6)

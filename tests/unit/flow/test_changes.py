@@ -1,0 +1,57 @@
+"""The end of an output: weights become the kinds of rows that a sink takes."""
+
+import pyarrow as pa
+import pytest
+
+from penstock.flow.changes import Changes, Mode
+from penstock.flow.hashing import key_hashes
+from penstock.flow.operators import HASH, WEIGHT
+from penstock.spi import KIND
+from penstock.types import RowKind
+
+SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
+
+
+def told(mode, rows, keys=("id",), *, netting=False):
+    """The rows of ``(id, name, weight)`` as ``(kind, id, name)``."""
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    ids, names, weights = pa.array(columns[0], pa.int64()), pa.array(columns[1], pa.string()), columns[2]
+    given = {"id": ids, "name": names}
+    hashes = pa.array(key_hashes([given[key] for key in keys], rows=len(rows)))
+    batch = pa.RecordBatch.from_arrays(
+        [ids, names, pa.array(weights, pa.int64()), hashes], names=["id", "name", WEIGHT, HASH]
+    )
+    found = Changes("sink", SCHEMA, keys, mode, netting).process((batch,), None)
+    assert found.schema.names == ["id", "name", KIND]
+    return [(RowKind(kind).short, id_, name) for id_, name, kind in zip(*found.to_pydict().values(), strict=True)]
+
+
+def test_an_upsert_is_the_last_row_of_its_key():
+    rows = [(1, "old", -1), (2, "gone", -1), (1, "new", 1), (3, "first", 1)]
+    assert told(Mode.UPSERTS, rows) == [("-D", 2, "gone"), ("+U", 1, "new"), ("+I", 3, "first")]
+
+
+def test_an_addition_before_the_retraction_of_its_key_is_an_update_too():
+    assert told(Mode.UPSERTS, [(1, "new", 1), (1, "old", -1)]) == [("+U", 1, "new")]
+
+
+def test_rows_that_cancel_one_another_are_no_deletion():
+    rows = [(1, "a", 1), (1, "a", -1), (2, "b", -1)]
+    assert told(Mode.UPSERTS, rows, netting=True) == [("-D", 2, "b")]
+
+
+def test_a_retraction_and_an_addition_of_one_key_are_an_update():
+    rows = [(1, "old", -1), (2, "gone", -1), (1, "new", 1), (3, "first", 1)]
+    found = told(Mode.RETRACTIONS, rows)
+    assert sorted(found) == [("+I", 3, "first"), ("+U", 1, "new"), ("-D", 2, "gone"), ("-U", 1, "old")]
+    assert found.index(("-U", 1, "old")) + 1 == found.index(("+U", 1, "new"))
+
+
+def test_without_a_key_retractions_come_first_and_rows_repeat_by_their_weight():
+    rows = [(1, "a", 2), (2, "b", -1)]
+    assert told(Mode.RETRACTIONS, rows, keys=()) == [("-D", 2, "b"), ("+I", 1, "a"), ("+I", 1, "a")]
+
+
+@pytest.mark.parametrize("weight", [1, 3])
+def test_insertions_repeat_by_their_weight(weight):
+    assert told(Mode.INSERTIONS, [(1, "a", weight)], keys=()) == [("+I", 1, "a")] * weight

@@ -1,0 +1,66 @@
+"""Batches on their way between tasks: to the owners of their keys, in order, in rows or in files."""
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.flow.exchange import EXCHANGE, ORDER, Origin, Receiver, Sender, joined, owner_of, range_of, received
+from penstock.flow.operators import HASH
+
+SCHEMA = pa.schema({"n": pa.int64(), HASH: pa.uint64()})
+
+
+def batch(numbers, hashes):
+    return pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64()), pa.array(hashes, pa.uint64())], schema=SCHEMA)
+
+
+@pytest.mark.parametrize("owners", [1, 2, 3, 7, 128])
+def test_owners_have_contiguous_ranges_that_cover_all_hashes(owners):
+    ranges = [range_of(owner, owners) for owner in range(owners)]
+    assert ranges[0][0] == 0
+    assert ranges[-1][1] == 1 << 64
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(ranges))
+    edges = np.array([each for low, high in ranges for each in (low, high - 1)], np.uint64)
+    assert owner_of(edges, owners).tolist() == [owner for owner in range(owners) for _ in range(2)]
+
+
+@pytest.mark.parametrize("in_files", [True, False])
+def test_rows_reach_their_owner_in_the_order_of_the_tasks(in_files, tmp_path):
+    random = np.random.default_rng(5)
+    sent = []
+    for task in range(3):
+        sender = Sender(Origin(0, task), str(tmp_path) if in_files else "")
+        for part in range(2):
+            hashes = random.integers(0, 1 << 64, 50, np.uint64)
+            sender.send(4, batch(np.arange(50) + 1000 * task + 100 * part, hashes), 3)
+        sent += [sender.rows()]
+    table = pa.Table.from_batches(sent).sort_by([(name, "ascending") for name in ORDER])
+    numbers = []
+    for owner in range(3):
+        mine = table.filter(pa.array([each == owner for each in table.column("owner").to_pylist()]))
+        (edge, rows), *others = received(mine.to_batches()).items()
+        found = joined([each for part in rows for each in Receiver().batches(part)], SCHEMA)
+        assert (edge, others) == (4, [])
+        assert set(owner_of(found.column(HASH).to_numpy(), 3)) == {owner}
+        assert found.column("n").to_pylist() == sorted(found.column("n").to_pylist())
+        numbers += found.column("n").to_pylist()
+    assert sorted(numbers) == sorted(1000 * t + 100 * p + n for t in range(3) for p in range(2) for n in range(50))
+    assert (table.column("data").null_count > 0) == in_files
+
+
+def test_rows_of_several_edges_are_told_apart():
+    sender = Sender(Origin(0, 0))
+    sender.send(2, batch([1], [1]), 1)
+    sender.send(1, batch([2, 3], [1, 2]), 1)
+    ordered = pa.Table.from_batches([sender.rows()]).sort_by([(name, "ascending") for name in ORDER])
+    found = received(ordered.to_batches())
+    batches = {edge: [each for part in rows for each in Receiver().batches(part)] for edge, rows in found.items()}
+    assert {edge: sum(each.num_rows for each in parts) for edge, parts in batches.items()} == {1: 2, 2: 1}
+
+
+def test_a_task_without_rows_sends_none():
+    assert Sender(Origin(0, 0)).rows().schema == EXCHANGE
+    assert received([Sender(Origin(0, 0)).rows()]) == {}
+    assert joined([], SCHEMA).schema == SCHEMA

@@ -1,0 +1,63 @@
+"""Manifests: what was committed is read, and nothing else."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from penstock.errors import CheckpointError
+from penstock.flow.manifest import Manifest, merged
+from penstock.flow.segments import END, SegmentRef
+from penstock.flow.storage import Storage
+
+
+def ref(file, low=0, high=END, newest=1):
+    return SegmentRef(file, 0, 100, 10, low, high, newest, "keyed")
+
+
+def report(low, high, *refs, uid="groups", table="rows"):
+    tables = {table: [each.to_json() for each in refs]}
+    return json.dumps({"uid": uid, "low": low, "high": high, "tables": tables}).encode()
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return Storage.of(str(tmp_path / "state"))
+
+
+def test_a_manifest_is_read_by_its_reference(storage):
+    written = Manifest(7, {"groups": {"rows": (ref("a"), ref("b", 5, 9))}})
+    reference = written.write(storage, "7.manifest")
+    assert Manifest.read(storage, reference) == written
+    assert written.files() == {"a", "b"}
+    assert Manifest.read(storage, "") == Manifest()
+
+
+def test_a_manifest_that_is_not_the_committed_one_is_refused(storage, tmp_path):
+    reference = Manifest(7).write(storage, "7.manifest")
+    path = tmp_path / "state" / "7.manifest"
+    path.write_bytes(path.read_bytes().replace(b"7", b"8"))
+    with pytest.raises(CheckpointError, match=r"'7\.manifest'.*is not the one that was committed"):
+        Manifest.read(storage, reference)
+    path.unlink()
+    with pytest.raises(CheckpointError, match=r"'7\.manifest'.*is missing"):
+        Manifest.read(storage, reference)
+
+
+def test_owners_that_report_nothing_keep_their_part_of_the_state():
+    before = Manifest(1, {"groups": {"rows": (ref("a"),)}, "other": {"rows": (ref("x"),)}})
+    after = merged(before, 2, [report(0, 100, replace(ref("a"), high=100, rows=0), ref("b", 0, 100, 2))])
+    assert after.operators["groups"]["rows"] == (ref("a"), ref("b", 0, 100, 2))
+    assert after.operators["other"] == before.operators["other"]
+    assert after.batch == 2
+
+
+def test_an_owner_that_has_merged_its_part_leaves_that_of_others():
+    before = Manifest(1, {"groups": {"rows": (ref("a"),)}})
+    after = merged(before, 2, [report(0, 100, ref("b", 0, 100, 2))])
+    assert after.operators["groups"]["rows"] == (ref("a", 100), ref("b", 0, 100, 2))
+
+
+def test_a_key_range_may_become_empty():
+    before = Manifest(1, {"groups": {"rows": (ref("a", 0, 100),)}})
+    assert merged(before, 2, [report(0, END)]).operators["groups"]["rows"] == ()

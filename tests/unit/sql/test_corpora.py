@@ -1,0 +1,58 @@
+"""The SQL of Flink's own tests and of Nexmark, where it is present: what is supported has a plan, the rest is refused
+with its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.errors import DefinitionError
+from penstock.sql import parse_script
+from tests.corpora import Anything, flink_programs, needed, nexmark, script
+from tests.plans import check_job
+
+PROGRAMS = flink_programs()
+NEXMARK = nexmark()
+PLANNED = ("group-aggregate", "join", "multi-join", "deduplicate", "changelog-normalize", "union", "values")
+#: What programs of these operators need that there is not.
+LACKING = {"udf", "hints"}
+REFUSED = {
+    "semi-anti-join-with-literal-agg",  # a query in CASE
+    "changelog-normalize-upsert-filter-watermark",  # the present watermark of a table of upserts
+    "three-way-left-outer-join-updating",  # an outer join with a condition other than equality
+}
+#: Nexmark's queries without windows, functions of users and ranks.
+QUERIES = ("q0", "q1", "q2", "q3", "q4", "q10", "q15", "q16", "q17", "q18", "q20", "q21", "q22")
+
+
+@needed()
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program["name"])
+def test_a_program_of_flink_is_planned_or_refused(program: dict[str, Any]):
+    wanted = program["operator"] in PLANNED and not LACKING & set(program["needs"]) and program["name"] not in REFUSED
+    refusal = None
+    try:
+        for job in script(program).jobs:
+            check_job(job)
+    except DefinitionError as error:
+        refusal = error
+
+    assert not (wanted and refusal), str(refusal)
+    for problem in refusal.problems if refusal else ():
+        assert "line" in problem.where or problem.where.startswith("table ")
+
+
+@needed()
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_of_nexmark_is_planned(query: str):
+    text = ""
+    for name, table in NEXMARK["tables"].items():
+        columns = ", ".join(f"`{column}` {type_}" for column, type_ in table["columns"])
+        watermark = ", WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND"
+        text += f"CREATE TABLE {name} ({columns}{watermark}) WITH ('connector' = 'any', 'mode' = 'I');\n"
+    found = NEXMARK["queries"][query]
+    sink = ", ".join(found["flink_sink"])
+    text += f"CREATE TABLE nexmark_{query} ({sink}) WITH ('connector' = 'any', 'mode' = '');\n"
+    (job,) = parse_script(text + found["flink_sql"], connectors=Anything()).jobs  # type: ignore[arg-type]
+
+    check_job(job)
