@@ -9,10 +9,13 @@ from penstock.flow.fused import Fused  # noqa: F401 - tasks unpickle its functio
 from penstock.plan.expressions import ColumnRef, call, cast
 from penstock.types import DATE, DOUBLE, INT, STRING, TimestampType
 
+#: Rows, so many that compiled loops are worth it.
+_MANY = 64
+
 
 def warm() -> None:
     """Call every compiled loop of kernels once: numba loads it from its cache, or compiles it."""
-    rows = pa.RecordBatch.from_pydict({"text": pa.array(["1"]), "real": pa.array([1.5])})
+    rows = pa.RecordBatch.from_pydict({"text": pa.array(["1"] * _MANY), "real": pa.array([1.5] * _MANY)})
     text, real = ColumnRef("text", type=STRING), ColumnRef("real", type=DOUBLE)
     number = cast(text, INT), cast(text, DOUBLE)
     moment = (cast(text, target, safe=True) for target in (DATE, TimestampType(3)))

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.flow.kernels import reals
 from penstock.flow.kernels.decimals import EXACT, dividend, fitted, quotient
 from penstock.flow.kernels.moments import shifted
 from penstock.flow.kernels.session import Session
@@ -272,7 +271,13 @@ def rounded(call: Call, session: Session) -> Kernel | None:
         return Strict(arrow, lambda values, *_: fitted(_rounded(values, digits), target)) if digits >= -38 else None
     if not session.shortest or abs(digits) > 400:
         return None
-    return Strict(arrow, lambda values, *_: reals.rounded(digits, values))
+    return Strict(arrow, lambda values, *_: _rounded_real(digits, values))
+
+
+def _rounded_real(digits: int, values: pa.Array) -> pa.Array:
+    from penstock.flow.kernels import reals
+
+    return reals.rounded(digits, values)
 
 
 def _rounded(values: pa.Array, digits: int) -> pa.Array:

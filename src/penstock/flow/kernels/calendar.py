@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 Numbers: TypeAlias = NDArray[np.int64]
 
 DAY_MICROS = 86_400_000_000
-_ERA_DAYS, _SHIFT = 146_097, 719_468
+#: In 400 years.
+ERA_DAYS = 146_097
+_SHIFT = 719_468
 _LENGTHS = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 
 
@@ -23,8 +25,8 @@ def day_and_time(micros: Numbers) -> tuple[Numbers, Numbers]:
 def civil(days: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Year, month and day."""
     shifted = days + _SHIFT
-    era = shifted // _ERA_DAYS
-    of_era = shifted - era * _ERA_DAYS
+    era = shifted // ERA_DAYS
+    of_era = shifted - era * ERA_DAYS
     year = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
     of_year = of_era - (365 * year + year // 4 - year // 100)
     march = (5 * of_year + 2) // 153
@@ -38,7 +40,7 @@ def days_of(year: Numbers, month: Numbers, day: Any) -> Numbers:
     era = shifted // 400
     of_era = shifted - era * 400
     of_year = (153 * (month + np.where(month > 2, -3, 9)) + 2) // 5 + day - 1
-    found: Numbers = era * _ERA_DAYS + of_era * 365 + of_era // 4 - of_era // 100 + of_year - _SHIFT
+    found: Numbers = era * ERA_DAYS + of_era * 365 + of_era // 4 - of_era // 100 + of_year - _SHIFT
     return found
 
 

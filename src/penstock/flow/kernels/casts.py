@@ -11,16 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.flow.kernels import reals
 from penstock.flow.kernels.calendar import DAY_MICROS, day_and_time
 from penstock.flow.kernels.decimals import fitted, from_integers, out_of_range, to_integers, to_reals, to_text
 from penstock.flow.kernels.moments import days_in, is_local, is_utc, micros_of, text_of
-from penstock.flow.kernels.parsing import parse_dates, parse_integers, parse_numbers, parse_timestamps
 from penstock.flow.kernels.readings import BLANK, days, decimal, double, integer, micros, single
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import (
     Failure,
     Kernel,
+    Mask,
     Strict,
     Vector,
     column,
@@ -193,10 +192,16 @@ def _truncated(source: DataType, target: DataType, values: pa.Array) -> pa.Array
     return Vector(made_column, (Failure(~inside, beyond(source, target, values)),))
 
 
+def _real_text(values: pa.Array) -> pa.Array:
+    from penstock.flow.kernels import reals
+
+    return reals.to_text(values)
+
+
 def _decimal_reals(source: DataType, target: DecimalType, values: pa.Array) -> pa.Array | Vector:
     """By the digits of the text as a DOUBLE. Numbers that are not finite become null."""
     finite = pc.if_else(pc.is_finite(values), values, None)
-    return _parsed_numbers(source, target, reals.to_text(pc.cast(finite, pa.float64())))
+    return _parsed_numbers(source, target, _real_text(pc.cast(finite, pa.float64())))
 
 
 # --- timestamps ----------------------------------------------------------------------------------------------
@@ -258,7 +263,7 @@ def _written(source: DataType, session: Session) -> Callable[[pa.Array], pa.Arra
         case "DECIMAL":
             return to_text
         case "FLOAT" | "DOUBLE" if session.shortest:
-            return reals.to_text
+            return _real_text
         case "DATE":
             return partial(text_of, digits=0)
         case "TIMESTAMP" | "TIMESTAMP_LTZ" | "TIME" if is_local(source, session):
@@ -267,15 +272,27 @@ def _written(source: DataType, session: Session) -> Callable[[pa.Array], pa.Arra
     return None
 
 
+#: So few texts are not worth the time that compiled loops take to load.
+_FEW = 16
+
+
+def _looped(values: pa.Array, loop: str, *more: int) -> tuple[NDArray[np.int64], Mask]:
+    """The results of a compiled loop over texts, and which it does not decide; none of a few texts."""
+    found, undecided = np.zeros(len(values), np.int64), np.ones(len(values), np.uint8)
+    if len(values) > _FEW:
+        from penstock.flow.kernels import parsing
+
+        getattr(parsing, loop)(*binary_parts(values), found, undecided, *more)
+    return found, undecided.view(np.bool_)
+
+
 def _parsed_integers(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
-    text, starts = binary_parts(values)
-    found, undecided = np.empty(len(values), np.int64), np.empty(len(values), np.uint8)
-    parse_integers(text, starts, found, undecided)
+    found, undecided = _looped(values, "parse_integers")
     arrow = arrow_type(target)
     limits = np.iinfo(arrow.to_pandas_dtype())
     valid = valid_rows(values)
     failed = (found < limits.min) | (found > limits.max)
-    for row in np.flatnonzero(undecided.view(np.bool_) & valid).tolist():
+    for row in np.flatnonzero(undecided & valid).tolist():
         value = integer(values[row].as_py())
         failed[row] = value is None or not limits.min <= value <= limits.max
         found[row] = 0 if failed[row] or value is None else value
@@ -285,26 +302,23 @@ def _parsed_integers(source: DataType, target: DataType, values: pa.Array) -> pa
     return Vector(made, (Failure(failed & valid, malformed(source, target, values)),))
 
 
-_TRUE = pa.array(["t", "true", "y", "yes", "1"])
-_FALSE = pa.array(["f", "false", "n", "no", "0"])
+_TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 
 
 def _parsed_booleans(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
     plain = pc.ascii_lower(pc.utf8_trim(values, characters=BLANK))
-    true, false = pc.is_in(plain, _TRUE), pc.is_in(plain, _FALSE)
+    true, false = (pc.is_in(plain, pa.array(words)) for words in (_TRUE, _FALSE))
     failed = pc.and_(pc.invert(pc.or_(true, false)), pc.is_valid(values)).to_numpy(zero_copy_only=False)
     made = pc.if_else(pc.is_valid(values), true, None)
     return Vector(made, (Failure(failed, malformed(source, target, values)),)) if failed.any() else made
 
 
 def _parsed_numbers(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
-    text, starts = binary_parts(values)
-    found, undecided = np.empty(len(values), np.int64), np.empty(len(values), np.uint8)
     kind, precision, scale = root_of(target)
-    parse_numbers(text, starts, found, undecided, kind, scale, precision)
+    found, undecided = _looped(values, "parse_numbers", kind, scale, precision)
     arrow, valid = arrow_type(target), valid_rows(values)
-    others = np.flatnonzero(undecided.view(np.bool_) & valid).tolist()
-    plain = fixed_column(arrow, kind, found, (valid & ~undecided.view(np.bool_)).view(np.uint8))
+    others = np.flatnonzero(undecided & valid).tolist()
+    plain = fixed_column(arrow, kind, found, (valid & ~undecided).view(np.uint8))
     if not others:
         return plain
     read: list[Any] = [None] * len(values)
@@ -324,13 +338,11 @@ def _parsed_numbers(source: DataType, target: DataType, values: pa.Array) -> pa.
 
 
 def _parsed_moments(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
-    text, starts = binary_parts(values)
-    found, undecided = np.empty(len(values), np.int64), np.empty(len(values), np.uint8)
     dated = not isinstance(target, TimestampType)
-    (parse_dates if dated else parse_timestamps)(text, starts, found, undecided)
+    found, undecided = _looped(values, "parse_dates" if dated else "parse_timestamps")
     arrow, valid = arrow_type(target), valid_rows(values)
     failed = np.zeros(len(values), np.bool_)
-    for row in np.flatnonzero(undecided.view(np.bool_) & valid).tolist():
+    for row in np.flatnonzero(undecided & valid).tolist():
         given = values[row].as_py()
         value = days(given) if dated else micros(given)
         failed[row], found[row] = value is None, value or 0

@@ -11,8 +11,8 @@ from datetime import date
 from decimal import Decimal
 from functools import cache
 
+from penstock.flow.kernels.calendar import DAY_MICROS, ERA_DAYS
 from penstock.formats.exact.numbers import java_trim, parse_decimal, parse_double, parse_float, to_decimal
-from penstock.formats.loops.timestamps import DAY_MICROS, days_of
 from penstock.types import DecimalType
 
 #: What Spark leaves out at both ends of a text: blanks and control characters.
@@ -55,11 +55,12 @@ def days(text: str) -> int | None:
 
 def _days(year: int, month: int, day: int) -> int | None:
     """The days of a date; None if there is no such day."""
-    if not 1 <= month <= 12 or day < 1:
+    eras, of_era = divmod(year, 400)
+    try:
+        made = (date(2000 + of_era, month, day) - date(1970, 1, 1)).days + (eras - 5) * ERA_DAYS
+    except ValueError:
         return None
-    last = 31 if month == 12 else (date(2000 + year % 400, month + 1, 1) - date(2000 + year % 400, month, 1)).days
-    made = days_of(year, month, day)
-    return made if day <= last and -(2**31) <= made < 2**31 else None
+    return made if -(2**31) <= made < 2**31 else None
 
 
 def micros(text: str) -> int | None:
