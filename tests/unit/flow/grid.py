@@ -109,6 +109,7 @@ VALUES: dict[str, tuple[str, Sequence[Any]]] = {
     "tm": ("TIME(0)", [time(0), time(23, 59, 59), time(10, 20, 30)]),
     "by": ("BYTES", [b"", b"hi", bytes(range(5)), "é".encode()]),
     "arr": ("ARRAY<STRING>", [[], ["x"], ["x", None, "z"]]),
+    "na": ("ARRAY<STRING>", [["1", None, "-2"], ["3", "x"], [], [None]]),
     "mp": ("MAP<STRING, INT>", [[], [("k", 3)], [("k", None), ("x", 1)]]),
     "r": (
         "ROW<a INT, b ROW<c STRING>>",
@@ -167,6 +168,7 @@ def expressions() -> Iterator[str]:
     yield from numbers()
     yield from times()
     yield from strings()
+    yield from patterns()
     yield from nested()
 
 
@@ -275,6 +277,35 @@ def strings() -> Iterator[str]:
     yield from ("SUBSTRING(x, NULL)", "REPLACE(x, 'a', NULL)", "x LIKE NULL", "LEFT(NULL, 2)", "x LIKE y")
 
 
+def patterns() -> Iterator[str]:
+    """Regular expressions, and text functions whose arguments are not constant."""
+    regexes = (
+        "l+",
+        "^H",
+        "[A-Z]",
+        "(\\w)(\\d)?",
+        "a|b",
+        "\\s",
+        "[^ ]+",
+        ".",
+        "(.)(.)",
+        "[0-9]{2,}",
+        "e.*o",
+        "(?:l|o)+?",
+        "",
+    )
+    for name, regex in product("xy", regexes):
+        yield from (f"REGEXP({name}, '{regex}')", f"REGEXP_REPLACE({name}, '{regex}', '<>')")
+        yield from (f"REGEXP_EXTRACT({name}, '{regex}', {group})" for group in (0, 1, 2))
+    yield from ("REGEXP_EXTRACT(x, 'l+')", "REGEXP(x, NULL)", "REGEXP(mo, '^[0-9]{4}-')")
+    yield from (f"{name}(x)" for name in ("MD5", "SHA1", "SHA256", "ASCII"))
+    yield from ("SUBSTRING(x, j)", "SUBSTRING(x, j, i)", "SUBSTRING(x, i)", "SUBSTRING(x, POSITION('l' IN x))")
+    yield from ("LEFT(x, j)", "RIGHT(x, j)", "LPAD(x, j, y)", "RPAD(x, j, y)", "LPAD(x, 9, 'ab')", "RPAD(y, 9, 'é*')")
+    yield from ("REPEAT(x, j)", "REPLACE(x, y, v)", "REPLACE(x, 'a', y)", "POSITION(y IN x)", "LOCATE('l', x, j)")
+    yield from ("TRIM(BOTH y FROM x)", "TRIM(LEADING v FROM x)", "TRIM(TRAILING y FROM x)", "LOCATE(y, x, 2)")
+    yield from ("ARRAY[i, j, 7]", "ARRAY[x, NULL]", "ARRAY[x, y][j]", "CARDINALITY(ARRAY[i])", "PI()", "PI() * d")
+
+
 def nested() -> Iterator[str]:
     """Parts of rows, arrays and maps."""
     yield from (
@@ -289,6 +320,18 @@ def nested() -> Iterator[str]:
         "mp['x']",
         "mp[x]",
         "mp[CAST(NULL AS STRING)]",
+    )
+    yield from (
+        f"{cast}(r AS ROW<k {one}, l ROW<m {other}>>)"
+        for cast in ("CAST", "TRY_CAST")
+        for one in ("BIGINT", "STRING", "TINYINT")
+        for other in ("STRING", "INT")
+    )
+    yield from (
+        f"{cast}({name} AS ARRAY<{target}>)"
+        for cast in ("CAST", "TRY_CAST")
+        for name in ("arr", "na")
+        for target in ("STRING", "INT", "VARCHAR(1)")
     )
     yield from ("CARDINALITY(arr)", "CARDINALITY(mp)", "rs[1].a", "rs[2].b.c", "(CASE WHEN bo THEN r END).a")
 

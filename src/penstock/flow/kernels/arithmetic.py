@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.flow.kernels.decimals import EXACT, dividend, fitted, quotient
+from penstock.flow.kernels.decimals import EXACT, MOST, WIDEST, dividend, fitted, quotient
 from penstock.flow.kernels.moments import shifted
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Mask, Strict, Values, Vector, column, numbers, valid_rows
@@ -37,19 +37,29 @@ def arithmetic(call: Call, session: Session) -> Kernel | None:
     if is_integer(call.type):
         return Strict(arrow, partial(_whole, call, arrow))
     if isinstance(left, DecimalType) and isinstance(right, DecimalType) and isinstance(call.type, DecimalType):
-        return Strict(arrow, _PLAIN[call.function]) if _exact(call.function, left, right) == call.type else None
+        return _decimal_arithmetic(call.function, left, right, call.type, session)
     return None
 
 
-def _exact(sign: str, a: DecimalType, b: DecimalType) -> DecimalType | None:
-    """The type that holds all results, if there is one."""
+def _decimal_arithmetic(
+    sign: str, a: DecimalType, b: DecimalType, target: DecimalType, session: Session
+) -> Kernel | None:
+    """Exact results, rounded where their type is too small. Spark rounds products of more than 38 digits before."""
     if sign == "*":
         precision, scale = a.precision + b.precision + 1, a.scale + b.scale
     else:
         scale = max(a.scale, b.scale)
         precision = max(a.precision - a.scale, b.precision - b.scale) + scale + 1
-    nullable = a.nullable or b.nullable
-    return DecimalType(precision, scale, nullable=nullable) if precision <= 38 else None
+    arrow = arrow_type(target)
+    if (precision, scale) == (target.precision, target.scale):
+        return Strict(arrow, _PLAIN[sign])
+    if precision > WIDEST or (sign == "*" and a.precision + b.precision > MOST and not session.alone):
+        return None
+    return Strict(arrow, lambda left, right: fitted(_PLAIN[sign](_widest(left), _widest(right)), target))
+
+
+def _widest(values: Values) -> Values:
+    return pc.cast(values, pa.decimal256(values.type.precision, values.type.scale))
 
 
 def _whole(call: Call, arrow: pa.DataType, left: Values, right: Values) -> pa.Array | Vector:
@@ -88,7 +98,7 @@ def negation(call: Call, session: Session) -> Kernel | None:
     arrow = arrow_type(call.type)
     if is_integer(call.type):
         return Strict(arrow, partial(_negated, call))
-    if isinstance(call.type, DecimalType) and call.type.precision > EXACT:
+    if isinstance(call.type, DecimalType) and call.type.precision > EXACT and not session.alone:
         return None
     return Strict(arrow, pc.negate)
 
@@ -114,7 +124,7 @@ def division(call: Call, session: Session) -> Kernel | None:
     if root(call.type) == "DOUBLE":
         return Strict(arrow, partial(_divided, call, _real_quotient))
     if isinstance(left, DecimalType) and isinstance(right, DecimalType) and isinstance(call.type, DecimalType):
-        wide = dividend(left, right, call.type)
+        wide = dividend(left, right, call.type, alone=session.alone)
         return None if wide is None else Strict(arrow, partial(_decimal_quotient, call.type, wide))
     return None
 
@@ -208,7 +218,7 @@ def magnitude(call: Call, session: Session) -> Kernel | None:
     arrow = arrow_type(call.type)
     if is_integer(call.type):
         return Strict(arrow, partial(_magnitude, call))
-    if isinstance(call.type, DecimalType) and call.type.precision > EXACT:
+    if isinstance(call.type, DecimalType) and call.type.precision > EXACT and not session.alone:
         return None
     return Strict(arrow, pc.abs)
 
@@ -307,3 +317,40 @@ def _real_sign(arrow: pa.DataType, values: pa.Array) -> pa.Array:
 def square_root(call: Call, session: Session) -> Kernel | None:
     """``SQRT``, which is NaN for negative numbers."""
     return Strict(pa.float64(), pc.sqrt)
+
+
+#: Functions of DOUBLE whose last digit depends on the library.
+_REALS: dict[str, Callable[..., Any]] = {
+    "POWER": np.power,
+    "EXP": np.exp,
+    "LN": np.log,
+    "LOG10": np.log10,
+    "SIN": np.sin,
+    "COS": np.cos,
+    "TAN": np.tan,
+    "ATAN2": np.arctan2,
+}
+
+
+def of_reals(call: Call, session: Session) -> Kernel | None:
+    """Powers, logarithms and trigonometric functions. LN and LOG10 of numbers that are not positive are null, as in
+    Spark."""
+    if not session.alone:
+        return None
+    return Strict(pa.float64(), partial(_of_reals, call.function))
+
+
+def _of_reals(function: str, *values: Values) -> pa.Array:
+    given = [numbers(each) for each in values]
+    known = _known(*values)
+    if function in ("LN", "LOG10"):
+        positive = ~(given[0] <= 0)
+        known = positive if known is None else known & positive
+    with np.errstate(all="ignore"):
+        found = np.asarray(_REALS[function](*given), np.float64)
+    return column(np.ascontiguousarray(np.broadcast_to(found, _rows(*values))), known, pa.float64())
+
+
+def pi(call: Call, session: Session) -> Kernel:
+    """``PI``."""
+    return lambda args, rows: Vector(pa.scalar(np.pi, pa.float64()))

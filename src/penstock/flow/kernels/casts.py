@@ -33,9 +33,11 @@ from penstock.plan.expressions import Cast
 from penstock.types import (
     BYTES,
     STRING,
+    ArrayType,
     DataType,
     DecimalType,
     NullType,
+    RowType,
     StringType,
     TimestampType,
     TimeType,
@@ -80,6 +82,15 @@ def _conversion(source: DataType, target: DataType, session: Session) -> _Conver
         return _cut(target.precision) if cuts else _same
     if widens(source, target) or (alike(source, target) and root(target) not in ("ROW", "ARRAY", "MAP", "BYTES")):
         return _same
+    if isinstance(source, RowType) and isinstance(target, RowType):
+        parts = [
+            _conversion(one.type, other.type, session) for one, other in zip(source.fields, target.fields, strict=True)
+        ]
+        known = [each for each in parts if each is not None]
+        return partial(_rows, known, arrow_type(target)) if len(known) == len(parts) else None
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        element = _conversion(source.element, target.element, session)
+        return None if element is None else partial(_arrays, element, arrow_type(target))
     to = root(target)
     match root(source):
         case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
@@ -350,3 +361,41 @@ def _parsed_moments(source: DataType, target: DataType, values: pa.Array) -> pa.
         found -= found % 10 ** (6 - target.precision)
     made = _columned(found.astype(np.int32) if dated else found, values, arrow)
     return Vector(made, (Failure(failed, malformed(source, target, values)),)) if failed.any() else made
+
+
+# --- rows and arrays -----------------------------------------------------------------------------------------
+
+
+def _rows(parts: Sequence[_Convert], arrow: pa.DataType, values: pa.Array) -> pa.Array | Vector:
+    """Field by field. A row fails with its first field that does."""
+    made, failures = [], []
+    for part, field in zip(parts, values.flatten(), strict=True):
+        found = part(field)
+        if isinstance(found, Vector):
+            present = valid_rows(field)
+            failures += [Failure(each.rows & present, each.reason) for each in found.failures]
+            found = found.spread(len(values))
+        made.append(found)
+    rows = pa.StructArray.from_arrays(made, fields=list(arrow), mask=pa.array(~valid_rows(values)))
+    return Vector(rows, tuple(failures)) if failures else rows
+
+
+def _arrays(part: _Convert, arrow: pa.DataType, values: pa.Array) -> pa.Array | Vector:
+    """Element by element. An array fails with its first element that does."""
+    starts = values.offsets.to_numpy()
+    elements = values.values.slice(int(starts[0]), int(starts[-1] - starts[0]))
+    made = part(elements)
+    failures: list[Failure] = []
+    if isinstance(made, Vector):
+        arrays = np.repeat(np.arange(len(values)), np.diff(starts))
+        for each in made.failures:
+            failed = np.flatnonzero(each.rows & valid_rows(elements))
+            rows, first = np.unique(arrays[failed], return_index=True)
+            reasons = dict(zip(rows.tolist(), failed[first].tolist(), strict=True))
+            where = np.isin(np.arange(len(values)), rows)
+            failures.append(Failure(where, lambda row, each=each, reasons=reasons: each.reason(reasons[row])))  # type: ignore[misc]
+        made = made.spread(len(elements))
+    mask = pa.array(~valid_rows(values)) if values.null_count else None
+    offsets = pa.array(starts - starts[0], pa.int32())
+    found = pa.ListArray.from_arrays(offsets, made, type=arrow, mask=mask)
+    return Vector(found, tuple(failures)) if failures else found

@@ -16,7 +16,7 @@ from penstock.types import DataType, DecimalType
 
 #: The digits to which Spark rounds some results before it rounds them to their type.
 EXACT = 34
-_MOST, _WIDEST = 38, 76
+MOST, WIDEST = 38, 76
 _AWAY = "half_towards_infinity"
 _CUT = "towards_zero"
 
@@ -93,15 +93,14 @@ def to_text(values: pa.Array) -> pa.Array:
     return pc.coalesce(pa.array(others, pa.string()), found)
 
 
-def dividend(a: DecimalType, b: DecimalType, target: DecimalType) -> pa.DataType | None:
+def dividend(a: DecimalType, b: DecimalType, target: DecimalType, *, alone: bool) -> pa.DataType | None:
     """The type of a dividend for which Arrow's quotient, which is cut off, has a digit more than ``target``. None if
-    that has too many digits, or if Spark, which rounds to 38 digits first, may have another result."""
+    that has too many digits, or if Spark, which rounds first, may have another result, unless ``alone``."""
     scale = max(a.scale, target.scale - b.precision + b.scale)
     whole = a.precision - a.scale
     digits = whole + b.scale + max(4, scale + b.precision - b.scale + 1)
-    if max(a.precision, b.precision, target.precision) > EXACT or b.precision + target.scale > _MOST:
-        return None
-    if max(digits, whole + scale) > _WIDEST:
+    rounds = max(a.precision, b.precision, target.precision) > EXACT or b.precision + target.scale > MOST
+    if (rounds and not alone) or max(digits, whole + scale) > WIDEST:
         return None
     return pa.decimal256(whole + scale, scale)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -73,3 +75,19 @@ def cardinality(call: Call, session: Session) -> Kernel | None:
 def _sizes(arrays: pa.Array) -> pa.Array:
     sizes = np.diff(arrays.offsets.to_numpy()).astype(np.int32)
     return column(sizes, valid_rows(arrays) if arrays.null_count else None, pa.int32())
+
+
+def array(call: Call, session: Session) -> Kernel | None:
+    """``ARRAY[..]`` of elements of one type."""
+    assert isinstance(call.type, ArrayType)  # noqa: S101
+    element, arrow = arrow_type(call.type.element), arrow_type(call.type)
+
+    def kernel(args: Sequence[Vector], rows: int) -> Vector:
+        failures = tuple(failure for each in args for failure in each.failures)
+        columns = [pc.cast(each.spread(rows), element) for each in args]
+        order = np.arange(rows * len(args)).reshape(len(args), rows).T.reshape(-1)
+        values = pa.concat_arrays(columns).take(pa.array(order))
+        offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * len(args))
+        return Vector(pa.ListArray.from_arrays(offsets, values, type=arrow), failures)
+
+    return kernel

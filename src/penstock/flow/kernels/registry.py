@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from penstock.flow.kernels import arithmetic, comparison, logic, moments, nested, patterns, strings
+from penstock.flow.kernels import arithmetic, comparison, logic, moments, nested, patterns, regex, rowwise, strings
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel
 from penstock.plan.expressions import Call
 
 #: Makes the kernel of a call in a session; None if there is none for its types.
 Maker = Callable[[Call, Session], Kernel | None]
+
+
+def either(first: Maker, second: Maker) -> Maker:
+    """Makes the kernel of ``first``, or of ``second`` if it has none."""
+    return lambda call, session: first(call, session) or second(call, session)
+
 
 #: By the function's name in the plan. Others are rewritten to these (``penstock.flow.kernels.rewrites``).
 KERNELS: Mapping[str, Maker] = {
@@ -35,24 +41,33 @@ KERNELS: Mapping[str, Maker] = {
     "ROUND": arithmetic.rounded,
     "SIGN": arithmetic.sign,
     "SQRT": arithmetic.square_root,
+    "PI": arithmetic.pi,
+    **dict.fromkeys(("POWER", "EXP", "LN", "LOG10", "SIN", "COS", "TAN", "ATAN2"), arithmetic.of_reals),
     "UPPER": strings.UPPER,
     "LOWER": strings.LOWER,
     "REVERSE": strings.REVERSE,
-    "REPLACE": strings.REPLACE,
+    "REPLACE": either(strings.REPLACE, rowwise.REPLACE),
     "CONCAT": strings.concatenation,
     "CONCAT_WS": strings.joining,
-    "SUBSTRING": strings.SUBSTRING,
-    "LEFT": strings.LEFT,
-    "RIGHT": strings.RIGHT,
-    "BTRIM": strings.BTRIM,
-    "LTRIM": strings.LTRIM,
-    "RTRIM": strings.RTRIM,
-    "LPAD": strings.LPAD,
-    "RPAD": strings.RPAD,
-    "REPEAT": strings.REPEAT,
+    "SUBSTRING": either(strings.SUBSTRING, rowwise.SUBSTRING),
+    "LEFT": either(strings.LEFT, rowwise.LEFT),
+    "RIGHT": either(strings.RIGHT, rowwise.RIGHT),
+    "BTRIM": either(strings.BTRIM, rowwise.BTRIM),
+    "LTRIM": either(strings.LTRIM, rowwise.LTRIM),
+    "RTRIM": either(strings.RTRIM, rowwise.RTRIM),
+    "LPAD": either(strings.LPAD, rowwise.LPAD),
+    "RPAD": either(strings.RPAD, rowwise.RPAD),
+    "REPEAT": either(strings.REPEAT, rowwise.REPEAT),
     "SPLIT_INDEX": strings.SPLIT_INDEX,
     "CHAR_LENGTH": strings.length,
-    "LOCATE": strings.place,
+    "LOCATE": either(strings.place, rowwise.LOCATE),
+    "REGEXP": regex.matching,
+    "REGEXP_EXTRACT": regex.extraction,
+    "REGEXP_REPLACE": regex.replacement,
+    "MD5": rowwise.MD5,
+    "SHA1": rowwise.SHA1,
+    "SHA256": rowwise.SHA256,
+    "ASCII": rowwise.ASCII,
     "LIKE": strings.like,
     "EXTRACT": moments.extract,
     "TIMESTAMPADD": moments.timestampadd,
@@ -63,4 +78,5 @@ KERNELS: Mapping[str, Maker] = {
     **dict.fromkeys(("TO_TIMESTAMP", "TO_DATE"), patterns.to_moment),
     "ITEM": nested.item,
     "CARDINALITY": nested.cardinality,
+    "ARRAY": nested.array,
 }

@@ -108,7 +108,7 @@ def _division(call: Call) -> Expression:
 
 
 def _of_double(call: Call) -> Expression:
-    """The argument as the DOUBLE that the function computes with."""
+    """The arguments as the DOUBLE that the function computes with."""
     return replace(call, args=tuple(_as(each, DOUBLE) for each in call.args))
 
 
@@ -136,7 +136,7 @@ _REWRITES: dict[str, Callable[[Call], Expression]] = {
     "NULLIF": _nullif,
     **dict.fromkeys(("+", "-", "*"), _arithmetic),
     "/": _division,
-    "SQRT": _of_double,
+    **dict.fromkeys(("SQRT", "POWER", "EXP", "LN", "LOG10", "SIN", "COS", "TAN", "ATAN2"), _of_double),
     **dict.fromkeys(("TO_TIMESTAMP", "TO_DATE"), _tried),
     "DATE_FORMAT": _of_moment,
 }
