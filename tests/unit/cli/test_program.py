@@ -60,10 +60,10 @@ def program(tmp_path):
             "from_collection",
         ),
         (
-            "import penstock.datastream\npenstock.datastream.KeydStream",
+            "import penstock.datastream\npenstock.datastream.DataStreem",
             2,
-            "'penstock.datastream' has no 'KeydStream'",
-            "KeyedStream",
+            "'penstock.datastream' has no 'DataStreem'",
+            "DataStream",
         ),
         (
             "from pyflink.datastream import StreamExecutionEnvironment",
