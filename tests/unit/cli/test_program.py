@@ -38,7 +38,7 @@ def program(tmp_path):
             "did you mean 'MapFunction'?",
         ),
         ("\nimport penstock.table", 2, "'penstock' has no 'table'", "datastream"),
-        ("import penstock.datastream.state.more", 1, "'penstock.datastream' has no 'state'", "connectors"),
+        ("import penstock.datastream.metrics.more", 1, "'penstock.datastream' has no 'metrics'", "connectors"),
         (
             "from penstock.datastream.connectors.file_system import FileSource",
             1,
@@ -51,18 +51,18 @@ def program(tmp_path):
 
             def build():
                 environment = StreamExecutionEnvironment.get_execution_environment()
-                return environment.from_collection([1, 2])
+                return environment.from_elements([1, 2])
 
             build()
             """,
             6,
-            "StreamExecutionEnvironment has no 'from_collection'",
+            "StreamExecutionEnvironment has no 'from_elements'",
             "from_source",
         ),
         (
-            "import penstock.datastream\npenstock.datastream.KeyedStream",
+            "import penstock.datastream\npenstock.datastream.KeydStream",
             2,
-            "'penstock.datastream' has no 'KeyedStream'",
+            "'penstock.datastream' has no 'KeydStream'",
             "DataStream",
         ),
         (
