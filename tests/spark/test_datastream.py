@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import pytest
@@ -27,13 +28,20 @@ from penstock.datastream import (
 )
 from penstock.datastream.connectors.base import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import (
+    FlinkKafkaConsumer,
     FlinkKafkaProducer,
+    JSONKeyValueDeserializationSchema,
+    KafkaDeserializationSchema,
     KafkaOffsetsInitializer,
+    KafkaRecordDeserializationSchema,
     KafkaRecordSerializationSchema,
+    KafkaSerializationSchema,
     KafkaSink,
     KafkaSource,
+    ProducerRecord,
     Semantic,
 )
+from penstock.datastream.formats.json import JsonRowSerializationSchema
 from penstock.errors import FunctionError
 from tests.waiting import eventually
 
@@ -270,3 +278,96 @@ def test_a_function_that_fails_once_is_called_again_after_a_restart(env, reads, 
         result = env.execute("recovering")
     assert texts(topics, taken) == [("a", 1_700_000_000_000)]
     assert result.progress.restarts == 1
+
+
+class Described(KafkaDeserializationSchema):
+    def deserialize(self, record):
+        if record.value == b"skipped":
+            return None
+        return f"{record.topic} {record.key} {record.value} {record.headers} {record.timestamp}"
+
+    def get_produced_type(self):
+        return Types.STRING()
+
+
+class Whole(KafkaSerializationSchema):
+    """Records with a key, a header and a time of their own, in partition 1, in a topic that the value names."""
+
+    def serialize(self, element, timestamp):
+        topic, _, text = element.partition(" ")
+        return ProducerRecord(
+            f"{topic}-out", text.encode(), b"k", partition=1, timestamp=timestamp + 1, headers={"h": b"x"}
+        )
+
+
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.EXACTLY_ONCE])
+def test_whole_records_are_read_and_made_in_python(env, kafka, kafka_admin, topics, topic, guarantee):
+    from confluent_kafka import Producer
+
+    given = topic()
+    taken = f"{given}-out"
+    kafka_admin.create_topics({taken: {"num_partitions": 2, "replication_factor": 1}})
+    kafka_admin.wait_for_topics([taken], 60_000)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for value in (b"a", b"skipped", None):
+        producer.produce(given, value, key=b"k", headers=[("n", b"1")], timestamp=1_700_000_000_000)
+    assert producer.flush(60) == 0
+    source = KafkaSource.builder().set_bootstrap_servers(kafka.bootstrap).set_topics(given)
+    source.set_starting_offsets(KafkaOffsetsInitializer.earliest()).set_bounded(KafkaOffsetsInitializer.latest())
+    source.set_deserializer(KafkaRecordDeserializationSchema.of(Described()))
+    sink = KafkaSink.builder().set_bootstrap_servers(kafka.bootstrap).set_record_serializer(Whole())
+    sink.set_delivery_guarantee(guarantee).set_transactional_id_prefix(f"tx-{taken}")
+    stream = env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "records")
+    stream.sink_to(sink.build()).name("out")
+    env.execute("whole")
+    found = topics.read(taken)
+    assert [(each.partition, each.key, each.headers, each.timestamp) for each in found] == [
+        (1, b"k", (("h", b"x"),), 1_700_000_000_001)
+    ] * 2
+    assert [each.value.decode() for each in found] == [
+        f"b'k' {value} (('n', b'1'),) 1700000000000" for value in ("b'a'", "None")
+    ]
+
+
+def test_topics_keys_headers_and_partitions_are_chosen_by_value(env, kafka, topics, topic):
+    first, second = topic(3), topic(3)
+    kind = Types.ROW_NAMED(["id", "topic"], [Types.LONG(), Types.STRING()])
+    rows = JsonRowSerializationSchema.builder().with_type_info(kind).build()
+    serializer = KafkaRecordSerializationSchema.builder().set_topic_selector(lambda row: row.topic)
+    serializer.set_value_serialization_schema(rows).set_header_provider(lambda row: {"id": str(row.id).encode()})
+    serializer.set_partitioner(lambda row, key, value, topic, partitions: partitions[row.id % 3])
+    sink = KafkaSink.builder().set_bootstrap_servers(kafka.bootstrap).set_record_serializer(serializer.build())
+    sink.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix(f"tx-{first}")
+    env.from_collection([(n, first if n < 3 else second) for n in range(6)], kind).sink_to(sink.build()).name("out")
+    env.execute("chosen")
+    for each, numbers in ((first, range(3)), (second, range(3, 6))):
+        found = [(message.partition, message.json["id"], message.headers) for message in topics.read(each)]
+        assert found == [(n % 3, n, (("id", str(n).encode()),)) for n in numbers]
+
+
+def test_the_former_classes_copy_a_topic_and_commit(env, kafka, topics, topic):
+    given, taken = topic(), topic()
+    topics.write(given, [b'{"a": 1}', b'{"a": 2}'])
+    properties = {"bootstrap.servers": kafka.bootstrap, "group.id": f"group-{given}", "auto.offset.reset": "earliest"}
+    consumer = FlinkKafkaConsumer(re.compile(re.escape(given)), JSONKeyValueDeserializationSchema(True), properties)
+    producer = FlinkKafkaProducer(taken, SimpleStringSchema(), {"bootstrap.servers": kafka.bootstrap})
+    stream = env.add_source(consumer, "in").map(
+        lambda found: f"{found['value']['a']} at {found['metadata']['offset']}", Types.STRING()
+    )
+    stream.add_sink(producer).name("out")
+    client = env.execute_async("former")
+    eventually(lambda: [each.value for each in topics.read(taken)] == [b"1 at 0", b"2 at 1"])
+    eventually(lambda: committed(kafka, f"group-{given}", given) == 2)
+    client.cancel().result()
+
+
+def committed(kafka, group, topic):
+    """The offset that a group has committed for the first partition of a topic."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
+    try:
+        (found,) = consumer.committed([TopicPartition(topic, 0)], 60)
+        return found.offset
+    finally:
+        consumer.close()
