@@ -398,7 +398,7 @@ def test_kafka_s_own_serializers_are_the_raw_format(env, name, kind, value, writ
     built = builder().set_topic("out").set_kafka_value_serializer(name).set_kafka_key_serializer(name).build()
     stream = env.from_collection([value], kind)
     assert plain(records(env, stream, sink(built), partitions=1)) == {("out", 0): [(written, written, [])]}
-    with pytest.raises(UnsupportedError, match="there is no serializer 'com.acme.AcmeSerializer'"):
+    with pytest.raises(UnsupportedError, match=r"there is no serializer 'com.acme.AcmeSerializer'"):
         builder().set_kafka_key_serializer("com.acme.AcmeSerializer")
 
 
