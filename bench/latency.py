@@ -16,8 +16,10 @@ import tempfile
 import threading
 import time
 import uuid
+from collections.abc import Iterable
 from contextlib import nullcontext
 from multiprocessing.connection import Connection
+from typing import Protocol
 
 import numpy as np
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
@@ -33,7 +35,46 @@ PARTITIONS = 4
 RECORD_BYTES = 100
 #: Until the JVM has compiled what it runs and batches follow one another at their usual pace.
 WARM_UP_SECONDS = 20.0
-_CLOCK = struct.Struct(">d")
+_NUMBER = struct.Struct(">q")
+
+
+class Traffic(Protocol):
+    """What is produced, the job that reads it, and what its output answers. It is pickled to the process
+    that produces."""
+
+    def statements(self, bootstrap: str, source: str, sink: str) -> str:
+        """The job from one topic into the other, without settings."""
+        ...
+
+    def value(self, number: int) -> bytes:
+        """The record of that number, from 0."""
+        ...
+
+    def answered(self, value: bytes) -> Iterable[int]:
+        """The numbers of the records that are visible by a value of the output and were not before."""
+        ...
+
+
+class Copies:
+    """Records that are copied as they are."""
+
+    def statements(self, bootstrap: str, source: str, sink: str) -> str:
+        """A job that passes bytes on."""
+        kafka = f"'connector' = 'kafka', 'properties.bootstrap.servers' = '{bootstrap}', 'format' = 'raw'"
+        return f"""
+            CREATE TABLE src (v BYTES) WITH ({kafka}, 'topic' = '{source}', 'scan.startup.mode' = 'earliest-offset');
+            CREATE TABLE snk (v BYTES) WITH ({kafka}, 'topic' = '{sink}',
+              'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = '{sink}');
+            INSERT INTO snk SELECT * FROM src;
+            """
+
+    def value(self, number: int) -> bytes:
+        """The number, in a record of the usual size."""
+        return _NUMBER.pack(number) + bytes(RECORD_BYTES - _NUMBER.size)
+
+    def answered(self, value: bytes) -> Iterable[int]:
+        """The number of the copied record."""
+        return _NUMBER.unpack_from(value)
 
 
 def main() -> int:
@@ -58,28 +99,20 @@ def show(millis: np.ndarray, rate: int) -> None:
     print(f"from produced to visible p50 {p50:.0f} ms, p95 {p95:.0f} ms, p99 {p99:.0f} ms ({len(millis):,} records)")
 
 
-def latencies(bootstrap: str, rate: int, seconds: float) -> np.ndarray:
+def latencies(bootstrap: str, rate: int, seconds: float, traffic: Traffic | None = None) -> np.ndarray:
     """Milliseconds from produced to visible of each record that was produced in ``seconds`` after the warm-up."""
+    traffic = traffic or Copies()
     session = session_for(ClientConfig.from_properties({"bootstrap.servers": bootstrap}))
     source, sink = (f"latency-{way}-{uuid.uuid4().hex[:6]}" for way in ("in", "out"))
     for topic in (source, sink):
         create_topic(session, topic, partitions=PARTITIONS)
-    kafka = f"'connector' = 'kafka', 'properties.bootstrap.servers' = '{bootstrap}', 'format' = 'raw'"
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
-        (job,) = parse_script(
-            f"""
-            SET 'execution.checkpointing.dir' = '{folder}';
-            CREATE TABLE src (v BYTES) WITH ({kafka}, 'topic' = '{source}', 'scan.startup.mode' = 'earliest-offset');
-            CREATE TABLE snk (v BYTES) WITH ({kafka}, 'topic' = '{sink}',
-              'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = '{sink}');
-            INSERT INTO snk SELECT * FROM src;
-            """,
-            default_name="latency",
-        ).jobs
+        sql = f"SET 'execution.checkpointing.dir' = '{folder}';{traffic.statements(bootstrap, source, sink)}"
+        (job,) = parse_script(sql, default_name="latency").jobs
         running = engine.start(job, lambda warning: print(warning, file=sys.stderr))
         ours, theirs = multiprocessing.Pipe()
         load = multiprocessing.get_context("spawn").Process(
-            target=_load, args=(bootstrap, source, sink, rate, seconds, theirs)
+            target=_load, args=(bootstrap, source, sink, rate, seconds, traffic, theirs)
         )
         load.start()
         try:
@@ -91,10 +124,13 @@ def latencies(bootstrap: str, rate: int, seconds: float) -> np.ndarray:
     return found
 
 
-def _load(bootstrap: str, source: str, sink: str, rate: int, seconds: float, told: Connection) -> None:
+def _load(
+    bootstrap: str, source: str, sink: str, rate: int, seconds: float, traffic: Traffic, told: Connection
+) -> None:
     """Produce at the rate, read what comes out, tell the latencies."""
     count = int(rate * (WARM_UP_SECONDS + seconds))
-    producing = threading.Thread(target=_produce, args=(bootstrap, source, rate, count), daemon=True)
+    sent, seen = np.full(count, np.nan), np.full(count, np.nan)
+    producing = threading.Thread(target=_produce, args=(bootstrap, source, rate, traffic, sent), daemon=True)
     producing.start()
     consumer = Consumer(
         {
@@ -107,28 +143,29 @@ def _load(bootstrap: str, source: str, sink: str, rate: int, seconds: float, tol
         }
     )
     consumer.assign([TopicPartition(sink, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
-    sent, seen = np.empty(count), np.empty(count)
-    at = 0
-    while at < count:
+    left = count
+    while left:
         records = consumer.consume(1000, 0.01)
         now = time.time()
         for record in records:
             assert record.error() is None, record.error()
-            sent[at], seen[at] = _CLOCK.unpack_from(record.value())[0], now
-            at += 1
+            for number in traffic.answered(record.value()):
+                seen[number] = now
+                left -= 1
     consumer.close()
     counted = sent >= sent.min() + WARM_UP_SECONDS
     told.send((seen - sent)[counted] * 1000)
 
 
-def _produce(bootstrap: str, source: str, rate: int, count: int) -> None:
+def _produce(bootstrap: str, source: str, rate: int, traffic: Traffic, sent: np.ndarray) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     begun = time.time()
-    for number in range(count):
+    for number in range(len(sent)):
         due = begun + number / rate
         while (early := due - time.time()) > 0:
             time.sleep(early)
-        value = _CLOCK.pack(time.time()) + bytes(RECORD_BYTES - _CLOCK.size)
+        value = traffic.value(number)
+        sent[number] = time.time()
         producer.produce(source, value, partition=number % PARTITIONS)
         producer.poll(0)
     producer.flush()

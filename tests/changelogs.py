@@ -153,7 +153,7 @@ class Runner:
         reader, sizes = SegmentReader(self._storage, "test"), {}
         for spec in self.operator.tables:
             refs = sorted(self._refs.get(spec.name, []), key=lambda ref: -ref.newest)
-            segments = [reader.read(ref, spec)[0].between(ref.low, ref.high) for ref in refs]
+            segments = [reader.read(ref, spec) for ref in refs]
             sizes[spec.name] = len(merged(segments, spec, oldest=True)) if segments else 0
         return sizes
 

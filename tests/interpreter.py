@@ -29,13 +29,22 @@ from penstock.types.logical import root
 Row = dict[str, Any]
 
 
-def rows_of(node: Node, tables: Mapping[str, Sequence[Row]], literal_rows: Callable[[Scan], list[Row]]) -> list[Row]:
-    """The rows of a plan over tables; ``literal_rows`` has those of VALUES."""
+def rows_of(
+    node: Node,
+    tables: Mapping[str, Sequence[Row]],
+    literal_rows: Callable[[Scan], list[Row]],
+    *,
+    of_nothing: bool = True,
+) -> list[Row]:
+    """The rows of a plan over tables; ``literal_rows`` has those of VALUES. ``of_nothing``: whether aggregates of all
+    rows give a row when there is none, as in a database; a stream gives none before the first row."""
 
     def visit(node: Node, inputs: tuple[list[Row], ...]) -> list[Row]:
         if isinstance(node, Scan):
             found = tables[node.table] if node.table in tables else literal_rows(node)
             return [{name: row[name] for name in node.schema.names} for row in found]
+        if isinstance(node, GroupAggregate) and not inputs[0] and not of_nothing:
+            return []
         return _rows(node, inputs)
 
     return fold((node,), visit)[0]

@@ -46,7 +46,7 @@ def two_writers(trial: Trial) -> Outcome:
 # --- a topic that is not theirs ----------------------------------------------------------------------------------
 
 #: What the job must say about such a row.
-_OWN = "penstock's own"
+_OWN = "an internal topic of Kafka or penstock"
 
 
 def row_in_a_batch(trial: Trial) -> int:

@@ -269,12 +269,12 @@ def test_the_watermark_goes_on_from_the_checkpoint(see, jobs, topics, topic):
 
 
 def test_rows_that_need_no_computing_are_written_where_they_are_read(see, topics, topic):
-    from penstock.engine.translate.frames import direct
+    from penstock.flow.fused import Fused, fused
 
     source = topic(1)
     topics.write(source, events(10, 12))
     running, sink = see(source, insert="INSERT INTO t SELECT id, ts FROM s;")
-    assert direct(running.job.sinks) is not None
+    assert isinstance(fused(running.job.sinks), Fused)
     assert while_running(running, lambda: watermark(running)) == 10
     assert [message.json["seen"] for message in topics.read(sink)] == [at(10), at(12)]
 

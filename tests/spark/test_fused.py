@@ -30,7 +30,7 @@ def fill(topics, source):
 def way(request, monkeypatch):
     """Who computes the rows."""
     if request.param == "by Spark":
-        monkeypatch.setattr(query, "fused", lambda sinks, zone: Lacking("this test"))
+        monkeypatch.setattr(query, "fused", lambda sinks, session: Lacking("this test"))
     return request.param
 
 

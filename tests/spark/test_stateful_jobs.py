@@ -123,6 +123,15 @@ def test_groups_follow_every_change(run):
     assert result.progress.batches == 9
 
 
+def test_rows_of_two_tables_are_united(run):
+    values.forget("names")
+    sql = values_table("a", "id BIGINT, name STRING", data_id=values.register([(1, "x"), (2, "y")]))
+    sql += values_table("b", "number INT, name STRING", data_id=values.register([(3, "z")]))
+    sql += values_table("names", "id BIGINT, name STRING")
+    run(sql + "INSERT INTO names SELECT id, UPPER(name) FROM a UNION ALL SELECT number, name FROM b;")
+    assert changed(values.rows("names")) == Counter({(1, "X"): 1, (2, "Y"): 1, (3, "z"): 1})
+
+
 # --- kafka: one commit ---------------------------------------------------------------------------------------------
 
 
@@ -138,6 +147,19 @@ def test_totals_of_a_topic_in_several_runs(jobs, topics, topic):
         while_running(running, lambda upto=upto: materialised(topics, target) == totals(orders[:upto]))
         running.stop()
     assert materialised(topics, target) == totals(orders)
+
+
+def test_groups_a_copy_and_dead_letters_are_one_commit(jobs, topics, topic):
+    source, target, copies, letters = topic(partitions=2), topic(partitions=2), topic(), topic()
+    orders = [order(number) for number in range(300)]
+    topics.write(source, [*orders, b"no json"])
+    sql = jobs.bounded("orders", ORDERS, source, scan_dead__letter_topic=letters)
+    sql += upserts(jobs, target) + jobs.exactly_once("copies", ORDERS, copies)
+    sql += f"EXECUTE STATEMENT SET BEGIN {GROUP} INSERT INTO copies SELECT * FROM orders WHERE amount > 5; END;"
+    jobs.run(sql)
+    assert materialised(topics, target) == totals(orders)
+    assert sorted(each.json["id"] for each in topics.read(copies)) == [n for n in range(300) if n % 11 > 5]
+    assert [each.value for each in topics.read(letters)] == [b"no json"]
 
 
 @pytest.fixture
@@ -227,8 +249,8 @@ def test_a_left_join_of_two_topics_follows_both_sides(jobs, topics, topic):
     columns = "id BIGINT, amount BIGINT, country STRING, PRIMARY KEY (id) NOT ENFORCED"
     sql += upserts(jobs, target, columns)
     sql += (
-        "INSERT INTO totals SELECT o.id, o.amount, c.country FROM orders AS o LEFT JOIN customers AS c "
-        "ON o.customer = c.name;"
+        "INSERT INTO totals SELECT o.id, SUM(o.amount), MAX(c.country) FROM orders AS o LEFT JOIN customers AS c "
+        "ON o.customer = c.name GROUP BY o.id;"
     )
     running = jobs.start(sql)
 
@@ -243,3 +265,22 @@ def test_a_left_join_of_two_topics_follows_both_sides(jobs, topics, topic):
     topics.write(right, [{"name": f"c{number}", "country": f"L{number}"} for number in range(5)])
     expected = {number: f"L{number % 7}" if number % 7 < 5 else None for number in range(20)}
     while_running(running, lambda: found() == expected)
+
+
+@pytest.mark.rule("state commits with the output")
+def test_a_job_does_not_lose_its_state_when_its_group_is_taken_out(jobs, topics, halted):
+    sql, source, *_ = halted
+    topics.write(source, [order(1)])
+    other = sql.replace(GROUP, "INSERT INTO totals SELECT customer, id, amount FROM orders;")
+    running = jobs.start(other)
+    with pytest.raises(CheckpointError, match=r"had state in batch .* and has none now"):
+        running.wait(60)
+
+
+def test_an_aggregate_that_is_added_to_a_group_is_refused(jobs, topics, halted):
+    sql, source, *_ = halted
+    topics.write(source, [order(1)])
+    other = sql.replace("SUM(amount) FROM", "MAX(amount) FROM")
+    running = jobs.start(other)
+    with pytest.raises(CheckpointError, match="does not fit the job"):
+        running.wait(60)

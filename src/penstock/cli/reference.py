@@ -159,7 +159,7 @@ def _settings() -> Iterator[str]:
     yield f"{', '.join(map(_code, STRATEGIES))}, or `none`, `off` or `disable` for never. The default is"
     yield f"{_code(DEFAULT_WITH_CHECKPOINTS)} for a job with an interval of checkpoints, else `none`."
     yield "Which failures are followed by a restart: [decision 0013](../decisions/0013-restart-strategies.md) and"
-    yield "[decision 0040](../decisions/0040-restarts-with-checkpoints.md)."
+    yield "[decision 0033](../decisions/0033-restarts-with-checkpoints.md)."
     yield ""
     for name, options in STRATEGIES.items():
         yield from (f"### `{name}`", "", _doc(options), "")

@@ -83,6 +83,7 @@ def _start_time(text: str) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    from penstock.flow.fused import route
     from penstock.plan.explain import explain
 
     jobs = _jobs(arguments)
@@ -91,7 +92,8 @@ def _check(arguments: argparse.Namespace) -> int:
     for job in map(planned, jobs):
         check_settings(job)
         check_guarantees(job)
-        print(explain(with_dead_letters(job)))
+        complete = with_dead_letters(job)
+        print(f"{explain(complete)}\n  {route(complete)}")
     return 0
 
 

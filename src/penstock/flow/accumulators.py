@@ -101,7 +101,7 @@ class Accumulators:
 
     @property
     def _table(self) -> str:
-        return f"values {self.argument}"
+        return f"values {self.argument}" if self.retracts else f"seen values {self.argument}"
 
     @property
     def _keeps_values(self) -> bool:

@@ -62,7 +62,7 @@ class GroupAggregateOperator:
     def tables(self) -> tuple[TableSpec, ...]:
         (given,) = self.inputs
         fields = [pa.field(_ROWS, pa.int64()), *(field for each in self.accumulators for field in each.fields)]
-        groups = TableSpec(_GROUPS, given.key_schema, pa.schema(fields), "keyed")
+        groups = TableSpec(_GROUPS, given.key_schema, pa.schema(fields), "keyed", exact=True)
         return (groups, *(table for each in self.accumulators for table in each.tables))
 
     def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import Problem, RecordError, SchemaError
 from penstock.flow.expressions import Evaluator, Lacking, compile_expressions
+from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.plan.expressions import ColumnRef, Expression, cast, coerce, rewrite
 from penstock.plan.nodes import Filter, Node, Project, Scan, Sink
 from penstock.plan.walk import base, calculations
@@ -85,12 +86,11 @@ def _located(error: RecordError, rows: pa.RecordBatch) -> RecordError:
 # --- from plans ----------------------------------------------------------------------------------------------
 
 
-def calc_of(node: Node, zone: str = "") -> Calc | Lacking:
+def calc_of(node: Node, session: Session = UNKNOWN) -> Calc | Lacking:
     """The work between ``node`` and :func:`penstock.plan.walk.base` of it, on the batches of that: those of a scan as
-    tasks read them, before columns are cast to their declared types. ``zone`` is the session's time zone, if it is
-    known."""
+    tasks read them, before columns are cast to their declared types."""
     rows = Rows.of(node)
-    return calc_of_rows(rows, rows.columns, zone)
+    return calc_of_rows(rows, rows.columns, session)
 
 
 @dataclass(frozen=True)
@@ -128,17 +128,17 @@ class Rows:
         }
 
 
-def calc_of_rows(rows: Rows, columns: Mapping[str, Expression], zone: str) -> Calc | Lacking:
+def calc_of_rows(rows: Rows, columns: Mapping[str, Expression], session: Session) -> Calc | Lacking:
     """The work that computes ``columns`` of the base's from ``rows``."""
     given = _given(rows.base)
     schema = pa.schema([pa.field(name, arrow_type(each)) for name, each in given.items()])
     conditions = []
     for each in rows.conditions:
-        condition = compile_expressions((each,), schema, zone)
+        condition = compile_expressions((each,), schema, session)
         if isinstance(condition, Lacking):
             return condition
         conditions.append(condition)
-    items = compile_expressions(tuple(columns.values()), schema, zone)
+    items = compile_expressions(tuple(columns.values()), schema, session)
     if isinstance(items, Lacking):
         return items
     made = pa.schema([pa.field(name, arrow_type(each.type)) for name, each in columns.items()])

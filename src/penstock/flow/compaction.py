@@ -11,6 +11,7 @@ ones are valid in the rest from then on. What is left to do follows from the ref
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
@@ -21,8 +22,8 @@ from penstock.flow.segments import SegmentRef
 _FAN = 8
 #: Segments of fewer rows are merged whenever there are two.
 _SMALL = 4096
-#: Rows that a batch may merge in any case.
-_SOME = 1 << 18
+#: What a batch may merge in any case, and what one merge may at most: it happens in memory.
+_SOME, _MOST = 1 << 18, 1 << 21
 
 
 @dataclass(frozen=True)
@@ -50,32 +51,39 @@ class _Slice:
     depth: int
 
     @property
-    def rows(self) -> float:
-        return sum(_density(ref) for ref in self.merge) * (self.high - self.low)
+    def weight(self) -> float:
+        return sum(ref.weight / (ref.high - ref.low) for ref in self.merge) * (self.high - self.low)
 
 
-def merges(refs: Sequence[SegmentRef], low: int, high: int, added: int) -> list[Merge]:
-    """The merges that are due, as far as a batch that added this many rows should do them. No two overlap."""
-    budget = float(max(4 * added, _SOME, sum(ref.rows for ref in refs) // 64))
-    groups = [list(group) for _, group in groupby(_slices(refs, low, high), _same_merge)]
-    due = sorted((group for group in groups if group[0].merge), key=lambda group: -group[0].depth)
+def merges(refs: Sequence[SegmentRef], low: int, high: int, added: float) -> list[Merge]:
+    """The merges that are due, as far as a batch that added this :attr:`SegmentRef.weight` should do them. No two
+    overlap."""
+    whole = budget = max(4 * added, _SOME, sum(ref.weight for ref in refs) / 64)
+    groups = [list(group) for _, group in groupby(_slices(refs, high - low, budget), _same_merge)]
+    # Small merges first: they are due again soon, and large ones wait for them.
+    due = sorted((group for group in groups if group[0].merge), key=lambda group: sum(map(_density, group[0].merge)))
     result = []
     for group in due:
-        end = group[0].low
-        for part in group:
-            end = part.high
-            if part.rows > budget:
-                end = part.low + int((part.high - part.low) * budget / part.rows)
-            budget -= part.rows
-            if budget <= 0:
-                break
-        if end > group[0].low:
-            taking = {ref: None for part in group if part.low < end for ref in part.merge}
-            ordered = sorted(taking, key=lambda ref: -ref.newest)
-            result.append(Merge(group[0].low, end, tuple(ordered), group[0].oldest))
-        if budget <= 0:
-            break
+        rest: Sequence[_Slice] = group
+        while rest and (budget >= whole / 4 or sum(part.weight for part in rest) <= budget):
+            first, rest = _parted(rest, min(budget, _MOST))
+            budget -= sum(part.weight for part in first)
+            taking = {ref for part in first for ref in part.merge}
+            newest_first = tuple(sorted(taking, key=lambda ref: (-ref.newest, ref.low)))
+            result.append(Merge(first[0].low, first[-1].high, newest_first, first[0].oldest))
     return result
+
+
+def _parted(group: Sequence[_Slice], most: float) -> tuple[Sequence[_Slice], Sequence[_Slice]]:
+    """The first slices that have this weight together, and the others. One may be cut in two."""
+    for at, part in enumerate(group):
+        if part.weight > most:
+            cut = part.low + max(1, int((part.high - part.low) * most / part.weight))
+            if cut < part.high:
+                first, second = replace(part, high=cut), replace(part, low=cut)
+                return [*group[:at], first], [second, *group[at + 1 :]]
+        most -= part.weight
+    return group, []
 
 
 def without(refs: Sequence[SegmentRef], merges: Sequence[Merge]) -> list[SegmentRef]:
@@ -108,17 +116,34 @@ def joined(refs: Sequence[SegmentRef]) -> list[SegmentRef]:
     return result
 
 
-def _slices(refs: Sequence[SegmentRef], low: int, high: int) -> Iterator[_Slice]:
-    """The slices in the order of hashes."""
-    cuts = sorted({low, high, *(ref.low for ref in refs), *(ref.high for ref in refs)})
+def stacks(refs: Sequence[SegmentRef], rows: int) -> Iterator[tuple[int, int, Sequence[SegmentRef]]]:
+    """The ranges of hashes, in their order, in which no segment begins or ends, cut to about this many ``rows`` each,
+    and the segments there, newest first."""
+    for low, high, stack in _stacks(refs):
+        pieces = max(1, math.ceil(sum(map(_density, stack)) * (high - low) / rows))
+        edges = [low + (high - low) * at // pieces for at in range(pieces + 1)]
+        for start, end in pairwise(edges):
+            if start < end:
+                yield start, end, stack
+
+
+def _stacks(refs: Sequence[SegmentRef]) -> Iterator[tuple[int, int, Sequence[SegmentRef]]]:
+    cuts = sorted({edge for ref in refs for edge in (ref.low, ref.high)})
     by_low = sorted(refs, key=lambda ref: -ref.low)
     stack: list[SegmentRef] = []
     for start, end in pairwise(cuts):
-        begin = [ref for ref in stack if ref.high > start]
+        here = [ref for ref in stack if ref.high > start]
         while by_low and by_low[-1].low <= start:
-            begin.append(by_low.pop())
-        stack = sorted(begin, key=lambda ref: -ref.newest)
-        first, last = _due(stack, high - low)
+            here.append(by_low.pop())
+        stack = sorted(here, key=lambda ref: -ref.newest)
+        if stack:
+            yield start, end, stack
+
+
+def _slices(refs: Sequence[SegmentRef], width: int, budget: float) -> Iterator[_Slice]:
+    """The slices in the order of hashes."""
+    for start, end, stack in _stacks(refs):
+        first, last = _due(stack, width, budget)
         yield _Slice(start, end, tuple(stack[first:last]), last == len(stack), len(stack))
 
 
@@ -134,7 +159,7 @@ def _density(ref: SegmentRef) -> float:
     return ref.rows / (ref.high - ref.low)
 
 
-def _due(stack: Sequence[SegmentRef], width: int) -> tuple[int, int]:
+def _due(stack: Sequence[SegmentRef], width: int, budget: float) -> tuple[int, int]:
     """Which segments of a stack, newest first, to merge: from the first up to but not the second; (0, 0) for none."""
     if len(stack) < 2:
         return 0, 0
@@ -149,10 +174,14 @@ def _due(stack: Sequence[SegmentRef], width: int) -> tuple[int, int]:
         end = start + levels.count(levels[start])
         if end - start >= (_FAN if levels[start] else 2):
             size = sum(sizes[start:end])
-            # The result may be the last one that the next level needs.
+            # The result may be the last one that the next level needs. A merge that takes several batches is left for
+            # later, lest small segments wait for it.
             while end < len(stack) and _level(size) >= levels[end] and levels.count(levels[end]) + 1 >= _FAN:
-                size += sum(sizes[end : end + levels.count(levels[end])])
-                end += levels.count(levels[end])
+                after = end + levels.count(levels[end])
+                size += sum(sizes[end:after])
+                if size > budget:
+                    break
+                end = after
             return start, end
         start = end
     return 0, 0

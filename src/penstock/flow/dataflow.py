@@ -116,7 +116,7 @@ class Dataflow:
     @property
     def stages(self) -> int:
         """The number of stages after that of the scans."""
-        return max(vertex.stage for vertex in self.vertices)
+        return max((vertex.stage for vertex in self.vertices), default=0)
 
     def read(self, scan: int, plan: Plan, task: Task, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
         """The work of a task that reads ``batches`` of a scan: rows of :data:`EXCHANGE`."""
@@ -133,19 +133,19 @@ class Dataflow:
                 work.stage(stage, 0)
         return work.done()
 
-    def run(self, stage: int, plan: Plan, owner: int, rows: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    def run(self, stage: int, plan: Plan, owner: int, rows: Iterable[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
         """The work of one owner in a stage: rows of :data:`EXCHANGE` from its rows, which are sorted by
         :data:`penstock.flow.exchange.ORDER`. Rows for later stages and for the driver pass through."""
         work = _Work(self, plan, Origin(len(self.branches) + stage, owner), Task(owner, plan.owners))
         now = {edge.number: edge for edge in self.edges() if self.vertices[edge.vertex].stage == stage}
-        passing = []
+        passing: list[pa.RecordBatch] = []
         for number, sent in received(rows).items():
             if number in now:
                 work.take(now[number], sent)
             else:
-                passing.append(sent)
+                passing += sent
         work.stage(stage, owner)
-        return pa.concat_batches([*passing, work.done()])
+        return [*passing, work.done()]
 
     def edges(self) -> Iterator[Edge]:
         """All edges."""
@@ -184,9 +184,10 @@ class _Work:
         else:
             self.give(branch.edge, branch.edge.keyed(with_weights(rows)))
 
-    def take(self, edge: Edge, rows: pa.RecordBatch) -> None:
+    def take(self, edge: Edge, rows: Iterable[pa.RecordBatch]) -> None:
         """Rows of the exchange that came through an edge."""
-        self.inputs.setdefault((edge.vertex, edge.input), []).extend(self.receiver.batches(rows))
+        for each in rows:
+            self.inputs.setdefault((edge.vertex, edge.input), []).extend(self.receiver.batches(each))
 
     def give(self, edge: Edge, rows: pa.RecordBatch) -> None:
         """Rows for an edge: to a vertex of this task, or to other tasks."""
@@ -248,7 +249,9 @@ class _Work:
 
     def _end(self) -> None:
         stage, outputs = self.flow.stage, self.flow.outputs
-        batches = (placed(outputs[n], each) for n, rows in sorted(self.results.items()) for each in rows)
+        schema = placed_schema(outputs)
+        results = sorted(self.results.items())
+        batches = (completed(placed(outputs[number], each), schema) for number, rows in results for each in rows)
         if stage is None:
             for batch in batches:
                 self.sender.hand(ROWS, 0, batch)
@@ -272,6 +275,13 @@ def placed(output: Output, rows: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([*columns, *hidden, kinds], names=[*output.schema.names, *names])
     row = pa.StructArray.from_arrays(columns, names=list(output.schema.names))
     return pa.RecordBatch.from_arrays([row, *hidden, kinds], names=[output.column, *names])
+
+
+def completed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows with all columns of ``schema``, null where they have none."""
+    names = rows.schema.names
+    columns = [rows.column(each.name) if each.name in names else pa.nulls(rows.num_rows, each.type) for each in schema]
+    return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
 
 def with_weights(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -148,16 +148,15 @@ class Receiver:
             yield self._files[file].slice(position, size)
 
 
-def received(rows: Iterable[pa.RecordBatch]) -> Mapping[int, pa.RecordBatch]:
-    """The rows of the exchange, which are sorted by :data:`ORDER`, by their edge."""
-    table = pa.Table.from_batches(rows, EXCHANGE).combine_chunks()
-    edges = table.column("edge").to_numpy()
-    if not edges.size:
-        return {}
-    batch = table.to_batches()[0]
-    starts = np.flatnonzero(np.diff(edges, prepend=edges[0] - 1))
-    ends = [*starts[1:], edges.size]
-    return {int(edges[a]): batch.slice(a, b - a) for a, b in zip(starts, ends, strict=True)}
+def received(rows: Iterable[pa.RecordBatch]) -> Mapping[int, Sequence[pa.RecordBatch]]:
+    """The rows of the exchange, which are sorted by :data:`ORDER`, by their edge, in this order."""
+    found: dict[int, list[pa.RecordBatch]] = {}
+    for batch in rows:
+        edges = batch.column("edge").to_numpy()
+        starts = np.flatnonzero(np.diff(edges, prepend=-(1 << 31)))
+        for start, end in zip(starts, [*starts[1:], edges.size], strict=True):
+            found.setdefault(int(edges[start]), []).append(batch.slice(start, end - start))
+    return found
 
 
 def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from penstock.errors import RecordError
 from penstock.flow.kernels.casts import cast_kernel
+from penstock.flow.kernels.nested import field_kernel
 from penstock.flow.kernels.registry import KERNELS
-from penstock.flow.kernels.rewrites import rewritten
+from penstock.flow.kernels.rewrites import rewritten, simplified
+from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.kernels.vectors import Kernel, Vector, all_constant
-from penstock.plan.expressions import Call, Cast, ColumnRef, Expression, Literal, Place, walk
+from penstock.plan.expressions import Call, Cast, ColumnRef, Expression, FieldAccess, Literal, Place, walk
 from penstock.spi import WATERMARK
 from penstock.types import DataType, IntervalType, NullType, arrow_type
 
@@ -40,13 +42,13 @@ class Evaluator:
 
     expressions: tuple[Expression, ...]
     schema: pa.Schema
-    zone: str
+    session: Session
     reads: tuple[str, ...]
     _steps: tuple[_Step, ...]
     _results: tuple[int, ...]
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return compile_expressions, (self.expressions, self.schema, self.zone)
+        return compile_expressions, (self.expressions, self.schema, self.session)
 
     def vectors(self, batch: pa.RecordBatch) -> list[Vector]:
         """The values of the expressions, with the rows that failed."""
@@ -102,15 +104,16 @@ def check(vectors: Sequence[Vector]) -> None:
 _HINT = "leave such rows out with WHERE, or use CASE or TRY_CAST"
 
 
-def compile_expression(expression: Expression, schema: pa.Schema, zone: str = "") -> Evaluator | Lacking:
-    """What computes ``expression`` from batches of ``schema``. ``zone`` is the session's time zone, if it is known."""
-    return compile_expressions((expression,), schema, zone)
+def compile_expression(expression: Expression, schema: pa.Schema, session: Session = UNKNOWN) -> Evaluator | Lacking:
+    """What computes ``expression`` from batches of ``schema``."""
+    return compile_expressions((expression,), schema, session)
 
 
-def compile_expressions(expressions: Sequence[Expression], schema: pa.Schema, zone: str = "") -> Evaluator | Lacking:
-    """What computes ``expressions`` from batches of ``schema``; what they have in common is computed once. ``zone`` is
-    the session's time zone, if it is known."""
-    made = _Compiler(schema, zone)
+def compile_expressions(
+    expressions: Sequence[Expression], schema: pa.Schema, session: Session = UNKNOWN
+) -> Evaluator | Lacking:
+    """What computes ``expressions`` from batches of ``schema``; what they have in common is computed once."""
+    made = _Compiler(schema, session)
     try:
         results = [made.compiled(each) for each in expressions]
     except _LackingError as error:
@@ -138,8 +141,8 @@ class _LackingError(Exception):
 class _Compiler:
     """Makes the steps of a program, each once."""
 
-    def __init__(self, schema: pa.Schema, zone: str):
-        self._schema, self._zone = schema, zone
+    def __init__(self, schema: pa.Schema, session: Session):
+        self._schema, self._session = schema, session
         self._reads: list[str] = []
         self._steps: list[_Step] = []
         #: The number of each step by what it computes. Those of columns are negative until all columns are known.
@@ -154,7 +157,9 @@ class _Compiler:
             return -found - 1 if found < 0 else first + found
 
         steps = tuple(replace(each, args=tuple(map(number, each.args))) for each in self._steps)
-        return Evaluator(expressions, self._schema, self._zone, tuple(self._reads), steps, tuple(map(number, results)))
+        return Evaluator(
+            expressions, self._schema, self._session, tuple(self._reads), steps, tuple(map(number, results))
+        )
 
     def compiled(self, expression: Expression) -> int:
         """The step that computes the expression. Raises _LackingError."""
@@ -172,23 +177,29 @@ class _Compiler:
                 if isinstance(data_type, IntervalType):
                     raise self._lacking(expression)
                 return self._constant((data_type, repr(value)), literal(expression))
+            case Call() | Cast() if not self._session.ansi:
+                raise _LackingError(Lacking("'spark.sql.ansi.enabled' = 'false'"))
             case Call() as call:
                 found = rewritten(call)
                 if found is not call and not (isinstance(found, Call) and found.function == call.function):
                     return self.compiled(found)
                 assert isinstance(found, Call)  # noqa: S101
                 maker = KERNELS.get(call.function)
-                kernel = maker(found, self._zone) if maker else None
+                kernel = maker(found, self._session) if maker else None
                 if kernel is None:
                     raise self._lacking(call)
                 key = call.function, tuple(each.type.with_nullability(True) for each in found.args)
                 return self._call((*key, data_type), kernel, found.args)
-            case Cast(operand=operand, safe=safe) as given:
+            case Cast(safe=safe):
+                given = simplified(expression)
+                operand = given.operand
                 source = operand.type.with_nullability(True)
-                cast = cast_kernel(given, self._zone)
+                cast = cast_kernel(given, self._session)
                 if cast is None:
                     raise self._lacking(expression)
                 return self._call(("CAST", source, data_type, safe), cast, (operand,))
+            case FieldAccess(row=row, name=name):
+                return self._call(("FIELD", name, data_type), field_kernel(name, data_type), (row,))
         raise self._lacking(expression)
 
     def _column(self, name: str, data_type: DataType) -> int:

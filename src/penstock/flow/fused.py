@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.flow.calc import Calc, Rows, calc_of, calc_of_rows
 from penstock.flow.calls import Called
 from penstock.flow.expressions import Lacking
+from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.plan.expressions import Expression
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Job, MapRows, Node, Scan, Sink
 from penstock.plan.walk import base, fold, scans
@@ -84,13 +85,13 @@ class Branches:
         return pa.RecordBatch.from_arrays(arrays, names=[*self.names, *carried])
 
 
-def fused(sinks: Sequence[Sink], zone: str = "") -> Fused | Lacking:
-    """What reading tasks can do for these sinks, or the first thing that only Spark does. ``zone`` is the session's
-    time zone, if it is known. Raises SchemaError for a sink that is given too many or too few columns."""
+def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | Lacking:
+    """What reading tasks can do for these sinks, or the first thing that only Spark does. Raises SchemaError for a sink
+    that is given too many or too few columns."""
     base_node = _base(sinks)
     if isinstance(base_node, Lacking):
         return base_node
-    found = _before(base_node, zone)
+    found = _before(base_node, session)
     if isinstance(found, Lacking):
         return found
     scan, before = found
@@ -108,7 +109,7 @@ def fused(sinks: Sequence[Sink], zone: str = "") -> Fused | Lacking:
         works = [(next(iter(rows.values()), Rows(base_node, (), {})), beside)]
     calcs = []
     for work, each in works:
-        calc = calc_of_rows(work, each, zone)
+        calc = calc_of_rows(work, each, session)
         if isinstance(calc, Lacking):
             return calc
         calcs.append(calc)
@@ -141,12 +142,12 @@ def _base(sinks: Sequence[Sink]) -> Scan | MapRows | Lacking:
     return only
 
 
-def _before(node: Scan | MapRows, zone: str) -> tuple[Scan, tuple[Calc | Called, ...]] | Lacking:
+def _before(node: Scan | MapRows, session: Session) -> tuple[Scan, tuple[Calc | Called, ...]] | Lacking:
     """The scan at or below a node, and what its rows go through up to the node, or what only Spark does of that."""
     works: list[Calc | Called] = []
     at: Node = node
     while isinstance(at, MapRows):
-        calc = calc_of(at.input, zone)
+        calc = calc_of(at.input, session)
         if isinstance(calc, Lacking):
             return calc
         works += [Called.of(at), calc]
@@ -174,9 +175,9 @@ def _watches(sink: Sink) -> bool:
     return any(found)
 
 
-def route(job: Job, zone: str = "") -> str:
+def route(job: Job) -> str:
     """Who computes the job's rows, and what keeps tasks from it, as a line for people."""
-    found: Fused | Lacking = fused(job.sinks, zone)
+    found: Fused | Lacking = fused(job.sinks, Session(job.settings.session_time_zone or "UTC"))
     if len({(sink.connector, sink.spec.capabilities.commits_to) for sink in job.sinks}) > 1:
         found = Lacking("several commits")
     if isinstance(found, Lacking):

@@ -101,7 +101,8 @@ def _words_of_values(array: pa.Array) -> Hashes:
 def _words_of_numbers(values: npt.NDArray[Any]) -> Hashes:
     if values.dtype.kind == "f":
         wide = values.astype(np.float64)
-        wide += 0.0  # -0.0 + 0.0 is 0.0
+        with np.errstate(invalid="ignore"):  # some NaNs signal
+            wide += 0.0  # -0.0 + 0.0 is 0.0
         wide[np.isnan(wide)] = np.nan  # of the many bit patterns, one
         return wide.view(np.uint64)
     if values.dtype.kind == "u":

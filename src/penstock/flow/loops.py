@@ -64,7 +64,7 @@ def fold_bytes(data: Vector, offsets: Vector, out: Vector) -> None:
     """A word per string of bytes: its size, then eight bytes at a time, the last ones filled up with zeros."""
     for row in range(len(out)):
         at, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
-        state = _SEED ^ np.uint64(end - at)
+        state = _mixed(_SEED + np.uint64(end - at))
         while end - at >= 8:
             state = (state ^ eight_bytes(data, at)) * _STEP
             state ^= state >> np.uint64(32)

@@ -13,6 +13,7 @@ from penstock.flow.dataflow import Branch, Edge, Passing, Vertex
 from penstock.flow.deduplicate import DeduplicateOperator
 from penstock.flow.expressions import Lacking
 from penstock.flow.join import JoinOperator
+from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.normalize import NormalizeOperator
 from penstock.flow.operators import Operator
 from penstock.plan.expressions import ColumnRef, cast, coerce, fields_of
@@ -54,26 +55,25 @@ class _Way:
         return found
 
 
-def _calc(way: _Way, zone: str) -> Calc | Lacking:
+def _calc(way: _Way, session: Session) -> Calc | Lacking:
     if base(way.node) is not way.origin:
         return Lacking("a Python function")
-    return calc_of(way.node, zone)
+    return calc_of(way.node, session)
 
 
 @dataclass
 class Planner:
-    """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers, ``zone`` is the session's
-    time zone.
+    """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers.
 
     Where a branch has no kernels for all of its expressions, ``hops`` has the node that Spark computes, by the number
     of the scan; the branch passes its rows on.
     """
 
     scans: Sequence[Scan]
-    zone: str = ""
+    session: Session = UNKNOWN
     branches: list[Branch] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
-    hops: dict[int, Node] = field(default_factory=dict)
+    hops: dict[int, tuple[Node, Lacking]] = field(default_factory=dict)
     _made: dict[int, int] = field(default_factory=dict)
     _edges: int = 0
 
@@ -91,6 +91,15 @@ class Planner:
             return
         number = self._vertex(self._changes(sink, node, ways), ways=(ways,))
         self.vertices[number] = replace(self.vertices[number], output=output)
+
+    def check(self) -> None:
+        """Raises UnsupportedError for a scan of which Spark would have to compute one branch, beside others."""
+        for number, (_, lacking) in self.hops.items():
+            if sum(branch.scan == number and branch.calc is not None for branch in self.branches) > 1:
+                table = self.scans[number].table
+                reason = f"{lacking.function} has no kernel, and table '{table}' is read by several queries of one job"
+                hint = "read the table in one subquery, or write two jobs"
+                raise UnsupportedError((Problem(reason, where=str(lacking.place or ""), hint=hint),))
 
     def ordered(self) -> tuple[Vertex, ...]:
         """The vertices, each after those that feed it."""
@@ -128,7 +137,7 @@ class Planner:
         if isinstance(way.origin, Scan):
             self._branch(way, edge, None)
             return
-        calc = _calc(way, self.zone) if way.steps else None
+        calc = _calc(way, self.session) if way.steps else None
         if isinstance(calc, Lacking):
             reason = "cannot be computed above a join, a group or another operator with state yet"
             hint = "compute it below, in a subquery, or in a job of its own"
@@ -138,15 +147,12 @@ class Planner:
 
     def _branch(self, way: _Way, edge: Edge | None, output: int | None) -> None:
         """Add a branch from a scan."""
-        number, found = self._number(way.origin), _calc(way, self.zone)
+        number, found = self._number(way.origin), _calc(way, self.session)
         calc: Calc | Passing
         if not isinstance(found, Lacking):
             calc = found
         else:
-            if number in self.hops:
-                reason = f"{found.function} cannot be computed for two subqueries of one table in a job with state yet"
-                raise UnsupportedError((Problem(reason, where=str(found.place or "")),))
-            self.hops[number] = way.node
+            self.hops[number] = self.hops.get(number) or (way.node, found)
             calc = Passing()
         self.branches.append(Branch(number, calc, edge, output))
 

@@ -30,6 +30,8 @@ VERSION = 1
 HASH, ROW, SEEN, PRESENT, WEIGHT = "__hash", "__row", "__seen", "__present", "__weight"
 _KEY, _VALUE = "key.", "value."
 _ALIGNMENT = 64
+#: The bytes of a row that is not wide.
+_WIDE = 256
 
 #: One more than the greatest hash.
 END = 1 << 64
@@ -40,13 +42,15 @@ Kind: TypeAlias = Literal["keyed", "multiset"]
 @dataclass(frozen=True)
 class TableSpec:
     """A table of an operator's state: its name, its key and value columns, and whether a key has one row (``keyed``) or
-    rows with weights (``multiset``). ``timed``: the time of its last writing is kept with each row."""
+    rows with weights (``multiset``). ``timed``: the time of its last writing is kept with each row. ``exact``: no value
+    columns may be added to it."""
 
     name: str
     key: pa.Schema
     value: pa.Schema
     kind: Kind
     timed: bool = False
+    exact: bool = False
 
     @property
     def replaces(self) -> bool:
@@ -87,11 +91,18 @@ class SegmentRef:
     kind: Kind
     #: Of how many rows, here and in older segments, they make one superfluous, about.
     stale: int = 0
+    #: The bytes of a row, about.
+    width: int = 0
     #: When the last of the rows was written, in milliseconds since the epoch; 0 without times.
     seen: int = 0
     #: Where the index of the hashes begins, from ``offset`` on.
     index: int = 0
     version: int = VERSION
+
+    @property
+    def weight(self) -> float:
+        """Its rows; one that is wide counts as several."""
+        return self.rows * max(1.0, self.width / _WIDE)
 
     def to_json(self) -> dict[str, Any]:
         """Its fields as a JSON object; bounds of hashes as hexadecimal text, which JSON's numbers do not hold."""
@@ -148,6 +159,11 @@ class Segment:
         """The hashes of the values of a multiset."""
         found: Hashes = self.rows.column(1).to_numpy()
         return found
+
+    @property
+    def width(self) -> int:
+        """The bytes of a row, about."""
+        return int(self.rows.nbytes // max(1, len(self)))
 
     @cached_property
     def keys(self) -> Sequence[pa.Array]:
@@ -219,6 +235,7 @@ class SegmentWriter:
             high=high,
             newest=newest,
             kind=segment.spec.kind,
+            width=segment.width,
             seen=int(segment.seen.max()) if segment.spec.timed else 0,
             index=content.size,
         )
@@ -258,20 +275,38 @@ class SegmentReader:
             found = self._opened[ref.file, ref.offset] = self._read(ref, spec)
         return found
 
+    def spec(self, ref: SegmentRef, name: str) -> TableSpec:
+        """The columns of a segment, as those of a table of this ``name``. Raises CheckpointError if it is damaged."""
+        found = self._rows(ref).schema
+        key, value = (
+            pa.schema([field.with_name(field.name[len(prefix) :]) for field in found if field.name.startswith(prefix)])
+            for prefix in (_KEY, _VALUE)
+        )
+        return TableSpec(name, key, value, ref.kind, SEEN in found.names)
+
     def _read(self, ref: SegmentRef, spec: TableSpec) -> tuple[Segment, HashIndex]:
+        rows = self._rows(ref)
+        try:
+            index = HashIndex.read(self._content(ref).slice(ref.index))
+        except ValueError as error:
+            raise self._damaged(ref, str(error)) from error
+        return Segment.of(self._adapted(rows, ref, spec), spec), index
+
+    def _rows(self, ref: SegmentRef) -> pa.RecordBatch:
+        try:
+            with pa.ipc.open_stream(self._content(ref).slice(0, ref.index)) as stream:
+                return stream.read_next_batch()
+        except (pa.ArrowInvalid, OSError, StopIteration) as error:
+            raise self._damaged(ref, str(error) or "it has no rows") from error
+
+    def _content(self, ref: SegmentRef) -> pa.Buffer:
         content = self._files.get(ref.file)
         if content is None:
             content = self._files[ref.file] = self._storage.open(ref.file)
         end = ref.offset + ref.bytes
         if content.size < end:
             raise self._damaged(ref, f"it has {content.size} bytes instead of {end} or more")
-        try:
-            with pa.ipc.open_stream(content.slice(ref.offset, ref.index)) as stream:
-                rows = stream.read_next_batch()
-            index = HashIndex.read(content.slice(ref.offset + ref.index, ref.bytes - ref.index))
-        except (pa.ArrowInvalid, OSError, StopIteration, ValueError) as error:
-            raise self._damaged(ref, str(error) or "it has no rows") from error
-        return Segment.of(self._adapted(rows, ref, spec), spec), index
+        return content.slice(ref.offset, ref.bytes)
 
     def _adapted(self, rows: pa.RecordBatch, ref: SegmentRef, spec: TableSpec) -> pa.RecordBatch:
         expected = spec.schema()
@@ -299,7 +334,7 @@ class SegmentReader:
             at = found.get_field_index(field.name)
             if at >= 0 and found.field(at).type != field.type:
                 differences.append(f"{_spoken(field.name)} had the type {found.field(at).type}, now {field.type}")
-            elif at < 0 and field.name.startswith(_KEY):
+            elif at < 0 and (spec.exact or field.name.startswith(_KEY)):
                 differences.append(f"{_spoken(field.name)} is new: {field.type}")
         gone = [name for name in found.names if expected.get_field_index(name) < 0 and name != SEEN]
         differences += [f"{_spoken(name)} is gone" for name in gone]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import abc
+import hashlib
 import mmap
 import os
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +20,9 @@ import pyarrow as pa
 from pyarrow import fs
 
 from penstock.errors import CheckpointError, CheckpointUnavailableError
+
+#: After this time without being read, a copy of a remote file is deleted.
+_UNREAD_SECONDS = 3600
 
 
 @dataclass(frozen=True)
@@ -47,12 +52,12 @@ class Storage(abc.ABC):
             return LocalStorage(unquote(parts.path) if parts.scheme else uri)
         try:
             fs.FileSystem.from_uri(uri)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
             raise CheckpointError(
                 f"the state of a job cannot be kept at '{uri}': {error}; use a path of this machine, s3://, gs:// or "
                 "hdfs://"
             ) from error
-        return RemoteStorage(uri, str(cache or Path(tempfile.gettempdir()) / f"penstock-state-{os.getuid()}"))
+        return RemoteStorage(uri, str(cache or _own_cache()))
 
     @abc.abstractmethod
     def write(self, name: str, parts: Sequence[Any]) -> None:
@@ -85,6 +90,7 @@ class LocalStorage(Storage):
                 file = path.open("xb", buffering=0)
             except FileNotFoundError:
                 path.parent.mkdir(parents=True, exist_ok=True)
+                _sync(path.parent.parent)
                 file = path.open("xb", buffering=0)
             with file:
                 for part in parts:
@@ -92,11 +98,7 @@ class LocalStorage(Storage):
                     while len(rest):
                         rest = rest[file.write(rest) :]
                 os.fsync(file.fileno())
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            _sync(path.parent)
 
     def open(self, name: str) -> pa.Buffer:
         with _failures(f"read '{name}' from", self.folder):
@@ -129,8 +131,8 @@ class LocalStorage(Storage):
 
 @dataclass(frozen=True)
 class RemoteStorage(Storage):
-    """A folder that pyarrow.fs opens. Files that were written or read here are kept in ``cache``, whole and unchanged;
-    another process of this machine finds them there."""
+    """A folder that pyarrow.fs opens. Files that were written or read here are kept whole in the folder ``cache``,
+    where other processes of this machine find them, until nothing has read them for an hour."""
 
     uri: str
     cache: str
@@ -145,18 +147,13 @@ class RemoteStorage(Storage):
         self._keep(name, parts)
 
     def open(self, name: str) -> pa.Buffer:
-        cached = LocalStorage(self.cache)
-        path = Path(self.cache, self._cached(name))
-        if not path.exists():
-            with _failures(f"read '{name}' from", self.uri):
-                system, place = self._place(name)
-                try:
-                    with system.open_input_stream(place) as stream:
-                        content = stream.read_buffer()
-                except FileNotFoundError as error:
-                    raise missing(name, self.uri) from error
-            self._keep(name, [content])
-        return cached.open(self._cached(name))
+        path = self._cached(name)
+        with _failures(f"read '{name}' from", self.uri):
+            try:
+                os.utime(path)
+            except FileNotFoundError:
+                self._keep(name, [self._fetched(name)])
+        return LocalStorage(self.cache).open(path.name)
 
     def files(self) -> Iterator[StoredFile]:
         with _failures("list", self.uri):
@@ -164,28 +161,67 @@ class RemoteStorage(Storage):
             found = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
         for each in found:
             if each.type == fs.FileType.File:
-                written = each.mtime_ns if each.mtime_ns is not None else 0
-                yield StoredFile(each.base_name, each.size, written // 1_000_000)
+                yield StoredFile(each.base_name, each.size, (each.mtime_ns or 0) // 1_000_000)
 
     def delete(self, name: str) -> None:
         with _failures(f"delete '{name}' from", self.uri):
             system, path = self._place(name)
             with suppress(FileNotFoundError):
                 system.delete_file(path)
-        LocalStorage(self.cache).delete(self._cached(name))
+            self._cached(name).unlink(missing_ok=True)
 
     def _place(self, name: str) -> tuple[fs.FileSystem, str]:
         system, folder = fs.FileSystem.from_uri(self.uri)
         return system, f"{folder.rstrip('/')}/{name}"
 
-    def _cached(self, name: str) -> str:
-        """Names of files are unique: two jobs may share a cache."""
-        return name
+    def _fetched(self, name: str) -> pa.Buffer:
+        system, path = self._place(name)
+        try:
+            with system.open_input_stream(path) as stream:
+                return stream.read_buffer()
+        except FileNotFoundError as error:
+            raise missing(name, self.uri) from error
+
+    def _cached(self, name: str) -> Path:
+        return Path(self.cache, f"{self._mark}-{name}")
+
+    @property
+    def _mark(self) -> str:
+        """What distinguishes this folder from others that share the cache."""
+        return hashlib.blake2b(self.uri.encode(), digest_size=8).hexdigest()
 
     def _keep(self, name: str, parts: Sequence[Any]) -> None:
-        draft = f".{name}.{uuid.uuid4().hex}"
-        LocalStorage(self.cache).write(draft, parts)
-        Path(self.cache, draft).replace(Path(self.cache, self._cached(name)))
+        with _failures(f"write '{name}' to", self.cache):
+            path = self._cached(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+            with draft.open("xb") as file:
+                for part in parts:
+                    file.write(part)
+            draft.replace(path)
+            for each in os.scandir(self.cache):
+                with suppress(FileNotFoundError):  # deleted by another process since
+                    if self._mark in each.name and each.stat().st_mtime < time.time() - _UNREAD_SECONDS:
+                        os.unlink(each.path)
+
+
+def _sync(folder: Path) -> None:
+    """Make the names of files in a folder durable."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _own_cache() -> Path:
+    """A folder that others cannot write to."""
+    path = Path(tempfile.gettempdir(), f"penstock-state-{os.getuid()}")
+    with _failures("make the folder", str(path)):
+        path.mkdir(mode=0o700, exist_ok=True)
+        if path.stat().st_uid != os.getuid():
+            raise PermissionError(f"it belongs to the user {path.owner()}")
+    return path
 
 
 def missing(name: str, place: str) -> CheckpointError:

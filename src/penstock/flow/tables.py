@@ -37,9 +37,9 @@ class Table:
         if change is None or not len(change):
             return joined(self.refs)
         newest = 1 + max((ref.newest for ref in self.refs), default=0)
-        own = SegmentRef("", 0, 0, len(change), low, high, newest, self.spec.kind, self._stale)
+        own = SegmentRef("", 0, 0, len(change), low, high, newest, self.spec.kind, self._stale, change.width)
         refs = [own, *self.refs]
-        due = merges(refs, low, high, len(change))
+        due = merges(refs, low, high, own.weight)
         result = []
         for ref in without(refs, due):
             if ref.file:

@@ -120,7 +120,7 @@ class GivenSettings:
 
     def settings(self) -> Settings:
         """The settings so far. An interval of checkpoints brings Flink's restarts with it, unless a strategy is chosen
-        (decision 0040). Warns of keys of restart strategies that were not chosen, and of a Kerberos login that
+        (decision 0033). Warns of keys of restart strategies that were not chosen, and of a Kerberos login that
         is not for Kafka. Raises OptionsError for keys that contradict one another."""
         restart, kerberos = self._texts["restart"], self._texts["kerberos"]
         if "checkpoint_interval" in self._values and not self.names_a_strategy:

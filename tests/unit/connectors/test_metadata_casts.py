@@ -91,7 +91,7 @@ def job(read: str, written: str = "v STRING", selected: str = "*") -> Job:
 
 def picks(found: Job) -> bool:
     """Whether the job's rows need no computing."""
-    work = fused(found.sinks, "UTC")
+    work = fused(found.sinks)
     return isinstance(work, Fused) and all(isinstance(each, ColumnRef) for each in work.calcs[0].items.expressions)
 
 

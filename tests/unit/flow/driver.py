@@ -37,8 +37,10 @@ class Driver:
         for stage in range(1, 1 if whole else self.flow.stages + 1):
             table = pa.Table.from_batches(rows, EXCHANGE).sort_by([(each, "ascending") for each in ORDER])
             of = table.column("owner").to_pylist()
-            parts = ((owner, table.filter(pa.array([each == owner for each in of]))) for owner in range(owners))
-            rows = [self.flow.run(stage, plan, owner, part.to_batches()) for owner, part in parts]
+            parts = (
+                (owner, table.filter(pa.array([each == owner for each in of], pa.bool_()))) for owner in range(owners)
+            )
+            rows = [row for owner, part in parts for row in self.flow.run(stage, plan, owner, part.to_batches())]
         edges = by_edge(rows)
         reports = [bytes(each) for each in Receiver().data(edges[STATE])] if STATE in edges else []
         after = merged(self.manifest, self.batch, reports)
@@ -54,6 +56,6 @@ def by_edge(rows: Sequence[pa.RecordBatch]) -> Mapping[int, pa.RecordBatch]:
     edges = table.column("edge").to_pylist()
     found = {}
     for edge in set(edges):
-        chosen = table.filter(pa.array([each == edge for each in edges]))
+        chosen = table.filter(pa.array([each == edge for each in edges], pa.bool_()))
         found[edge] = chosen.combine_chunks().to_batches()[0]
     return found

@@ -37,10 +37,10 @@ def test_a_manifest_that_is_not_the_committed_one_is_refused(storage, tmp_path):
     reference = Manifest(7).write(storage, "7.manifest")
     path = tmp_path / "state" / "7.manifest"
     path.write_bytes(path.read_bytes().replace(b"7", b"8"))
-    with pytest.raises(CheckpointError, match="'7.manifest'.*is not the one that was committed"):
+    with pytest.raises(CheckpointError, match=r"'7\.manifest'.*is not the one that was committed"):
         Manifest.read(storage, reference)
     path.unlink()
-    with pytest.raises(CheckpointError, match="'7.manifest'.*is missing"):
+    with pytest.raises(CheckpointError, match=r"'7\.manifest'.*is missing"):
         Manifest.read(storage, reference)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.errors import CheckpointError
 from penstock.flow.hashing import Groups, key_hashes
 from penstock.flow.segments import END
 from penstock.flow.state import SegmentRef, StateStore, TableSpec
@@ -123,3 +124,108 @@ def test_rows_with_weights_are_those_of_a_counter(tmp_path: Path, seed: int, wea
             after += store.flush()["bag"]
         model, refs = expected, {"bag": after}
     assert model
+
+
+TTL = 100
+
+
+@pytest.mark.parametrize("weak", [0, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_keyed_rows_that_are_not_written_for_some_time_are_gone(tmp_path: Path, seed: int, weak: int) -> None:
+    dice = random.Random(seed)
+    refs: Refs = {}
+    model: dict[Any, tuple[Any, int]] = {}
+    now, forgotten = 1_700_000_000_000, 0
+    for _ in range(60):
+        now += dice.choice([0, 1, 10, 60, 150])
+        store = StateStore(LocalStorage(str(tmp_path)), [KEYED], refs, 0, END, "t-", ttl_ms=TTL, now_ms=now)
+        live = {key: row for key, (row, seen) in model.items() if seen > now - TTL}
+        forgotten += len(model) - len(live)
+        groups = groups_of(some_keys(dice, 40), weak)
+        found, values = store.keyed("rows").get(groups)
+        for key, there, value in zip(tuples(groups.keys), found, tuples(values), strict=True):
+            assert (there, value) == (key in live, live.get(key, (None, None)))
+        groups = groups_of(some_keys(dice, 20), weak)
+        present = np.array([dice.random() < 0.8 for _ in groups.hashes], np.bool_)
+        rows = [(dice.randrange(100), "x") for _ in present]
+        store.keyed("rows").put(groups, batch(rows, VALUE), present)
+        model = {key: (row, model[key][1]) for key, row in live.items()}
+        for key, row, there in zip(tuples(groups.keys), rows, present, strict=True):
+            if there:
+                model[key] = row, now
+            else:
+                model.pop(key, None)
+        refs = store.flush()
+    assert forgotten
+    store = StateStore(LocalStorage(str(tmp_path)), [KEYED], refs, 0, END, "t-", ttl_ms=TTL, now_ms=now + TTL)
+    assert store.flush() == {"rows": []}
+
+
+@pytest.mark.parametrize("weak", [0, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_with_weights_that_are_not_written_for_some_time_are_gone(tmp_path: Path, seed: int, weak: int) -> None:
+    dice = random.Random(seed)
+    refs: Refs = {}
+    model: dict[Any, tuple[int, int]] = {}
+    now, forgotten, refused = 1_700_000_000_000, 0, 0
+    for _ in range(60):
+        now += dice.choice([0, 1, 10, 60, 150])
+        store = StateStore(LocalStorage(str(tmp_path)), [MULTISET], refs, 0, END, "t-", ttl_ms=TTL, now_ms=now)
+        live = {pair: (weight, seen) for pair, (weight, seen) in model.items() if seen > now - TTL}
+        forgotten += len(model) - len(live)
+        groups = groups_of(some_keys(dice, 40), weak)
+        index, values, weights = store.multiset("bag").get(groups)
+        names = tuples(groups.keys)
+        pairs = [(names[at], value) for at, value in zip(index, tuples(values), strict=True)]
+        assert dict(zip(pairs, weights.tolist(), strict=True)) == {
+            pair: weight for pair, (weight, _) in live.items() if pair[0] in set(names)
+        }
+        keys = some_keys(dice, 25)
+        rows = [(dice.choice([None, 1]), "x") for _ in keys]
+        gains = [dice.choice([-2, -1, 1, 1, 2]) for _ in keys]
+        given = batch(keys, KEY)
+        store.multiset("bag").add(hashes_of(given, weak), given, batch(rows, VALUE), np.array(gains, np.int64))
+        net: Counter[Any] = Counter()
+        for key, row, gain in zip(keys, rows, gains, strict=True):
+            net[key, row] += gain
+        model = live
+        for pair, gain in net.items():
+            weight = model.get(pair, (0, 0))[0] + gain
+            refused += weight < 0
+            if gain and weight > 0:
+                model[pair] = weight, now
+            elif gain:
+                model.pop(pair, None)
+        refs = store.flush()
+    assert forgotten
+    assert refused
+
+
+def test_a_time_to_live_may_be_added_to_keyed_rows_and_taken_away(tmp_path: Path) -> None:
+    groups, value = groups_of([("a", 1)]), batch([(1, "x")], VALUE)
+
+    def after(refs: Refs, ttl: int | None, now: int, *, put: bool = False) -> tuple[bool, Refs]:
+        store = StateStore(LocalStorage(str(tmp_path)), [KEYED], refs, 0, END, "t-", ttl_ms=ttl, now_ms=now)
+        found, _ = store.keyed("rows").get(groups)
+        other = groups_of([("b", now)])
+        store.keyed("rows").put(groups if put else other, value, np.ones(1, np.bool_))
+        return bool(found[0]), store.flush()
+
+    _, refs = after({}, None, 1000, put=True)
+    found, timed = after(refs, TTL, 5000)  # merged with a new row, and so it has a time now
+    assert found
+    assert after(timed, TTL, 5000 + TTL - 1)[0]
+    assert not after(timed, TTL, 5000 + TTL)[0]
+    assert after(timed, None, 9000)[0]
+
+
+def test_a_time_to_live_of_rows_with_weights_stays(tmp_path: Path) -> None:
+    keys = batch([("a", 1)], KEY)
+    groups = groups_of([("a", 1)])
+    for first, second, message in ((None, 10, "it had no time to live"), (10, None, "it had a time to live")):
+        store = StateStore(LocalStorage(str(tmp_path)), [MULTISET], {}, 0, END, "t-", ttl_ms=first, now_ms=5000)
+        store.multiset("bag").add(key_hashes(keys.columns), keys, batch([(1, "x")], VALUE), np.array([1]))
+        refs = store.flush()
+        store = StateStore(LocalStorage(str(tmp_path)), [MULTISET], refs, 0, END, "t-", ttl_ms=second, now_ms=5000)
+        with pytest.raises(CheckpointError, match=message):
+            store.multiset("bag").get(groups)

@@ -502,7 +502,9 @@ class SparkWriteJobs:
         if not _LOCAL.fullmatch(str(context.master)):
             yield ""
             return
-        with tempfile.TemporaryDirectory(prefix="penstock-", dir=SparkFiles.getRootDirectory()) as folder:
+        with tempfile.TemporaryDirectory(
+            prefix="penstock-", dir=SparkFiles.getRootDirectory(), ignore_cleanup_errors=True
+        ) as folder:
             yield folder
 
     def _collect(self, job: DataFrame, instructions: Instructions, *, once: bool) -> Acknowledged:

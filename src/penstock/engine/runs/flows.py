@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkFiles, TaskContext
 from pyspark.errors import PySparkException
@@ -19,14 +21,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from penstock.delivery import attempted
 from penstock.engine.runs.batches import published
 from penstock.engine.runs.sources import Readings
+from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, Problem, UnsupportedError
-from penstock.flow.dataflow import Dataflow, Plan, placed_schema
+from penstock.flow.dataflow import Dataflow, Plan, completed, placed_schema
 from penstock.flow.exchange import ENCODED, EXCHANGE, ORDER, ROWS, STATE, Receiver
+from penstock.flow.garbage import garbage
 from penstock.flow.manifest import Manifest, merged
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
-from penstock.plan.nodes import STATEFUL, Job, Node, Scan
+from penstock.plan.nodes import STATEFUL, Job, Node, Scan, Union
 from penstock.plan.walk import fold
 from penstock.spi import (
     INSTRUCTIONS,
@@ -48,12 +52,15 @@ from penstock.spi import (
 #: The folder of the state in a checkpoint, and the document that refers to the state of jobs without transactions.
 _FOLDER = _DOCUMENT = "state"
 
+#: The age of files that no manifest names before they are deleted: a day.
+_GRACE_MS = 24 * 3600 * 1000
+
 
 def stateful(job: Job) -> bool:
-    """Whether the job keeps state."""
+    """Whether the job is a dataflow: it keeps state, or unites rows."""
 
     def visit(node: Node, below: tuple[bool, ...]) -> bool:
-        return isinstance(node, STATEFUL) or any(below)
+        return isinstance(node, STATEFUL | Union) or any(below)
 
     found: tuple[bool, ...] = fold(job.sinks, visit)
     return any(found)
@@ -85,20 +92,24 @@ class FlowRun:
     #: Manifests that no batch needs any more, once the next batch is committed.
     _former: list[tuple[str, Manifest]] = field(default_factory=list, init=False)
 
+    #: Old files, of which those that the state does not need are deleted after the next commit.
+    _orphans: frozenset[str] = field(default=frozenset(), init=False)
+
     def __post_init__(self) -> None:
-        planner = Planner(
-            self.scans,
-            self.context.settings.session_time_zone or str(self.context.spark.conf.get("spark.sql.session.timeZone")),
-        )
+        planner = Planner(self.scans, kernel_session(self.context.spark))
         for number, sink in enumerate(self.job.sinks):
             planner.add(sink, number)
+        planner.check()
         place = f"{self.uri.rstrip('/')}/{_FOLDER}"
         self.flow = Dataflow(tuple(planner.branches), planner.ordered(), tuple(self.outputs), place, self.stage)
-        self._hops = planner.hops
+        self._hops = {number: node for number, (node, _) in planner.hops.items()}
         self._storage = Storage.of(place)
 
     def frame(self, readings: Readings) -> DataFrame:
-        """The rows of the exchange that the reading tasks send."""
+        """The rows of the exchange that the reading tasks send. Called when the committers are open."""
+        # Later a copy of the job may have taken over: what it has written since is not among these.
+        old = garbage(self._storage, (), now_ms=time.time_ns() // 1_000_000, grace_ms=_GRACE_MS)
+        self._orphans = frozenset(each.name for each in old if each.written_ms)
         return reduce(DataFrame.unionAll, (self._reading(readings, n, scan) for n, scan in enumerate(self.scans)))
 
     def _reading(self, readings: Readings, number: int, scan: Scan) -> DataFrame:
@@ -116,7 +127,9 @@ class FlowRun:
     def publish(self, batch: Batch, frame: DataFrame, committers: Sequence[Committer]) -> list[Published]:
         """Run the operators on a batch, publish the results, and commit the state with them (rule "state commits with
         the output"). A batch that was committed before runs nothing."""
-        with tempfile.TemporaryDirectory(prefix="penstock-", dir=SparkFiles.getRootDirectory()) as folder:
+        with tempfile.TemporaryDirectory(
+            prefix="penstock-", dir=SparkFiles.getRootDirectory(), ignore_cleanup_errors=True
+        ) as folder:
             run = _once(partial(self._run, batch, frame, folder if self._local else ""))
             if committers[0].keeps_state:
                 done = [committers[0].publish(replace(batch, operators=run), None)]
@@ -129,7 +142,13 @@ class FlowRun:
     ) -> list[Published]:
         """Publish a batch without transactions: rows may be repeated, the state counts each row once."""
         checkpoint = self.context.checkpoint
-        known = checkpoint.read(_DOCUMENT) or {"batch": -1, "state": ""}
+        known = checkpoint.read(_DOCUMENT)
+        if known is None and batch.id > 0:
+            raise CheckpointError(
+                f"the checkpoint '{checkpoint.location}' continues with batch {batch.id}, but has no state: the job "
+                "had none before, or another guarantee. Start the former definition, or a new checkpoint"
+            )
+        known = known or {"batch": -1, "state": ""}
         if known["batch"] == batch.id:
             self._committed(known["state"])
             return [Published(skipped=True) for _ in committers]
@@ -159,20 +178,21 @@ class FlowRun:
             lambda: self._collect(batch, frame, folder, before), batch.id, self.context, (ExecutionError,)
         )
         name, rows = answer
-        edges = rows.column("edge").to_pylist()
         receiver = Receiver()
-        reports = [bytes(data) for data in receiver.data(_of(rows, edges, STATE))]
-        after = merged(before, batch.id, reports)
-        reference = after.write(self._storage, f"{name}.manifest")
-        self._last = reference, after
-        encoded = list(receiver.batches(_of(rows, edges, ENCODED)))
+        reports = [bytes(data) for each in _of(rows, STATE) for data in receiver.data(each)]
+        reference = state
+        if reports:
+            after = merged(before, batch.id, reports)
+            reference = after.write(self._storage, f"{name}.manifest")
+            self._last = reference, after
+        encoded = [batch for each in _of(rows, ENCODED) for batch in receiver.batches(each)]
         return Results(
             reference,
             pa.Table.from_batches(encoded) if encoded else None,
-            lambda: self._frame([_of(rows, edges, ROWS)]),
+            lambda: self._frame(_of(rows, ROWS)),
         )
 
-    def _collect(self, batch: Batch, frame: DataFrame, folder: str, before: Manifest) -> tuple[str, pa.RecordBatch]:
+    def _collect(self, batch: Batch, frame: DataFrame, folder: str, before: Manifest) -> tuple[str, pa.Table]:
         """Run all stages, and return the name of the attempt and the rows for the driver."""
         flow, context = self.flow, self.context.spark.sparkContext
         scans = {branch.scan for branch in flow.branches}
@@ -191,8 +211,7 @@ class FlowRun:
             raise failure_of(error) from error
         finally:
             context.setLocalProperty(INSTRUCTIONS, None)
-        rows = table.cast(EXCHANGE).combine_chunks().to_batches()
-        return name, rows[0] if rows else pa.RecordBatch.from_pylist([], EXCHANGE)
+        return name, table.cast(EXCHANGE)
 
     def _frame(self, parts: Sequence[pa.RecordBatch]) -> DataFrame:
         """A frame of the rows of all outputs."""
@@ -203,13 +222,10 @@ class FlowRun:
             receiver = Receiver()
             for each in rows:
                 for batch in receiver.batches(each):
-                    columns = [
-                        batch.column(at.name) if at.name in batch.schema.names else pa.nulls(batch.num_rows, at.type)
-                        for at in schema
-                    ]
-                    yield pa.RecordBatch.from_arrays(columns, schema=schema)
+                    yield completed(batch, schema)
 
-        sent = spark.createDataFrame(pa.Table.from_batches(parts, EXCHANGE))
+        # In one task, which keeps the order of the changes of a row.
+        sent = spark.createDataFrame(pa.Table.from_batches(parts, EXCHANGE)).coalesce(1)
         return sent.mapInArrow(guarded(load), from_arrow_schema(schema))
 
     # --- state -----------------------------------------------------------------------------------------------
@@ -227,18 +243,24 @@ class FlowRun:
         return self._last[1]
 
     def _committed(self, state: str) -> None:
-        """Delete the files that neither the state after the last committed batch needs nor the one before it."""
-        known = [reference for reference, _ in self._former]
-        if state in known or not state:
+        """Delete the files that neither the state after the last committed batch needs nor the one before it. Only
+        warns if that fails: the batch is committed."""
+        if not state or state in [reference for reference, _ in self._former]:
             return
-        self._former.append((state, self._last[1] if self._last[0] == state else Manifest.read(self._storage, state)))
-        if len(self._former) < 3:
-            return
-        (name, oldest), *kept = self._former
-        self._former = kept
-        live = frozenset[str]().union(*(manifest.files() for _, manifest in kept))
-        for file in sorted({*(oldest.files() - live), name.partition("#")[0]}):
-            self._storage.delete(file)
+        try:
+            if self._last[0] != state:
+                self._last = state, Manifest.read(self._storage, state)
+            self._former.append(self._last)
+            orphans, self._orphans = self._orphans, frozenset()
+            for file in sorted(orphans - self._last[1].files() - {state.partition("#")[0]}):
+                self._storage.delete(file)
+            if len(self._former) > 2:
+                (name, oldest), *self._former = self._former
+                live = frozenset[str]().union(*(manifest.files() for _, manifest in self._former))
+                for file in sorted({*(oldest.files() - live), name.partition("#")[0]}):
+                    self._storage.delete(file)
+        except CheckpointError as error:
+            self.context.warn(f"job '{self.context.job}': files of its state are not deleted: {error}")
 
 
 def _read(flow: Dataflow, scan: int, task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -248,11 +270,11 @@ def _read(flow: Dataflow, scan: int, task: Task, batches: Iterator[pa.RecordBatc
 
 def _own(flow: Dataflow, stage: int, plan: Plan, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     context: Any = TaskContext.get()
-    yield flow.run(stage, plan, context.partitionId(), rows)
+    yield from flow.run(stage, plan, context.partitionId(), rows)
 
 
-def _of(rows: pa.RecordBatch, edges: Sequence[int], edge: int) -> pa.RecordBatch:
-    return rows.filter(pa.array([each == edge for each in edges], pa.bool_()))
+def _of(rows: pa.Table, edge: int) -> list[pa.RecordBatch]:
+    return list(rows.filter(pc.equal(rows.column("edge"), edge)).to_batches())
 
 
 def _once(run: Callable[[str], Results]) -> Callable[[str], Results]:

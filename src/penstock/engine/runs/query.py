@@ -19,7 +19,7 @@ from penstock.engine.runs.flows import FlowRun, check_committers, stateful
 from penstock.engine.runs.identity import identify, ordered_scans
 from penstock.engine.runs.reports import Reports, reports_of
 from penstock.engine.runs.sources import Readings, runtime
-from penstock.engine.session import close_idle_callbacks, is_alive
+from penstock.engine.session import close_idle_callbacks, is_alive, kernel_session
 from penstock.engine.translate import build, computed
 from penstock.errors import ExecutionError, PenstockError, RecordError
 from penstock.flow.fused import Fused, fused
@@ -279,7 +279,7 @@ class Query:
     def _staged(self, context: JobContext) -> tuple[tuple[Scan, Stage], Sequence[Output]] | None:
         """The scan of a job whose rows are computed where they are read, and that work followed by the stage of its one
         committer. None for any other job."""
-        found = fused(self.job.sinks, str(self.spark.conf.get("spark.sql.session.timeZone")))
+        found = fused(self.job.sinks, kernel_session(self.spark))
         if not isinstance(found, Fused):
             return None
         committers = self._build_committers(found.outputs, context)

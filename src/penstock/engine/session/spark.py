@@ -18,6 +18,7 @@ from penstock.engine.session.class_archive import SharedClasses, shared_classes
 from penstock.engine.session.jvm import Jvm
 from penstock.engine.session.workers import use_forked_workers
 from penstock.errors import Problem, UnsupportedError
+from penstock.flow.kernels.session import Session
 from penstock.settings import Settings
 
 #: Tasks are not retried within a transaction epoch: a broker could acknowledge a second attempt as a duplicate of the
@@ -86,6 +87,13 @@ def spark_session(settings: Settings, name: str) -> SparkSession:
     if settings.session_time_zone:
         session.conf.set("spark.sql.session.timeZone", settings.session_time_zone)
     return session
+
+
+def kernel_session(spark: SparkSession) -> Session:
+    """What the results of kernels depend on in this session."""
+    jvm: Any = spark.sparkContext._jvm
+    zone, ansi = (str(spark.conf.get(f"spark.sql.{key}")) for key in ("session.timeZone", "ansi.enabled"))
+    return Session(zone, int(jvm.java.lang.Runtime.version().feature()), ansi == "true")
 
 
 def is_alive(spark: SparkSession) -> bool:

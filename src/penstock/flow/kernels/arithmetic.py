@@ -11,22 +11,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector, numbers, valid_rows
-from penstock.plan.expressions import Call
+from penstock.flow.kernels.decimals import EXACT, dividend, fitted, quotient
+from penstock.flow.kernels.session import Session
+from penstock.flow.kernels.vectors import Failure, Kernel, Mask, Strict, Values, Vector, column, numbers, valid_rows
+from penstock.plan.expressions import Call, Literal
 from penstock.plan.flink_sql import flink_sql
 from penstock.types import DecimalType, arrow_type
 from penstock.types.casts import is_integer
 from penstock.types.logical import root
-
-#: The digits to which Spark rounds the opposite of a decimal.
-_DIGITS = 34
 
 _PLAIN = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
 _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 _NUMPY: dict[str, Callable[[Any, Any], Any]] = {"+": np.add, "-": np.subtract, "*": np.multiply}
 
 
-def arithmetic(call: Call, zone: str) -> Kernel | None:
+def arithmetic(call: Call, session: Session) -> Kernel | None:
     """``+ - *`` of numbers."""
     left, right = (each.type for each in call.args)
     arrow = arrow_type(call.type)
@@ -81,12 +80,12 @@ def _overflows(sign: str, x: Any, y: Any, bits: int) -> NDArray[np.bool_]:
         return np.asarray((x != 0) & ((wraps // safe != y) | ((x == -1) & (y == least)) | ((y == -1) & (x == least))))
 
 
-def negation(call: Call, zone: str) -> Kernel | None:
+def negation(call: Call, session: Session) -> Kernel | None:
     """``-x``."""
     arrow = arrow_type(call.type)
     if is_integer(call.type):
         return Strict(arrow, partial(_negated, call))
-    if isinstance(call.type, DecimalType) and call.type.precision > _DIGITS:
+    if isinstance(call.type, DecimalType) and call.type.precision > EXACT:
         return None
     return Strict(arrow, pc.negate)
 
@@ -98,3 +97,202 @@ def _negated(call: Call, values: pa.Array) -> pa.Array | Vector:
         found = numbers(values)
         failed = (found == np.iinfo(found.dtype).min) & valid_rows(values)
         return Vector(pc.negate(values), (Failure(failed, overflow(call)),))
+
+
+# --- division ------------------------------------------------------------------------------------------------
+
+
+def division(call: Call, session: Session) -> Kernel | None:
+    """``/``: integers without a remainder, decimals rounded half up."""
+    left, right = (each.type for each in call.args)
+    arrow = arrow_type(call.type)
+    if is_integer(call.type):
+        return Strict(arrow, partial(_divided, call, _whole_quotient))
+    if root(call.type) == "DOUBLE":
+        return Strict(arrow, partial(_divided, call, _real_quotient))
+    if isinstance(left, DecimalType) and isinstance(right, DecimalType) and isinstance(call.type, DecimalType):
+        wide = dividend(left, right, call.type)
+        return None if wide is None else Strict(arrow, partial(_decimal_quotient, call.type, wide))
+    return None
+
+
+def _zero(values: Values, rows: int) -> NDArray[np.bool_]:
+    """Where the divisor is zero."""
+    if isinstance(values, pa.Scalar):
+        return np.full(rows, values.as_py() == 0)
+    found: NDArray[np.bool_] = pc.equal(values, 0).fill_null(False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _by_zero(zero: NDArray[np.bool_]) -> Failure:
+    return Failure(zero, lambda _: "[DIVIDE_BY_ZERO] division by zero")
+
+
+def _rows(*values: Values) -> int:
+    return max(len(each) for each in values if isinstance(each, pa.Array))
+
+
+def _known(*values: Values) -> Mask | None:
+    """Where no value is null, None if none is."""
+    found = [valid_rows(each) for each in values if isinstance(each, pa.Array) and each.null_count]
+    return np.logical_and.reduce(found) if found else None
+
+
+def _divided(
+    call: Call, divide: Callable[[Any, Any, Any], tuple[Any, Any]], left: Values, right: Values
+) -> pa.Array | Vector:
+    rows, arrow = _rows(left, right), arrow_type(call.type)
+    zero = _zero(right, rows)
+    x, y = numbers(left), np.where(zero, 1, numbers(right))
+    known = _known(left, right)
+    if known is not None:
+        y = np.where(known, y, 1)  # values under nulls are anything
+    found, beyond = divide(x, y, arrow.to_pandas_dtype())
+    failures = [_by_zero(zero), Failure(np.broadcast_to(beyond, rows), overflow(call))]
+    made = column(np.ascontiguousarray(np.broadcast_to(found, rows)), known, arrow)
+    return Vector(made, tuple(each for each in failures if each.rows.any()))
+
+
+def _whole_quotient(x: Any, y: Any, dtype: Any) -> tuple[Any, Any]:
+    """Towards zero. Only the least number divided by -1 exceeds the range."""
+    x, y = np.asarray(x, np.int64), np.asarray(y, np.int64)
+    least = np.iinfo(dtype).min
+    beyond = (x == least) & (y == -1)
+    y = np.where(beyond, 1, y)
+    return ((x - np.fmod(x, y)) // y).astype(dtype), beyond
+
+
+def _real_quotient(x: Any, y: Any, dtype: Any) -> tuple[Any, Any]:
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        return np.asarray(x) / np.asarray(y), np.False_
+
+
+def _decimal_quotient(target: DecimalType, wide: pa.DataType, left: Values, right: Values) -> pa.Array | Vector:
+    zero = _zero(right, _rows(left, right))
+    if not zero.any():
+        return quotient(wide, target, left, right)
+    divisors = pc.if_else(pa.array(zero), pa.scalar(None, right.type), right)
+    found = quotient(wide, target, left, divisors)
+    if isinstance(found, Vector):
+        return Vector(found.values, (_by_zero(zero), *found.failures))
+    return Vector(found, (_by_zero(zero),))
+
+
+def remainder(call: Call, session: Session) -> Kernel | None:
+    """``MOD`` of integers: with the sign of the dividend."""
+    if not is_integer(call.type):
+        return None
+    return Strict(arrow_type(call.type), partial(_remainder, arrow_type(call.type)))
+
+
+def _remainder(arrow: pa.DataType, left: Values, right: Values) -> pa.Array | Vector:
+    rows = _rows(left, right)
+    zero, known = _zero(right, rows), _known(left, right)
+    x, y = np.asarray(numbers(left), np.int64), np.where(zero, 1, numbers(right)).astype(np.int64)
+    y = np.where(y == -1, 1, y)  # the remainder is 0 either way
+    if known is not None:
+        y = np.where(known, y, 1)
+    made = column(np.fmod(x, y).astype(arrow.to_pandas_dtype()), known, arrow)
+    reason = "[REMAINDER_BY_ZERO] remainder of a division by zero"
+    return Vector(made, (Failure(zero, lambda _: reason),)) if zero.any() else made
+
+
+# --- functions -----------------------------------------------------------------------------------------------
+
+
+def magnitude(call: Call, session: Session) -> Kernel | None:
+    """``ABS``."""
+    arrow = arrow_type(call.type)
+    if is_integer(call.type):
+        return Strict(arrow, partial(_magnitude, call))
+    if isinstance(call.type, DecimalType) and call.type.precision > EXACT:
+        return None
+    return Strict(arrow, pc.abs)
+
+
+def _magnitude(call: Call, values: pa.Array) -> pa.Array | Vector:
+    try:
+        return pc.abs_checked(values)
+    except pa.ArrowInvalid:
+        found = numbers(values)
+        return Vector(pc.abs(values), (Failure(found == np.iinfo(found.dtype).min, overflow(call)),))
+
+
+def ceiling(call: Call, session: Session) -> Kernel | None:
+    """``CEIL``."""
+    return _whole_number(call, np.ceil, pc.ceil)
+
+
+def floor(call: Call, session: Session) -> Kernel | None:
+    """``FLOOR``."""
+    return _whole_number(call, np.floor, pc.floor)
+
+
+def _whole_number(call: Call, reals: Callable[[Any], Any], decimals: Callable[[Any], Any]) -> Kernel | None:
+    arrow = arrow_type(call.type)
+    if is_integer(call.type):
+        return Strict(arrow, lambda values: values)
+    if isinstance(call.type, DecimalType):
+        target = call.type
+        return Strict(arrow, lambda values: fitted(decimals(_wider(values)), target))
+    return Strict(arrow, partial(_whole_real, call, reals))
+
+
+def _wider(values: pa.Array) -> pa.Array:
+    """Decimals with room for one digit more."""
+    return pc.cast(values, pa.decimal256(values.type.precision + 1, values.type.scale))
+
+
+def _whole_real(call: Call, convert: Callable[[Any], Any], values: pa.Array) -> pa.Array | Vector:
+    """By way of BIGINT, as in Spark: NaN becomes 0."""
+    whole = convert(np.asarray(numbers(values), np.float64))
+    beyond = (whole >= 2.0**63) | (whole < -(2.0**63))
+    with np.errstate(invalid="ignore"):
+        found = np.where(np.isnan(whole) | beyond, 0.0, whole) + 0.0
+    arrow = arrow_type(call.type)
+    known = valid_rows(values) if values.null_count else None
+    made = column(found.astype(arrow.to_pandas_dtype()), known, arrow)
+    return Vector(made, (Failure(beyond, overflow(call)),)) if beyond.any() else made
+
+
+def rounded(call: Call, session: Session) -> Kernel | None:
+    """``ROUND`` of whole numbers and decimals, to a constant number of digits."""
+    digits = call.args[1].value if len(call.args) == 2 and isinstance(call.args[1], Literal) else 0
+    arrow = arrow_type(call.type)
+    if not isinstance(digits, int):
+        return None
+    if is_integer(call.type):
+        return Strict(arrow, lambda values, *_: values) if digits >= 0 else None
+    if isinstance(call.type, DecimalType):
+        target = call.type
+        return Strict(arrow, lambda values, *_: fitted(_rounded(values, digits), target)) if digits >= -38 else None
+    return None
+
+
+def _rounded(values: pa.Array, digits: int) -> pa.Array:
+    if digits >= values.type.scale:
+        return values
+    whole = max(values.type.precision - values.type.scale, -digits) + 1
+    wide = pc.cast(values, pa.decimal256(whole + values.type.scale, values.type.scale))
+    return pc.round(wide, ndigits=digits, round_mode="half_towards_infinity")
+
+
+def sign(call: Call, session: Session) -> Kernel | None:
+    """``SIGN`` of numbers that are no decimals."""
+    arrow = arrow_type(call.type)
+    if isinstance(call.type, DecimalType):
+        return None
+    if is_integer(call.type):
+        return Strict(arrow, lambda values: pc.cast(pc.sign(values), arrow))
+    return Strict(arrow, partial(_real_sign, arrow))
+
+
+def _real_sign(arrow: pa.DataType, values: pa.Array) -> pa.Array:
+    given = numbers(values)
+    found = np.where((given == 0) | np.isnan(given), given, np.copysign(given.dtype.type(1), given))
+    return column(found, valid_rows(values) if values.null_count else None, arrow)
+
+
+def square_root(call: Call, session: Session) -> Kernel | None:
+    """``SQRT``, which is NaN for negative numbers."""
+    return Strict(pa.float64(), pc.sqrt)

@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.flow.kernels.decimals import fitted, from_integers, to_integers, to_reals, to_text
 from penstock.flow.kernels.parsing import parse_integers
+from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import (
     Failure,
     Kernel,
@@ -25,6 +27,7 @@ from penstock.plan.expressions import Cast
 from penstock.types import (
     STRING,
     DataType,
+    DecimalType,
     NullType,
     StringType,
     TimestampType,
@@ -37,13 +40,13 @@ from penstock.types.logical import root
 _Convert = Callable[[pa.Array], pa.Array | Vector]
 
 
-def cast_kernel(cast: Cast, zone: str) -> Kernel | None:
+def cast_kernel(cast: Cast, session: Session) -> Kernel | None:
     """The kernel of a cast, None if there is none for its types."""
     source, target = cast.operand.type, cast.type
     arrow = arrow_type(target)
     if isinstance(source, NullType):
         return lambda args, rows: Vector(pa.scalar(None, arrow), args[0].failures)
-    convert = _conversion(source, target, zone)
+    convert = _conversion(source, target, session)
     if convert is None:
         return None
     kernel = Strict(arrow, convert)
@@ -59,7 +62,7 @@ def _tried(kernel: Kernel, args: Sequence[Vector], rows: int) -> Vector:
     return Vector(pc.if_else(failed, pa.scalar(None, found.values.type), found.values), args[0].failures)
 
 
-def _conversion(source: DataType, target: DataType, zone: str) -> _Convert | None:
+def _conversion(source: DataType, target: DataType, session: Session) -> _Convert | None:
     if isinstance(target, StringType):
         return _text(source, target)
     if isinstance(source, TimestampType) and isinstance(target, TimestampType):
@@ -77,6 +80,8 @@ def _conversion(source: DataType, target: DataType, zone: str) -> _Convert | Non
                 return _reals(target)
             if to == "BOOLEAN":
                 return lambda values: pc.not_equal(values, pa.scalar(0, values.type))
+            if isinstance(target, DecimalType):
+                return lambda values: from_integers(values, target)
         case "FLOAT" | "DOUBLE":
             if is_integer(target):
                 return partial(_truncated, source, target)
@@ -84,9 +89,20 @@ def _conversion(source: DataType, target: DataType, zone: str) -> _Convert | Non
                 return _reals(target)
         case "BOOLEAN" if is_integer(target) or to in ("FLOAT", "DOUBLE"):
             return lambda values: pc.cast(pc.cast(values, pa.int8()), arrow_type(target))
+        case "BOOLEAN" if isinstance(target, DecimalType):
+            return lambda values: from_integers(pc.cast(values, pa.int8()), target)
+        case "DECIMAL":
+            if is_integer(target):
+                return lambda values: to_integers(values, arrow_type(target), beyond(source, target, values))
+            if to in ("FLOAT", "DOUBLE"):
+                return lambda values: to_reals(values, arrow_type(target))
+            if isinstance(target, DecimalType):
+                return lambda values: fitted(values, target)
         case "STRING":
             if is_integer(target):
                 return partial(_parsed_integers, source, target)
+            if to == "BOOLEAN":
+                return partial(_parsed_booleans, source, target)
     return None
 
 
@@ -184,6 +200,8 @@ def _written(source: DataType) -> Callable[[pa.Array], pa.Array] | None:
             return lambda values: pc.cast(values, pa.string())
         case "BOOLEAN":
             return lambda values: pc.if_else(values, "TRUE", "FALSE")
+        case "DECIMAL":
+            return to_text
     return None
 
 
@@ -213,3 +231,15 @@ def _integer(text: str) -> int | None:
     plain = text.strip(BLANK)
     digits = plain[1:] if plain[:1] in ("+", "-") else plain
     return int(plain) if digits.isascii() and digits.isdigit() else None
+
+
+_TRUE = pa.array(["t", "true", "y", "yes", "1"])
+_FALSE = pa.array(["f", "false", "n", "no", "0"])
+
+
+def _parsed_booleans(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
+    plain = pc.ascii_lower(pc.utf8_trim(values, characters=BLANK))
+    true, false = pc.is_in(plain, _TRUE), pc.is_in(plain, _FALSE)
+    failed = pc.and_(pc.invert(pc.or_(true, false)), pc.is_valid(values)).to_numpy(zero_copy_only=False)
+    made = pc.if_else(pc.is_valid(values), true, None)
+    return Vector(made, (Failure(failed, malformed(source, target, values)),)) if failed.any() else made

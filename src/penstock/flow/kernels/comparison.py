@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import (
     Kernel,
     Strict,
@@ -42,7 +43,7 @@ _SIGNS = {
 _Compare = Callable[[Values, Values], pa.Array]
 
 
-def comparison(call: Call, zone: str) -> Kernel | None:
+def comparison(call: Call, session: Session) -> Kernel | None:
     """``= <> < <= > >=``."""
     compare = _comparing(call.function, [each.type for each in call.args])
     return None if compare is None else Strict(pa.bool_(), compare)
@@ -83,9 +84,9 @@ def _compared(sign: str, x: Any, y: Any) -> Any:
     return _compared("<=", y, x)
 
 
-def distinct(call: Call, zone: str) -> Kernel | None:
+def distinct(call: Call, session: Session) -> Kernel | None:
     """``IS DISTINCT FROM``, which takes NULL for a value that equals itself."""
-    compare = comparison(Call("=", call.args, type=call.type), zone)
+    compare = comparison(Call("=", call.args, type=call.type), session)
     if compare is None:
         return None
 
@@ -99,10 +100,10 @@ def distinct(call: Call, zone: str) -> Kernel | None:
     return kernel
 
 
-def member(call: Call, zone: str) -> Kernel | None:
+def member(call: Call, session: Session) -> Kernel | None:
     """``IN`` with constants: true if one equals the value, else null if the value or one of them is null."""
     value, *others = call.args
-    if any(comparison(Call("=", (value, each), type=call.type), zone) is None for each in others):
+    if any(comparison(Call("=", (value, each), type=call.type), session) is None for each in others):
         return None
     return _is_in
 

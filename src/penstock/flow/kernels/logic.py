@@ -13,17 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector, failed_rows, true_rows, within
 from penstock.plan.expressions import Call
 from penstock.types import NullType, arrow_type
 
 
-def conjunction(call: Call, zone: str) -> Kernel:
+def conjunction(call: Call, session: Session) -> Kernel:
     """``AND`` of two or more."""
     return partial(_joined, pc.and_kleene, pc.invert)
 
 
-def disjunction(call: Call, zone: str) -> Kernel:
+def disjunction(call: Call, session: Session) -> Kernel:
     """``OR`` of two or more."""
     return partial(_joined, pc.or_kleene, lambda value: value)
 
@@ -48,27 +49,27 @@ def _boolean(values: Values) -> Values:
     return pa.scalar(None, pa.bool_()) if pa.types.is_null(values.type) else values
 
 
-def negation(call: Call, zone: str) -> Kernel:
+def negation(call: Call, session: Session) -> Kernel:
     """``NOT``."""
     return Strict(pa.bool_(), pc.invert)
 
 
-def is_null(call: Call, zone: str) -> Kernel:
+def is_null(call: Call, session: Session) -> Kernel:
     """``IS NULL``."""
     return lambda args, rows: Vector(pc.is_null(args[0].values), args[0].failures)
 
 
-def is_true(call: Call, zone: str) -> Kernel:
+def is_true(call: Call, session: Session) -> Kernel:
     """``IS TRUE``."""
     return lambda args, rows: Vector(pc.fill_null(_boolean(args[0].values), False), args[0].failures)
 
 
-def is_false(call: Call, zone: str) -> Kernel:
+def is_false(call: Call, session: Session) -> Kernel:
     """``IS FALSE``."""
     return lambda args, rows: Vector(pc.fill_null(pc.invert(_boolean(args[0].values)), False), args[0].failures)
 
 
-def choice(call: Call, zone: str) -> Kernel | None:
+def choice(call: Call, session: Session) -> Kernel | None:
     """``CASE`` with conditions."""
     if isinstance(call.type, NullType):
         return None
@@ -104,7 +105,7 @@ def _as(values: Values, arrow: pa.DataType) -> Values:
     return pa.scalar(None, arrow)
 
 
-def first_known(call: Call, zone: str) -> Kernel | None:
+def first_known(call: Call, session: Session) -> Kernel | None:
     """``COALESCE``."""
     if isinstance(call.type, NullType):
         return None

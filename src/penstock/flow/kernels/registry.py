@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from penstock.flow.kernels import arithmetic, comparison, logic
+from penstock.flow.kernels import arithmetic, comparison, logic, nested, strings
+from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel
 from penstock.plan.expressions import Call
 
-#: Makes the kernel of a call in a session's time zone (empty: not known); None if there is none for its types.
-Maker = Callable[[Call, str], Kernel | None]
+#: Makes the kernel of a call in a session; None if there is none for its types.
+Maker = Callable[[Call, Session], Kernel | None]
 
 #: By the function's name in the plan. Others are rewritten to these (``penstock.flow.kernels.rewrites``).
 KERNELS: Mapping[str, Maker] = {
@@ -26,4 +27,33 @@ KERNELS: Mapping[str, Maker] = {
     "COALESCE": logic.first_known,
     **dict.fromkeys(("+", "-", "*"), arithmetic.arithmetic),
     "NEGATE": arithmetic.negation,
+    "/": arithmetic.division,
+    "MOD": arithmetic.remainder,
+    "ABS": arithmetic.magnitude,
+    "CEIL": arithmetic.ceiling,
+    "FLOOR": arithmetic.floor,
+    "ROUND": arithmetic.rounded,
+    "SIGN": arithmetic.sign,
+    "SQRT": arithmetic.square_root,
+    "UPPER": strings.UPPER,
+    "LOWER": strings.LOWER,
+    "REVERSE": strings.REVERSE,
+    "REPLACE": strings.REPLACE,
+    "CONCAT": strings.concatenation,
+    "CONCAT_WS": strings.joining,
+    "SUBSTRING": strings.SUBSTRING,
+    "LEFT": strings.LEFT,
+    "RIGHT": strings.RIGHT,
+    "BTRIM": strings.BTRIM,
+    "LTRIM": strings.LTRIM,
+    "RTRIM": strings.RTRIM,
+    "LPAD": strings.LPAD,
+    "RPAD": strings.RPAD,
+    "REPEAT": strings.REPEAT,
+    "SPLIT_INDEX": strings.SPLIT_INDEX,
+    "CHAR_LENGTH": strings.length,
+    "LOCATE": strings.place,
+    "LIKE": strings.like,
+    "ITEM": nested.item,
+    "CARDINALITY": nested.cardinality,
 }

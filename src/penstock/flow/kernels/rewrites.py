@@ -17,6 +17,15 @@ def rewritten(call: Call) -> Expression:
     return call if found is None else found(call)
 
 
+def simplified(given: Cast) -> Cast:
+    """The cast without one below it that Spark's optimizer takes for lossless: of integers to FLOAT, then DOUBLE."""
+    below = given.operand
+    if not isinstance(below, Cast) or root(given.type) != "DOUBLE":
+        return given
+    lossless = root(below.type) == "FLOAT" and is_integer(below.operand.type)
+    return replace(given, operand=below.operand) if lossless else given
+
+
 def comparison_type(types: Sequence[DataType]) -> DataType | None:
     """The type in which Spark compares numbers of these types: DOUBLE as soon as two kinds of them meet. None if there
     is none that holds all of them."""
@@ -90,6 +99,19 @@ def _arithmetic(call: Call) -> Expression:
     return replace(call, args=tuple(_as(each, call.type) for each in call.args))
 
 
+def _division(call: Call) -> Expression:
+    """A FLOAT is the quotient of two DOUBLE."""
+    if root(call.type) != "FLOAT":
+        return call
+    args = tuple(_as(each, DOUBLE) for each in call.args)
+    return cast(replace(call, args=args, type=DOUBLE.with_nullability(call.type.nullable)), call.type)
+
+
+def _of_double(call: Call) -> Expression:
+    """The argument as the DOUBLE that the function computes with."""
+    return replace(call, args=tuple(_as(each, DOUBLE) for each in call.args))
+
+
 _REWRITES: dict[str, Callable[[Call], Expression]] = {
     **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM"), _compared),
     "IN": _member,
@@ -97,4 +119,6 @@ _REWRITES: dict[str, Callable[[Call], Expression]] = {
     "IF": _if,
     "NULLIF": _nullif,
     **dict.fromkeys(("+", "-", "*"), _arithmetic),
+    "/": _division,
+    "SQRT": _of_double,
 }

@@ -447,9 +447,8 @@ class KafkaCommitter(_Writing):
             return Published(skipped=True, state=decision.record.state)
         if isinstance(decision, TakeOver):
             self.context.warn(decision.warning)
-        results = None
-        if batch.operators is not None:  # before the transaction begins: operators may take long
-            results = batch.operators(self._state_before(batch))
+        results = self._operated(batch)
+        if results is not None:
             progress = replace(progress, state=results.state)
         # Before anything is sent: a record above the topic's limit raises here.
         progress_batch(self._progress_topic(), self.transactional_id, progress)
@@ -457,6 +456,23 @@ class KafkaCommitter(_Writing):
         published = attempted(lambda: self._attempt(batch, progress, frame, results), batch.id, self.context, errors)
         self._progress, self._published = progress, True
         return published
+
+    def _operated(self, batch: Batch) -> Results | None:
+        """What the operators of a job with state make of a batch; this comes before the transaction begins, because it
+        may take long. Raises CheckpointError for a job that had state before and has none now."""
+        before = self._progress
+        if batch.operators is None:
+            if before is not None and before.query_id == self.context.query_id and before.state:
+                raise CheckpointError(
+                    f"job '{self.context.job}' had state in batch {before.batch_id} and has none now, which would "
+                    "lose it. Start the former definition, or a new checkpoint"
+                )
+            return None
+        try:
+            return batch.operators(self._state_before(batch))
+        except CheckpointError:
+            self._check_owner()  # a new owner deletes files that this run has not read yet
+            raise
 
     def _state_before(self, batch: Batch) -> str:
         """The reference to the state before a batch that is to be published (rule "state commits with the output").
@@ -466,8 +482,8 @@ class KafkaCommitter(_Writing):
             return ""
         if before is None or before.query_id != self.context.query_id or before.batch_id != batch.id - 1:
             raise CheckpointError(
-                f"the state before batch {batch.id} is not known, because progress of batch {batch.id - 1} is lost, and "
-                "--adopt-progress cannot replace it; start the job with a new checkpoint"
+                f"the state before batch {batch.id} is not known: progress of batch {batch.id - 1} is lost, which "
+                "--adopt-progress cannot replace; start the job with a new checkpoint"
             )
         return before.state
 

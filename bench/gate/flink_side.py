@@ -1,0 +1,52 @@
+"""The process that runs Flink's jobs, in a Python of its own with PyFlink and nothing of this project.
+
+Its argument is the jar of the SQL connector for Kafka. Tasks are ``{"settings": {...}, "statements": [...]}``; the last
+statement is the job, which is waited for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from typing import Any
+
+_SETTINGS = {
+    "parallelism.default": "2",
+    "execution.checkpointing.interval": "1s",
+    "execution.checkpointing.incremental": "true",
+    "pipeline.object-reuse": "true",
+    "taskmanager.memory.network.fraction": "0.2",
+    "taskmanager.memory.managed.size": "2g",
+    "taskmanager.memory.task.heap.size": "3g",
+}
+
+
+def main(jar: str) -> None:
+    """Run one job per line of the standard input."""
+    table: Any = importlib.import_module("pyflink.table")
+    for line in sys.stdin:
+        task = json.loads(line)
+        try:
+            answer: dict[str, object] = {"seconds": _run(table, jar, task)}
+        except Exception as error:  # noqa: BLE001 - the caller reports it
+            answer = {"error": f"{type(error).__name__}: {error}"[:800]}
+        print("GATE " + json.dumps(answer), flush=True)
+
+
+def _run(table: Any, jar: str, task: dict[str, Any]) -> float:
+    environment = table.TableEnvironment.create(table.EnvironmentSettings.in_streaming_mode())
+    settings = {**_SETTINGS, "pipeline.jars": f"file://{jar}", **task["settings"]}
+    for key, value in settings.items():
+        environment.get_config().set(key, value)
+    *tables, job = task["statements"]
+    for statement in tables:
+        environment.execute_sql(statement)
+    begun = time.perf_counter()
+    environment.execute_sql(job).wait()
+    return time.perf_counter() - begun
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

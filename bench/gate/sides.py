@@ -1,0 +1,141 @@
+"""The sides of the gate: each a process that stays, runs one job after the other and tells the seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+REPLY = "GATE "
+_HERE = Path(__file__).parent
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class SideError(Exception):
+    """A side that failed, or took too long."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A job: seconds from its start until it ended, and processor seconds of all processes of its side. The broker's
+    are not among them."""
+
+    seconds: float
+    cpu: float
+
+
+@dataclass(eq=False)
+class Side:
+    """A process that runs jobs. ``command`` reads a task in JSON per line and answers ``{"seconds": ...}`` after
+    :data:`REPLY`. A job that takes longer than ``limit`` seconds ends the side."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    limit: float = 900.0
+    _process: subprocess.Popen[str] | None = None
+    _log: Any = None
+
+    def run(self, task: Mapping[str, Any]) -> Run:
+        """Run one job. Raises SideError."""
+        process = self._started()
+        before = _cpu_seconds(process.pid)
+        answer = self._ask(process, task)
+        if "seconds" not in answer:
+            raise SideError(f"{self.name}: {answer.get('error', 'no answer')}")
+        return Run(answer["seconds"], max(0.0, _cpu_seconds(process.pid) - before))
+
+    def close(self) -> None:
+        """End the process and those that it started."""
+        if self._process is not None:
+            _kill(self._process)
+            self._process = None
+        if self._log is not None:
+            self._log.close()
+
+    def _started(self) -> subprocess.Popen[str]:
+        if self._process is None:
+            self._log = tempfile.TemporaryFile("w+", prefix="penstock-gate-")  # noqa: SIM115 - until the side is closed
+            self._process = subprocess.Popen(
+                self.command,
+                env={**os.environ, **self.environment},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                text=True,
+                start_new_session=True,
+            )
+        return self._process
+
+    def _ask(self, process: subprocess.Popen[str], task: Mapping[str, Any]) -> dict[str, Any]:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        timer = threading.Timer(self.limit, _kill, [process])
+        timer.start()
+        try:
+            with suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(task) + "\n")
+                process.stdin.flush()
+            for line in process.stdout:
+                if line.startswith(REPLY):
+                    answer: dict[str, Any] = json.loads(line[len(REPLY) :])
+                    return answer
+        finally:
+            timer.cancel()
+        self._log.seek(0)
+        raise SideError(
+            f"{self.name}: its process ended, or was ended after {self.limit:.0f} s: {self._log.read()[-800:]}"
+        )
+
+
+def penstock_side() -> Side:
+    """This penstock."""
+    return Side("penstock", [sys.executable, "-m", "bench.gate.penstock_side"])
+
+
+def flink_side() -> Side | str:
+    """PyFlink, or what is missing for it."""
+    python, jar = os.environ.get("BENCH_FLINK_PYTHON"), os.environ.get("BENCH_FLINK_KAFKA_JAR")
+    if not python or not jar:
+        return "set BENCH_FLINK_PYTHON (a Python with apache-flink 2.2) and BENCH_FLINK_KAFKA_JAR (its SQL connector)"
+    return Side("flink", [python, str(_HERE / "flink_side.py"), jar])
+
+
+def spark_side() -> Side | str:
+    """Spark with its own connector for Kafka, or what is missing for it."""
+    python, jars = os.environ.get("BENCH_SPARK_PYTHON"), os.environ.get("BENCH_SPARK_KAFKA_JARS")
+    if not python or not jars:
+        return "set BENCH_SPARK_PYTHON (a Python with pyspark) and BENCH_SPARK_KAFKA_JARS (a folder: its Kafka jars)"
+    return Side("spark", [python, str(_HERE / "spark_side.py"), jars], {"PYSPARK_PYTHON": python})
+
+
+def _kill(process: subprocess.Popen[Any]) -> None:
+    """End a process that leads a session, and all of that session."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _cpu_seconds(root: int) -> float:
+    """Processor seconds of a process and of all below it, those that ended among them."""
+    parents, used = {}, {}
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = place.read_text().rpartition(")")[2].split()
+            number = int(place.parent.name)
+            parents[number] = int(fields[1])
+            used[number] = sum(map(int, fields[11:15]))
+    total, level = 0, {root}
+    while level:
+        total += sum(used.get(each, 0) for each in level)
+        level = {each for each, parent in parents.items() if parent in level}
+    return total / _TICKS

@@ -1,0 +1,20 @@
+"""What results depend on beside the values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Session:
+    """The session that a job runs in: its time ``zone``, empty if it is not known; the version of its ``java``, which
+    since 19 prints the shortest text of a floating-point number; and whether Spark's ``ansi`` mode is on, without which
+    nothing has a kernel."""
+
+    zone: str = ""
+    java: int = 19
+    ansi: bool = True
+
+
+#: A session of which nothing is known.
+UNKNOWN = Session()
