@@ -39,8 +39,8 @@ class Semantic(enum.Enum):
 
 
 class FlinkKafkaProducer(Sink):
-    """Writes the values of a stream to ``topic``, for ``stream.add_sink``. A KafkaSerializationSchema names the topic of
-    each record by itself.
+    """Writes the values of a stream to ``topic``, for ``stream.add_sink``. A KafkaSerializationSchema names the topic
+    of each record by itself.
 
     ``producer_config`` are properties of Kafka's producer and need ``bootstrap.servers``. With EXACTLY_ONCE the
     transactional id is ``<job name>-<sink name>``; a pool of producers is not needed. The timestamps of records are
