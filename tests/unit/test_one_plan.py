@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from penstock.common import Configuration, RestartStrategies, Types, WatermarkStrategy, call_sql
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.base import DeliveryGuarantee
@@ -165,6 +167,7 @@ def from_python() -> Job:
     return env.to_job("large-orders")
 
 
+@pytest.mark.filterwarnings("ignore:the property 'partition.discovery.interval.ms' is overridden")
 def test_sql_yaml_and_python_give_one_plan():
     assert from_sql() == from_yaml()
     assert from_sql(TIMED_SQL) == from_python()

@@ -12,7 +12,12 @@ from penstock.common.job_execution_result import JobExecutionResult
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
-from penstock.common.serialization import DeserializationSchema, SerializationSchema, SimpleStringSchema
+from penstock.common.serialization import (
+    ByteArraySchema,
+    DeserializationSchema,
+    SerializationSchema,
+    SimpleStringSchema,
+)
 from penstock.common.time import Duration
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from penstock.common.types import Row
@@ -21,6 +26,7 @@ from penstock.types import RowKind
 
 __all__ = [
     "ArrowFunction",
+    "ByteArraySchema",
     "CompletableFuture",
     "Configuration",
     "DeserializationSchema",

@@ -1,27 +1,70 @@
 """Schemas that decode and encode messages, by PyFlink's names.
 
-A schema names a format and its options; it has no code of its own, so builders and SQL decode alike.
+A schema of a format names it and its options; it has no code of its own, so builders and SQL decode alike. A schema of
+the user's is a class with a method in Python, which is called for each message.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from penstock.common.typeinfo import TypeInformation, Types
-from penstock.errors import UnsupportedError
+from penstock.errors import OptionsError, Problem
+from penstock.java_gateway import without_java
+
+__all__ = ["ByteArraySchema", "DeserializationSchema", "SerializationSchema", "SimpleStringSchema"]
+
+
+class DeserializationSchema:
+    """The root of schemas that read messages. Derive from it, and define ``deserialize`` and ``get_produced_type``, to
+    read them in Python. Raises UnsupportedError when it is made of a Java object."""
+
+    def __init__(self, j_deserialization_schema: Any = None) -> None:
+        if j_deserialization_schema is not None:
+            raise without_java("j_deserialization_schema", "derive from DeserializationSchema")
+
+    def deserialize(self, message: bytes | None) -> Any:
+        """The value of a message; None leaves it out."""
+        raise NotImplementedError(f"{type(self).__name__} has no method 'deserialize'")
+
+    def get_produced_type(self) -> TypeInformation:
+        """The type of the values: by default values of any kind."""
+        return Types.PICKLED_BYTE_ARRAY()
+
+    def is_end_of_stream(self, next_element: Any) -> bool:
+        """Whether the stream ends before a value. True fails the job: give the source an end instead."""
+        return False
+
+
+class SerializationSchema:
+    """The root of schemas that write messages. Derive from it, and define ``serialize``, to write them in Python.
+    Raises UnsupportedError when it is made of a Java object."""
+
+    def __init__(self, j_serialization_schema: Any = None) -> None:
+        if j_serialization_schema is not None:
+            raise without_java("j_serialization_schema", "derive from SerializationSchema")
+
+    def serialize(self, element: Any) -> bytes | None:
+        """The message of a value."""
+        raise NotImplementedError(f"{type(self).__name__} has no method 'serialize'")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeserializationSchema:
+class FormatDeserializationSchema(DeserializationSchema):
     """Reads messages with ``format``, whose options are ``options``, into values of ``type_info``."""
 
     format: str
     type_info: TypeInformation
     options: tuple[tuple[str, str], ...] = field(default=())
 
+    def get_produced_type(self) -> TypeInformation:
+        """The type of the values."""
+        return self.type_info
+
 
 @dataclass(frozen=True, kw_only=True)
-class SerializationSchema:
+class FormatSerializationSchema(SerializationSchema):
     """Writes values of ``type_info`` with ``format``, whose options are ``options``."""
 
     format: str
@@ -29,10 +72,22 @@ class SerializationSchema:
     options: tuple[tuple[str, str], ...] = field(default=())
 
 
-class SimpleStringSchema(DeserializationSchema, SerializationSchema):
-    """Messages that are one string: the format ``raw`` with one STRING column."""
+class SimpleStringSchema(FormatDeserializationSchema, FormatSerializationSchema):
+    """Messages that are one string: the format ``raw`` with one STRING column. Raises OptionsError for an unknown
+    charset."""
 
     def __init__(self, charset: str = "UTF-8"):
-        if charset.upper().replace("_", "-") not in {"UTF-8", "UTF8"}:
-            raise UnsupportedError(f"SimpleStringSchema reads and writes UTF-8 only, not {charset}")
-        super().__init__(format="raw", type_info=Types.STRING())
+        try:
+            "".encode(charset)
+        except (LookupError, ValueError):
+            hint = "for example UTF-8, UTF-16 or ISO-8859-1"
+            raise OptionsError((Problem(f"unknown charset '{charset}'", "SimpleStringSchema", hint=hint),)) from None
+        plain = charset.upper().replace("_", "-") in {"UTF-8", "UTF8"}
+        super().__init__(format="raw", type_info=Types.STRING(), options=() if plain else (("charset", charset),))
+
+
+class ByteArraySchema(FormatDeserializationSchema, FormatSerializationSchema):
+    """Messages as they are: the format ``raw`` with one BYTES column."""
+
+    def __init__(self) -> None:
+        super().__init__(format="raw", type_info=Types.PRIMITIVE_ARRAY(Types.BYTE()))

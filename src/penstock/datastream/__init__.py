@@ -1,5 +1,6 @@
 """PyFlink's ``pyflink.datastream`` under the same names; porting a job is changing ``pyflink`` to ``penstock``."""
 
+import sys
 from typing import Any
 
 from penstock.datastream.checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
@@ -92,4 +93,4 @@ def __getattr__(name: str) -> Any:
     """Raises UnsupportedError for what comes later, and AttributeError for any other name."""
     if name in LATER:
         refused(name, LATER[name])
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'", name=name, obj=sys.modules[__name__])

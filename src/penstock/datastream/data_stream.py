@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from penstock.common import ExecutionConfig, SqlExpression, TypeInformation, Types, WatermarkStrategy
 from penstock.common.arrow_functions import ArrowFunction
 from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, of
+from penstock.datastream.connected_streams import ConnectedStreams
 from penstock.datastream.connectors.base import Sink
 from penstock.datastream.connectors.print import PrintTo
+from penstock.datastream.data_stream_sink import DataStreamSink
 from penstock.datastream.function_chain import Step
 from penstock.datastream.functions import (
-    CoFlatMapFunction,
-    CoMapFunction,
-    CoProcessFunction,
     FilterFunction,
     FlatMapFunction,
     KeySelector,
@@ -37,14 +36,18 @@ from penstock.datastream.transformations import (
     SqlMap,
     Transformation,
     UnionStep,
+    positive,
 )
-from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
+from penstock.errors import Problem, SchemaError, UnsupportedError
 from penstock.plan.nodes import Node, row_of
 from penstock.types import RowType
 
 if TYPE_CHECKING:
     from penstock.datastream.collected import CloseableIterator
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+
+__all__ = ["ConnectedStreams", "DataStream", "DataStreamSink"]
 
 
 class DataStream:
@@ -246,7 +249,7 @@ class DataStream:
     def set_parallelism(self, parallelism: int) -> DataStream:
         """How many tasks read at a time, for a source of Kafka. Functions run in the tasks that read: for them it is
         warned of."""
-        self._step.parallelism = _positive(parallelism)
+        self._step.parallelism = positive(parallelism)
         if not isinstance(self._step, SourceStep) and parallelism != self._environment.get_parallelism():
             self._environment._settings.note("DataStream.set_parallelism")
         return self
@@ -257,7 +260,7 @@ class DataStream:
 
     def set_max_parallelism(self, max_parallelism: int) -> DataStream:
         """In Flink the largest parallelism of the step. Warns."""
-        _positive(max_parallelism)
+        positive(max_parallelism)
         self._environment._settings.note("DataStream.set_max_parallelism")
         return self
 
@@ -341,84 +344,6 @@ class DataStream:
         return self.map(str, Types.STRING())
 
 
-class ConnectedStreams:
-    """Two streams that a function with a method for each makes one of. In Flink both methods are called on one object
-    in each task; here an object sees the values of one of the two."""
-
-    def __init__(self, stream1: DataStream, stream2: DataStream):
-        self.stream1 = stream1
-        self.stream2 = stream2
-
-    def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """Each value changed by ``map1`` or ``map2``."""
-        return self._call("map", func, "map", "Co-Map", output_type)
-
-    def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """Each value turned into any number of values by ``flat_map1`` or ``flat_map2``."""
-        return self._call("flat_map", func, "flat_map", "Co-Flat Map", output_type)
-
-    def process(self, func: CoProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """Each value turned into any number of values by ``process_element1`` or ``process_element2``."""
-        return self._call("process", func, "process_element", "CO-PROCESS", output_type)
-
-    def key_by(self, key_selector1: Any, key_selector2: Any, key_type: TypeInformation | None = None) -> NoReturn:
-        """Raises UnsupportedError: keyed streams are not there yet."""
-        refused("key_by")
-
-    def _call(self, kind: str, func: Any, method: str, name: str, output_type: TypeInformation | None) -> DataStream:
-        made = output_type or Types.PICKLED_BYTE_ARRAY()
-        for each in ("1", "2"):
-            if not callable(getattr(func, method + each, None)):
-                hint = f"give it the methods {method}1 and {method}2"
-                raise UnsupportedError((Problem(f"{type(func).__name__} cannot be called by {kind}", hint=hint),))
-        steps = tuple(Step(kind, func, made, f"{method}{each}", name) for each in (1, 2))
-        inputs = (self.stream1._step, self.stream2._step)
-        return self.stream1._then(FunctionStep(name=name, info=made, inputs=inputs, steps=steps))
-
-
-class DataStreamSink:
-    """A stream that is written."""
-
-    def __init__(self, environment: StreamExecutionEnvironment, step: SinkStep):
-        self._environment = environment
-        self._step = step
-
-    def name(self, name: str) -> DataStreamSink:
-        """Name the sink: in plans, in messages, and in a derived transactional id."""
-        self._step.name, self._step.named = name, True
-        return self
-
-    def uid(self, uid: str) -> DataStreamSink:
-        """Name the sink for plans. A job finds its progress by its own name and the checkpoint directory."""
-        self._step.uid = uid
-        return self
-
-    def set_description(self, description: str) -> DataStreamSink:
-        """Describe the sink, for plans."""
-        self._step.description = description
-        return self
-
-    def set_uid_hash(self, uid_hash: str) -> DataStreamSink:
-        """In Flink the id of the sink in a checkpoint of a former version. Warns."""
-        self._environment._settings.note("DataStreamSink.set_uid_hash")
-        return self
-
-    def set_parallelism(self, parallelism: int) -> DataStreamSink:
-        """How many tasks write at a time, for a sink of Kafka."""
-        self._step.parallelism = _positive(parallelism)
-        return self
-
-    def disable_chaining(self) -> DataStreamSink:
-        """In Flink the sink does not share a thread with the step before. Warns."""
-        self._environment._settings.note("DataStreamSink.disable_chaining")
-        return self
-
-    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStreamSink:
-        """In Flink which operators share resources. Warns."""
-        self._environment._settings.note("DataStreamSink.slot_sharing_group")
-        return self
-
-
 def timestamps_step(strategy: WatermarkStrategy, info: TypeInformation) -> Step | None:
     """The step that assigns a strategy's timestamps, None if it has no assigner."""
     assigner = strategy.assigner
@@ -447,9 +372,3 @@ class _Chosen:
         found = self._partitioner(self._key(value), self._parallelism)
         if not 0 <= found < self._parallelism:
             raise ValueError(f"the partitioner chose {found} of {self._parallelism} parallel instances")
-
-
-def _positive(value: int) -> int:
-    if value < 1:
-        raise OptionsError((Problem(f"expected 1 or more, not {value}"),))
-    return value

@@ -186,8 +186,11 @@ class _Lowering:
 def _wants_times(step: Transformation) -> bool:
     """Whether a step does something with timestamps."""
     if isinstance(step, SinkStep):
-        return step.sink.writes_timestamps
-    steps = step.steps if isinstance(step, FunctionStep | SourceStep) else ()
+        if step.sink.writes_timestamps:
+            return True
+        steps = step.sink.steps(step.info)
+    else:
+        steps = step.steps if isinstance(step, FunctionStep | SourceStep) else ()
     return any(each.kind in ("process", "timestamps") for each in steps)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.common import DeserializationSchema, SerializationSchema
+from penstock.common.serialization import FormatDeserializationSchema, FormatSerializationSchema
 from penstock.options import Origin
 from penstock.spi import Column, Surface, TableDefinition
 from penstock.types import RowType
@@ -24,6 +24,8 @@ def prefixed(properties: Mapping[str, str]) -> dict[str, str]:
     return {f"properties.{key}": str(value) for key, value in properties.items()}
 
 
-def format_options(schema: DeserializationSchema | SerializationSchema, option: str, prefix: str) -> dict[str, str]:
+def format_options(
+    schema: FormatDeserializationSchema | FormatSerializationSchema, option: str, prefix: str
+) -> dict[str, str]:
     """The format and its options as a table has them."""
     return {option: schema.format, **{f"{prefix}{schema.format}.{key}": value for key, value in schema.options}}

@@ -10,6 +10,7 @@ from penstock.common import TypeInformation
 from penstock.datastream.connectors.base import Sink, Source
 from penstock.datastream.function_chain import Step
 from penstock.datastream.output_tag import OutputTag
+from penstock.errors import OptionsError, Problem
 from penstock.plan.expressions import Expression
 from penstock.plan.nodes import Item
 from penstock.spi import TableDefinition
@@ -121,3 +122,10 @@ def fold(roots: Iterable[Transformation], visit: Callable[[Transformation, tuple
         return made[id(step)]
 
     return tuple(of(root) for root in tuple(roots))
+
+
+def positive(value: int) -> int:
+    """A number of instances. Raises OptionsError for less than 1."""
+    if value < 1:
+        raise OptionsError((Problem(f"expected 1 or more, not {value}"),))
+    return value

@@ -7,6 +7,7 @@ lists or dictionaries.
 from __future__ import annotations
 
 import pickle
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
@@ -21,8 +22,18 @@ from penstock.types import ArrayType, DataType, MapType, RowType, arrow_type
 _Convert = Callable[[Any], Any]
 
 
+class OwnReading(ABC):
+    """A type whose values are not rows although it has several columns."""
+
+    @abstractmethod
+    def read_columns(self, columns: Sequence[pa.Array]) -> list[Any]:
+        """The values of the columns."""
+
+
 def read(info: TypeInformation, columns: Sequence[pa.Array]) -> list[Any]:
     """The values of a stream of this type from its columns."""
+    if isinstance(info, OwnReading):
+        return info.read_columns(columns)
     if isinstance(info, PickledBytesTypeInfo):
         return [None if each is None else pickle.loads(each) for each in listed(columns[0])]  # noqa: S301 - our own
     if info.single:

@@ -111,7 +111,32 @@ def test_an_initializer_overrides_the_reset_property():
     given = source().set_group_id("g").set_property("auto.offset.reset", "latest")
 
     assert spec(given).reset.value == "latest"
-    assert spec(given.set_starting_offsets(KafkaOffsetsInitializer.committed_offsets())).reset.value == "none"
+    with pytest.warns(UserWarning, match="'auto.offset.reset' is overridden, as in Flink: .* says none"):
+        assert spec(given.set_starting_offsets(KafkaOffsetsInitializer.committed_offsets())).reset.value == "none"
+    strategy = KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.LATEST)
+    assert spec(given.set_starting_offsets(strategy)).reset.value == "latest"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("key.deserializer", "org.apache.kafka.common.serialization.StringDeserializer"),
+        ("value.deserializer", "x"),
+        ("auto.offset.reset.strategy", "latest"),
+        ("partition.discovery.interval.ms", "1000"),
+    ],
+)
+def test_what_flink_overrides_is_overridden_with_a_warning(key, value):
+    given = source().set_property(key, value).set_bounded(KafkaOffsetsInitializer.latest())
+    with pytest.warns(UserWarning, match=f"the property '{key}' is overridden, as in Flink"):
+        assert spec(given).discovery is None
+
+
+@pytest.mark.parametrize("key", ["key.serializer", "value.serializer"])
+def test_serializers_of_a_sink_are_overridden_with_a_warning(key):
+    with pytest.warns(UserWarning, match=f"the property '{key}' is overridden, as in Flink"):
+        built = sink().set_property(key, "x").build()
+    connectors.get("kafka").sink(built.table("out", Types.STRING(), "job"))
 
 
 def test_what_cannot_be_read_goes_to_a_topic_of_its_own():
@@ -156,7 +181,8 @@ def test_a_stopping_offset_bounds_the_source_either_way():
 def test_the_former_consumer_says_what_the_source_says(env, start, initializer):
     properties = {"bootstrap.servers": "localhost:9092", "group.id": "g", "auto.offset.reset": "earliest"}
     former = start(FlinkKafkaConsumer(["orders", "returns"], SimpleStringSchema(), properties))
-    built = source().set_properties(properties).set_starting_offsets(initializer)
+    built = source().set_properties({"enable.auto.commit": "true", **properties})
+    built.set_starting_offsets(initializer)
 
     assert former.get_produced_type() == former.type_info == built.build().type_info
     env.add_source(former, "orders").sink_to(sink().build())
@@ -234,8 +260,6 @@ def test_a_set_of_partitions_names_its_topics():
 def test_what_comes_later_says_so():
     with pytest.raises(UnsupportedError, match="KafkaOffsetsInitializer"):
         source().set_starting_offsets(object())
-    with pytest.raises(UnsupportedError, match="METADATA FROM 'topic'"):
-        KafkaRecordSerializationSchema.builder().set_topic_selector(lambda value: "out")
 
 
 def test_builders_ask_for_what_no_table_option_could_say():

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from penstock.common import Duration, Row, RowKind, SimpleStringSchema, Types, WatermarkStrategy
-from penstock.errors import UnsupportedError
+from penstock.errors import OptionsError
 
 
 def test_a_row_is_read_and_changed_by_position_and_name():
@@ -81,7 +81,8 @@ def test_watermark_strategies_are_values():
     assert WatermarkStrategy.no_watermarks().lateness is None
 
 
-def test_strings_are_utf8_only():
+def test_strings_have_a_charset():
     assert SimpleStringSchema("utf-8") == SimpleStringSchema()
-    with pytest.raises(UnsupportedError, match="UTF-8"):
-        SimpleStringSchema("ISO-8859-1")
+    assert SimpleStringSchema("ISO-8859-1").options == (("charset", "ISO-8859-1"),)
+    with pytest.raises(OptionsError, match="unknown charset 'klingon'"):
+        SimpleStringSchema("klingon")

@@ -79,6 +79,7 @@ def sink_of(resolution: Resolution) -> KafkaSinkSpec:
         schema=as_metadata(resolution.table.written, found.metadata),
         guarantee=options.guarantee,
         transactional_id_prefix=(options.transactional_id_prefix or "") if exactly_once else "",
+        chooser=resolution.table.objects.get("sink.partitioner"),
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Self
 
-from penstock.common import DeserializationSchema, SerializationSchema, TypeInformation
+from penstock.common import TypeInformation
+from penstock.common.serialization import FormatDeserializationSchema, FormatSerializationSchema
 from penstock.datastream.formats.json import row_type
 
 
@@ -40,7 +41,7 @@ class _Builder:
         return self
 
 
-class CsvRowDeserializationSchema(DeserializationSchema):
+class CsvRowDeserializationSchema(FormatDeserializationSchema):
     """Reads lines of comma separated values into rows."""
 
     class Builder(_Builder):
@@ -60,7 +61,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             return CsvRowDeserializationSchema(format="csv", type_info=self._type, options=options)
 
 
-class CsvRowSerializationSchema(SerializationSchema):
+class CsvRowSerializationSchema(FormatSerializationSchema):
     """Writes rows as lines of comma separated values."""
 
     class Builder(_Builder):

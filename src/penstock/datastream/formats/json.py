@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.common import DeserializationSchema, SerializationSchema, TypeInformation
+from penstock.common import TypeInformation
+from penstock.common.serialization import FormatDeserializationSchema, FormatSerializationSchema
 from penstock.errors import OptionsError, Problem
 
 
-class JsonRowDeserializationSchema(DeserializationSchema):
+class JsonRowDeserializationSchema(FormatDeserializationSchema):
     """Reads JSON objects into rows."""
 
     @staticmethod
@@ -44,7 +45,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             )
 
 
-class JsonRowSerializationSchema(SerializationSchema):
+class JsonRowSerializationSchema(FormatSerializationSchema):
     """Writes rows as JSON objects."""
 
     @staticmethod

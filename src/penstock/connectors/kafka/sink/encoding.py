@@ -68,8 +68,8 @@ class RowEncoder:
             Compression.LZ4: client.compression_lz4_level,
             Compression.ZSTD: client.compression_zstd_level,
         }.get(self._compression)
-        own = sink.partitioner not in BUILT_IN
-        self._chooser = RowPartitions(sink.partitioner, task) if own else None
+        own = sink.chooser is not None or sink.partitioner not in BUILT_IN
+        self._chooser = RowPartitions(sink.partitioner, task, sink.chooser) if own else None
         self._buffer = ChangeBuffer(sink.buffer_rows) if sink.buffer_rows else None
         self._turn = random.randrange(1 << 16)  # noqa: S311 - small batches begin with different partitions
 
@@ -199,7 +199,29 @@ class RowEncoder:
     def _partitions(
         self, topic: str, batch: pa.RecordBatch, keys: pa.BinaryArray | None, values: pa.BinaryArray | None
     ) -> NDArray[np.int32]:
-        rows, partitions = batch.num_rows, self._count(topic)
+        partitions = self._count(topic)
+        if "__partition__" not in self._metadata:
+            return self._chosen(topic, batch, keys, values, partitions)
+        given = batch.column(self._metadata["__partition__"])
+        named: NDArray[np.int32] = given.fill_null(-1).to_numpy(zero_copy_only=False)
+        wrong = np.flatnonzero(np.asarray(given.is_valid()) & ((named < 0) | (named >= partitions)))
+        if len(wrong):
+            reason = f"the record's partition is {named[wrong[0]]}, and topic '{topic}' has the partitions 0 to "
+            raise RecordError(f"{reason}{partitions - 1}", "", -1, int(wrong[0]))
+        if not given.null_count:
+            return named
+        return np.where(named < 0, self._chosen(topic, batch, keys, values, partitions), named).astype(np.int32)
+
+    def _chosen(
+        self,
+        topic: str,
+        batch: pa.RecordBatch,
+        keys: pa.BinaryArray | None,
+        values: pa.BinaryArray | None,
+        partitions: int,
+    ) -> NDArray[np.int32]:
+        """The partitions that the table's partitioner chooses."""
+        rows = batch.num_rows
         if self._chooser is not None:
             return self._chooser.of(batch, keys, values, topic, partitions)
         match self._sink.partitioner:

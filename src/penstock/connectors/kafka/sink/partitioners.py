@@ -45,13 +45,14 @@ def load(path: str) -> type[Partitioner]:
 
 
 class RowPartitions:
-    """The partitions of rows by the class that ``path`` names, in one task. Raises RecordError, without a row, when the
-    class cannot be made in this process."""
+    """The partitions of rows by the class that ``path`` names, or by the object ``given``, in one task. Raises
+    RecordError, without a row, when the class cannot be made in this process."""
 
-    def __init__(self, path: str, task: Task):
-        self._path = path
+    def __init__(self, path: str, task: Task, given: Any = None):
+        self._path = path if given is None else str(given)
+        path = self._path
         try:
-            made: Any = load(path)()
+            made: Any = load(path)() if given is None else given
             if callable(getattr(made, "open", None)):
                 made.open(task.number, task.of)
             self._chooser: Partitioner = made

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from penstock.connectors.kafka.table.options import KafkaSinkOptions
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
@@ -25,13 +26,15 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
 
     ``transactional_id_prefix`` is empty unless the guarantee is exactly-once. With several topics or a pattern each row
     names its topic in the metadata column ``topic``. A table that upserts takes rows of every kind. With
-    ``buffer_rows`` a task keeps that many keys, and writes the last change of each.
+    ``buffer_rows`` a task keeps that many keys, and writes the last change of each. ``chooser`` is an object of the
+    user's that chooses partitions instead of the option 'sink.partitioner'.
     """
 
     schema: RowType
     guarantee: Guarantee
     transactional_id_prefix: str
     buffer_rows: int = 0
+    chooser: Any = field(default=None, hash=False)
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -40,7 +43,7 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
 
     @property
     def partitioner(self) -> str:
-        """default, fixed, round-robin or all-to-zero."""
+        """default, fixed, round-robin, all-to-zero, or the name of a class."""
         return self.options.partitioner.strip()
 
     @property
@@ -48,6 +51,8 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
         """Whether all tasks choose the same partition for a row: by its key, which may be a metadata column (as in dead
         letters), or by a partitioner that does not depend on the task. Otherwise each task has its own partitions, as
         long as there are enough."""
+        if self.chooser is not None or any(column.key == "__partition__" for column in self.metadata):
+            return True
         if self.partitioner == "default":
             return self.key is not None or any(column.key == "__raw_key__" for column in self.metadata)
         return self.partitioner != "fixed"

@@ -39,9 +39,11 @@ READABLE: Mapping[str, DataType] = {
 }
 
 #: Metadata key to the type that is written. ``__raw_key__`` and ``__raw_value__`` are a message's whole key and value,
-#: NULL included, and replace those that the formats would make of the physical columns.
+#: NULL included, and replace those that the formats would make of the physical columns. ``__partition__``, which only
+#: builders use, is the number of a message's partition; NULL leaves it to the partitioner.
 WRITABLE: Mapping[str, DataType] = {
-    key: READABLE[key] for key in ("topic", "headers", "header-list", "timestamp", "__raw_key__", "__raw_value__")
+    **{key: READABLE[key] for key in ("topic", "headers", "header-list", "timestamp", "__raw_key__", "__raw_value__")},
+    "__partition__": INT,
 }
 
 

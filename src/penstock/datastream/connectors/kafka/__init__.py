@@ -5,6 +5,12 @@ CREATE TABLE with equal options give the same plan and the same errors.
 """
 
 from penstock.datastream.connectors.kafka.consumer import FlinkKafkaConsumer
+from penstock.datastream.connectors.kafka.deserialization import (
+    JsonDeserializationSchema,
+    JSONKeyValueDeserializationSchema,
+    KafkaDeserializationSchema,
+    KafkaRecordDeserializationSchema,
+)
 from penstock.datastream.connectors.kafka.offsets import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
@@ -14,28 +20,42 @@ from penstock.datastream.connectors.kafka.offsets import (
     PartitionOffsetsRetriever,
 )
 from penstock.datastream.connectors.kafka.producer import FlinkKafkaProducer, Semantic
-from penstock.datastream.connectors.kafka.sink import (
+from penstock.datastream.connectors.kafka.records import ConsumerRecord, ProducerRecord
+from penstock.datastream.connectors.kafka.serialization import (
+    FlinkKafkaPartitioner,
+    HeaderProvider,
     KafkaRecordSerializationSchema,
     KafkaRecordSerializationSchemaBuilder,
-    KafkaSink,
-    KafkaSinkBuilder,
+    KafkaSerializationSchema,
+    KafkaTopicSelector,
 )
+from penstock.datastream.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder
 from penstock.datastream.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
 
 __all__ = [
+    "ConsumerRecord",
     "FlinkKafkaConsumer",
+    "FlinkKafkaPartitioner",
     "FlinkKafkaProducer",
+    "HeaderProvider",
+    "JSONKeyValueDeserializationSchema",
+    "JsonDeserializationSchema",
+    "KafkaDeserializationSchema",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
+    "KafkaRecordDeserializationSchema",
     "KafkaRecordSerializationSchema",
     "KafkaRecordSerializationSchemaBuilder",
+    "KafkaSerializationSchema",
     "KafkaSink",
     "KafkaSinkBuilder",
     "KafkaSource",
     "KafkaSourceBuilder",
     "KafkaTopicPartition",
+    "KafkaTopicSelector",
     "OffsetAndTimestamp",
     "OffsetsInitializer",
     "PartitionOffsetsRetriever",
+    "ProducerRecord",
     "Semantic",
 ]

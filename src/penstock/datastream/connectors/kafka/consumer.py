@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.common import DeserializationSchema, TypeInformation, WatermarkStrategy
 from penstock.datastream.connectors.base import Source
+from penstock.datastream.connectors.kafka.deserialization import (
+    KafkaDeserializationSchema,
+    KafkaRecordDeserializationSchema,
+    read_info,
+    read_steps,
+)
 from penstock.datastream.connectors.kafka.offsets import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
     KafkaTopicPartition,
 )
 from penstock.datastream.connectors.kafka.source import KafkaSource
+from penstock.datastream.function_chain import Step
 from penstock.spi import TableDefinition
 
 
@@ -30,12 +38,17 @@ class FlinkKafkaConsumer(Source):
     def __init__(
         self,
         topics: str | Sequence[str] | re.Pattern[str],
-        deserialization_schema: DeserializationSchema,
+        deserialization_schema: DeserializationSchema | KafkaDeserializationSchema,
         properties: Mapping[str, str],
     ):
         self._topics = topics
-        self._schema = deserialization_schema
-        self._properties = dict(properties)
+        self._schema: KafkaRecordDeserializationSchema
+        if isinstance(deserialization_schema, KafkaDeserializationSchema):
+            self._schema = KafkaRecordDeserializationSchema.of(deserialization_schema)
+        else:
+            self._schema = KafkaRecordDeserializationSchema.value_only(deserialization_schema)
+        # Kafka's consumer commits by itself unless it is told not to; with checkpoints that does not count.
+        self._properties = {"enable.auto.commit": "true", **properties}
         self._start = KafkaOffsetsInitializer.committed_offsets()
         self.strategy = WatermarkStrategy.no_watermarks()
 
@@ -71,13 +84,41 @@ class FlinkKafkaConsumer(Source):
         self.strategy = watermark_strategy
         return self
 
+    def disable_filter_restored_partitions_with_subscribed_topics(self) -> FlinkKafkaConsumer:
+        """In Flink partitions of topics that are no longer subscribed are read on. Warns: here other topics need
+        another checkpoint."""
+        warnings.warn(
+            "disable_filter_restored_partitions_with_subscribed_topics has no effect here: a checkpoint belongs to its "
+            "topics",
+            stacklevel=2,
+        )
+        return self
+
     def get_produced_type(self) -> TypeInformation:
         """The type of the values."""
         return self.type_info
 
     def table(self, name: str) -> TableDefinition:
         """The table that is read. Raises OptionsError when properties are missing."""
-        builder = KafkaSource.builder().set_value_only_deserializer(self._schema)
+        watermark = self.strategy.watermark if self.strategy.assigner is None else None
+        return replace(self._source().table(name), watermark=watermark)
+
+    def steps(self) -> tuple[Step, ...]:
+        """The functions that make values of the rows."""
+        return read_steps(self._schema)
+
+    @property
+    def type_info(self) -> TypeInformation:
+        """The type of the values."""
+        return self._schema.get_produced_type()
+
+    @property
+    def read_info(self) -> TypeInformation:
+        """The type of the rows that are read."""
+        return read_info(self._schema)
+
+    def _source(self) -> KafkaSource:
+        builder = KafkaSource.builder().set_deserializer(self._schema)
         if isinstance(self._topics, re.Pattern):
             builder.set_topic_pattern(self._topics.pattern)
         else:
@@ -86,14 +127,7 @@ class FlinkKafkaConsumer(Source):
         if start.reset is not None:  # the properties decide, else Kafka's own default
             known = "auto.offset.reset" in self._properties
             start = replace(start, reset=None if known else KafkaOffsetResetStrategy.LATEST)
-        source = builder.set_properties(self._properties).set_starting_offsets(start).build()
-        watermark = self.strategy.watermark if self.strategy.assigner is None else None
-        return replace(source.table(name), watermark=watermark)
-
-    @property
-    def type_info(self) -> TypeInformation:
-        """The type of the values."""
-        return self._schema.type_info
+        return builder.set_properties(self._properties).set_starting_offsets(start).build()
 
     def _starting(self, start: KafkaOffsetsInitializer) -> FlinkKafkaConsumer:
         self._start = start

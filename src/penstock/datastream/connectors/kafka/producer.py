@@ -8,7 +8,13 @@ from collections.abc import Mapping
 
 from penstock.common import SerializationSchema, TypeInformation
 from penstock.datastream.connectors.base import DeliveryGuarantee, Sink
-from penstock.datastream.connectors.kafka.sink import KafkaRecordSerializationSchema, KafkaSink
+from penstock.datastream.connectors.kafka.serialization import (
+    KafkaRecordSerializationSchema,
+    KafkaSerializationSchema,
+    write_steps,
+)
+from penstock.datastream.connectors.kafka.sink import KafkaSink
+from penstock.datastream.function_chain import Step
 from penstock.errors import OptionsError, Problem
 from penstock.spi import TableDefinition
 
@@ -33,7 +39,8 @@ class Semantic(enum.Enum):
 
 
 class FlinkKafkaProducer(Sink):
-    """Writes the values of a stream to ``topic``, for ``stream.add_sink``.
+    """Writes the values of a stream to ``topic``, for ``stream.add_sink``. A KafkaSerializationSchema names the topic
+    of each record by itself.
 
     ``producer_config`` are properties of Kafka's producer and need ``bootstrap.servers``. With EXACTLY_ONCE the
     transactional id is ``<job name>-<sink name>``; a pool of producers is not needed. The timestamps of records are
@@ -43,7 +50,7 @@ class FlinkKafkaProducer(Sink):
     def __init__(
         self,
         topic: str,
-        serialization_schema: SerializationSchema,
+        serialization_schema: SerializationSchema | KafkaSerializationSchema,
         producer_config: Mapping[str, str],
         kafka_producer_pool_size: int = 5,
         semantic: Semantic = Semantic.AT_LEAST_ONCE,
@@ -54,12 +61,12 @@ class FlinkKafkaProducer(Sink):
         if kafka_producer_pool_size != 5:
             _remark("kafka_producer_pool_size")
         self._properties = dict(producer_config)
-        self._serializer = (
-            KafkaRecordSerializationSchema.builder()
-            .set_topic(topic)
-            .set_value_serialization_schema(serialization_schema)
-            .build()
-        )
+        self._serializer: KafkaSerializationSchema
+        if isinstance(serialization_schema, KafkaSerializationSchema):
+            self._serializer = serialization_schema
+        else:
+            builder = KafkaRecordSerializationSchema.builder().set_topic(topic)
+            self._serializer = builder.set_value_serialization_schema(serialization_schema).build()
         self._guarantee = DeliveryGuarantee[semantic.name]
         self.writes_timestamps = False
 
@@ -85,6 +92,10 @@ class FlinkKafkaProducer(Sink):
         committed in a recovery."""
         _remark("ignore_failures_after_transaction_timeout")
         return self
+
+    def steps(self, stream: TypeInformation) -> tuple[Step, ...]:
+        """The functions that make the records' parts."""
+        return write_steps(self._serializer, stream)
 
     def table(self, name: str, stream: TypeInformation, job_name: str) -> TableDefinition:
         """The table that ``stream`` is written to. Raises DefinitionError when the stream's type does not fit."""

@@ -1,98 +1,58 @@
-"""``KafkaSink``, ``KafkaRecordSerializationSchema`` and their builders."""
+"""``KafkaSink`` and its builder."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.common import SerializationSchema, TypeInformation
+from penstock.common import TypeInformation
+from penstock.common.serialization import FormatSerializationSchema
 from penstock.datastream.connectors.base import DeliveryGuarantee, Sink
+from penstock.datastream.connectors.kafka.records import CREATED, HEADERS, KEY, PARTITION, TOPIC, VALUE
+from penstock.datastream.connectors.kafka.serialization import (
+    BuiltSerializationSchema,
+    ElementPartitioner,
+    KafkaSerializationSchema,
+    write_steps,
+)
+from penstock.datastream.function_chain import Step
 from penstock.datastream.tables import built_table, format_options, prefixed
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.spi import TableDefinition
+from penstock.types import RowType
 
-
-@dataclass(frozen=True)
-class KafkaRecordSerializationSchema:
-    """How a value becomes a record: the topic, the value's schema, and the key's schema if there is a key."""
-
-    topic: str
-    value: SerializationSchema
-    key: SerializationSchema | None = None
-
-    @staticmethod
-    def builder() -> KafkaRecordSerializationSchemaBuilder:
-        """Begin a schema."""
-        return KafkaRecordSerializationSchemaBuilder()
-
-
-class KafkaRecordSerializationSchemaBuilder:
-    """Builds a :class:`KafkaRecordSerializationSchema`. Required: a topic and the value's schema."""
-
-    def __init__(self) -> None:
-        self._topic: str | None = None
-        self._value: SerializationSchema | None = None
-        self._key: SerializationSchema | None = None
-
-    def set_topic(self, topic: str) -> KafkaRecordSerializationSchemaBuilder:
-        """The topic to write."""
-        self._topic = topic
-        return self
-
-    def set_topic_selector(self, topic_selector: Any) -> KafkaRecordSerializationSchemaBuilder:
-        """Raises UnsupportedError: a Python function cannot choose the topic of a record yet."""
-        hint = "write to one topic per sink, or use SQL with a column STRING METADATA FROM 'topic'"
-        raise UnsupportedError((Problem("topics cannot be chosen per record yet", "set_topic_selector", hint=hint),))
-
-    def set_key_serialization_schema(
-        self, key_serialization_schema: SerializationSchema
-    ) -> KafkaRecordSerializationSchemaBuilder:
-        """The schema of the key, which holds the columns of the value that this schema names."""
-        self._key = key_serialization_schema
-        return self
-
-    def set_value_serialization_schema(
-        self, value_serialization_schema: SerializationSchema
-    ) -> KafkaRecordSerializationSchemaBuilder:
-        """The schema of the message's value."""
-        self._value = value_serialization_schema
-        return self
-
-    def build(self) -> KafkaRecordSerializationSchema:
-        """The schema. Raises OptionsError for a topic or a schema of the value that is missing."""
-        if self._topic and self._value is not None:
-            return KafkaRecordSerializationSchema(self._topic, self._value, self._key)
-        given = {"set_topic": self._topic, "set_value_serialization_schema": self._value}
-        missing = [method for method, value in given.items() if not value]
-        raise OptionsError(tuple(Problem("is required", each, "KafkaRecordSerializationSchema") for each in missing))
+#: The pattern of a table whose rows name their topics.
+_ANY = ".*"
 
 
 @dataclass(frozen=True)
 class KafkaSink(Sink):
     """A sink of records, which keep the timestamps that they have in the stream."""
 
-    writes_timestamps = True
-
     options: Mapping[str, str] = field(repr=False)  # may hold passwords
-    serializer: KafkaRecordSerializationSchema
+    serializer: KafkaSerializationSchema
 
     @staticmethod
     def builder() -> KafkaSinkBuilder:
         """Begin a sink."""
         return KafkaSinkBuilder()
 
+    @property
+    def writes_timestamps(self) -> bool:  # type: ignore[override]
+        """Whether records keep the timestamps of the stream: unless the serializer makes whole records."""
+        return isinstance(self.serializer, BuiltSerializationSchema)
+
+    def steps(self, stream: TypeInformation) -> tuple[Step, ...]:
+        """The functions that make the records' parts."""
+        return write_steps(self.serializer, stream)
+
     def table(self, name: str, stream: TypeInformation, job_name: str) -> TableDefinition:
         """The table that ``stream`` is written to. Without a transactional id prefix, exactly-once derives
         ``<job name>-<sink name>`` and warns, because two jobs of one name would then stop each other.
         """
-        value, key = self.serializer.value, self.serializer.key
-        row = _fitting(value, stream, name).row
-        options = {**self.options, "topic": self.serializer.topic, **format_options(value, "format", "")}
-        if key is not None:
-            options |= {"key.fields": ";".join(_key_names(key, row.names, stream, name))}
-            options |= format_options(key, "key.format", "key.")
+        options = dict(self.options)
         exactly_once = options.get("sink.delivery-guarantee") == DeliveryGuarantee.EXACTLY_ONCE.text
         if exactly_once and "sink.transactional-id-prefix" not in options:
             options["sink.transactional-id-prefix"] = derived = f"{job_name}-{name}"
@@ -101,7 +61,32 @@ class KafkaSink(Sink):
                 "no other job may have the same job and sink name",
                 stacklevel=2,
             )
-        return built_table("sink", name, row, options)
+        if not isinstance(self.serializer, BuiltSerializationSchema):
+            options |= {"topic-pattern": _ANY, "format": "raw"}
+            table = built_table("sink", name, RowType(()), options)
+            return replace(table, columns=(TOPIC, PARTITION, KEY, VALUE, HEADERS, CREATED))
+        return _built(self.serializer, options, name, stream)
+
+
+def _built(
+    schema: BuiltSerializationSchema, options: dict[str, str], name: str, stream: TypeInformation
+) -> TableDefinition:
+    """The table of a schema that a builder has built."""
+    options |= {"topic-pattern": _ANY} if schema.selector is not None else {"topic": schema.topic}
+    row = stream.row
+    if isinstance(schema.value, FormatSerializationSchema):
+        row = _fitting(schema.value, stream, name).row
+        options |= format_options(schema.value, "format", "")
+    else:
+        options["format"] = "raw"
+    if isinstance(schema.key, FormatSerializationSchema):
+        options["key.fields"] = ";".join(_key_names(schema.key, row.names, stream, name))
+        options |= format_options(schema.key, "key.format", "key.")
+    objects = {}
+    if schema.partitioner is not None:
+        objects["sink.partitioner"] = ElementPartitioner(schema.partitioner, stream)
+    table = built_table("sink", name, row, options, objects)
+    return replace(table, columns=(*table.columns, *schema.parts))
 
 
 class KafkaSinkBuilder:
@@ -110,7 +95,7 @@ class KafkaSinkBuilder:
     def __init__(self) -> None:
         self._options: dict[str, str] = {"connector": "kafka"}
         self._properties: dict[str, str] = {}
-        self._serializer: KafkaRecordSerializationSchema | None = None
+        self._serializer: KafkaSerializationSchema | None = None
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
         """Brokers to ask first, as host:port, joined by commas."""
@@ -126,8 +111,13 @@ class KafkaSinkBuilder:
         self._options["sink.transactional-id-prefix"] = transactional_id_prefix
         return self
 
-    def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> KafkaSinkBuilder:
-        """How a value becomes a record."""
+    def set_record_serializer(self, record_serializer: Any) -> KafkaSinkBuilder:
+        """How a value becomes a record: a KafkaRecordSerializationSchema, or a KafkaSerializationSchema. Raises
+        UnsupportedError for anything else."""
+        if not isinstance(record_serializer, KafkaSerializationSchema):
+            hint = "KafkaRecordSerializationSchema.builder()...build(), or a class that derives from it"
+            reason = f"{type(record_serializer).__name__} makes no records"
+            raise UnsupportedError((Problem(reason, "set_record_serializer", hint=hint),))
         self._serializer = record_serializer
         return self
 
@@ -146,10 +136,17 @@ class KafkaSinkBuilder:
         if self._serializer is None:
             hint = "set_record_serializer(KafkaRecordSerializationSchema.builder()...build())"
             raise OptionsError((Problem("a Kafka sink needs a record serializer", "KafkaSink", hint=hint),))
-        return KafkaSink(self._options | prefixed(self._properties), self._serializer)
+        properties = dict(self._properties)
+        for key in ("key.serializer", "value.serializer"):
+            if key in properties:
+                del properties[key]
+                warnings.warn(
+                    f"the property '{key}' is overridden, as in Flink: records are written as bytes", stacklevel=2
+                )
+        return KafkaSink(self._options | prefixed(properties), self._serializer)
 
 
-def _fitting(schema: SerializationSchema, stream: TypeInformation, sink: str) -> TypeInformation:
+def _fitting(schema: FormatSerializationSchema, stream: TypeInformation, sink: str) -> TypeInformation:
     """The type that is written: the schema's own. The stream's type must fit it column by column."""
     wanted = schema.type_info
     same = wanted.single == stream.single and len(wanted.row.fields) == len(stream.row.fields)
@@ -160,7 +157,9 @@ def _fitting(schema: SerializationSchema, stream: TypeInformation, sink: str) ->
     return wanted
 
 
-def _key_names(key: SerializationSchema, names: tuple[str, ...], stream: TypeInformation, sink: str) -> tuple[str, ...]:
+def _key_names(
+    key: FormatSerializationSchema, names: tuple[str, ...], stream: TypeInformation, sink: str
+) -> tuple[str, ...]:
     wanted = key.type_info.row.names
     if key.type_info.single != stream.single or not set(wanted) <= set(names):
         hint = f"use columns of {', '.join(names)}"

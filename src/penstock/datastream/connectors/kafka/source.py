@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from penstock.common import DeserializationSchema, TypeInformation
+from penstock.common.serialization import ByteArraySchema, FormatDeserializationSchema
 from penstock.connectors.kafka.table.offsets import partitions_text
 from penstock.datastream.connectors.base import Source
+from penstock.datastream.connectors.kafka.deserialization import (
+    KafkaRecordDeserializationSchema,
+    ValueOnly,
+    read_info,
+    read_steps,
+)
 from penstock.datastream.connectors.kafka.offsets import (
     ChosenOffsets,
     KafkaOffsetResetStrategy,
@@ -15,20 +24,29 @@ from penstock.datastream.connectors.kafka.offsets import (
     KafkaTopicPartition,
     OwnOffsetsInitializer,
 )
+from penstock.datastream.connectors.kafka.records import RECORD, RECORD_COLUMNS
+from penstock.datastream.function_chain import Step
 from penstock.datastream.tables import built_table, format_options, prefixed
 from penstock.errors import OptionsError, Problem, UnsupportedError
 from penstock.spi import TableDefinition
 
+#: Properties that Flink's builder sets, whatever a program says, with what applies.
+_OVERRIDDEN = {
+    "key.deserializer": "keys are read as bytes",
+    "value.deserializer": "values are read as bytes",
+    "auto.offset.reset.strategy": "the initializer of the starting offsets decides",
+}
+
 
 @dataclass(frozen=True)
 class KafkaSource(Source):
-    """A source of messages. ``type_info`` is the type that the values of messages are read as."""
-
-    timestamps = True
+    """A source of records. ``type_info`` is the type of the values that they are read as."""
 
     options: Mapping[str, str] = field(repr=False)  # may hold passwords
-    schema: DeserializationSchema
+    schema: KafkaRecordDeserializationSchema
     objects: Mapping[str, ChosenOffsets] = field(default_factory=dict)
+
+    timestamps = True
 
     @staticmethod
     def builder() -> KafkaSourceBuilder:
@@ -38,12 +56,29 @@ class KafkaSource(Source):
     @property
     def type_info(self) -> TypeInformation:
         """The type of the values."""
-        return self.schema.type_info
+        return self.schema.get_produced_type()
+
+    @property
+    def read_info(self) -> TypeInformation:
+        """The type of the rows that are read."""
+        return read_info(self.schema)
 
     def table(self, name: str) -> TableDefinition:
         """The table that is read."""
-        options = {**self.options, **format_options(self.schema, "format", "")}
-        return built_table("source", name, self.type_info.row, options, self.objects)
+        plain = self.schema.schema if isinstance(self.schema, ValueOnly) else None
+        reads = plain if isinstance(plain, FormatDeserializationSchema) else ByteArraySchema()
+        table = built_table(
+            "source",
+            name,
+            self.read_info.row,
+            {**self.options, **format_options(reads, "format", "")},
+            self.objects,
+        )
+        return replace(table, columns=RECORD_COLUMNS) if self.read_info is RECORD else table
+
+    def steps(self) -> tuple[Step, ...]:
+        """The functions that make values of the rows."""
+        return read_steps(self.schema)
 
 
 class KafkaSourceBuilder:
@@ -59,7 +94,7 @@ class KafkaSourceBuilder:
         self._partitions: frozenset[KafkaTopicPartition] = frozenset()
         self._start: KafkaOffsetsInitializer | ChosenOffsets | None = None
         self._stop: KafkaOffsetsInitializer | ChosenOffsets | None = None
-        self._schema: DeserializationSchema | None = None
+        self._schema: KafkaRecordDeserializationSchema | None = None
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
         """Brokers to ask first, as host:port, joined by commas."""
@@ -124,7 +159,17 @@ class KafkaSourceBuilder:
 
     def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema) -> KafkaSourceBuilder:
         """How a message's value is read."""
-        self._schema = deserialization_schema
+        self._schema = KafkaRecordDeserializationSchema.value_only(deserialization_schema)
+        return self
+
+    def set_deserializer(self, record_deserializer: Any) -> KafkaSourceBuilder:
+        """How a record is read: a :class:`KafkaRecordDeserializationSchema`. Raises UnsupportedError for anything
+        else."""
+        if not isinstance(record_deserializer, KafkaRecordDeserializationSchema):
+            hint = "for example KafkaRecordDeserializationSchema.of(function)"
+            reason = f"{type(record_deserializer).__name__} reads no records"
+            raise UnsupportedError((Problem(reason, "set_deserializer", hint=hint),))
+        self._schema = record_deserializer
         return self
 
     def set_dead_letter_topic(self, topic: str) -> KafkaSourceBuilder:
@@ -151,7 +196,8 @@ class KafkaSourceBuilder:
         if self._schema is None:
             hint = "for example set_value_only_deserializer(SimpleStringSchema())"
             raise OptionsError((Problem("a Kafka source needs a deserializer", "KafkaSource", hint=hint),))
-        properties = dict(self._properties)
+        properties = {key: str(value) for key, value in self._properties.items()}
+        self._override(properties)
         options = {**self._options, **self._read_only()}
         objects: dict[str, ChosenOffsets] = {}
         for scope, given in (("scan.startup", self._start), ("scan.bounded", self._stop)):
@@ -161,10 +207,21 @@ class KafkaSourceBuilder:
                 objects[f"{scope}.mode"] = given
         reset = self._start.reset if self._start is not None else None
         if reset is not None:  # the initializer overrides the property, as in Flink
-            properties.pop("auto.offset.reset", None)
+            asked = properties.pop("auto.offset.reset", reset.name.lower())
+            if asked.strip().lower() != reset.name.lower():
+                _overridden("auto.offset.reset", f"the initializer of the starting offsets says {reset.name.lower()}")
             if reset is not KafkaOffsetResetStrategy.NONE:
                 properties["auto.offset.reset"] = reset.name.lower()
         return KafkaSource(options | prefixed(properties), self._schema, objects)
+
+    def _override(self, properties: dict[str, str]) -> None:
+        """Take out what Flink's builder sets, whatever a program says, and warn of it."""
+        for key in _OVERRIDDEN.keys() & properties.keys():
+            del properties[key]
+            _overridden(key, _OVERRIDDEN[key])
+        key = "partition.discovery.interval.ms"
+        if self._stop is not None and int(properties.get(key, -1)) >= 0:
+            _overridden(key, "a source with an end looks for no new partitions")
 
     def _read_only(self) -> dict[str, str]:
         """The options for a set of partitions. Raises OptionsError if topics were named too."""
@@ -188,3 +245,7 @@ def _initializer(given: object, method: str) -> KafkaOffsetsInitializer | Chosen
         "get_auto_offset_reset_strategy"
     )
     raise UnsupportedError((Problem(f"{given!r} does not give offsets", method, hint=hint),))
+
+
+def _overridden(key: str, why: str) -> None:
+    warnings.warn(f"the property '{key}' is overridden, as in Flink: {why}", stacklevel=4)

@@ -1,0 +1,373 @@
+"""Programs with PyFlink's names on Spark and Kafka."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import pytest
+
+from penstock.common import (
+    Configuration,
+    JobStatus,
+    RestartStrategies,
+    Row,
+    SimpleStringSchema,
+    Types,
+    WatermarkStrategy,
+    call_arrow,
+)
+from penstock.common.watermark_strategy import TimestampAssigner
+from penstock.datastream import (
+    CoMapFunction,
+    MapFunction,
+    OutputTag,
+    ProcessFunction,
+    StreamExecutionEnvironment,
+    TimeCharacteristic,
+)
+from penstock.datastream.connectors.base import DeliveryGuarantee
+from penstock.datastream.connectors.kafka import (
+    FlinkKafkaConsumer,
+    FlinkKafkaProducer,
+    JSONKeyValueDeserializationSchema,
+    KafkaDeserializationSchema,
+    KafkaOffsetsInitializer,
+    KafkaRecordDeserializationSchema,
+    KafkaRecordSerializationSchema,
+    KafkaSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+    ProducerRecord,
+    Semantic,
+)
+from penstock.datastream.formats.json import JsonRowSerializationSchema
+from penstock.errors import FunctionError
+from tests.waiting import eventually
+
+
+@pytest.fixture
+def env(tmp_path):
+    """An environment whose checkpoints are the test's own; it restarts nothing."""
+    configuration = Configuration().set_string("execution.checkpointing.dir", str(tmp_path))
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.enable_checkpointing(100)
+    env.set_restart_strategy(RestartStrategies.no_restart())
+    return env
+
+
+@pytest.fixture
+def reads(env, kafka):
+    """Streams of the strings in topics, as far as there are any now."""
+
+    def read(*topics, strategy=None, bounded=True):
+        source = KafkaSource.builder().set_bootstrap_servers(kafka.bootstrap).set_topics(*topics)
+        source.set_starting_offsets(KafkaOffsetsInitializer.earliest()).set_value_only_deserializer(
+            SimpleStringSchema()
+        )
+        if bounded:
+            source.set_bounded(KafkaOffsetsInitializer.latest())
+        name = "-".join(("source", *(each[-8:] for each in topics)))
+        return env.from_source(source.build(), strategy or WatermarkStrategy.no_watermarks(), name)
+
+    return read
+
+
+@pytest.fixture
+def sink(kafka):
+    """Sinks of strings."""
+
+    def make(topic, guarantee=DeliveryGuarantee.AT_LEAST_ONCE):
+        serializer = KafkaRecordSerializationSchema.builder().set_topic(topic)
+        serializer = serializer.set_value_serialization_schema(SimpleStringSchema()).build()
+        sink = KafkaSink.builder().set_bootstrap_servers(kafka.bootstrap).set_record_serializer(serializer)
+        return sink.set_delivery_guarantee(guarantee).set_transactional_id_prefix(f"tx-{topic}").build()
+
+    return make
+
+
+def produce(kafka, topic, values, start=1_700_000_000_000):
+    """Strings, each with a timestamp a second after the one before."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number, value in enumerate(values):
+        producer.produce(topic, value.encode(), timestamp=start + 1000 * number)
+    assert producer.flush(60) == 0
+
+
+def texts(topics, topic):
+    return sorted((message.value.decode(), message.timestamp) for message in topics.read(topic))
+
+
+class Shout(MapFunction):
+    def open(self, runtime_context):
+        self.mark = runtime_context.get_job_parameter("mark", "!")
+
+    def map(self, value):
+        return value + self.mark
+
+
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.EXACTLY_ONCE])
+def test_functions_change_records_that_keep_their_timestamps(env, reads, sink, kafka, topics, topic, guarantee):
+    given, taken = topic(2), topic(2)
+    produce(kafka, given, ["a", "b c", "x"])
+    env.get_config().set_global_job_parameters({"mark": "?"})
+    words = reads(given).filter(lambda text: text != "x").flat_map(str.split, Types.STRING())
+    words.map(Shout(), Types.STRING()).sink_to(sink(taken, guarantee)).name("out")
+    result = env.execute("shout")
+    assert texts(topics, taken) == [("a?", 1_700_000_000_000), ("b?", 1_700_000_001_000), ("c?", 1_700_000_001_000)]
+    assert (result.progress.records_in, result.progress.records_out) == (3, 3)
+    assert len(str(result.get_job_id())) == 32
+
+
+def test_the_former_producer_writes_timestamps_when_it_is_told_to(env, reads, kafka, topics, topic):
+    given, kept, lost = topic(), topic(), topic()
+    produce(kafka, given, ["a"])
+    stream = reads(given)
+    for name, each, keeps in (("kept", kept, True), ("lost", lost, False)):
+        producer = FlinkKafkaProducer(
+            each, SimpleStringSchema(), {"bootstrap.servers": kafka.bootstrap}, semantic=Semantic.AT_LEAST_ONCE
+        )
+        stream.add_sink(producer.set_write_timestamp_to_kafka(keeps)).name(name)
+    env.execute("copies")
+    assert texts(topics, kept) == [("a", 1_700_000_000_000)]
+    ((value, at),) = texts(topics, lost)
+    assert value == "a"
+    assert at > 1_750_000_000_000
+
+
+@pytest.mark.filterwarnings("ignore:set_auto_watermark_interval")
+@pytest.mark.parametrize("times", [TimeCharacteristic.ProcessingTime, TimeCharacteristic.IngestionTime])
+def test_other_times_than_that_of_events(env, reads, sink, kafka, topics, topic, times):
+    given, taken = topic(), topic()
+    produce(kafka, given, ["a"])
+    env.set_stream_time_characteristic(times)
+
+    class Timed(ProcessFunction):
+        def process_element(self, value, ctx):
+            yield "none" if ctx.timestamp() is None else "now" if ctx.timestamp() > 1_750_000_000_000 else "then"
+
+    reads(given).process(Timed(), Types.STRING()).sink_to(sink(taken))
+    env.execute("times")
+    ((value, at),) = texts(topics, taken)
+    assert value == ("none" if times is TimeCharacteristic.ProcessingTime else "now")
+    assert at > 1_750_000_000_000
+
+
+class Field(TimestampAssigner):
+    def extract_timestamp(self, value, record_timestamp):
+        return int(value) * 1000 + record_timestamp % 1000
+
+
+def test_an_assigner_s_timestamps_are_seen_and_written(env, reads, sink, kafka, topics, topic):
+    given, taken = topic(), topic()
+    produce(kafka, given, ["5", "7"], start=1_700_000_000_123)
+
+    class Timed(ProcessFunction):
+        def process_element(self, value, ctx):
+            yield f"{value} at {ctx.timestamp()}"
+
+    stream = reads(given, strategy=WatermarkStrategy.no_watermarks().with_timestamp_assigner(Field()))
+    stream.process(Timed(), Types.STRING()).sink_to(sink(taken))
+    env.execute("assigned")
+    assert texts(topics, taken) == [("5 at 5123", 5123), ("7 at 7123", 7123)]
+
+
+LATE = OutputTag("late", Types.STRING())
+
+
+class Route(ProcessFunction):
+    def process_element(self, value, ctx):
+        if value.startswith("late"):
+            yield LATE, f"{value} {ctx.timestamp()}"
+        else:
+            yield value
+
+
+def test_side_outputs_and_unions_go_to_their_topics(env, reads, sink, kafka, topics, topic):
+    first, second, main, late, all_of_them = topic(), topic(), topic(), topic(), topic()
+    produce(kafka, first, ["a", "late b"])
+    produce(kafka, second, ["c"], start=1_600_000_000_000)
+    stream = reads(first)
+    routed = stream.union(reads(second)).process(Route(), Types.STRING())
+    routed.sink_to(sink(main)).name("main")
+    routed.get_side_output(LATE).sink_to(sink(late)).name("late")
+    env.from_collection(["z"], Types.STRING()).union(stream).map(str.upper, Types.STRING()).sink_to(sink(all_of_them))
+    env.execute("routes")
+    assert texts(topics, main) == [("a", 1_700_000_000_000), ("c", 1_600_000_000_000)]
+    assert texts(topics, late) == [("late b 1700000001000", 1_700_000_001_000)]
+    assert [value for value, _ in texts(topics, all_of_them)] == ["A", "LATE B", "Z"]
+
+
+class Both(CoMapFunction):
+    def map1(self, value):
+        return f"1{value}"
+
+    def map2(self, value):
+        return f"2{value}"
+
+
+def test_a_stream_is_collected(env):
+    numbers = env.from_collection([1, 2, 3], Types.LONG())
+    pairs = numbers.connect(env.from_collection(["a"], Types.STRING())).map(Both(), Types.STRING())
+    with pairs.execute_and_collect("collected") as found:
+        assert sorted(found) == ["11", "12", "13", "2a"]
+    assert sorted(numbers.map(lambda number: {number}).execute_and_collect("sets", limit=2), key=str) == [{1}, {2}]
+    kind = Types.ROW_NAMED(["n", "m"], [Types.LONG(), Types.MAP(Types.STRING(), Types.INT())])
+    rows = numbers.map(lambda number: Row(number, {"a": number}), kind)
+    assert [(row.n, row.m) for row in rows.execute_and_collect("rows")] == [(n, {"a": n}) for n in (1, 2, 3)]
+    made = numbers.map(call_arrow(lambda array: array.cast("string")), Types.STRING())
+    assert list(made.execute_and_collect("arrays")) == ["1", "2", "3"]
+
+
+def test_a_job_is_watched_and_ended_by_its_handle(env, reads, sink, kafka, topics, topic):
+    given, taken = topic(), topic()
+    produce(kafka, given, ["a"])
+    reads(given, bounded=False).map(str.upper, Types.STRING()).sink_to(sink(taken)).name("out")
+    client = env.execute_async("watched")
+    assert client.get_job_status().result() is JobStatus.RUNNING
+    assert not client.wait(0)
+    eventually(lambda: [value for value, _ in texts(topics, taken)] == ["A"])
+    eventually(lambda: client.metrics["operator.out.numRecordsOut"] == 1)
+    location = client.stop_with_savepoint(False).result()
+    assert location.endswith("/watched")
+    assert client.get_job_status().result() is JobStatus.CANCELED
+    assert client.get_job_execution_result().result().stopped
+
+    reads(given, bounded=False).map(str.upper, Types.STRING()).sink_to(sink(taken)).name("out")
+    produce(kafka, given, ["b"])
+    again = env.execute_async("watched")
+    assert again.get_job_id() == client.get_job_id()
+    eventually(lambda: [value for value, _ in texts(topics, taken)] == ["A", "B"])
+    again.cancel().result()
+    assert again.get_job_status().result() is JobStatus.CANCELED
+
+
+def fails_for_b(text):
+    if text == "b":
+        raise LookupError("no such letter")
+    return text
+
+
+def test_a_function_that_fails_names_topic_partition_and_offset(env, reads, sink, kafka, topic):
+    given = topic()
+    produce(kafka, given, ["a", "b"])
+    reads(given).map(fails_for_b, Types.STRING()).sink_to(sink(topic())).name("out")
+    client = env.execute_async("failing")
+    with pytest.raises(FunctionError, match=r"the function raised LookupError .*: no such letter") as error:
+        client.get_job_execution_result().result()
+    assert (error.value.topic, error.value.partition, error.value.offset) == (given, 0, 1)
+    assert client.get_job_status().result() is JobStatus.FAILED
+
+
+def test_a_function_that_fails_once_is_called_again_after_a_restart(env, reads, sink, kafka, topics, topic, tmp_path):
+    given, taken, marker = topic(), topic(), tmp_path / "failed"
+    produce(kafka, given, ["a"])
+
+    def fails_once(text):
+        if not marker.exists():
+            marker.touch()
+            raise OSError("the service is away")
+        return text
+
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(1, 10))
+    reads(given).map(fails_once, Types.STRING()).sink_to(sink(taken, DeliveryGuarantee.EXACTLY_ONCE)).name("out")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="job 'recovering': restart 1")
+        result = env.execute("recovering")
+    assert texts(topics, taken) == [("a", 1_700_000_000_000)]
+    assert result.progress.restarts == 1
+
+
+class Described(KafkaDeserializationSchema):
+    def deserialize(self, record):
+        if record.value == b"skipped":
+            return None
+        return f"{record.topic} {record.key} {record.value} {record.headers} {record.timestamp}"
+
+    def get_produced_type(self):
+        return Types.STRING()
+
+
+class Whole(KafkaSerializationSchema):
+    """Records with a key, a header and a time of their own, in partition 1, in a topic that the value names."""
+
+    def serialize(self, element, timestamp):
+        topic, _, text = element.partition(" ")
+        return ProducerRecord(
+            f"{topic}-out", text.encode(), b"k", partition=1, timestamp=timestamp + 1, headers={"h": b"x"}
+        )
+
+
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.EXACTLY_ONCE])
+def test_whole_records_are_read_and_made_in_python(env, kafka, kafka_admin, topics, topic, guarantee):
+    from confluent_kafka import Producer
+
+    given = topic()
+    taken = f"{given}-out"
+    kafka_admin.create_topics({taken: {"num_partitions": 2, "replication_factor": 1}})
+    kafka_admin.wait_for_topics([taken], 60_000)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for value in (b"a", b"skipped", None):
+        producer.produce(given, value, key=b"k", headers=[("n", b"1")], timestamp=1_700_000_000_000)
+    assert producer.flush(60) == 0
+    source = KafkaSource.builder().set_bootstrap_servers(kafka.bootstrap).set_topics(given)
+    source.set_starting_offsets(KafkaOffsetsInitializer.earliest()).set_bounded(KafkaOffsetsInitializer.latest())
+    source.set_deserializer(KafkaRecordDeserializationSchema.of(Described()))
+    sink = KafkaSink.builder().set_bootstrap_servers(kafka.bootstrap).set_record_serializer(Whole())
+    sink.set_delivery_guarantee(guarantee).set_transactional_id_prefix(f"tx-{taken}")
+    stream = env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "records")
+    stream.sink_to(sink.build()).name("out")
+    env.execute("whole")
+    found = topics.read(taken)
+    assert [(each.partition, each.key, each.headers, each.timestamp) for each in found] == [
+        (1, b"k", (("h", b"x"),), 1_700_000_000_001)
+    ] * 2
+    assert [each.value.decode() for each in found] == [
+        f"b'k' {value} (('n', b'1'),) 1700000000000" for value in ("b'a'", "None")
+    ]
+
+
+def test_topics_keys_headers_and_partitions_are_chosen_by_value(env, kafka, topics, topic):
+    first, second = topic(3), topic(3)
+    kind = Types.ROW_NAMED(["id", "topic"], [Types.LONG(), Types.STRING()])
+    rows = JsonRowSerializationSchema.builder().with_type_info(kind).build()
+    serializer = KafkaRecordSerializationSchema.builder().set_topic_selector(lambda row: row.topic)
+    serializer.set_value_serialization_schema(rows).set_header_provider(lambda row: {"id": str(row.id).encode()})
+    serializer.set_partitioner(lambda row, key, value, topic, partitions: partitions[row.id % 3])
+    sink = KafkaSink.builder().set_bootstrap_servers(kafka.bootstrap).set_record_serializer(serializer.build())
+    sink.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix(f"tx-{first}")
+    env.from_collection([(n, first if n < 3 else second) for n in range(6)], kind).sink_to(sink.build()).name("out")
+    env.execute("chosen")
+    for each, numbers in ((first, range(3)), (second, range(3, 6))):
+        found = [(message.partition, message.json["id"], message.headers) for message in topics.read(each)]
+        assert found == [(n % 3, n, (("id", str(n).encode()),)) for n in numbers]
+
+
+def test_the_former_classes_copy_a_topic_and_commit(env, kafka, topics, topic):
+    given, taken = topic(), topic()
+    topics.write(given, [b'{"a": 1}', b'{"a": 2}'])
+    properties = {"bootstrap.servers": kafka.bootstrap, "group.id": f"group-{given}", "auto.offset.reset": "earliest"}
+    consumer = FlinkKafkaConsumer(re.compile(re.escape(given)), JSONKeyValueDeserializationSchema(True), properties)
+    producer = FlinkKafkaProducer(taken, SimpleStringSchema(), {"bootstrap.servers": kafka.bootstrap})
+    stream = env.add_source(consumer, "in").map(
+        lambda found: f"{found['value']['a']} at {found['metadata']['offset']}", Types.STRING()
+    )
+    stream.add_sink(producer).name("out")
+    client = env.execute_async("former")
+    eventually(lambda: [each.value for each in topics.read(taken)] == [b"1 at 0", b"2 at 1"])
+    eventually(lambda: committed(kafka, f"group-{given}", given) == 2)
+    client.cancel().result()
+
+
+def committed(kafka, group, topic):
+    """The offset that a group has committed for the first partition of a topic."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
+    try:
+        (found,) = consumer.committed([TopicPartition(topic, 0)], 60)
+        return found.offset
+    finally:
+        consumer.close()
