@@ -158,8 +158,12 @@ class Output:
             columns = [batch.column(name) for name in self.columns]
         else:
             struct = batch.column(self.column)
-            chosen = struct.is_valid()
-            columns, hidden = struct.filter(chosen).flatten(), hidden.filter(chosen)
+            if struct.null_count == len(struct):
+                struct, hidden = struct[:0], hidden[:0]
+            elif struct.null_count:
+                chosen = struct.is_valid()
+                struct, hidden = struct.filter(chosen), hidden.filter(chosen)
+            columns = struct.flatten()
         return pa.RecordBatch.from_arrays(columns, names=list(self.schema.names)), hidden
 
 
