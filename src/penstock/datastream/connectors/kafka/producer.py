@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import warnings
 from collections.abc import Mapping
+from typing import Any
 
 from penstock.common import SerializationSchema, TypeInformation
 from penstock.datastream.connectors.base import DeliveryGuarantee, Sink
@@ -16,6 +17,7 @@ from penstock.datastream.connectors.kafka.serialization import (
 from penstock.datastream.connectors.kafka.sink import KafkaSink
 from penstock.datastream.function_chain import Step
 from penstock.errors import OptionsError, Problem
+from penstock.java_gateway import without_java
 from penstock.spi import TableDefinition
 
 #: What a choice without effect would do in Flink, and what applies here instead.
@@ -38,7 +40,45 @@ class Semantic(enum.Enum):
     NONE = 2
 
 
-class FlinkKafkaProducer(Sink):
+class FlinkKafkaProducerBase(Sink):
+    """What the former sinks of Kafka have in common. Raises UnsupportedError when it is made of a Java object."""
+
+    _properties: dict[str, str]
+    _serializer: KafkaSerializationSchema
+    _guarantee: DeliveryGuarantee
+
+    def __init__(self, j_flink_kafka_producer: Any):
+        raise without_java("FlinkKafkaProducerBase", "use FlinkKafkaProducer")
+
+    def set_log_failures_only(self, log_failures_only: bool) -> FlinkKafkaProducerBase:
+        """In Flink whether failures to write are only logged. Here they fail the batch; True is warned of."""
+        if log_failures_only:
+            _remark("set_log_failures_only")
+        return self
+
+    def set_flush_on_checkpoint(self, flush_on_checkpoint: bool) -> FlinkKafkaProducerBase:
+        """In Flink whether a checkpoint waits for the brokers. Here a batch always does; False is warned of."""
+        if not flush_on_checkpoint:
+            _remark("set_flush_on_checkpoint")
+        return self
+
+    def set_write_timestamp_to_kafka(self, write_timestamp_to_kafka: bool) -> FlinkKafkaProducerBase:
+        """Whether records keep their timestamps, and do not get the time of writing, which is the default."""
+        self.writes_timestamps = write_timestamp_to_kafka
+        return self
+
+    def steps(self, stream: TypeInformation) -> tuple[Step, ...]:
+        """The functions that make the records' parts."""
+        return write_steps(self._serializer, stream)
+
+    def table(self, name: str, stream: TypeInformation, job_name: str) -> TableDefinition:
+        """The table that ``stream`` is written to. Raises DefinitionError when the stream's type does not fit."""
+        builder = KafkaSink.builder().set_record_serializer(self._serializer)
+        builder.set_kafka_producer_config(self._properties).set_delivery_guarantee(self._guarantee)
+        return builder.build().table(name, stream, job_name)
+
+
+class FlinkKafkaProducer(FlinkKafkaProducerBase):
     """Writes the values of a stream to ``topic``, for ``stream.add_sink``. A KafkaSerializationSchema names the topic
     of each record by itself.
 
@@ -61,7 +101,6 @@ class FlinkKafkaProducer(Sink):
         if kafka_producer_pool_size != 5:
             _remark("kafka_producer_pool_size")
         self._properties = dict(producer_config)
-        self._serializer: KafkaSerializationSchema
         if isinstance(serialization_schema, KafkaSerializationSchema):
             self._serializer = serialization_schema
         else:
@@ -70,38 +109,11 @@ class FlinkKafkaProducer(Sink):
         self._guarantee = DeliveryGuarantee[semantic.name]
         self.writes_timestamps = False
 
-    def set_log_failures_only(self, log_failures_only: bool) -> FlinkKafkaProducer:
-        """In Flink whether failures to write are only logged. Here they fail the batch; True is warned of."""
-        if log_failures_only:
-            _remark("set_log_failures_only")
-        return self
-
-    def set_flush_on_checkpoint(self, flush_on_checkpoint: bool) -> FlinkKafkaProducer:
-        """In Flink whether a checkpoint waits for the brokers. Here a batch always does; False is warned of."""
-        if not flush_on_checkpoint:
-            _remark("set_flush_on_checkpoint")
-        return self
-
-    def set_write_timestamp_to_kafka(self, write_timestamp_to_kafka: bool) -> FlinkKafkaProducer:
-        """Whether records keep their timestamps, and do not get the time of writing, which is the default."""
-        self.writes_timestamps = write_timestamp_to_kafka
-        return self
-
     def ignore_failures_after_transaction_timeout(self) -> FlinkKafkaProducer:
         """In Flink a transaction that has timed out does not fail the recovery of a job. Warns: here no transaction is
         committed in a recovery."""
         _remark("ignore_failures_after_transaction_timeout")
         return self
-
-    def steps(self, stream: TypeInformation) -> tuple[Step, ...]:
-        """The functions that make the records' parts."""
-        return write_steps(self._serializer, stream)
-
-    def table(self, name: str, stream: TypeInformation, job_name: str) -> TableDefinition:
-        """The table that ``stream`` is written to. Raises DefinitionError when the stream's type does not fit."""
-        builder = KafkaSink.builder().set_record_serializer(self._serializer)
-        builder.set_kafka_producer_config(self._properties).set_delivery_guarantee(self._guarantee)
-        return builder.build().table(name, stream, job_name)
 
 
 def _remark(call: str) -> None:
