@@ -46,6 +46,7 @@ class FlinkKafkaProducerBase(Sink):
     _properties: dict[str, str]
     _serializer: KafkaSerializationSchema
     _guarantee: DeliveryGuarantee
+    _prefix = ""
 
     def __init__(self, j_flink_kafka_producer: Any):
         raise without_java("FlinkKafkaProducerBase", "use FlinkKafkaProducer")
@@ -75,6 +76,8 @@ class FlinkKafkaProducerBase(Sink):
         """The table that ``stream`` is written to. Raises DefinitionError when the stream's type does not fit."""
         builder = KafkaSink.builder().set_record_serializer(self._serializer)
         builder.set_kafka_producer_config(self._properties).set_delivery_guarantee(self._guarantee)
+        if self._prefix:
+            builder.set_transactional_id_prefix(self._prefix)
         return builder.build().table(name, stream, job_name)
 
 
@@ -83,7 +86,7 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
     of each record by itself.
 
     ``producer_config`` are properties of Kafka's producer and need ``bootstrap.servers``. With EXACTLY_ONCE the
-    transactional id is ``<job name>-<sink name>``; a pool of producers is not needed. The timestamps of records are
+    transactional id is ``<job name>-<sink name>`` unless it has a prefix; a pool of producers is not needed. The timestamps of records are
     written only after ``set_write_timestamp_to_kafka(True)``, as in Flink.
     """
 
@@ -108,6 +111,11 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
             self._serializer = builder.set_value_serialization_schema(serialization_schema).build()
         self._guarantee = DeliveryGuarantee[semantic.name]
         self.writes_timestamps = False
+
+    def set_transactional_id_prefix(self, transactional_id_prefix: str) -> FlinkKafkaProducer:
+        """The beginning of the transactional id, for EXACTLY_ONCE; no other job may use it. Flink has this in Java."""
+        self._prefix = transactional_id_prefix
+        return self
 
     def ignore_failures_after_transaction_timeout(self) -> FlinkKafkaProducer:
         """In Flink a transaction that has timed out does not fail the recovery of a job. Warns: here no transaction is
