@@ -1,7 +1,7 @@
 """A KafkaSource in all its parts: which partitions, from where, how its records are read, and their timestamps.
 
-As on Flink's page about its Kafka connector. Run with ``python examples/pyflink_source.py``; BOOTSTRAP names the brokers
-and TOPIC_PREFIX stands before every topic.
+As on Flink's page about its Kafka connector. Run with ``python examples/pyflink_source.py``; BOOTSTRAP names the
+brokers and TOPIC_PREFIX stands before every topic.
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
     of each record by itself.
 
     ``producer_config`` are properties of Kafka's producer and need ``bootstrap.servers``. With EXACTLY_ONCE the
-    transactional id is ``<job name>-<sink name>`` unless it has a prefix; a pool of producers is not needed. The timestamps of records are
-    written only after ``set_write_timestamp_to_kafka(True)``, as in Flink.
+    transactional id begins with ``<job name>-<sink name>`` unless a prefix is set; a pool of producers is not
+    needed. The timestamps of records are written only after ``set_write_timestamp_to_kafka(True)``, as in Flink.
     """
 
     def __init__(
