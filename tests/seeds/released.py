@@ -92,6 +92,10 @@ MODULES: dict[str, dict[str, list[str] | None]] = {
 }
 
 
+#: The release whose packages' exports are kept.
+PUBLIC = "2.2.0"
+
+
 def arguments(function: ast.FunctionDef, *, static: bool) -> list[dict[str, Any]]:
     """The arguments of a method without its object: names, ``default`` as source text, ``star``."""
     given = function.args
@@ -135,6 +139,15 @@ def module(folder: Path, name: str, wanted: list[str] | None) -> dict[str, Any]:
     }
 
 
+def public(folder: Path, package: str) -> list[str]:
+    """The names that a package exports."""
+    tree = ast.parse((folder / package.replace(".", "/") / "__init__.py").read_text("utf-8"))
+    lists = [
+        each.value for each in tree.body if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "__all__"
+    ]
+    return sorted(ast.literal_eval(lists[0]))
+
+
 def main() -> None:
     """Write the names."""
     parser = argparse.ArgumentParser(description="write the names of released PyFlinks")
@@ -144,7 +157,9 @@ def main() -> None:
         version: {name: module(Path(given[version]), name, wanted) for name, wanted in modules.items()}
         for version, modules in MODULES.items()
     }
-    RELEASED.write_text(json.dumps({"how": _HOW, "releases": names}, indent=1) + "\n", "utf-8")
+    exported = {package: public(Path(given[PUBLIC]), package) for package in ("pyflink.common", "pyflink.datastream")}
+    found = {"how": _HOW, "public": exported, "releases": names}
+    RELEASED.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from penstock.datastream.refusals import LATER
+from penstock.errors import UnsupportedError
 from tests.seeds.released import RELEASED
 from tests.unit.datastream.test_names import found, shown
 
+PUBLIC = json.loads(RELEASED.read_text("utf-8"))["public"]
 RELEASES = json.loads(RELEASED.read_text("utf-8"))["releases"]
 
 #: Names that penstock does not have, with the reason.
@@ -115,6 +118,27 @@ def test_a_name_of_pyflink_is_there(path, kind, content):
             check(path, kind, content)
     else:
         check(path, kind, content)
+
+
+@pytest.mark.parametrize("name", PUBLIC["pyflink.datastream"])
+def test_what_pyflink_exports_is_there_or_refused_by_name(name):
+    import penstock.datastream
+
+    assert (name in penstock.datastream.__all__) != (name in LATER)
+    if name in LATER:
+        with pytest.raises(UnsupportedError, match=f"'{name}': is not supported yet"):
+            getattr(penstock.datastream, name)
+
+
+#: For files, serialisers and Java's assigners.
+NOT_COMMON = {"AssignerWithPeriodicWatermarksWrapper", "ConfigOption", "ConfigOptions", "Encoder", "TypeSerializer"}
+
+
+@pytest.mark.parametrize("name", PUBLIC["pyflink.common"])
+def test_what_pyflink_s_common_package_exports_is_there(name):
+    import penstock.common
+
+    assert (name in penstock.common.__all__) != (name in NOT_COMMON)
 
 
 def test_what_is_not_there_is_a_name_of_pyflink():
