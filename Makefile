@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
 # Tests wait for brokers and Spark more than they compute. A file's tests stay together, in the order of the folders.
-WORKERS ?= 2
+WORKERS ?= 3
 PYTEST := -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 ARGS ?=
 # Of the machine if it has one, else the project's own.

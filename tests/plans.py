@@ -1,50 +1,125 @@
-"""Computes plans without Spark, by the functions and kernels that tasks use."""
+"""What holds for every plan, whatever it computes."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
-import pyarrow as pa
-
-from penstock.flow.calc import calc_of
-from penstock.flow.calls import Called
-from penstock.flow.expressions import Lacking
-from penstock.plan.nodes import Job, MapRows, Node, Scan
-from penstock.plan.walk import base
-from penstock.spi import HIDDEN, Task
-
-
-def batch_of(node: Node, sources: dict[str, pa.RecordBatch]) -> pa.RecordBatch:
-    """The rows of a node, and the columns that follow them, from the rows of the scans by their tables."""
-    if isinstance(node, Scan):
-        return sources[node.table]
-    if isinstance(node, MapRows):
-        given = batch_of(node.input, sources)
-        (made,) = Called.of(node).batches(Task(0, 1), iter([given]))
-        return made
-    calc = calc_of(node)
-    assert not isinstance(calc, Lacking), calc
-    return calc.batch(batch_of(base(node), sources))
-
-
-def values_of(scan: Scan) -> pa.RecordBatch:
-    """The rows of a scan of the connector ``values``, with their places."""
-    rows = scan.spec.rows.select(list(scan.schema.names))
-    hidden = [pa.array([0] * rows.num_rows, pa.int32()), pa.array(range(rows.num_rows), pa.int64())]
-    return pa.RecordBatch.from_arrays([*rows.columns, *hidden], names=[*scan.schema.names, *HIDDEN.names])
+from penstock.plan.expressions import ColumnRef, Expression, walk
+from penstock.plan.nodes import (
+    STATEFUL,
+    AssignWatermarks,
+    Deduplicate,
+    Filter,
+    GroupAggregate,
+    Job,
+    Join,
+    JoinKind,
+    Node,
+    Normalize,
+    Project,
+    Sink,
+    Union,
+)
+from penstock.plan.planning import planned
+from penstock.plan.walk import expressions_of, fold
+from penstock.spi import WATERMARK
+from penstock.types import IntervalType, NullType, RowType
+from penstock.types.casts import alike
+from penstock.types.logical import root
 
 
-def results(job: Job, sources: dict[str, pa.RecordBatch] | None = None) -> list[list[tuple[Any, ...]]]:
-    """The rows that each sink of a job is given."""
-    from penstock.plan.walk import scans
-
-    given = dict(sources or {})
-    for scan in scans(*job.sinks):
-        if scan.connector == "values":
-            given.setdefault(scan.table, values_of(scan))
-    found = []
-    for sink in job.sinks:
-        batch = batch_of(sink.input, given)
-        columns = [batch.column(name).to_pylist() for name in sink.input.schema.names]
-        found.append(list(zip(*columns, strict=True)))
+def check_job(job: Job) -> Job:
+    """The job as it runs, which is checked, before and after."""
+    check(*job.sinks)
+    found = planned(job)
+    check(*found.sinks)
+    assert planned(found) == found
+    uids = {id(node): node.uid for node in nodes(*found.sinks) if isinstance(node, STATEFUL)}
+    assert all(uids.values())
+    assert len(set(uids.values())) == len(uids)
     return found
+
+
+def nodes(*roots: Node) -> list[Node]:
+    """All nodes, each once, inputs first."""
+    found: list[Node] = []
+    fold(roots, lambda node, _: found.append(node))
+    return found
+
+
+def check(*roots: Node) -> None:
+    """Every node has different columns of types that columns can have, and reads columns that its inputs have."""
+    for node in nodes(*roots):
+        _check(node)
+
+
+def _check(node: Node) -> None:
+    names = node.schema.names
+    assert names, "a row without columns"
+    assert len(set(names)) == len(names), f"{names}: a name twice"
+    assert not any(isinstance(each.type, NullType | IntervalType) for each in node.schema.fields), str(node.schema)
+    for each in expressions_of(node):
+        _reads(each, node.inputs[0].schema)
+        assert all(type(part).__module__ == "penstock.plan.expressions" for part in walk(each)), repr(each)
+    match node:
+        case Filter(condition=condition):
+            assert node.schema == node.input.schema
+            assert root(condition.type) == "BOOLEAN"
+        case AssignWatermarks():
+            assert node.schema == node.input.schema
+        case Project(items=items):
+            assert [(each.name, each.expression.type) for each in items] == [
+                (f.name, f.type) for f in node.schema.fields
+            ]
+        case GroupAggregate(keys=keys, calls=calls):
+            assert names == (*keys, *(each.name for each in calls))
+            _has(node.input.schema, keys)
+            for call in calls:
+                _has(node.input.schema, [each for each in (call.argument, call.filter) if each is not None])
+                assert call.argument is not None or (call.function == "COUNT" and not call.distinct)
+                assert call.filter is None or root(_type(node.input.schema, call.filter)) == "BOOLEAN"
+        case Join():
+            _check_join(node)
+        case Union(members=members):
+            assert len(members) > 1
+            for member in members:
+                assert len(member.schema.fields) == len(names)
+                for own, to in zip(member.schema.fields, node.schema.fields, strict=True):
+                    assert alike(own.type, to.type), f"{own} is not {to}"
+        case Normalize(keys=keys) | Deduplicate(keys=keys):
+            assert node.schema == node.input.schema
+            _has(node.schema, keys)
+        case Sink():
+            assert len(names) == len(node.input.schema.fields)
+
+
+def _check_join(node: Join) -> None:
+    left, right = node.left.schema, node.right.schema
+    _has(left, node.left_keys)
+    _has(right, node.right_keys)
+    for one, other in zip(node.left_keys, node.right_keys, strict=True):
+        assert alike(_type(left, one), _type(right, other)), f"{one} and {other} are of different types"
+    nullable = (node.kind in (JoinKind.RIGHT, JoinKind.FULL), node.kind in (JoinKind.LEFT, JoinKind.FULL))
+    given = [
+        each.type.with_nullability(each.type.nullable or null)
+        for side, null in zip((left, right), nullable, strict=True)
+        for each in side.fields
+    ]
+    assert [each.type for each in node.schema.fields] == given
+
+
+def _reads(expression: Expression, schema: RowType) -> None:
+    for each in walk(expression):
+        if isinstance(each, ColumnRef) and each.name != WATERMARK:  # a column that scans have beside their schema
+            assert schema.field(each.name) is not None, f"{each.name} is not in {schema}"
+            assert alike(each.type, _type(schema, each.name)), f"{each!r} is another type in {schema}"
+
+
+def _has(schema: RowType, names: Iterable[str]) -> None:
+    assert set(names) <= set(schema.names), f"{names} are not in {schema}"
+
+
+def _type(schema: RowType, name: str):  # type: ignore[no-untyped-def]
+    found = schema.field(name)
+    assert found is not None
+    return found.type

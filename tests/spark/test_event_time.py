@@ -195,7 +195,7 @@ def windows(jobs, topic, columns=COLUMNS):
     from penstock.engine.runs.sources import Readings
     from penstock.engine.runs.supervisor import RunningJob
     from penstock.engine.session import spark_session
-    from penstock.engine.translate.frames import _rows
+    from penstock.engine.translate import rows_of
     from penstock.plan.walk import scans
 
     table = jobs.bounded("s", columns, topic, scan_max__records__per__trigger="4")
@@ -208,7 +208,7 @@ def windows(jobs, topic, columns=COLUMNS):
     spark = spark_session(job.settings, job.name)
     checkpoint = open_checkpoint(spark, job.settings.checkpoint_dir, job.name)
     query = RunningJob(job, spark, checkpoint, jobs.warnings.append)._run
-    frame = _rows(job.sinks[0].input.input, Readings(query._sources, query._context(), scans(*job.sinks)))
+    frame = rows_of(job.sinks[0].input.input, Readings(query._sources, query._context(), scans(*job.sinks)))
     found, queries = [], []
     counted = frame.groupBy(F.window("ts", "10 seconds")).count()
 

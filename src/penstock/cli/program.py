@@ -53,8 +53,8 @@ def run_program(path: Path, run_job: Callable[[Job], Any]) -> Problem | None:
 
 def _unknown_name(error: ImportError | AttributeError) -> Problem | None:
     """The problem of a program that uses a name that penstock does not have; None for any other error."""
-    frames = traceback.extract_tb(error.__traceback__)
-    frame = frames[-2] if frames[-1].name == "__getattr__" and len(frames) > 1 else frames[-1]
+    frames = (each for each in traceback.extract_tb(error.__traceback__) if each.name != "__getattr__")
+    *_, frame = frames
     if Path(frame.filename).is_relative_to(_PACKAGE):  # a bug of penstock
         return None
     reason = _missing_import(error) if isinstance(error, ImportError) else _missing_attribute(error)

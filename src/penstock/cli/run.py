@@ -83,10 +83,11 @@ def _start_time(text: str) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from penstock.flow.fused import route
     from penstock.plan.explain import explain
 
     jobs = _jobs(arguments)
+    from penstock.flow.fused import route  # a file with mistakes is answered without it
+
     if arguments.file.suffix.lower() != ".py":  # the jobs of a program run one after the other
         check_identities(jobs)
     for job in map(planned, jobs):

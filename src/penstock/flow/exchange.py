@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -153,8 +154,8 @@ def received(rows: Iterable[pa.RecordBatch]) -> Mapping[int, Sequence[pa.RecordB
     found: dict[int, list[pa.RecordBatch]] = {}
     for batch in rows:
         edges = batch.column("edge").to_numpy()
-        starts = np.flatnonzero(np.diff(edges, prepend=-(1 << 31)))
-        for start, end in zip(starts, [*starts[1:], edges.size], strict=True):
+        bounds = [*np.flatnonzero(np.diff(edges, prepend=-(1 << 31))), edges.size]
+        for start, end in pairwise(bounds):
             found.setdefault(int(edges[start]), []).append(batch.slice(start, end - start))
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -174,8 +175,6 @@ class _Compiler:
             case ColumnRef(name=name):
                 return self._column(name, data_type)
             case Literal(value=value):
-                if isinstance(data_type, IntervalType):
-                    raise self._lacking(expression)
                 return self._constant((data_type, repr(value)), literal(expression))
             case Call() | Cast() if not self._session.ansi:
                 raise _LackingError(Lacking("'spark.sql.ansi.enabled' = 'false'"))
@@ -247,7 +246,10 @@ class _Compiler:
 
 
 def literal(given: Literal) -> Vector:
-    """The vector of a constant."""
+    """The vector of a constant. Intervals are numbers of months or microseconds."""
     if isinstance(given.type, NullType):
         return Vector(pa.scalar(None, pa.null()))
+    if isinstance(given.type, IntervalType):
+        value = given.value // timedelta(microseconds=1) if isinstance(given.value, timedelta) else given.value
+        return Vector(pa.scalar(value, pa.int64()))
     return Vector(pa.scalar(given.value, arrow_type(given.type)))

@@ -49,19 +49,19 @@ class StateStore:
             own = [part for ref in refs.get(spec.name, ()) if (part := ref.within(low, high))]
             kind = KeyedState if spec.kind == "keyed" else MultisetState
             self._tables[spec.name] = kind(spec, own, reader, 0 if ttl_ms is None else now_ms - ttl_ms)
-        new = [name for name in self._tables if refs and name not in refs]
-        if new:
-            raise CheckpointError(
-                f"the operator '{uid}' has state in the checkpoint, but no {', '.join(map(repr, new))}, which would "
-                "begin empty and make its results wrong. Undo the change, give the operator another uid, or start with "
-                "another checkpoint directory"
-            )
         unknown = [name for name, stored in refs.items() if stored and name not in self._tables]
         if unknown:
             raise CheckpointError(
                 f"the operator '{uid}' has the state {', '.join(map(repr, unknown))} in the checkpoint, which the job "
                 "does not keep any more. Undo the change, give the operator another uid, or start with another "
                 "checkpoint directory"
+            )
+        new = [name for name in self._tables if refs and name not in refs]
+        if new:
+            raise CheckpointError(
+                f"the operator '{uid}' has state in the checkpoint, but no {', '.join(map(repr, new))}, which would "
+                "begin empty and make its results wrong. Undo the change, give the operator another uid, or start with "
+                "another checkpoint directory"
             )
 
     def table(self, name: str) -> KeyedState | MultisetState:

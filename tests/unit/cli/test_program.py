@@ -38,7 +38,7 @@ def program(tmp_path):
             "did you mean 'MapFunction'?",
         ),
         ("\nimport penstock.table", 2, "'penstock' has no 'table'", "datastream"),
-        ("import penstock.datastream.metrics.more", 1, "'penstock.datastream' has no 'metrics'", "connectors"),
+        ("import penstock.datastream.status.more", 1, "'penstock.datastream' has no 'status'", "connectors"),
         (
             "from penstock.datastream.connectors.file_system import FileSource",
             1,
@@ -51,18 +51,18 @@ def program(tmp_path):
 
             def build():
                 environment = StreamExecutionEnvironment.get_execution_environment()
-                return environment.from_elements([1, 2])
+                return environment.from_colection([1, 2])
 
             build()
             """,
             6,
-            "StreamExecutionEnvironment has no 'from_elements'",
-            "from_source",
+            "StreamExecutionEnvironment has no 'from_colection'",
+            "from_collection",
         ),
         (
-            "import penstock.datastream\npenstock.datastream.KeydStream",
+            "import penstock.datastream\npenstock.datastream.DataStreem",
             2,
-            "'penstock.datastream' has no 'KeydStream'",
+            "'penstock.datastream' has no 'DataStreem'",
             "DataStream",
         ),
         (

@@ -31,7 +31,7 @@ from penstock.datastream.functions import Surroundings
 from penstock.errors import FunctionError, RecordError, SchemaError, UnsupportedError
 from penstock.plan.nodes import MapRows
 from penstock.spi import Task
-from tests.plans import results
+from tests.computed import results
 
 ORDER = Types.ROW_NAMED(["id", "items"], [Types.LONG(), Types.LIST(Types.ROW_NAMED(["sku"], [Types.STRING()]))])
 

@@ -45,7 +45,7 @@ from penstock.plan.nodes import Scan
 from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, Task
 from penstock.types import arrow_schema
-from tests.plans import batch_of, results
+from tests.computed import batch_of, results
 
 SERVERS = {"bootstrap.servers": "localhost:9092", "group.id": "g"}
 
@@ -272,7 +272,7 @@ def records(env, stream, built, partitions=4):
     given = batch(scanned) if scanned.connector == "kafka" else None
     rows = batch_of(sink.input, {"in": given}) if given else None
     if rows is None:
-        from tests.plans import values_of
+        from tests.computed import values_of
 
         rows = batch_of(sink.input, {scanned.table: values_of(scanned)})
     schema = arrow_schema(sink.spec.schema)

@@ -2,257 +2,36 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime, time
-from decimal import Decimal
-from itertools import product
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 from penstock.engine.translate import spark_sql
 from penstock.flow.expressions import Evaluator, compile_expression
+from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import failed_rows
-from penstock.plan.expressions import Expression
-from penstock.sql import expression
-from penstock.types import arrow_schema, arrow_type, parse_columns, spark_ddl
+from penstock.types import spark_ddl
+from tests.unit.flow.grid import ROWS, SCHEMA, bound, expressions, table, times
 
 pytestmark = pytest.mark.spark
 
-ROWS = 300
-ZONE = "America/New_York"
-
-_INTS = {bits: [0, 1, -1, 2, 7, -8, 100, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1] for bits in (8, 16, 32, 64)}
-_REALS = [0.0, -0.0, 1.0, -1.5, 0.5, 2.5, 3.5, 1e10, -1e10, 1e-5, 123456.789, float("nan"), float("inf"), -float("inf")]
-_TEXTS = [
-    *("", " ", "a", "A", "abc", "Hello World", "  both  ", "\t7\n", "12", "-7", "+5", "007", "1.5", "-0", ".5", "1e3"),
-    *("NaN", "Infinity", "-inf", "true", "F", "yes", "0", "2026-01-31", "2026-1-5", "2026-01-31 10:20:30", "x%y_z"),
-    *("ß", "É", "日本語", "😀 smile", "2147483648", "9223372036854775808", "99999999999999999999", "C:\\dir", "a,b,c"),
-]
-_DAYS = [date(1970, 1, 1), date(2026, 1, 31), date(2024, 2, 29), date(1969, 12, 31), date(1, 1, 1), date(9999, 12, 31)]
-_MOMENTS = [
-    datetime(1970, 1, 1),
-    datetime(2026, 1, 31, 10, 20, 30, 500000),
-    datetime(2024, 2, 29, 23, 59, 59, 999999),
-    datetime(1969, 12, 31, 23, 59, 59, 999999),
-    datetime(1900, 3, 1, 0, 0, 0, 1),
-    datetime(2026, 11, 1, 5, 30),
-    datetime(2026, 3, 8, 7, 0, 0),
-]
+#: More at once take Spark's compiler too long.
+AT_ONCE = 60
 
 
-def _decimals(precision: int, scale: int) -> list[Decimal]:
-    unit = Decimal(1).scaleb(-scale)
-    texts = ["0", "1", "-1", "2.5", "-2.5", "0.05", "19.99", "-7.45", "99999"]
-    found = [Decimal(each).quantize(unit) for each in texts if len(each.split(".")[0].strip("-")) <= precision - scale]
-    most = Decimal("9" * (precision - scale) + "." + "9" * scale)
-    return [*found, unit, unit.copy_negate(), most, most.copy_negate()]
+@dataclass(frozen=True)
+class Computed:
+    """An expression, its Spark SQL, and the values of a kernel; rows that failed are not ``good``."""
 
-
-#: By column: its type, and its values beside NULL.
-VALUES: dict[str, tuple[str, Sequence[Any]]] = {
-    "t": ("TINYINT", _INTS[8]),
-    "s": ("SMALLINT", _INTS[16]),
-    "i": ("INT", _INTS[32]),
-    "j": ("INT", [0, 1, 2, 3, -1, -2, 5, 10]),
-    "b": ("BIGINT", [*_INTS[64], 2**53 + 1, 10**15, 3_000_000_000]),
-    "f": ("FLOAT", [*_REALS, 3e38, 2.0**31, 2.0**63, 16777217.0]),
-    "d": ("DOUBLE", [*_REALS, 2.0**31, 2.0**63, -(2.0**63), 1e300, 2147483647.9, -2147483648.9, 9007199254740993.0]),
-    "e": ("DOUBLE", _REALS),
-    "p": ("DECIMAL(10, 2)", _decimals(10, 2)),
-    "q": ("DECIMAL(5, 3)", _decimals(5, 3)),
-    "w": ("DECIMAL(38, 10)", _decimals(38, 10)),
-    "n": ("DECIMAL(18, 0)", _decimals(18, 0)),
-    "z": ("DECIMAL(30, 4)", _decimals(30, 4)),
-    "x": ("STRING", _TEXTS),
-    "y": ("STRING", _TEXTS),
-    "v": ("VARCHAR(5)", [each[:5] for each in _TEXTS]),
-    "bo": ("BOOLEAN", [True, False]),
-    "co": ("BOOLEAN", [True, False]),
-    "dt": ("DATE", _DAYS),
-    "du": ("DATE", _DAYS),
-    "ts": ("TIMESTAMP(3)", [each.replace(microsecond=each.microsecond // 1000 * 1000) for each in _MOMENTS]),
-    "us": ("TIMESTAMP(6)", _MOMENTS),
-    "lz": ("TIMESTAMP_LTZ(3)", [each.replace(microsecond=each.microsecond // 1000 * 1000) for each in _MOMENTS]),
-    "tm": ("TIME(0)", [time(0), time(23, 59, 59), time(10, 20, 30)]),
-    "by": ("BYTES", [b"", b"hi", bytes(range(5)), "é".encode()]),
-    "arr": ("ARRAY<STRING>", [[], ["x"], ["x", None, "z"]]),
-    "mp": ("MAP<STRING, INT>", [[], [("k", 3)], [("k", None), ("x", 1)]]),
-    "r": (
-        "ROW<a INT, b ROW<c STRING>>",
-        [{"a": 1, "b": {"c": "z"}}, {"a": None, "b": None}, {"a": 2, "b": {"c": None}}],
-    ),
-    "rs": ("ARRAY<ROW<a INT, b ROW<c STRING>>>", [[], [{"a": 1, "b": {"c": "z"}}], [None, {"a": 2, "b": None}]]),
-}
-SCHEMA = parse_columns(", ".join(f"{name} {text}" for name, (text, _) in VALUES.items()))
-COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM")
-NUMBERS = ("t", "s", "i", "b", "f", "d", "p", "q", "w", "n", "z")
-
-
-def expressions() -> Iterator[str]:
-    """Flink SQL of all that has kernels."""
-    for sign, (one, other) in product(COMPARISONS, [*product(NUMBERS, NUMBERS), *product("xv", "xv")]):
-        yield f"{one} {sign} {other}"
-    for sign, (one, other) in product(
-        COMPARISONS, (("bo", "co"), ("dt", "du"), ("ts", "us"), ("lz", "lz"), ("tm", "tm"), ("by", "by"), ("ts", "dt"))
-    ):
-        yield f"{one} {sign} {other}"
-    for name, value in product(NUMBERS, ("2", "-1.5", "1e0", "3000000000", "NULL")):
-        yield from (f"{name} {sign} {value}" for sign in ("=", "<", ">="))
-        yield from (f"{name} IN ({value}, 1, 7)", f"{name} NOT IN (NULL, {value})", f"{name} BETWEEN {value} AND 100")
-    yield from ("x = 'a'", "x > 'B'", "x IN ('a', 'abc', NULL)", "x NOT IN ('a', '12')", "x BETWEEN 'A' AND 'b'")
-    yield from ("d IN (0e0, 1e0, CAST('NaN' AS DOUBLE))", "d IN (e, f)", "i IN (j, 7)", "dt IN (DATE '2026-01-31')")
-    yield from ("bo AND co", "bo OR co", "NOT bo", "bo = co OR i > 3 AND d < 2", "bo IS NOT TRUE", "bo IS FALSE")
-    yield from ("i IS NULL", "x IS NOT NULL", "(i > 1) IS UNKNOWN", "d IS NULL", "arr IS NULL")
-    for sign, (one, other) in product("+-*", product(NUMBERS, NUMBERS)):
-        yield f"{one} {sign} {other}"
-    yield from (f"-{name}" for name in NUMBERS)
-    yield from (f"{name} * 2 + 1" for name in NUMBERS)
-    yield from (f"1 - {name}" for name in NUMBERS)
-    yield from ("CASE WHEN i > 1 THEN x WHEN bo THEN y ELSE 'none' END", "CASE i WHEN 7 THEN 1 WHEN 1 THEN b END")
-    yield from ("CASE WHEN bo THEN i ELSE d END", "CASE WHEN bo THEN arr END", "CASE WHEN bo THEN ts ELSE us END")
-    yield from (
-        "COALESCE(i, j, 0)",
-        "COALESCE(x, y)",
-        "COALESCE(i, b)",
-        "NULLIF(i, j)",
-        "NULLIF(d, e)",
-        "NULLIF(x, 'a')",
-    )
-    yield from ("IF(bo, p, q)", "IF(i > j, 'more', 'less')", "IFNULL(dt, du)", "COALESCE(r, r)")
-    types = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(5, 2)", "DECIMAL(20, 4)", "STRING")
-    for name, target in product((*NUMBERS, "x", "bo"), (*types, "BOOLEAN")):
-        yield f"TRY_CAST({name} AS {target})"
-        yield f"CAST({name} AS {target})"
-    for name, target in product(
-        ("dt", "ts", "us", "lz", "tm", "x"), ("STRING", "DATE", "TIME", "TIMESTAMP(0)", "TIMESTAMP(3)")
-    ):
-        yield f"TRY_CAST({name} AS {target})"
-        yield f"CAST({name} AS {target})"
-    for name in ("x", "i", "bo"):
-        yield from (f"CAST({name} AS VARCHAR(2))", f"CAST({name} AS CHAR(4))")
-
-    yield from numbers()
-    yield from strings()
-    yield from nested()
-
-
-def numbers() -> Iterator[str]:
-    """Division and functions of numbers."""
-    for sign, (one, other) in product(("/", "%"), product(NUMBERS, NUMBERS)):
-        yield f"{one} {sign} {other}"
-    for name, (sign, value) in product(NUMBERS, product(("/", "%"), ("3", "-7", "0", "0.25", "1e1", "NULL"))):
-        yield f"{name} {sign} {value}"
-    for name, function in product(NUMBERS, ("ABS", "CEIL", "FLOOR", "SIGN", "SQRT", "ROUND")):
-        yield f"{function}({name})"
-    yield from (f"ROUND({name}, {digits})" for name in NUMBERS for digits in (-3, -1, 0, 1, 2, 5, 20))
-    yield from ("CAST(CAST(b AS FLOAT) AS DOUBLE)", "CAST(b AS FLOAT) = d", "TRY_CAST(CAST(i AS FLOAT) AS DOUBLE)")
-    yield from ("10 / i", "i / j", "MOD(b, j)", "100 / d", "2.5 / p", "7 % j")
-
-
-def strings() -> Iterator[str]:
-    """Functions of text."""
-    for name in "xyv":
-        yield from (f"{each}({name})" for each in ("UPPER", "LOWER", "REVERSE", "CHAR_LENGTH", "TRIM"))
-        yield from (f"SUBSTRING({name}, {at})" for at in (-9, -2, 0, 1, 2, 40, 2147483647, -2147483648, "j"))
-        yield from (f"SUBSTRING({name}, {at}, {size})" for at in (-5, -1, 0, 1, 3) for size in (-1, 0, 1, 2, 5, 99))
-        yield from (f"SUBSTRING({name}, {at}, 2147483647)" for at in (-5, 0, 2, 2147483647, -2147483648))
-        yield from (f"{side}({name}, {size})" for side in ("LEFT", "RIGHT") for size in (-1, 0, 1, 3, 99))
-        yield from (
-            f"{side}({name}, {size}, {pad})"
-            for side in ("LPAD", "RPAD")
-            for size in (-1, 0, 3, 12)
-            for pad in ("'*'", "''", "'é'", "'ab'")
-        )
-        yield from (
-            f"TRIM({side} {chars} FROM {name})"
-            for side in ("BOTH", "LEADING", "TRAILING")
-            for chars in ("'a'", "'H d'", "'日😀'", "''")
-        )
-        yield from (f"TRIM({side} FROM {name})" for side in ("BOTH", "LEADING", "TRAILING"))
-        yield from (f"REPEAT({name}, {count})" for count in (-1, 0, 1, 3))
-        yield from (
-            f"REPLACE({name}, {old}, {new})"
-            for old in ("'a'", "''", "'l'", "'日'", "'  '")
-            for new in ("'z'", "''", "'$1\\'")
-        )
-        yield from (f"POSITION({sought} IN {name})" for sought in ("'l'", "''", "'語'", "'World'", "y", "NULL"))
-        yield from (
-            f"SPLIT_INDEX({name}, {by}, {at})" for by in ("','", "' '", "'l'", "''", "'.'") for at in (-1, 0, 1, 5)
-        )
-        for pattern in (
-            "%",
-            "_",
-            "",
-            "a%",
-            "%a",
-            "%a%",
-            "a_c",
-            "%o W%",
-            "%\\%",
-            "C:\\%",
-            "x!%%",
-            "日_語",
-            "_",
-            "__",
-            "😀%",
-            "%.%",
-            "(%",
-            "1.5",
-            "%\t%",
-        ):
-            yield from (
-                f"{name} LIKE '{pattern}'",
-                f"{name} NOT LIKE '{pattern}'",
-                f"{name} LIKE '{pattern}' ESCAPE '!'",
-            )
-    yield from ("x || y", "x || '-' || v", "CONCAT(x, NULL)", "CONCAT(x)", "CONCAT('a', 'b')", "CONCAT_WS(',', x, y)")
-    yield from ("CONCAT_WS(x, 'a', y, NULL)", "CONCAT_WS(',', 'a')", "CONCAT_WS(',', nul, 'a')", "UPPER('ß')")
-    yield from ("SUBSTRING(x, NULL)", "REPLACE(x, 'a', NULL)", "x LIKE NULL", "LEFT(NULL, 2)", "x LIKE y")
-
-
-def nested() -> Iterator[str]:
-    """Parts of rows, arrays and maps."""
-    yield from (
-        "r.a",
-        "r.b",
-        "r.b.c",
-        "arr[1]",
-        "arr[3]",
-        "arr[j]",
-        "arr[i]",
-        "mp['k']",
-        "mp['x']",
-        "mp[x]",
-        "mp[CAST(NULL AS STRING)]",
-    )
-    yield from ("CARDINALITY(arr)", "CARDINALITY(mp)", "rs[1].a", "rs[2].b.c", "(CASE WHEN bo THEN r END).a")
-
-
-def bound() -> Iterator[tuple[str, Expression]]:
-    """The expressions that bind."""
-    from penstock.errors import DefinitionError
-
-    for sql in dict.fromkeys(expressions()):
-        try:
-            yield sql, expression(sql, SCHEMA)
-        except DefinitionError:
-            continue
-
-
-def table() -> pa.RecordBatch:
-    """Rows of these values, each column in an order of its own."""
-    chance = random.Random(7)
-    arrays = []
-    for name, (_, values) in VALUES.items():
-        chosen = [*values, None]
-        chosen += chance.choices(chosen, k=ROWS - len(chosen))
-        chance.shuffle(chosen)
-        arrays.append(pa.array(chosen, arrow_type(SCHEMA.field(name).type)))
-    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(SCHEMA))
+    sql: str
+    spark_sql: str
+    values: pa.Array
+    good: NDArray[np.bool_]
 
 
 @pytest.fixture(scope="module")
@@ -262,72 +41,83 @@ def spark() -> Any:
 
     spark = spark_session(Settings(), "kernels").newSession()
     spark.conf.set("spark.sql.caseSensitive", "true")
-    spark.conf.set("spark.sql.session.timeZone", ZONE)
     spark.conf.set("spark.sql.timeType.enabled", "true")
     rule = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"  # else nothing is compiled
     spark.conf.set("spark.sql.optimizer.excludedRules", rule)
     return spark
 
 
-def same(one: list[Any], other: list[Any]) -> list[bool]:
-    """Which values are the same, also NaN and the sign of zero."""
-    return [repr(left) == repr(right) for left, right in zip(one, other, strict=True)]
-
-
-def test_kernels_compute_what_spark_does(spark):
+@pytest.fixture(params=["UTC", "America/New_York"])
+def computed(request: Any, spark: Any) -> list[Computed]:
+    """What kernels compute in a session of this time zone."""
     from penstock.engine.session import kernel_session
 
-    rows, session = table(), kernel_session(spark)
-    given = [(sql, each, compile_expression(each, rows.schema, session)) for sql, each in bound()]
-    with_kernels = [(sql, each, found) for sql, each, found in given if isinstance(found, Evaluator)]
-    wrong: list[str] = []
-    failing: list[tuple[str, Expression, int]] = []
-    for start in range(0, len(with_kernels), 60):
-        part = with_kernels[start : start + 60]
-        made, good, texts = [], [], []
-        for number, (sql, each, found) in enumerate(part):
+    spark.conf.set("spark.sql.session.timeZone", request.param)
+    return list(by_kernels(table(), kernel_session(spark), request.param))
+
+
+def by_kernels(rows: pa.RecordBatch, session: Session, zone: str) -> Iterator[Computed]:
+    """The results of the expressions that have kernels; in UTC of those that may depend on it."""
+    for sql, each in bound(times if zone == "UTC" else expressions):
+        found = compile_expression(each, rows.schema, session)
+        if isinstance(found, Evaluator):
             (vector,) = found.vectors(rows)
             values = vector.spread(ROWS)
             values.validate(full=True)
-            failed = failed_rows(vector.failures, ROWS)
-            failing += [(sql, each, int(row)) for row in np.flatnonzero(failed)[:2]]
-            made.append(values)
-            good.append(~failed)
-            texts.append(f"CASE WHEN ok_{number} THEN {spark_sql(each)} END AS c_{number}")
-        flags = [pa.array(each) for each in good]
-        whole = pa.Table.from_arrays(
-            [*rows.columns, *flags], names=[*rows.schema.names, *(f"ok_{number}" for number in range(len(part)))]
-        )
-        ddl = ", ".join([spark_ddl(SCHEMA), *(f"ok_{number} BOOLEAN" for number in range(len(part)))])
-        try:
-            answers = spark.createDataFrame(whole, ddl).selectExpr(*texts).toArrow()
-        except Exception:  # noqa: BLE001 - find out which one
-            for number, (sql, _, _) in enumerate(part):
-                try:
-                    spark.createDataFrame(whole, ddl).selectExpr(texts[number]).collect()
-                except Exception as error:  # noqa: BLE001
-                    wrong.append(f"{sql}: {str(error).splitlines()[0][:200]}")
-            continue
-        for (sql, _, _), values, answer, fine in zip(part, made, answers.columns, good, strict=True):
-            expected, found_values = answer.to_pylist(), values.to_pylist()
-            if answer.type != values.type:
-                wrong.append(f"{sql}: {values.type}, not {answer.type}")
-            for row, equal in enumerate(same(found_values, expected)):
-                if fine[row] and not equal:
-                    wrong.append(
-                        f"{sql}: {found_values[row]!r}, not {expected[row]!r}, of {rows.slice(row, 1).to_pylist()[0]}"
-                    )
-                    break
-    assert not wrong, "\n".join(each[:260] for each in wrong)
-    base = spark.createDataFrame(
-        pa.Table.from_batches([rows]).append_column("row_", pa.array(range(ROWS))), f"{spark_ddl(SCHEMA)}, row_ BIGINT"
+            yield Computed(sql, spark_sql(each), values, ~failed_rows(vector.failures, ROWS))
+
+
+def frame(spark: Any, flags: Sequence[NDArray[np.bool_]] = ()) -> Any:
+    """The rows in Spark, numbered, with BOOLEAN columns ``flag_0`` and so on."""
+    rows = table()
+    names = [f"flag_{number}" for number in range(len(flags))]
+    arrays = [*rows.columns, pa.array(range(ROWS)), *map(pa.array, flags)]
+    given = pa.Table.from_arrays(arrays, names=[*rows.schema.names, "row_number", *names])
+    return spark.createDataFrame(
+        given, ", ".join([spark_ddl(SCHEMA), "row_number BIGINT", *(f"{n} BOOLEAN" for n in names)])
     )
-    base = base.cache()
-    lenient = []
-    for sql, each, row in failing:
+
+
+def test_kernels_compute_what_spark_does(spark, computed):
+    wrong = []
+    for start in range(0, len(computed), AT_ONCE):
+        part = computed[start : start + AT_ONCE]
+        texts = [f"CASE WHEN flag_{number} THEN {each.spark_sql} END AS c_{number}" for number, each in enumerate(part)]
+        given = frame(spark, [each.good for each in part])
         try:
-            found = base.where(f"row_ = {row}").selectExpr(spark_sql(each)).collect()
-        except Exception:  # noqa: BLE001
-            continue
-        lenient.append(f"{sql} is {found} of {rows.slice(row, 1).to_pylist()[0]}")
-    assert not lenient, "\n".join(each[:260] for each in lenient)
+            answers = given.selectExpr(*texts).toArrow().columns
+        except Exception:  # noqa: BLE001 - one of them fails
+            wrong += [text for each, sql in zip(part, texts, strict=True) for text in failure(each, given, sql)]
+        else:
+            wrong += [text for each, answer in zip(part, answers, strict=True) for text in differences(each, answer)]
+    assert not wrong, "\n".join(wrong)
+
+
+def failure(each: Computed, given: Any, text: str) -> Iterator[str]:
+    """Why Spark does not compute an expression where a kernel does."""
+    try:
+        given.selectExpr(text).collect()
+    except Exception as error:  # noqa: BLE001
+        yield f"{each.sql}: {str(error).splitlines()[0][:200]}"
+
+
+def differences(each: Computed, answer: pa.ChunkedArray) -> Iterator[str]:
+    """The first value that is not Spark's, where NaN is NaN and zero has a sign."""
+    if answer.type != each.values.type:
+        yield f"{each.sql}: {each.values.type}, not {answer.type}"
+    for row, (found, wanted) in enumerate(zip(each.values.to_pylist(), answer.to_pylist(), strict=True)):
+        if each.good[row] and repr(found) != repr(wanted):
+            yield f"{each.sql}: {found!r}, not {wanted!r}, of {str(table().slice(row, 1).to_pylist()[0])[:600]}"
+            return
+
+
+def test_what_fails_in_a_kernel_fails_in_spark(spark, computed):
+    rows, lenient = frame(spark).cache(), []
+    for each in computed:
+        for row in np.flatnonzero(~each.good)[:1]:
+            try:
+                found = rows.where(f"row_number = {row}").selectExpr(each.spark_sql).collect()
+            except Exception:  # noqa: BLE001
+                continue
+            lenient.append(f"{each.sql} is {found} of {str(table().slice(int(row), 1).to_pylist()[0])[:600]}")
+    assert not lenient, "\n".join(lenient)

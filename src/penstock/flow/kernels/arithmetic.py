@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.flow.kernels.decimals import EXACT, dividend, fitted, quotient
+from penstock.flow.kernels.moments import shifted
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Mask, Strict, Values, Vector, column, numbers, valid_rows
 from penstock.plan.expressions import Call, Literal
 from penstock.plan.flink_sql import flink_sql
-from penstock.types import DecimalType, arrow_type
+from penstock.types import DecimalType, IntervalType, arrow_type
 from penstock.types.casts import is_integer
 from penstock.types.logical import root
 
@@ -26,9 +27,11 @@ _NUMPY: dict[str, Callable[[Any, Any], Any]] = {"+": np.add, "-": np.subtract, "
 
 
 def arithmetic(call: Call, session: Session) -> Kernel | None:
-    """``+ - *`` of numbers."""
+    """``+ - *`` of numbers, and a timestamp plus or minus an interval."""
     left, right = (each.type for each in call.args)
     arrow = arrow_type(call.type)
+    if isinstance(right, IntervalType):
+        return shifted(call, session)
     if root(call.type) in ("FLOAT", "DOUBLE"):
         return Strict(arrow, _PLAIN[call.function]) if left == right or root(left) == root(right) else None
     if is_integer(call.type):
@@ -256,7 +259,7 @@ def _whole_real(call: Call, convert: Callable[[Any], Any], values: pa.Array) -> 
 
 
 def rounded(call: Call, session: Session) -> Kernel | None:
-    """``ROUND`` of whole numbers and decimals, to a constant number of digits."""
+    """``ROUND`` to a constant number of digits. Spark rounds the text of floating-point numbers."""
     digits = call.args[1].value if len(call.args) == 2 and isinstance(call.args[1], Literal) else 0
     arrow = arrow_type(call.type)
     if not isinstance(digits, int):
@@ -266,7 +269,15 @@ def rounded(call: Call, session: Session) -> Kernel | None:
     if isinstance(call.type, DecimalType):
         target = call.type
         return Strict(arrow, lambda values, *_: fitted(_rounded(values, digits), target)) if digits >= -38 else None
-    return None
+    if not session.shortest or abs(digits) > 400:
+        return None
+    return Strict(arrow, lambda values, *_: _rounded_real(digits, values))
+
+
+def _rounded_real(digits: int, values: pa.Array) -> pa.Array:
+    from penstock.flow.kernels import reals
+
+    return reals.rounded(digits, values)
 
 
 def _rounded(values: pa.Array, digits: int) -> pa.Array:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from penstock.flow.kernels.decimals import fitted, from_integers, to_integers, to_reals, to_text
-from penstock.flow.kernels.parsing import parse_integers
+from penstock.flow.kernels.calendar import DAY_MICROS, day_and_time
+from penstock.flow.kernels.decimals import fitted, from_integers, out_of_range, to_integers, to_reals, to_text
+from penstock.flow.kernels.moments import days_in, is_local, is_utc, micros_of, text_of
+from penstock.flow.kernels.readings import BLANK, days, decimal, double, integer, micros, single
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import (
     Failure,
     Kernel,
+    Mask,
     Strict,
     Vector,
     column,
@@ -22,15 +27,18 @@ from penstock.flow.kernels.vectors import (
     numbers,
     valid_rows,
 )
-from penstock.formats.columns.buffers import binary_parts
+from penstock.formats.columns.buffers import binary_parts, fixed_column
+from penstock.formats.loops.type_roots import root_of
 from penstock.plan.expressions import Cast
 from penstock.types import (
+    BYTES,
     STRING,
     DataType,
     DecimalType,
     NullType,
     StringType,
     TimestampType,
+    TimeType,
     arrow_type,
 )
 from penstock.types.casts import alike, is_integer, widens
@@ -64,11 +72,12 @@ def _tried(kernel: Kernel, args: Sequence[Vector], rows: int) -> Vector:
 
 def _conversion(source: DataType, target: DataType, session: Session) -> _Convert | None:
     if isinstance(target, StringType):
-        return _text(source, target)
+        return _text(source, target, session)
     if isinstance(source, TimestampType) and isinstance(target, TimestampType):
+        cuts = target.precision < min(source.precision, 6)
         if source.local_zone != target.local_zone:
-            return None
-        return _cut(target.precision) if target.precision < min(source.precision, 6) else _same
+            return _zoned(target, cuts) if is_utc(session) else None
+        return _cut(target.precision) if cuts else _same
     if widens(source, target) or (alike(source, target) and root(target) not in ("ROW", "ARRAY", "MAP", "BYTES")):
         return _same
     to = root(target)
@@ -87,6 +96,8 @@ def _conversion(source: DataType, target: DataType, session: Session) -> _Conver
                 return partial(_truncated, source, target)
             if to in ("FLOAT", "DOUBLE"):
                 return _reals(target)
+            if isinstance(target, DecimalType) and session.shortest:
+                return partial(_decimal_reals, source, target)
         case "BOOLEAN" if is_integer(target) or to in ("FLOAT", "DOUBLE"):
             return lambda values: pc.cast(pc.cast(values, pa.int8()), arrow_type(target))
         case "BOOLEAN" if isinstance(target, DecimalType):
@@ -103,6 +114,21 @@ def _conversion(source: DataType, target: DataType, session: Session) -> _Conver
                 return partial(_parsed_integers, source, target)
             if to == "BOOLEAN":
                 return partial(_parsed_booleans, source, target)
+            if to in ("FLOAT", "DOUBLE", "DECIMAL"):
+                return partial(_parsed_numbers, source, target)
+            if to == "DATE" or (isinstance(target, TimestampType) and not target.local_zone):
+                return partial(_parsed_moments, source, target)
+            if to == "BYTES" and widens(BYTES, target):
+                return lambda values: pc.cast(values, pa.binary())
+        case "TIME" if isinstance(target, TimeType):
+            return partial(_time_of_day, min(target.precision, 6))
+        case "DATE" if isinstance(target, TimestampType) and (is_utc(session) or not target.local_zone):
+            return partial(_midnight, source, target)
+        case "TIMESTAMP" | "TIMESTAMP_LTZ" if is_local(source, session):
+            if to == "DATE":
+                return lambda values: _columned(days_in(values).astype(np.int32), values, arrow_type(target))
+            if isinstance(target, TimeType):
+                return partial(_time_of_day, min(target.precision, 6))
     return None
 
 
@@ -166,25 +192,59 @@ def _truncated(source: DataType, target: DataType, values: pa.Array) -> pa.Array
     return Vector(made_column, (Failure(~inside, beyond(source, target, values)),))
 
 
+def _real_text(values: pa.Array) -> pa.Array:
+    from penstock.flow.kernels import reals
+
+    return reals.to_text(values)
+
+
+def _decimal_reals(source: DataType, target: DecimalType, values: pa.Array) -> pa.Array | Vector:
+    """By the digits of the text as a DOUBLE. Numbers that are not finite become null."""
+    finite = pc.if_else(pc.is_finite(values), values, None)
+    return _parsed_numbers(source, target, _real_text(pc.cast(finite, pa.float64())))
+
+
 # --- timestamps ----------------------------------------------------------------------------------------------
 
 
-def _cut(precision: int) -> _Convert:
+def _columned(found: NDArray[Any], values: pa.Array, arrow: pa.DataType) -> pa.Array:
+    return column(found, valid_rows(values) if values.null_count else None, arrow)
+
+
+def _cut(precision: int) -> Callable[[pa.Array], pa.Array]:
     """Fewer digits of a second: always the earlier moment."""
     unit = 10 ** (6 - precision)
 
     def convert(values: pa.Array) -> pa.Array:
-        micros = numbers(values.view(pa.int64()))
-        return column(micros - micros % unit, valid_rows(values) if values.null_count else None, values.type)
+        micros = micros_of(values)
+        return _columned(micros - micros % unit, values, values.type)
 
     return convert
+
+
+def _zoned(target: TimestampType, cuts: bool) -> _Convert:
+    """A point in time as local time, or the other way round, where both are the same."""
+    cut = _cut(target.precision) if cuts else _same
+    return lambda values: cut(values).view(pa.int64()).view(arrow_type(target))
+
+
+def _midnight(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
+    days = days_in(values)
+    too_far = np.abs(days) > (2**63 - 1) // DAY_MICROS
+    made = _columned(np.where(too_far, 0, days) * DAY_MICROS, values, arrow_type(target))
+    return Vector(made, (Failure(too_far, beyond(source, target, values)),)) if too_far.any() else made
+
+
+def _time_of_day(precision: int, values: pa.Array) -> pa.Array:
+    _, time = day_and_time(micros_of(values))
+    return _columned((time - time % 10 ** (6 - precision)) * 1000, values, pa.time64("ns"))
 
 
 # --- text ----------------------------------------------------------------------------------------------------
 
 
-def _text(source: DataType, target: StringType) -> _Convert | None:
-    written = _written(source)
+def _text(source: DataType, target: StringType, session: Session) -> _Convert | None:
+    written = _written(source, session)
     if written is None or target.length == STRING.length or (isinstance(source, StringType) and widens(source, target)):
         return written
     if target.fixed:
@@ -192,7 +252,7 @@ def _text(source: DataType, target: StringType) -> _Convert | None:
     return lambda values: pc.utf8_slice_codeunits(written(values), 0, target.length)
 
 
-def _written(source: DataType) -> Callable[[pa.Array], pa.Array] | None:
+def _written(source: DataType, session: Session) -> Callable[[pa.Array], pa.Array] | None:
     match root(source):
         case "STRING":
             return _same
@@ -202,23 +262,38 @@ def _written(source: DataType) -> Callable[[pa.Array], pa.Array] | None:
             return lambda values: pc.if_else(values, "TRUE", "FALSE")
         case "DECIMAL":
             return to_text
+        case "FLOAT" | "DOUBLE" if session.shortest:
+            return _real_text
+        case "DATE":
+            return partial(text_of, digits=0)
+        case "TIMESTAMP" | "TIMESTAMP_LTZ" | "TIME" if is_local(source, session):
+            assert isinstance(source, TimestampType | TimeType)  # noqa: S101
+            return partial(text_of, digits=min(source.precision, 6))
     return None
 
 
-#: What Spark leaves out at both ends of a text before it reads a number: blanks and control characters.
-BLANK = "".join(map(chr, (*range(33), 127)))
+#: So few texts are not worth the time that compiled loops take to load.
+_FEW = 16
+
+
+def _looped(values: pa.Array, loop: str, *more: int) -> tuple[NDArray[np.int64], Mask]:
+    """The results of a compiled loop over texts, and which it does not decide; none of a few texts."""
+    found, undecided = np.zeros(len(values), np.int64), np.ones(len(values), np.uint8)
+    if len(values) > _FEW:
+        from penstock.flow.kernels import parsing
+
+        getattr(parsing, loop)(*binary_parts(values), found, undecided, *more)
+    return found, undecided.view(np.bool_)
 
 
 def _parsed_integers(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
-    text, starts = binary_parts(values)
-    found, undecided = np.empty(len(values), np.int64), np.empty(len(values), np.uint8)
-    parse_integers(text, starts, found, undecided)
+    found, undecided = _looped(values, "parse_integers")
     arrow = arrow_type(target)
     limits = np.iinfo(arrow.to_pandas_dtype())
     valid = valid_rows(values)
     failed = (found < limits.min) | (found > limits.max)
-    for row in np.flatnonzero(undecided.view(np.bool_) & valid):
-        value = _integer(values[int(row)].as_py())
+    for row in np.flatnonzero(undecided & valid).tolist():
+        value = integer(values[row].as_py())
         failed[row] = value is None or not limits.min <= value <= limits.max
         found[row] = 0 if failed[row] or value is None else value
     made = column(found.astype(arrow.to_pandas_dtype()), None if valid.all() else valid, arrow)
@@ -227,19 +302,51 @@ def _parsed_integers(source: DataType, target: DataType, values: pa.Array) -> pa
     return Vector(made, (Failure(failed & valid, malformed(source, target, values)),))
 
 
-def _integer(text: str) -> int | None:
-    plain = text.strip(BLANK)
-    digits = plain[1:] if plain[:1] in ("+", "-") else plain
-    return int(plain) if digits.isascii() and digits.isdigit() else None
-
-
-_TRUE = pa.array(["t", "true", "y", "yes", "1"])
-_FALSE = pa.array(["f", "false", "n", "no", "0"])
+_TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 
 
 def _parsed_booleans(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
     plain = pc.ascii_lower(pc.utf8_trim(values, characters=BLANK))
-    true, false = pc.is_in(plain, _TRUE), pc.is_in(plain, _FALSE)
+    true, false = (pc.is_in(plain, pa.array(words)) for words in (_TRUE, _FALSE))
     failed = pc.and_(pc.invert(pc.or_(true, false)), pc.is_valid(values)).to_numpy(zero_copy_only=False)
     made = pc.if_else(pc.is_valid(values), true, None)
+    return Vector(made, (Failure(failed, malformed(source, target, values)),)) if failed.any() else made
+
+
+def _parsed_numbers(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
+    kind, precision, scale = root_of(target)
+    found, undecided = _looped(values, "parse_numbers", kind, scale, precision)
+    arrow, valid = arrow_type(target), valid_rows(values)
+    others = np.flatnonzero(undecided & valid).tolist()
+    plain = fixed_column(arrow, kind, found, (valid & ~undecided).view(np.uint8))
+    if not others:
+        return plain
+    read: list[Any] = [None] * len(values)
+    wrong, wide = np.zeros(len(values), np.bool_), np.zeros(len(values), np.bool_)
+    for row in others:
+        given = values[row].as_py()
+        if isinstance(target, DecimalType):
+            value = decimal(given, target)
+            wide[row] = value == "range"
+            read[row] = None if isinstance(value, str) else value
+        else:
+            read[row] = single(given) if root(target) == "FLOAT" else double(given)
+        wrong[row] = read[row] is None and not wide[row]
+    reasons = ((wrong, malformed(source, target, values)), (wide, out_of_range(values, target)))
+    failures = tuple(Failure(rows, reason) for rows, reason in reasons if rows.any())
+    return Vector(pc.coalesce(pa.array(read, arrow), plain), failures)
+
+
+def _parsed_moments(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
+    dated = not isinstance(target, TimestampType)
+    found, undecided = _looped(values, "parse_dates" if dated else "parse_timestamps")
+    arrow, valid = arrow_type(target), valid_rows(values)
+    failed = np.zeros(len(values), np.bool_)
+    for row in np.flatnonzero(undecided & valid).tolist():
+        given = values[row].as_py()
+        value = days(given) if dated else micros(given)
+        failed[row], found[row] = value is None, value or 0
+    if isinstance(target, TimestampType) and target.precision < 6:
+        found -= found % 10 ** (6 - target.precision)
+    made = _columned(found.astype(np.int32) if dated else found, values, arrow)
     return Vector(made, (Failure(failed, malformed(source, target, values)),)) if failed.any() else made

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.flow.kernels.vectors import Failure, Vector, column, valid_rows
 from penstock.formats.columns.buffers import decimal_pairs
-from penstock.types import DecimalType
+from penstock.types import DataType, DecimalType
 
 #: The digits to which Spark rounds some results before it rounds them to their type.
 EXACT = 34
@@ -21,7 +21,7 @@ _AWAY = "half_towards_infinity"
 _CUT = "towards_zero"
 
 
-def out_of_range(values: pa.Array, target: DecimalType) -> Callable[[int], str]:
+def out_of_range(values: pa.Array, target: DataType) -> Callable[[int], str]:
     """The reason of rows whose value has too many digits."""
     return lambda row: f"[NUMERIC_VALUE_OUT_OF_RANGE] {values[row].as_py()} is beyond the range of {target.text()}"
 

@@ -1,12 +1,17 @@
-"""Text to whole numbers, inside a compiled loop."""
+"""Text to numbers, dates and timestamps in their usual forms, inside compiled loops."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from penstock.formats.loops import chars
 from penstock.formats.loops.compiled import Vector, borrowed, compiled
+from penstock.formats.loops.numbers import number_value, scan_number
+from penstock.formats.loops.timestamps import DAY_MICROS, REFUSED, parse_date, parse_timestamp
 
 #: More digits may not fit into 64 bits.
 _MOST_DIGITS = 18
+_UPPER_T = ord("T")
 
 
 @compiled
@@ -29,3 +34,47 @@ def parse_integers(text: Vector, starts: Vector, values: Vector, undecided: Vect
                     break
                 value = value * 10 + digit
         values[row] = -value if negative else value
+
+
+@compiled
+def parse_numbers(
+    text: Vector, starts: Vector, values: Vector, undecided: Vector, root: int, scale: int, precision: int
+) -> None:
+    """The 64 bits of the number of type ``root`` in each of the texts: a double, also for FLOAT, or an unscaled
+    decimal. ``undecided`` is set to 1 for texts that are not in JSON's form of numbers, or have too many digits."""
+    text = borrowed(text)
+    for row in range(len(values)):
+        undecided[row], values[row] = 1, 0
+        end, digits, power, whole = scan_number(text, starts[row], starts[row + 1])
+        if end == starts[row + 1] and starts[row] < end:
+            good, bits = number_value(root, text[starts[row]] == chars.MINUS, digits, power, whole, scale, precision)
+            if good:
+                undecided[row], values[row] = 0, np.int64(bits)
+
+
+@compiled
+def parse_dates(text: Vector, starts: Vector, values: Vector, undecided: Vector) -> None:
+    """The days of texts ``yyyy-MM-dd``. ``undecided`` is set to 1 for other texts."""
+    text = borrowed(text)
+    for row in range(len(values)):
+        found = parse_date(text, starts[row], starts[row + 1])
+        undecided[row] = found == REFUSED
+        values[row] = 0 if found == REFUSED else found
+
+
+@compiled
+def parse_timestamps(text: Vector, starts: Vector, values: Vector, undecided: Vector) -> None:
+    """The microseconds of texts ``yyyy-MM-dd`` and ``yyyy-MM-dd HH:mm:ss[.f]``, with a T in place of the space or
+    not. ``undecided`` is set to 1 for other texts."""
+    text = borrowed(text)
+    for row in range(len(values)):
+        start, end = starts[row], starts[row + 1]
+        if end - start == 10:
+            found = parse_date(text, start, end)
+            if found != REFUSED:
+                found *= DAY_MICROS
+        else:
+            upper_t = end - start > 10 and text[start + 10] == _UPPER_T
+            found = parse_timestamp(text, start, end, _UPPER_T if upper_t else chars.SPACE, False)
+        undecided[row] = found == REFUSED
+        values[row] = 0 if found == REFUSED else found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from penstock.flow.kernels import arithmetic, comparison, logic, nested, strings
+from penstock.flow.kernels import arithmetic, comparison, logic, moments, nested, patterns, strings
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel
 from penstock.plan.expressions import Call
@@ -54,6 +54,13 @@ KERNELS: Mapping[str, Maker] = {
     "CHAR_LENGTH": strings.length,
     "LOCATE": strings.place,
     "LIKE": strings.like,
+    "EXTRACT": moments.extract,
+    "TIMESTAMPADD": moments.timestampadd,
+    "TIMESTAMPDIFF": moments.timestampdiff,
+    "TO_TIMESTAMP_LTZ": moments.to_timestamp_ltz,
+    "DATE_FORMAT": patterns.date_format,
+    "FROM_UNIXTIME": patterns.from_unixtime,
+    **dict.fromkeys(("TO_TIMESTAMP", "TO_DATE"), patterns.to_moment),
     "ITEM": nested.item,
     "CARDINALITY": nested.cardinality,
 }

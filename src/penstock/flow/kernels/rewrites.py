@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from penstock.plan.expressions import Call, Cast, Expression, Literal, cast
-from penstock.types import BOOLEAN, DOUBLE, FLOAT, DataType, DecimalType, NullType
+from penstock.types import BOOLEAN, DOUBLE, FLOAT, DataType, DecimalType, NullType, TimestampType
 from penstock.types.casts import alike, as_decimal, common_type, is_integer, is_numeric
 from penstock.types.logical import root
 
@@ -112,6 +112,22 @@ def _of_double(call: Call) -> Expression:
     return replace(call, args=tuple(_as(each, DOUBLE) for each in call.args))
 
 
+def _tried(call: Call) -> Expression:
+    """Without a pattern, a cast that does not fail, and cuts no digits off."""
+    if len(call.args) == 2:
+        return call
+    target = TimestampType(6) if isinstance(call.type, TimestampType) else call.type
+    return cast(call.args[0], target, safe=True)
+
+
+def _of_moment(call: Call) -> Expression:
+    """The first argument as a timestamp, if it is text."""
+    first, *rest = call.args
+    if root(first.type) != "STRING":
+        return call
+    return replace(call, args=(cast(first, TimestampType(6)), *rest))
+
+
 _REWRITES: dict[str, Callable[[Call], Expression]] = {
     **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM"), _compared),
     "IN": _member,
@@ -121,4 +137,6 @@ _REWRITES: dict[str, Callable[[Call], Expression]] = {
     **dict.fromkeys(("+", "-", "*"), _arithmetic),
     "/": _division,
     "SQRT": _of_double,
+    **dict.fromkeys(("TO_TIMESTAMP", "TO_DATE"), _tried),
+    "DATE_FORMAT": _of_moment,
 }

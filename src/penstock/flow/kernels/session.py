@@ -15,6 +15,11 @@ class Session:
     java: int = 19
     ansi: bool = True
 
+    @property
+    def shortest(self) -> bool:
+        """Whether the text of a floating-point number is the shortest one."""
+        return self.java >= 19
+
 
 #: A session of which nothing is known.
 UNKNOWN = Session()

@@ -1,0 +1,253 @@
+"""Dates, times and timestamps: their parts, arithmetic, and text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, iso_week, months_later
+from penstock.flow.kernels.session import Session
+from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector, column, numbers, valid_rows
+from penstock.formats.columns.buffers import from_buffers
+from penstock.plan.expressions import Call, Literal
+from penstock.plan.flink_sql import flink_sql
+from penstock.types import DataType, IntervalType, TimestampType, arrow_type
+from penstock.types.casts import is_integer
+
+#: Session time zones in which local time and UTC are the same.
+_UTC = {"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Universal", "Etc/Universal", "Zulu", "Etc/Zulu"}
+_UNIT_MICROS = {
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": DAY_MICROS,
+    "WEEK": 7 * DAY_MICROS,
+}
+_UNIT_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+_MOST = 2**63 - 1
+#: Later days are beyond the range of timestamps.
+_MOST_DAYS = _MOST // DAY_MICROS
+#: Of the years with four digits.
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+
+
+def is_utc(session: Session) -> bool:
+    """Whether local time is UTC."""
+    return session.zone in _UTC
+
+
+def is_local(data_type: DataType, session: Session) -> bool:
+    """Whether the local time of values is known: not that of TIMESTAMP_LTZ in most zones."""
+    return is_utc(session) or not (isinstance(data_type, TimestampType) and data_type.local_zone)
+
+
+def micros_of(values: pa.Array) -> Numbers:
+    """Timestamps in local time, or dates, in microseconds since 1970; times in microseconds of the day."""
+    if pa.types.is_timestamp(values.type):
+        return numbers(values.view(pa.int64()))  # type: ignore[no-any-return]
+    if pa.types.is_time64(values.type):
+        return numbers(values.view(pa.int64())) // 1000  # type: ignore[no-any-return]
+    return numbers(values.view(pa.int32())).astype(np.int64) * DAY_MICROS  # type: ignore[no-any-return]
+
+
+def days_in(values: pa.Array) -> Numbers:
+    """Dates, or the days of timestamps, since 1970."""
+    if pa.types.is_date32(values.type):
+        return numbers(values.view(pa.int32())).astype(np.int64)  # type: ignore[no-any-return]
+    return micros_of(values) // DAY_MICROS
+
+
+def known(*values: Values) -> NDArray[np.bool_] | None:
+    """Where no value is null, None if none is."""
+    found = [valid_rows(each) for each in values if isinstance(each, pa.Array) and each.null_count]
+    return np.logical_and.reduce(found) if found else None
+
+
+# --- parts ---------------------------------------------------------------------------------------------------
+
+_PARTS: dict[str, Callable[[Numbers], Numbers]] = {
+    "YEAR": lambda days: civil(days)[0],
+    "QUARTER": lambda days: (civil(days)[1] + 2) // 3,
+    "MONTH": lambda days: civil(days)[1],
+    "DAY": lambda days: civil(days)[2],
+    "WEEK": iso_week,
+    "DOY": lambda days: days - days_of(civil(days)[0], np.ones_like(days), 1) + 1,
+    "DAYOFWEEK": lambda days: (days + 4) % 7 + 1,
+}
+_TIME_PARTS = {"HOUR": (3_600_000_000, 24), "MINUTE": (60_000_000, 60), "SECOND": (1_000_000, 60)}
+
+
+def extract(call: Call, session: Session) -> Kernel | None:
+    """``EXTRACT``."""
+    unit, moment = call.args
+    if not isinstance(unit, Literal) or not is_local(moment.type, session):
+        return None
+    if unit.value in _TIME_PARTS:
+        size, count = _TIME_PARTS[str(unit.value)]
+        return Strict(pa.int64(), lambda _, values: _column(micros_of(values) // size % count, values))
+    part = _PARTS.get(str(unit.value))
+    return None if part is None else Strict(pa.int64(), lambda _, values: _column(part(days_in(values)), values))
+
+
+def _column(found: Any, *values: Values, arrow: pa.DataType | None = None) -> pa.Array:
+    return column(np.ascontiguousarray(found), known(*values), arrow or pa.int64())
+
+
+# --- arithmetic ----------------------------------------------------------------------------------------------
+
+
+def shifted(call: Call, session: Session) -> Kernel | None:
+    """A timestamp plus or minus an interval, whose value is a number of months or of microseconds."""
+    moment, interval = call.args
+    if not isinstance(interval.type, IntervalType) or not is_local(moment.type, session):
+        return None
+    size, months = (-1 if call.function == "-" else 1), interval.type.months
+    return Strict(arrow_type(call.type), lambda values, count: _moved(call, values, count, size, months))
+
+
+def timestampadd(call: Call, session: Session) -> Kernel | None:
+    """``TIMESTAMPADD``."""
+    unit, _, moment = call.args
+    if not isinstance(unit, Literal) or not is_local(moment.type, session):
+        return None
+    word = str(unit.value)
+    months = word in _UNIT_MONTHS
+    size = _UNIT_MONTHS[word] if months else _UNIT_MICROS[word]
+    return Strict(arrow_type(call.type), lambda _, count, values: _moved(call, values, count, size, months))
+
+
+def _moved(call: Call, moments: Values, count: Values, size: int, months: bool) -> pa.Array | Vector:
+    """Moments ``count * size`` months or microseconds later."""
+    rows = max(len(each) for each in (moments, count) if isinstance(each, pa.Array))
+    micros = micros_of(pa.repeat(moments, rows) if isinstance(moments, pa.Scalar) else moments)
+    steps = np.broadcast_to(np.asarray(numbers(count), np.int64), rows)
+    most = (_MOST_DAYS * 12 // 365 if months else _MOST) // abs(size)
+    beyond = (steps > most) | (steps < -most)
+    steps = np.where(beyond, 0, steps) * size
+    if months:
+        days, rest = day_and_time(micros)
+        days = months_later(days, steps)
+        beyond |= (days >= _MOST_DAYS) | (days < -_MOST_DAYS)
+        found = np.where(beyond, 0, days) * DAY_MICROS + rest
+    else:
+        found = micros + steps
+        beyond |= ((micros ^ found) & (steps ^ found)) < 0
+    made = _column(found, moments, count, arrow=arrow_type(call.type))
+    return Vector(made, (Failure(beyond, _overflow(call)),)) if beyond.any() else made
+
+
+def _overflow(call: Call) -> Callable[[int], str]:
+    return lambda _: f"[DATETIME_OVERFLOW] {flink_sql(call)} exceeds the range of {call.type.text()}"
+
+
+def timestampdiff(call: Call, session: Session) -> Kernel | None:
+    """``TIMESTAMPDIFF`` in units up to a week: whole units, towards zero."""
+    unit = call.args[0]
+    size = _UNIT_MICROS.get(str(unit.value)) if isinstance(unit, Literal) else None
+    return None if size is None or not is_utc(session) else Strict(pa.int32(), partial(_between, call, size))
+
+
+def _between(call: Call, size: int, _: Values, first: Values, last: Values) -> pa.Array | Vector:
+    rows = max(len(each) for each in (first, last) if isinstance(each, pa.Array))
+    start, end = (micros_of(pa.repeat(e, rows) if isinstance(e, pa.Scalar) else e) for e in (first, last))
+    lapse = end - start
+    wraps = ((end ^ start) & (end ^ lapse)) < 0
+    whole = (lapse - np.fmod(lapse, size)) // size
+    beyond = wraps | (whole >= 2**31) | (whole < -(2**31))
+    made = _column(np.where(beyond, 0, whole).astype(np.int32), first, last, arrow=pa.int32())
+    return Vector(made, (Failure(beyond, _overflow(call)),)) if beyond.any() else made
+
+
+def to_timestamp_ltz(call: Call, session: Session) -> Kernel | None:
+    """``TO_TIMESTAMP_LTZ`` of a number of seconds or milliseconds."""
+    precision = call.args[1] if len(call.args) == 2 else None
+    if not is_integer(call.args[0].type) or not isinstance(precision, Literal):
+        return None
+    size = 1_000_000 if precision.value == 0 else 1000
+    return Strict(arrow_type(call.type), lambda values, *_: _scaled(call, size, values))
+
+
+def _scaled(call: Call, size: int, values: pa.Array) -> pa.Array | Vector:
+    given = numbers(values).astype(np.int64)
+    beyond = (given > _MOST // size) | (given < -(_MOST // size))
+    made = _column(np.where(beyond, 0, given) * size, values, arrow=arrow_type(call.type))
+    return Vector(made, (Failure(beyond, _overflow(call)),)) if beyond.any() else made
+
+
+# --- text ----------------------------------------------------------------------------------------------------
+
+#: A column of text as it is composed: numbers with so many digits, and characters between them.
+Field = tuple[Numbers, int] | bytes
+
+
+def composed(fields: Sequence[Field], values: pa.Array) -> pa.Array:
+    """Text of the same length in all rows; null where ``values`` are."""
+    width = sum(len(each) if isinstance(each, bytes) else each[1] for each in fields)
+    out = np.empty((len(values), width), np.uint8)
+    at = 0
+    for each in fields:
+        if isinstance(each, bytes):
+            out[:, at : at + len(each)] = np.frombuffer(each, np.uint8)
+            at += len(each)
+            continue
+        rest, digits = each
+        for place in range(at + digits - 1, at - 1, -1):
+            rest, digit = rest // 10, rest % 10
+            out[:, place] = digit + ord("0")
+        at += digits
+    offsets = np.arange(len(values) + 1, dtype=np.int64) * width
+    return from_buffers(pa.string(), valid_rows(values).view(np.uint8), offsets.astype(np.int32), out.reshape(-1))
+
+
+def day_fields(days: Numbers) -> list[Field]:
+    """``yyyy-MM-dd``."""
+    year, month, day = civil(days)
+    return [(year, 4), b"-", (month, 2), b"-", (day, 2)]
+
+
+def time_fields(micros: Numbers, digits: int) -> list[Field]:
+    """``HH:mm:ss``, and as many digits of a second."""
+    seconds, fraction = micros // 1_000_000, micros % 1_000_000
+    fields: list[Field] = [(seconds // 3600, 2), b":", (seconds // 60 % 60, 2), b":", (seconds % 60, 2)]
+    return [*fields, b".", (fraction // 10 ** (6 - digits), digits)] if digits else fields
+
+
+def four_digits(days: Numbers, valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of the days are in the years 1 to 9999; also those that are not ``valid``."""
+    return ~valid | ((days >= _FIRST_DAY) & (days <= _LAST_DAY))
+
+
+def text_of(values: pa.Array, digits: int) -> pa.Array:
+    """Dates, times and timestamps in local time, as CAST writes them."""
+    if pa.types.is_time64(values.type):
+        return composed(time_fields(micros_of(values), digits), values)
+    dated = pa.types.is_date32(values.type)
+    days, time = (days_in(values), None) if dated else day_and_time(micros_of(values))
+    plain = four_digits(days, valid_rows(values))
+    fields = day_fields(np.where(plain, days, 0))
+    found = composed(fields if time is None else [*fields, b" ", *time_fields(time, digits)], values)
+    if plain.all():
+        return found
+    texts: list[str | None] = [None] * len(values)
+    for row in np.flatnonzero(~plain).tolist():
+        texts[row] = _far(int(days[row]), None if time is None else int(time[row]), digits)
+    return pc.coalesce(pa.array(texts, pa.string()), found)
+
+
+def _far(days: int, time: int | None, digits: int) -> str:
+    """The text of a day in a year of other than four digits, cut where four are expected, as Spark SQL does it."""
+    year, month, day = (int(each[0]) for each in civil(np.array([days])))
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    text = f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
+    if time is None:
+        return text
+    seconds, micros = divmod(time, 1_000_000)
+    text += f" {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    text += f".{micros:06d}".rstrip("0") if micros else ""
+    return f"{text[:19]}.{text[20 : 20 + digits].ljust(digits, '0')}" if digits else text[:19]

@@ -1,0 +1,257 @@
+"""Timestamps by patterns of Java's DateTimeFormatter, as far as they have only numbers of a fixed width."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, last_day
+from penstock.flow.kernels.moments import Field, composed, four_digits, is_utc, micros_of
+from penstock.flow.kernels.session import Session
+from penstock.flow.kernels.vectors import Kernel, Strict, column, numbers, valid_rows
+from penstock.formats.columns.buffers import binary_parts
+from penstock.plan.expressions import Call, Literal
+from penstock.types import STRING, arrow_type
+from penstock.types.logical import root
+
+_TOKEN = re.compile(
+    r"(?P<letters>(?P<letter>[A-Za-z])(?P=letter)*)|'(?P<quoted>(?:[^']|'')*)'|(?P<other>[^A-Za-z'#{}\[\]])"
+)
+_FRACTIONS = {"S" * digits: digits for digits in range(1, 7)}
+_WIDTHS = {"yyyy": 4, "yy": 2, "MM": 2, "dd": 2, "HH": 2, "mm": 2, "ss": 2, **_FRACTIONS}
+#: In microseconds.
+_TIME_UNITS = {
+    "HH": 3_600_000_000,
+    "mm": 60_000_000,
+    "ss": 1_000_000,
+    **{k: 10 ** (6 - n) for k, n in _FRACTIONS.items()},
+}
+_TIME_LIMITS = {"HH": 24, "mm": 60, "ss": 60}
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A pattern: runs of letters, and bytes between them."""
+
+    parts: tuple[str | bytes, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Pattern | None:
+        """The pattern of a text, None if a part of it is not known here."""
+        parts: list[str | bytes] = []
+        at = 0
+        while at < len(text):
+            found = _TOKEN.match(text, at)
+            if found is None:
+                return None
+            at = found.end()
+            if found["letters"]:
+                if found["letters"] not in _WIDTHS:
+                    return None
+                parts.append(found["letters"])
+            else:
+                quoted = found["quoted"]
+                plain = found["other"] if quoted is None else quoted.replace("''", "'") or "'"
+                parts.append(plain.encode())
+        letters = [each for each in parts if isinstance(each, str)]
+        return cls(tuple(parts)) if letters else None
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """The runs of letters."""
+        return tuple(each for each in self.parts if isinstance(each, str))
+
+    @property
+    def timed(self) -> bool:
+        """Whether it shows the time of a day."""
+        return any(each in _TIME_UNITS for each in self.letters)
+
+    # --- writing ---------------------------------------------------------------------------------------------
+
+    def write(self, micros: Numbers, values: pa.Array) -> pa.Array:
+        """The texts of timestamps; null where ``values`` are."""
+        days, time = day_and_time(micros)
+        plain = four_digits(days, valid_rows(values))
+        found = composed(self._fields(np.where(plain, days, 0), time), values)
+        if plain.all():
+            return found
+        texts: list[str | None] = [None] * len(values)
+        for row in np.flatnonzero(~plain).tolist():
+            texts[row] = self._far(int(days[row]), int(time[row]))
+        return pc.coalesce(pa.array(texts, pa.string()), found)
+
+    def _fields(self, days: Numbers, time: Numbers) -> list[Field]:
+        year, month, day = civil(days)
+        dated = {"yyyy": year, "yy": year % 100, "MM": month, "dd": day}
+        fields: list[Field] = []
+        for each in self.parts:
+            if isinstance(each, bytes):
+                fields.append(each)
+            elif each in dated:
+                fields.append((dated[each], _WIDTHS[each]))
+            else:
+                count = _TIME_LIMITS.get(each, 10 ** _WIDTHS[each])
+                fields.append((time // _TIME_UNITS[each] % count, _WIDTHS[each]))
+        return fields
+
+    def _far(self, days: int, time: int) -> str:
+        """The text of a timestamp in a year of other than four digits, which is counted from its era."""
+        fields = self._fields(np.array([days]), np.array([time]))
+        year = int(civil(np.array([days]))[0][0])
+        of_era = year if year > 0 else 1 - year
+        parts = []
+        for given, field in zip(self.parts, fields, strict=True):
+            if isinstance(field, bytes):
+                parts.append(field.decode())
+            elif given == "yyyy":
+                parts.append(f"{'+' if of_era > 9999 else ''}{of_era:04d}")
+            elif given == "yy":
+                parts.append(f"{of_era % 100:02d}")
+            else:
+                parts.append(f"{int(field[0][0]):0{field[1]}d}")
+        return "".join(parts)
+
+    # --- reading ---------------------------------------------------------------------------------------------
+
+    @property
+    def readable(self) -> bool:
+        """Whether it has no field twice, and no fraction before other digits."""
+        names = [each[:1] for each in self.letters]
+        beside = zip(self.parts, self.parts[1:], strict=False)
+        runs_on = any(one in _FRACTIONS and isinstance(other, str) for one, other in beside)
+        return len(names) == len(set(names)) and not runs_on
+
+    def read(self, values: pa.Array) -> tuple[Numbers, NDArray[np.bool_]]:
+        """Microseconds since 1970 by the texts, and which are by the pattern. Missing fields are those of
+        1970-01-01 00:00:00."""
+        text, starts = binary_parts(values)
+        width = sum(len(each) if isinstance(each, bytes) else _WIDTHS[each] for each in self.parts)
+        valid = valid_rows(values)
+        plain = valid & (np.diff(starts) == width)
+        rows = np.flatnonzero(plain)
+        characters = (
+            text[starts[:-1][rows][:, None] + np.arange(width)] if len(rows) else np.zeros((0, width), np.uint8)
+        )
+        fields, good = self._read_fields(characters)
+        micros, real = _moment(fields, len(rows))
+        good &= real
+        found, accepted = np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_)
+        found[rows[good]], accepted[rows[good]] = micros[good], True
+        for row in np.flatnonzero(valid & ~accepted).tolist():
+            moment = self._read_one(values[row].as_py())
+            if moment is not None:
+                found[row], accepted[row] = moment, True
+        return found, accepted
+
+    def _read_fields(self, characters: NDArray[np.uint8]) -> tuple[dict[str, Numbers], NDArray[np.bool_]]:
+        fields: dict[str, Numbers] = {}
+        good = np.ones(len(characters), np.bool_)
+        at = 0
+        for each in self.parts:
+            size = len(each) if isinstance(each, bytes) else _WIDTHS[each]
+            part = characters[:, at : at + size]
+            at += size
+            if isinstance(each, bytes):
+                good &= (part == np.frombuffer(each, np.uint8)).all(axis=1)
+                continue
+            digits = part.astype(np.int64) - ord("0")
+            good &= ((digits >= 0) & (digits <= 9)).all(axis=1)
+            fields[each] = digits @ (10 ** np.arange(size - 1, -1, -1, dtype=np.int64))
+        return fields, good
+
+    def _read_one(self, text: str) -> int | None:
+        """The moment of a text of another length than the pattern's, or in another case; None for a text that is not
+        by the pattern."""
+        found = self._regex().fullmatch(text)
+        if found is None:
+            return None
+        fields = {}
+        for letters in self.letters:
+            digits = found[letters[:1]]
+            if letters in _FRACTIONS:
+                letters, digits = "S" * 6, digits.ljust(6, "0")  # noqa: PLW2901
+            fields[letters] = np.array([min(int(digits), 10**9)])
+        micros, real = _moment(fields, 1)
+        return int(micros[0]) if real[0] else None
+
+    def _regex(self) -> re.Pattern[str]:
+        parts = []
+        for each in self.parts:
+            if isinstance(each, bytes):
+                parts.append(re.escape(each.decode()))
+            elif each == "yyyy":
+                parts.append("(?P<y>[0-9]{4}|[+][0-9]{5,19})")
+            elif each in _FRACTIONS:
+                parts.append(f"(?P<S>[0-9]{{1,{len(each)}}})")
+            else:
+                parts.append(f"(?P<{each[:1]}>[0-9]{{2}})")
+        return re.compile("".join(parts), re.IGNORECASE | re.ASCII)
+
+
+def _moment(fields: dict[str, Numbers], rows: int) -> tuple[Numbers, NDArray[np.bool_]]:
+    """The microseconds of fields, and where there is such a moment."""
+
+    def field(name: str, default: int) -> Numbers:
+        return fields.get(name, np.full(rows, default, np.int64))
+
+    year = field("yyyy", 1970)
+    good = np.ones(rows, np.bool_)
+    if "yyyy" in fields:
+        good &= (year >= 1) & (year <= 290_000)
+    if "yy" in fields:
+        year = fields["yy"] + 2000
+    month, day = field("MM", 1), field("dd", 1)
+    good &= (month >= 1) & (month <= 12) & (day >= 1)
+    month = np.where(good, month, 1)
+    good &= day <= last_day(year, month)
+    micros = days_of(np.where(good, year, 1970), month, day) * DAY_MICROS
+    for name, unit in _TIME_UNITS.items():
+        if name in fields:
+            good &= fields[name] < _TIME_LIMITS.get(name, 10**6)
+            micros = micros + fields[name] * unit
+    return micros, good
+
+
+def timestamps(pattern: Pattern, arrow: pa.DataType, values: pa.Array, *_: Any) -> pa.Array:
+    """Texts as timestamps or dates, null for those that are not by the pattern."""
+    micros, accepted = pattern.read(values)
+    if pa.types.is_date32(arrow):
+        return column((micros // DAY_MICROS).astype(np.int32), accepted, arrow)
+    return column(micros, accepted, arrow)
+
+
+def date_format(call: Call, session: Session) -> Kernel | None:
+    """``DATE_FORMAT`` by a constant pattern. Spark shows all moments in the session's time zone, which has no midnight
+    on some days."""
+    moment, given = call.args
+    pattern = Pattern.of(given.value) if isinstance(given, Literal) and isinstance(given.value, str) else None
+    if pattern is None:
+        return None
+    if not is_utc(session) and (pattern.timed or root(moment.type) != "DATE"):
+        return None
+    return Strict(pa.string(), lambda values, _: pattern.write(micros_of(values), values))
+
+
+def from_unixtime(call: Call, session: Session) -> Kernel | None:
+    """``FROM_UNIXTIME``."""
+    given = call.args[1] if len(call.args) == 2 else Literal("yyyy-MM-dd HH:mm:ss", type=STRING)
+    pattern = Pattern.of(given.value) if isinstance(given, Literal) and isinstance(given.value, str) else None
+    if pattern is None or not is_utc(session):
+        return None
+    return Strict(pa.string(), lambda values, *_: pattern.write(numbers(values).astype(np.int64) * 1_000_000, values))
+
+
+def to_moment(call: Call, session: Session) -> Kernel | None:
+    """``TO_TIMESTAMP`` and ``TO_DATE`` by a constant pattern; null for a text that is not by it."""
+    given = call.args[1] if len(call.args) == 2 else None
+    pattern = Pattern.of(given.value) if isinstance(given, Literal) and isinstance(given.value, str) else None
+    if pattern is None or not pattern.readable:
+        return None
+    return Strict(arrow_type(call.type), partial(timestamps, pattern, arrow_type(call.type)))

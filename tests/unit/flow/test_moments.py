@@ -1,0 +1,138 @@
+"""Text to moments and numbers and back, as far as it needs no Spark to know what is right."""
+
+from __future__ import annotations
+
+import decimal
+import random
+import struct
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.flow.kernels import readings, reals
+from penstock.flow.kernels.calendar import civil, days_of, iso_week, months_later
+from penstock.flow.kernels.moments import text_of
+from penstock.flow.kernels.patterns import Pattern
+from penstock.flow.kernels.session import Session
+from penstock.formats.exact.numbers import double_text, float_text
+from penstock.types import DecimalType
+
+DAYS = np.array([*range(-800_000, 3_000_000, 997), 0, 58, 59, 60, -1, 11_016])
+
+
+def test_the_calendar_is_python_s():
+    first = date(1970, 1, 1)
+    within = [int(each) for each in DAYS if -719_162 <= each <= 2_932_896]
+    dates = [first + timedelta(each) for each in within]
+    year, month, day = civil(np.array(within))
+    assert list(zip(year.tolist(), month.tolist(), day.tolist(), strict=True)) == [
+        (d.year, d.month, d.day) for d in dates
+    ]
+    assert iso_week(np.array(within)).tolist() == [each.isocalendar().week for each in dates]
+    assert days_of(*civil(DAYS)).tolist() == DAYS.tolist()
+
+
+def test_months_end_at_their_last_day():
+    given = [(date(2024, 1, 31), 1, date(2024, 2, 29)), (date(2023, 3, 31), -13, date(2022, 2, 28))]
+    first = date(1970, 1, 1)
+    days = np.array([(start - first).days for start, _, _ in given])
+    assert months_later(days, np.array([count for _, count, _ in given])).tolist() == [
+        (end - first).days for _, _, end in given
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("yyyy-MM-dd HH:mm:ss", "2026-01-31 10:20:30"),
+        ("dd.MM.yy", "31.01.26"),
+        ("yyyyMMdd'T'HHmmss.SSS", "20260131T102030.123"),
+        ("'o''clock' HH", "o'clock 10"),
+        ("SSSSSS é", "123456 é"),
+    ],
+)
+def test_a_pattern_writes_and_reads(pattern, text):
+    found = Pattern.of(pattern)
+    assert found is not None
+    moments = pa.array([datetime(2026, 1, 31, 10, 20, 30, 123456), None])
+    micros = np.array([1_769_854_830_123_456, 0])
+    assert found.write(micros, moments).to_pylist() == [text, None]
+    read, good = found.read(pa.array([text, None, "?" * len(text.encode()), text + " "]))
+    assert good.tolist() == [True, False, False, False]
+    assert found.write(read[:1], moments[:1]).to_pylist() == [text]
+
+
+@pytest.mark.parametrize("pattern", ["EEE", "yyyyy", "MMM", "#", "[yyyy]", "", "'x", "a", "G"])
+def test_a_pattern_with_other_parts_is_not_known(pattern):
+    assert Pattern.of(pattern) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "readable"), [("HH HH", False), ("ssSSSmm", False), ("yy yyyy", False), ("ss.SSS", True)]
+)
+def test_what_may_be_read_in_several_ways_is_not_read(pattern, readable):
+    found = Pattern.of(pattern)
+    assert found is not None
+    assert found.readable == readable
+
+
+def test_years_beyond_four_digits_are_written_as_java_does():
+    moments = pa.array([2_932_897, -719_163, -719_529], pa.date32())  # the days around the years 9999 and 1
+    assert text_of(moments, 0).to_pylist() == ["+10000-01-01", "0000-12-31", "-0001-12-31"]
+    found = Pattern.of("yyyy/MM")
+    assert found is not None
+    micros = np.array([2_932_897, -719_163, -719_529]) * 86_400_000_000
+    assert found.write(micros, moments).to_pylist() == ["+10000/01", "0001/12", "0002/12"]
+
+
+@pytest.mark.parametrize(
+    ("zone", "known"),
+    [
+        *(("Z", True), ("UTC", True), ("UTC+3", True), ("GMT-03:30", True), ("+1:5", True), ("-0130", True)),
+        *(("Europe/Berlin", True), ("EST", True), ("CST", True)),
+        *(("+19:00", False), ("+18:01", False), ("+18:00", True), ("Nowhere", False), ("+1:", False), ("", False)),
+    ],
+)
+def test_a_zone_behind_a_timestamp_is_checked_and_ignored(zone, known):
+    found = readings.micros(f"2026-01-31 10:20:30 {zone}") if zone else readings.micros("2026-01-31 10:20:30 x")
+    assert found == (1_769_854_830_000_000 if known else None)
+
+
+def test_digits_of_floating_point_numbers_are_the_shortest():
+    chance = random.Random(3)
+    doubles = [struct.unpack("<d", chance.randbytes(8))[0] for _ in range(3000)] + [0.0, -0.0, 1e7, 1e-3, 123456.789]
+    assert reals.to_text(pa.array(doubles)).to_pylist() == [double_text(each) for each in doubles]
+    singles = [struct.unpack("<f", chance.randbytes(4))[0] for _ in range(3000)]
+    assert reals.to_text(pa.array(singles, pa.float32())).to_pylist() == [float_text(each) for each in singles]
+
+
+@pytest.mark.parametrize("places", [-3, 0, 2, 7, 17, 300])
+def test_rounding_is_that_of_the_digits(places):
+    chance = random.Random(places)
+    given = [chance.uniform(-1, 1) * 10 ** chance.randint(-8, 18) for _ in range(3000)]
+    given += [round(each, places + 1) for each in given[:500]] + [2.675, 0.5, 1.5, -2.5, 1e300, 5e-324, 0.1, 2.0**53]
+    given += [each + 0.5 for each in range(-5, 5)] + [float(f"{each}e-{abs(places) + 1}5") for each in range(5)]
+    wide = decimal.Context(prec=2000, rounding=decimal.ROUND_HALF_UP)
+    wanted = [float(Decimal(repr(each)).quantize(Decimal(1).scaleb(-places), context=wide)) + 0.0 for each in given]
+    assert reals.rounded(places, pa.array(given)).to_pylist() == wanted
+
+
+def test_zero_has_no_sign_when_it_is_rounded_and_nan_stays():
+    found = reals.rounded(0, pa.array([-0.0, -0.4, float("nan"), -float("inf"), None])).to_pylist()
+    assert [repr(each) for each in found] == ["0.0", "0.0", "nan", "-inf", "None"]
+
+
+def test_older_javas_write_other_digits():
+    assert [Session(java=java).shortest for java in (17, 18, 19, 25)] == [False, False, True, True]
+
+
+def test_numbers_in_text_are_java_s():
+    assert readings.double(" -1d ") == -1.0
+    assert readings.double("+nan") is None
+    assert readings.decimal("99.995", DecimalType(4, 2)) == "range"
+    assert readings.decimal("x", DecimalType(4, 2)) == "malformed"
+    assert readings.integer("\x00 7 \x7f") == 7
+    assert readings.integer("٧") is None
