@@ -42,6 +42,7 @@ def blocks(document: str, language: str) -> list[str]:
     return [code for found, code in BLOCK.findall(text(document)) if found == language]
 
 
+@pytest.mark.filterwarnings("ignore:.* has no effect here:UserWarning")
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_is_a_plan(name, capsys):
     path = ROOT / "examples" / name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 
@@ -371,3 +372,65 @@ def committed(kafka, group, topic):
         return found.offset
     finally:
         consumer.close()
+
+
+def example(name, monkeypatch, kafka, prefix):
+    """The program of an example, as a module."""
+    import runpy
+    from pathlib import Path
+
+    monkeypatch.setenv("BOOTSTRAP", kafka.bootstrap)
+    monkeypatch.setenv("TOPIC_PREFIX", prefix)
+    monkeypatch.setenv("CHECKPOINTS", os.environ["XDG_STATE_HOME"])
+    return runpy.run_path(str(Path(__file__).parents[2] / "examples" / f"{name}.py"))
+
+
+@pytest.fixture
+def prefix(topic, kafka_admin, tmp_path, monkeypatch):
+    """Makes topics with a prefix that no other test has, and returns it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    name = f"{topic()}-"
+
+    def make(*names):
+        wanted = {f"{name}{each}": {"num_partitions": 1, "replication_factor": 1} for each in names}
+        kafka_admin.create_topics(wanted)
+        kafka_admin.wait_for_topics(list(wanted), 60_000)
+        return name
+
+    return make
+
+
+@pytest.mark.filterwarnings("ignore:checkpointing is off")
+def test_the_example_of_sources(prefix, monkeypatch, kafka, topics):
+    name = prefix("input-topic", "topic-a", "topic-b", "read")
+    for each, value in (("input-topic", "one"), ("topic-a", "two"), ("topic-b", "three")):
+        produce(kafka, f"{name}{each}", [value])
+    example("pyflink_source", monkeypatch, kafka, name)["main"]()
+    assert texts(topics, f"{name}read") == [
+        (text, 1_700_000_000_000) for text in ("offset 0, 0 headers: two", "one", "three", "two")
+    ]
+
+
+def test_the_example_of_the_former_classes(prefix, monkeypatch, kafka, topics):
+    from penstock.datastream import execution
+
+    name = prefix("topic", "test-topic-1", "other-topic-1", "my-topic")
+    produce(kafka, f"{name}topic", ["skipped", "one"])
+    produce(kafka, f"{name}test-topic-1", ["two"])
+    produce(kafka, f"{name}other-topic-1", ["three"])
+    collected = []
+    with execution.runner(collected.append):
+        example("pyflink_consumer", monkeypatch, kafka, name)["main"]()
+    running = execution.start(collected[0])
+    try:
+        wanted = [("one", 1_700_000_001_000), ("two", 1_700_000_000_000)]
+        eventually(lambda: texts(topics, f"{name}my-topic") == wanted)
+    finally:
+        running.stop()
+
+
+@pytest.mark.filterwarnings("ignore:.* has no effect here:UserWarning")
+def test_the_example_of_an_environment(prefix, monkeypatch, kafka, topics):
+    name = prefix("words")
+    example("pyflink_environment", monkeypatch, kafka, name)["main"]()
+    assert [text for text, _ in texts(topics, f"{name}words")] == ["be", "not", "or", "to"]

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from penstock import datastream
 from penstock.common.calls import CALLS
 from penstock.connectors.kafka.table.metadata import READABLE, WRITABLE
+from penstock.datastream.refusals import LATER
 from penstock.errors import DefinitionError, Problem
 from penstock.ingest import PipelineOptions
 from penstock.ingest.kafka_options import KafkaIngestSinkOptions, KafkaIngestSourceOptions
@@ -196,6 +198,10 @@ def _datastream() -> Iterator[str]:
             for call, each in sorted(members)
         ]
         yield from _table(("Method", "Key", "In Flink", "Here"), rows)
+    yield from ("## Classes of `pyflink.datastream`", "", "There are:", "")
+    yield f"{', '.join(map(_code, sorted(datastream.__all__)))}."
+    yield from ("", "Refused by their names, because they come later:", "")
+    yield from _table(("Class", "Until then"), [(_code(name), hint) for name, hint in sorted(LATER.items())])
 
 
 # --- options -------------------------------------------------------------------------------------------------

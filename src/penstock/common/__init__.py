@@ -18,7 +18,7 @@ from penstock.common.serialization import (
     SerializationSchema,
     SimpleStringSchema,
 )
-from penstock.common.time import Duration
+from penstock.common.time import Duration, Instant, Time
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from penstock.common.types import Row
 from penstock.common.watermark_strategy import WatermarkStrategy
@@ -34,6 +34,7 @@ __all__ = [
     "ExecutionConfig",
     "ExecutionMode",
     "InputDependencyConstraint",
+    "Instant",
     "JobClient",
     "JobExecutionResult",
     "JobID",
@@ -46,6 +47,7 @@ __all__ = [
     "SerializationSchema",
     "SimpleStringSchema",
     "SqlExpression",
+    "Time",
     "TypeInformation",
     "Types",
     "WatermarkStrategy",

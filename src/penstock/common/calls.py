@@ -104,6 +104,7 @@ CALLS: Mapping[str, Call] = {
     "CheckpointConfig.disable_unaligned_checkpoints": _ignored("execution.checkpointing.unaligned.enabled"),
     "CheckpointConfig.set_force_unaligned_checkpoints": _ignored("execution.checkpointing.unaligned.forced"),
     "CheckpointConfig.set_alignment_timeout": _ignored("execution.checkpointing.aligned-checkpoint-timeout"),
+    "CheckpointConfig.set_aligned_checkpoint_timeout": _ignored("execution.checkpointing.aligned-checkpoint-timeout"),
     "CheckpointConfig.set_checkpoint_interval": _acts(
         "As enable_checkpointing.", "As enable_checkpointing.", "execution.checkpointing.interval"
     ),

@@ -44,9 +44,21 @@ class PickledBytesTypeInfo(TypeInformation):
         return "pickled values"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class RowTypeInfo(TypeInformation):
-    """The type of rows."""
+    """The type of rows: of columns with these types and names (``f0``, ``f1``, ... by default), or of a row type.
+    Raises TypeError for another number of names."""
+
+    def __init__(self, field_types: Sequence[TypeInformation] | RowType, field_names: Sequence[str] | None = None):
+        if isinstance(field_types, RowType):
+            logical = field_types
+        else:
+            names = [f"f{index}" for index in range(len(field_types))] if field_names is None else field_names
+            if len(names) != len(field_types):
+                raise TypeError(f"{len(names)} names for {len(field_types)} types")
+            columns = zip(names, field_types, strict=True)
+            logical = RowType(tuple(Field(name, info.logical) for name, info in columns))
+        object.__setattr__(self, "logical", logical)
 
     def get_field_names(self) -> list[str]:
         """The names, in order."""
@@ -73,21 +85,23 @@ def _type(logical: DataType) -> Callable[[], TypeInformation]:
 class Types:
     """Makes type information: ``Types.STRING()``, ``Types.LIST(Types.INT())``."""
 
-    STRING = _type(types.STRING)
-    BYTE = _type(types.TINYINT)
-    BOOLEAN = _type(types.BOOLEAN)
-    SHORT = _type(types.SMALLINT)
-    INT = _type(types.INT)
-    LONG = _type(types.BIGINT)
-    FLOAT = _type(types.FLOAT)
-    DOUBLE = _type(types.DOUBLE)
-    CHAR = _type(types.StringType(1, True))
-    BIG_INT = _type(types.DecimalType(38, 0))  # the largest precision, as Python's and Java's integers have no bound
-    BIG_DEC = _type(types.DecimalType(38, 18))  # as in Flink
-    INSTANT = _type(types.TimestampType(6, True))
-    SQL_DATE = _type(types.DATE)
-    SQL_TIME = _type(types.TimeType(0))
-    SQL_TIMESTAMP = _type(types.TimestampType(6))
+    STRING = staticmethod(_type(types.STRING))
+    BYTE = staticmethod(_type(types.TINYINT))
+    BOOLEAN = staticmethod(_type(types.BOOLEAN))
+    SHORT = staticmethod(_type(types.SMALLINT))
+    INT = staticmethod(_type(types.INT))
+    LONG = staticmethod(_type(types.BIGINT))
+    FLOAT = staticmethod(_type(types.FLOAT))
+    DOUBLE = staticmethod(_type(types.DOUBLE))
+    CHAR = staticmethod(_type(types.StringType(1, True)))
+    BIG_INT = staticmethod(
+        _type(types.DecimalType(38, 0))
+    )  # the largest precision, as Python's and Java's integers have no bound
+    BIG_DEC = staticmethod(_type(types.DecimalType(38, 18)))  # as in Flink
+    INSTANT = staticmethod(_type(types.TimestampType(6, True)))
+    SQL_DATE = staticmethod(_type(types.DATE))
+    SQL_TIME = staticmethod(_type(types.TimeType(0)))
+    SQL_TIMESTAMP = staticmethod(_type(types.TimestampType(6)))
 
     @staticmethod
     def PICKLED_BYTE_ARRAY() -> TypeInformation:
@@ -97,15 +111,12 @@ class Types:
     @staticmethod
     def ROW(field_types: Sequence[TypeInformation]) -> RowTypeInfo:
         """A row of columns ``f0``, ``f1``, ..."""
-        return Types.ROW_NAMED([f"f{index}" for index in range(len(field_types))], field_types)
+        return RowTypeInfo(field_types)
 
     @staticmethod
     def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[TypeInformation]) -> RowTypeInfo:
         """A row of named columns."""
-        if len(field_names) != len(field_types):
-            raise TypeError(f"{len(field_names)} names for {len(field_types)} types")
-        columns = zip(field_names, field_types, strict=True)
-        return RowTypeInfo(RowType(tuple(Field(name, info.logical) for name, info in columns)))
+        return RowTypeInfo(field_types, field_names)
 
     TUPLE = ROW
 

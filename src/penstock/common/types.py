@@ -96,11 +96,29 @@ class Row:
             raise TypeError(f"expected {len(self._values)} names, not {len(field_names)}")
         object.__setattr__(self, "_fields", tuple(field_names))
 
-    def as_dict(self) -> dict[str, Any]:
-        """The values by name. Raises TypeError if they have no names."""
+    def as_dict(self, recursive: bool = False) -> dict[str, Any]:
+        """The values by name, rows in them as dictionaries too if ``recursive``. Raises TypeError if they have no
+        names."""
         if not self._fields:
             raise TypeError("the values of this Row have no names")
-        return dict(zip(self._fields, self._values, strict=True))
+        values = map(_plain, self._values) if recursive else self._values
+        return dict(zip(self._fields, values, strict=True))
+
+    def get_fields_by_names(self, names: list[str]) -> list[Any]:
+        """The values under these names; all of them, in order, if the row has no names and there are as many. Raises
+        AttributeError for an unknown name."""
+        if not self._fields:
+            if len(names) != len(self._values):
+                raise AttributeError(f"the row has no names, and {len(self._values)} values, not {len(names)}")
+            return list(self._values)
+        return [self._values[self._position(name)] for name in names]
+
+    @staticmethod
+    def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
+        """A row that makes this kind of change to its table."""
+        row = Row(*args, **kwargs)
+        row.set_row_kind(row_kind)
+        return row
 
     def get_row_kind(self) -> RowKind:
         """The kind of change that the row makes to its table."""
@@ -109,3 +127,15 @@ class Row:
     def set_row_kind(self, row_kind: RowKind) -> None:
         """Set the kind of change that the row makes to its table."""
         object.__setattr__(self, "_kind", row_kind)
+
+
+def _plain(value: Any) -> Any:
+    """A value with dictionaries for the rows in it."""
+    match value:
+        case Row():
+            return value.as_dict(True)
+        case list():
+            return [_plain(each) for each in value]
+        case dict():
+            return {key: _plain(each) for key, each in value.items()}
+    return value

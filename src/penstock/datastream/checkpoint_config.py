@@ -240,6 +240,9 @@ class CheckpointConfig:
         """When an aligned checkpoint becomes unaligned in Flink."""
         return Duration.of_millis(int(self._settings.value("CheckpointConfig.set_alignment_timeout")))
 
+    set_aligned_checkpoint_timeout = set_alignment_timeout
+    get_aligned_checkpoint_timeout = get_alignment_timeout
+
     # --- for the environment ---------------------------------------------------------------------------------
 
     @property

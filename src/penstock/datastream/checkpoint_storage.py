@@ -42,6 +42,10 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         """The directory, or None."""
         return self._path
 
+    def get_savepoint_path(self) -> str | None:
+        """None: there are no savepoints."""
+        return None
+
     def get_max_state_size(self) -> int:
         """The most bytes of one state in Flink."""
         return self._size
@@ -56,7 +60,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         self,
         checkpoint_path: str | None = None,
         file_state_size_threshold: int | None = None,
-        write_buffer_size: int | None = None,
+        write_buffer_size: int = -1,
         j_filesystem_checkpoint_storage: Any = None,
     ) -> None:
         if j_filesystem_checkpoint_storage is not None:
@@ -65,11 +69,15 @@ class FileSystemCheckpointStorage(CheckpointStorage):
             raise ValueError("FileSystemCheckpointStorage needs a 'checkpoint_path'")
         self._path = checkpoint_path
         self._threshold = 20 * 1024 if file_state_size_threshold is None else file_state_size_threshold
-        self._buffer = 4096 if write_buffer_size is None else write_buffer_size
+        self._buffer = 4096 if write_buffer_size < 0 else write_buffer_size
 
     def get_checkpoint_path(self) -> str:
         """The directory."""
         return self._path
+
+    def get_savepoint_path(self) -> str | None:
+        """None: there are no savepoints."""
+        return None
 
     def get_min_file_size_threshold(self) -> int:
         """The bytes up to which Flink keeps state in the metadata of a checkpoint."""

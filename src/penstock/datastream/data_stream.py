@@ -290,6 +290,10 @@ class DataStream:
         """Raises UnsupportedError: keyed streams are not there yet."""
         refused("key_by")
 
+    def window_all(self, window_assigner: Any) -> NoReturn:
+        """Raises UnsupportedError: windows are not there yet."""
+        refused("window_all")
+
     def cache(self) -> NoReturn:
         """Raises UnsupportedError."""
         refused("cache", "write the stream to a topic, and read that")

@@ -170,6 +170,10 @@ class StreamExecutionEnvironment:
         """Whether operators share threads in Flink."""
         return bool(self._settings.value("StreamExecutionEnvironment.disable_operator_chaining"))
 
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        """True, as in Flink."""
+        return True
+
     def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> StreamExecutionEnvironment:
         """Begin a batch, and with exactly-once commit it, every ``interval`` milliseconds. A job that fails restarts
         from its checkpoint, unless another restart strategy is set."""
@@ -430,9 +434,10 @@ class StreamExecutionEnvironment:
         result: JobExecutionResult = execution.run(self._job(job_name))
         return result
 
-    def execute_async(self, job_name: str = DEFAULT_JOB_NAME) -> JobClient:
-        """Start the program and return a handle on it. Raises a PenstockError if it cannot be started."""
-        return JobClient._of(execution.start(self._job(job_name)))
+    def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
+        """Start the program and return a handle on it. Raises a PenstockError if it cannot be started. Flink's default
+        name stands for that of the settings, or for this project's."""
+        return JobClient._of(execution.start(self._job(None if job_name == "Flink Streaming Job" else job_name)))
 
     def close(self) -> None:
         """Nothing to do: jobs end by themselves, or by their handles."""

@@ -139,6 +139,7 @@ WITHOUT_EFFECT = {
     "CheckpointConfig.enable_unaligned_checkpoints": (),
     "CheckpointConfig.set_force_unaligned_checkpoints": (),
     "CheckpointConfig.set_alignment_timeout": (Duration.of_seconds(1),),
+    "CheckpointConfig.set_aligned_checkpoint_timeout": (Duration.of_seconds(1),),
     "CheckpointConfig.set_checkpoint_timeout": (1000,),
     "CheckpointConfig.set_checkpointing_mode": (CheckpointingMode.AT_LEAST_ONCE,),
     "CheckpointConfig.set_fail_on_checkpointing_errors": (False,),

@@ -7,6 +7,7 @@ from typing import Self
 from penstock.common import TypeInformation
 from penstock.common.serialization import FormatDeserializationSchema, FormatSerializationSchema
 from penstock.datastream.formats.json import row_type
+from penstock.errors import Problem, UnsupportedError
 
 
 class _Builder:
@@ -15,10 +16,6 @@ class _Builder:
     def __init__(self, type_info: TypeInformation):
         self._type = row_type(type_info, "type_info")
         self._options: dict[str, str] = {}
-
-    def set_field_delimiter(self, delimiter: str) -> Self:
-        """The separator of columns, by default a comma."""
-        return self._set("field-delimiter", delimiter)
 
     def set_array_element_delimiter(self, delimiter: str) -> Self:
         """The separator of the elements of an array."""
@@ -32,10 +29,6 @@ class _Builder:
         """The character that takes away the meaning of the next one."""
         return self._set("escape-character", c)
 
-    def set_null_literal(self, s: str) -> Self:
-        """The text for null."""
-        return self._set("null-literal", s)
-
     def _set(self, key: str, value: str) -> Self:
         self._options[key] = value
         return self
@@ -46,6 +39,14 @@ class CsvRowDeserializationSchema(FormatDeserializationSchema):
 
     class Builder(_Builder):
         """Builds the schema."""
+
+        def set_field_delimiter(self, delimiter: str) -> Self:
+            """The separator of columns, by default a comma."""
+            return self._set("field-delimiter", delimiter)
+
+        def set_null_literal(self, null_literal: str) -> Self:
+            """The text for null."""
+            return self._set("null-literal", null_literal)
 
         def set_allow_comments(self, allow_comments: bool) -> Self:
             """Whether lines that begin with # are skipped."""
@@ -66,6 +67,23 @@ class CsvRowSerializationSchema(FormatSerializationSchema):
 
     class Builder(_Builder):
         """Builds the schema."""
+
+        def set_field_delimiter(self, c: str) -> Self:
+            """The separator of columns, by default a comma."""
+            return self._set("field-delimiter", c)
+
+        def set_line_delimiter(self, delimiter: str) -> Self:
+            """The end of a line. Raises UnsupportedError for anything but none, since each message is one line."""
+            if delimiter:
+                hint = "leave it out"
+                raise UnsupportedError(
+                    (Problem("a message is a line without an end", "set_line_delimiter", hint=hint),)
+                )
+            return self
+
+        def set_null_literal(self, s: str) -> Self:
+            """The text for null."""
+            return self._set("null-literal", s)
 
         def disable_quote_character(self) -> Self:
             """Write text without quotes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.common import TypeInformation
 from penstock.common.serialization import FormatDeserializationSchema, FormatSerializationSchema
-from penstock.errors import OptionsError, Problem
+from penstock.errors import OptionsError, Problem, UnsupportedError
 
 
 class JsonRowDeserializationSchema(FormatDeserializationSchema):
@@ -26,6 +26,11 @@ class JsonRowDeserializationSchema(FormatDeserializationSchema):
             """The type of the rows."""
             self._type = type_info
             return self
+
+        def json_schema(self, json_schema: str) -> JsonRowDeserializationSchema.Builder:
+            """Raises UnsupportedError: types are not derived from a JSON schema."""
+            hint = "name the columns by type_info(Types.ROW_NAMED(...))"
+            raise UnsupportedError((Problem("is not supported", "json_schema", hint=hint),))
 
         def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
             """Refuse a message that lacks a column, which is otherwise null."""

@@ -4,7 +4,7 @@ A builder records its settings as the options of a table, and the ``kafka`` conn
 CREATE TABLE with equal options give the same plan and the same errors.
 """
 
-from penstock.datastream.connectors.kafka.consumer import FlinkKafkaConsumer
+from penstock.datastream.connectors.kafka.consumer import FlinkKafkaConsumer, FlinkKafkaConsumerBase
 from penstock.datastream.connectors.kafka.deserialization import (
     JsonDeserializationSchema,
     JSONKeyValueDeserializationSchema,
@@ -19,7 +19,7 @@ from penstock.datastream.connectors.kafka.offsets import (
     OffsetsInitializer,
     PartitionOffsetsRetriever,
 )
-from penstock.datastream.connectors.kafka.producer import FlinkKafkaProducer, Semantic
+from penstock.datastream.connectors.kafka.producer import FlinkKafkaProducer, FlinkKafkaProducerBase, Semantic
 from penstock.datastream.connectors.kafka.records import ConsumerRecord, ProducerRecord
 from penstock.datastream.connectors.kafka.serialization import (
     FlinkKafkaPartitioner,
@@ -35,8 +35,10 @@ from penstock.datastream.connectors.kafka.source import KafkaSource, KafkaSource
 __all__ = [
     "ConsumerRecord",
     "FlinkKafkaConsumer",
+    "FlinkKafkaConsumerBase",
     "FlinkKafkaPartitioner",
     "FlinkKafkaProducer",
+    "FlinkKafkaProducerBase",
     "HeaderProvider",
     "JSONKeyValueDeserializationSchema",
     "JsonDeserializationSchema",

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from penstock.common import DeserializationSchema, TypeInformation, WatermarkStrategy
 from penstock.datastream.connectors.base import Source
@@ -22,69 +23,56 @@ from penstock.datastream.connectors.kafka.offsets import (
 )
 from penstock.datastream.connectors.kafka.source import KafkaSource
 from penstock.datastream.function_chain import Step
+from penstock.java_gateway import without_java
 from penstock.spi import TableDefinition
 
 
-class FlinkKafkaConsumer(Source):
-    """Reads ``topics`` (a name, several, or a compiled pattern of whole names) for ``env.add_source``.
-
-    ``properties`` are Kafka's and need ``bootstrap.servers`` and ``group.id``. By default it starts at the group's
-    offsets; ``auto.offset.reset`` applies to partitions without one, and is ``latest`` by default, as for Kafka's own
-    consumer (seed 004). It looks for new partitions only with ``flink.partition-discovery.interval-millis``.
-    """
+class FlinkKafkaConsumerBase(Source):
+    """What the former sources of Kafka have in common. Raises UnsupportedError when it is made of a Java object."""
 
     timestamps = True
 
-    def __init__(
-        self,
-        topics: str | Sequence[str] | re.Pattern[str],
-        deserialization_schema: DeserializationSchema | KafkaDeserializationSchema,
-        properties: Mapping[str, str],
-    ):
-        self._topics = topics
-        self._schema: KafkaRecordDeserializationSchema
-        if isinstance(deserialization_schema, KafkaDeserializationSchema):
-            self._schema = KafkaRecordDeserializationSchema.of(deserialization_schema)
-        else:
-            self._schema = KafkaRecordDeserializationSchema.value_only(deserialization_schema)
-        # Kafka's consumer commits by itself unless it is told not to; with checkpoints that does not count.
-        self._properties = {"enable.auto.commit": "true", **properties}
-        self._start = KafkaOffsetsInitializer.committed_offsets()
-        self.strategy = WatermarkStrategy.no_watermarks()
+    _topics: str | Sequence[str] | re.Pattern[str]
+    _schema: KafkaRecordDeserializationSchema
+    _properties: dict[str, str]
+    _start: KafkaOffsetsInitializer
 
-    def set_start_from_group_offsets(self) -> FlinkKafkaConsumer:
+    def __init__(self, j_flink_kafka_consumer: Any):
+        raise without_java("FlinkKafkaConsumerBase", "use FlinkKafkaConsumer")
+
+    def set_start_from_group_offsets(self) -> FlinkKafkaConsumerBase:
         """Start at the offsets that the consumer group has committed: the default."""
         return self._starting(KafkaOffsetsInitializer.committed_offsets())
 
-    def set_start_from_earliest(self) -> FlinkKafkaConsumer:
+    def set_start_from_earliest(self) -> FlinkKafkaConsumerBase:
         """Start at the first record there is."""
         return self._starting(KafkaOffsetsInitializer.earliest())
 
-    def set_start_from_latest(self) -> FlinkKafkaConsumer:
+    def set_start_from_latest(self) -> FlinkKafkaConsumerBase:
         """Start after the last record there is."""
         return self._starting(KafkaOffsetsInitializer.latest())
 
-    def set_start_from_timestamp(self, startup_offsets_timestamp: int) -> FlinkKafkaConsumer:
+    def set_start_from_timestamp(self, startup_offsets_timestamp: int) -> FlinkKafkaConsumerBase:
         """Start at the first record at or after a time in milliseconds since 1970."""
         return self._starting(KafkaOffsetsInitializer.timestamp(startup_offsets_timestamp))
 
     def set_start_from_specific_offsets(
         self, specific_startup_offsets: Mapping[KafkaTopicPartition, int]
-    ) -> FlinkKafkaConsumer:
+    ) -> FlinkKafkaConsumerBase:
         """Start at these offsets; partitions that are left out start at the group's."""
         return self._starting(KafkaOffsetsInitializer.offsets(specific_startup_offsets))
 
-    def set_commit_offsets_on_checkpoints(self, commit_on_checkpoints: bool) -> FlinkKafkaConsumer:
+    def set_commit_offsets_on_checkpoints(self, commit_on_checkpoints: bool) -> FlinkKafkaConsumerBase:
         """Whether the offsets of every batch are committed to the group, which is the default."""
         self._properties["commit.offsets.on.checkpoint"] = str(commit_on_checkpoints).lower()
         return self
 
-    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> FlinkKafkaConsumer:
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> FlinkKafkaConsumerBase:
         """The watermarks of each partition, from the timestamps of its records in Kafka, or other timestamps."""
         self.strategy = watermark_strategy
         return self
 
-    def disable_filter_restored_partitions_with_subscribed_topics(self) -> FlinkKafkaConsumer:
+    def disable_filter_restored_partitions_with_subscribed_topics(self) -> FlinkKafkaConsumerBase:
         """In Flink partitions of topics that are no longer subscribed are read on. Warns: here other topics need
         another checkpoint."""
         warnings.warn(
@@ -129,6 +117,31 @@ class FlinkKafkaConsumer(Source):
             start = replace(start, reset=None if known else KafkaOffsetResetStrategy.LATEST)
         return builder.set_properties(self._properties).set_starting_offsets(start).build()
 
-    def _starting(self, start: KafkaOffsetsInitializer) -> FlinkKafkaConsumer:
+    def _starting(self, start: KafkaOffsetsInitializer) -> FlinkKafkaConsumerBase:
         self._start = start
         return self
+
+
+class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
+    """Reads ``topics`` (a name, several, or a compiled pattern of whole names) for ``env.add_source``.
+
+    ``properties`` are Kafka's and need ``bootstrap.servers`` and ``group.id``. By default it starts at the group's
+    offsets; ``auto.offset.reset`` applies to partitions without one, and is ``latest`` by default, as for Kafka's own
+    consumer (seed 004). It looks for new partitions only with ``flink.partition-discovery.interval-millis``.
+    """
+
+    def __init__(
+        self,
+        topics: str | Sequence[str] | re.Pattern[str],
+        deserialization_schema: DeserializationSchema | KafkaDeserializationSchema,
+        properties: Mapping[str, str],
+    ):
+        self._topics = topics
+        if isinstance(deserialization_schema, KafkaDeserializationSchema):
+            self._schema = KafkaRecordDeserializationSchema.of(deserialization_schema)
+        else:
+            self._schema = KafkaRecordDeserializationSchema.value_only(deserialization_schema)
+        # Kafka's consumer commits by itself unless it is told not to; with checkpoints that does not count.
+        self._properties = {"enable.auto.commit": "true", **properties}
+        self._start = KafkaOffsetsInitializer.committed_offsets()
+        self.strategy = WatermarkStrategy.no_watermarks()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import warnings
 from collections.abc import Mapping
+from typing import Any
 
 from penstock.common import SerializationSchema, TypeInformation
 from penstock.datastream.connectors.base import DeliveryGuarantee, Sink
@@ -16,6 +17,7 @@ from penstock.datastream.connectors.kafka.serialization import (
 from penstock.datastream.connectors.kafka.sink import KafkaSink
 from penstock.datastream.function_chain import Step
 from penstock.errors import OptionsError, Problem
+from penstock.java_gateway import without_java
 from penstock.spi import TableDefinition
 
 #: What a choice without effect would do in Flink, and what applies here instead.
@@ -38,13 +40,54 @@ class Semantic(enum.Enum):
     NONE = 2
 
 
-class FlinkKafkaProducer(Sink):
+class FlinkKafkaProducerBase(Sink):
+    """What the former sinks of Kafka have in common. Raises UnsupportedError when it is made of a Java object."""
+
+    _properties: dict[str, str]
+    _serializer: KafkaSerializationSchema
+    _guarantee: DeliveryGuarantee
+    _prefix = ""
+
+    def __init__(self, j_flink_kafka_producer: Any):
+        raise without_java("FlinkKafkaProducerBase", "use FlinkKafkaProducer")
+
+    def set_log_failures_only(self, log_failures_only: bool) -> FlinkKafkaProducerBase:
+        """In Flink whether failures to write are only logged. Here they fail the batch; True is warned of."""
+        if log_failures_only:
+            _remark("set_log_failures_only")
+        return self
+
+    def set_flush_on_checkpoint(self, flush_on_checkpoint: bool) -> FlinkKafkaProducerBase:
+        """In Flink whether a checkpoint waits for the brokers. Here a batch always does; False is warned of."""
+        if not flush_on_checkpoint:
+            _remark("set_flush_on_checkpoint")
+        return self
+
+    def set_write_timestamp_to_kafka(self, write_timestamp_to_kafka: bool) -> FlinkKafkaProducerBase:
+        """Whether records keep their timestamps, and do not get the time of writing, which is the default."""
+        self.writes_timestamps = write_timestamp_to_kafka
+        return self
+
+    def steps(self, stream: TypeInformation) -> tuple[Step, ...]:
+        """The functions that make the records' parts."""
+        return write_steps(self._serializer, stream)
+
+    def table(self, name: str, stream: TypeInformation, job_name: str) -> TableDefinition:
+        """The table that ``stream`` is written to. Raises DefinitionError when the stream's type does not fit."""
+        builder = KafkaSink.builder().set_record_serializer(self._serializer)
+        builder.set_kafka_producer_config(self._properties).set_delivery_guarantee(self._guarantee)
+        if self._prefix:
+            builder.set_transactional_id_prefix(self._prefix)
+        return builder.build().table(name, stream, job_name)
+
+
+class FlinkKafkaProducer(FlinkKafkaProducerBase):
     """Writes the values of a stream to ``topic``, for ``stream.add_sink``. A KafkaSerializationSchema names the topic
     of each record by itself.
 
     ``producer_config`` are properties of Kafka's producer and need ``bootstrap.servers``. With EXACTLY_ONCE the
-    transactional id is ``<job name>-<sink name>``; a pool of producers is not needed. The timestamps of records are
-    written only after ``set_write_timestamp_to_kafka(True)``, as in Flink.
+    transactional id begins with ``<job name>-<sink name>`` unless a prefix is set; a pool of producers is not
+    needed. The timestamps of records are written only after ``set_write_timestamp_to_kafka(True)``, as in Flink.
     """
 
     def __init__(
@@ -61,7 +104,6 @@ class FlinkKafkaProducer(Sink):
         if kafka_producer_pool_size != 5:
             _remark("kafka_producer_pool_size")
         self._properties = dict(producer_config)
-        self._serializer: KafkaSerializationSchema
         if isinstance(serialization_schema, KafkaSerializationSchema):
             self._serializer = serialization_schema
         else:
@@ -70,21 +112,9 @@ class FlinkKafkaProducer(Sink):
         self._guarantee = DeliveryGuarantee[semantic.name]
         self.writes_timestamps = False
 
-    def set_log_failures_only(self, log_failures_only: bool) -> FlinkKafkaProducer:
-        """In Flink whether failures to write are only logged. Here they fail the batch; True is warned of."""
-        if log_failures_only:
-            _remark("set_log_failures_only")
-        return self
-
-    def set_flush_on_checkpoint(self, flush_on_checkpoint: bool) -> FlinkKafkaProducer:
-        """In Flink whether a checkpoint waits for the brokers. Here a batch always does; False is warned of."""
-        if not flush_on_checkpoint:
-            _remark("set_flush_on_checkpoint")
-        return self
-
-    def set_write_timestamp_to_kafka(self, write_timestamp_to_kafka: bool) -> FlinkKafkaProducer:
-        """Whether records keep their timestamps, and do not get the time of writing, which is the default."""
-        self.writes_timestamps = write_timestamp_to_kafka
+    def set_transactional_id_prefix(self, transactional_id_prefix: str) -> FlinkKafkaProducer:
+        """The beginning of the transactional id, for EXACTLY_ONCE; no other job may use it. Flink has this in Java."""
+        self._prefix = transactional_id_prefix
         return self
 
     def ignore_failures_after_transaction_timeout(self) -> FlinkKafkaProducer:
@@ -92,16 +122,6 @@ class FlinkKafkaProducer(Sink):
         committed in a recovery."""
         _remark("ignore_failures_after_transaction_timeout")
         return self
-
-    def steps(self, stream: TypeInformation) -> tuple[Step, ...]:
-        """The functions that make the records' parts."""
-        return write_steps(self._serializer, stream)
-
-    def table(self, name: str, stream: TypeInformation, job_name: str) -> TableDefinition:
-        """The table that ``stream`` is written to. Raises DefinitionError when the stream's type does not fit."""
-        builder = KafkaSink.builder().set_record_serializer(self._serializer)
-        builder.set_kafka_producer_config(self._properties).set_delivery_guarantee(self._guarantee)
-        return builder.build().table(name, stream, job_name)
 
 
 def _remark(call: str) -> None:

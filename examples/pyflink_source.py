@@ -1,0 +1,83 @@
+"""A KafkaSource in all its parts: which partitions, from where, how its records are read, and their timestamps.
+
+As on Flink's page about its Kafka connector. Run with ``python examples/pyflink_source.py``; BOOTSTRAP names the
+brokers and TOPIC_PREFIX stands before every topic.
+"""
+
+from __future__ import annotations
+
+import os
+
+from penstock.common import Duration, SimpleStringSchema, Types, WatermarkStrategy
+from penstock.datastream import DataStream, StreamExecutionEnvironment
+from penstock.datastream.connectors.base import DeliveryGuarantee
+from penstock.datastream.connectors.kafka import (
+    ConsumerRecord,
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaRecordDeserializationSchema,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+    KafkaSourceBuilder,
+    KafkaTopicPartition,
+)
+
+BOOTSTRAP = os.environ.get("BOOTSTRAP", "localhost:9092")
+PREFIX = os.environ.get("TOPIC_PREFIX", "")
+
+
+def source() -> KafkaSourceBuilder:
+    """A source that ends at the last record there is."""
+    end = KafkaOffsetsInitializer.latest()
+    return KafkaSource.builder().set_bootstrap_servers(BOOTSTRAP).set_group_id(f"{PREFIX}my-group").set_bounded(end)
+
+
+def described(record: ConsumerRecord) -> str:
+    """A record in words."""
+    return f"offset {record.offset}, {len(record.headers)} headers: {(record.value or b'').decode()}"
+
+
+def streams(env: StreamExecutionEnvironment) -> list[DataStream]:
+    """A stream for each way to describe a source."""
+    plain, string = WatermarkStrategy.no_watermarks(), SimpleStringSchema()
+    late = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(20)).with_idleness(Duration.of_minutes(1))
+    earliest = KafkaOffsetsInitializer.earliest()
+    committed = KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.EARLIEST)
+
+    # A list of topics, from the earliest offsets; only the value of a message is read, as a string.
+    topics = source().set_topics(f"{PREFIX}input-topic").set_starting_offsets(earliest)
+    topics.set_value_only_deserializer(string)
+    # All topics that match a pattern, from the offsets of the group, else from the earliest.
+    pattern = source().set_topic_pattern(f"{PREFIX}topic.*").set_starting_offsets(committed)
+    pattern.set_deserializer(KafkaRecordDeserializationSchema.value_only("StringDeserializer"))
+    # Chosen partitions, from a point in time; whole records are read by a function.
+    partitions = source().set_partitions({KafkaTopicPartition(f"{PREFIX}topic-a", 0)})
+    partitions.set_starting_offsets(KafkaOffsetsInitializer.timestamp(1592323200000))
+    partitions.set_deserializer(KafkaRecordDeserializationSchema.of(described, Types.STRING()))
+    return [
+        env.from_source(topics.build(), plain, "Kafka Source"),
+        env.from_source(pattern.build(), late, "Kafka Source With Watermarks"),
+        env.from_source(partitions.build(), plain, "Kafka Source Of Partitions"),
+    ]
+
+
+def main() -> None:
+    """Write what all of them read to one topic, with the timestamps of the records."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.enable_checkpointing(1000)
+    first, *others = streams(env)
+    serializer = KafkaRecordSerializationSchema.builder().set_topic(f"{PREFIX}read")
+    sink = (
+        KafkaSink.builder()
+        .set_bootstrap_servers(BOOTSTRAP)
+        .set_record_serializer(serializer.set_value_serialization_schema(SimpleStringSchema()).build())
+        .set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE)
+        .build()
+    )
+    first.union(*others).sink_to(sink).name("read")
+    env.execute(f"{PREFIX}pyflink-source")
+
+
+if __name__ == "__main__":
+    main()
