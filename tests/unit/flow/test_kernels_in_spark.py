@@ -105,10 +105,20 @@ def differences(each: Computed, answer: pa.ChunkedArray) -> Iterator[str]:
     """The first value that is not Spark's, where NaN is NaN and zero has a sign."""
     if answer.type != each.values.type:
         yield f"{each.sql}: {each.values.type}, not {answer.type}"
-    for row, (found, wanted) in enumerate(zip(each.values.to_pylist(), answer.to_pylist(), strict=True)):
+    for row, (found, wanted) in enumerate(zip(listed(each.values), listed(answer), strict=True)):
         if each.good[row] and repr(found) != repr(wanted):
             yield f"{each.sql}: {found!r}, not {wanted!r}, of {str(table().slice(row, 1).to_pylist()[0])[:600]}"
             return
+
+
+def listed(values: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values in Python; dates and timestamps as numbers of their unit, as Python has no year after 9999."""
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.int64())
+    elif pa.types.is_date32(values.type):
+        values = values.cast(pa.int32())
+    found: list[Any] = values.to_pylist()
+    return found
 
 
 def test_what_fails_in_a_kernel_fails_in_spark(spark, computed):

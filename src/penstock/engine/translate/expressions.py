@@ -5,11 +5,12 @@ from __future__ import annotations
 from decimal import Decimal
 
 from penstock.engine.translate.functions import RENDERINGS
-from penstock.plan.expressions import Call, Cast, Expression, Literal
+from penstock.plan.expressions import Call, Cast, ColumnRef, Expression, Literal
 from penstock.plan.flink_sql import Binding, SqlText, Text
 from penstock.spi import WATERMARK
 from penstock.types import (
     STRING,
+    ArrayType,
     BinaryType,
     DataType,
     DecimalType,
@@ -22,7 +23,7 @@ from penstock.types import (
     quoted_name,
     spark_type,
 )
-from penstock.types.casts import alike, is_integer
+from penstock.types.casts import alike, is_integer, widens
 
 _EPOCH = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
 
@@ -89,11 +90,23 @@ class _SparkSql(SqlText):
             whole = target.length == BinaryType().length
             return found if whole else Text(f"substring({found.sql}, 1, {target.length})")
         unchanged = not isinstance(source, NullType) and alike(source, target) and not isinstance(target, RowType)
+        if isinstance(source, ArrayType) and isinstance(target, ArrayType) and _differs(source, target):
+            element = ColumnRef("element", type=source.element)
+            each = self.text(Cast(operand=element, safe=cast.safe, type=target.element)).sql
+            return Text(f"transform({operand.sql}, {self.text(element).sql} -> {each})")
         plain = operand if unchanged else Text(f"{verb}({operand.sql} AS {spark_type(target)})")
         if isinstance(target, TimestampType) and target.precision < min(_second_digits(source), 6):
             cut = f"extract(SECOND FROM {plain.sql}) % {10**-target.precision:.{target.precision}f}BD"
             return Text(f"{plain.within(Binding.SUM)} - make_dt_interval(0, 0, 0, {cut})", Binding.SUM)
         return plain
+
+
+def _differs(source: ArrayType, target: ArrayType) -> bool:
+    """Whether Spark's cast of the elements has other results than Flink's."""
+    one, other = source.element, target.element
+    if isinstance(one, ArrayType) and isinstance(other, ArrayType):
+        return _differs(one, other)
+    return isinstance(other, StringType | BinaryType | TimestampType) and not widens(one, other)
 
 
 def _current_watermark(data_type: DataType) -> Text:

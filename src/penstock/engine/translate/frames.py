@@ -197,6 +197,8 @@ def _branches(
 ) -> tuple[DataFrame, tuple[str, ...]]:
     """``frame`` with a column for each of the ``branches`` above ``base``, and the names of all columns of branches.
 
+    The columns ``done``, of earlier branches and of bases that later branches need, stay.
+
     A branch's filters become conditions, so that no expression is computed for rows that do not reach it, as if the
     branch ran alone. A Python function that several branches share runs once.
     """
@@ -215,6 +217,7 @@ def _branches(
             frame = current.select(*carried, row)
         done = (*done, column)
     for number, (call, members) in enumerate(calls.items()):
+        last = number == len(calls) - 1
         carried = [*base.names, *_hidden(frame), *done]
         current = _calculated(frame, base, call.input, carried, reading)
         above = _Base(
@@ -222,7 +225,9 @@ def _branches(
             {f"{base.flag}_{number}_column_{i}": name for i, name in enumerate(call.schema.names)},
             f"{base.flag}_{number}",
         )
-        frame, done = _branches(_fanned_out(current, call, above, carried), above, members, done, reading)
+        kept = () if last else base.names
+        frame, found = _branches(_fanned_out(current, call, above, carried), above, members, (*done, *kept), reading)
+        done = tuple(name for name in found if name not in base.names)
     return frame, done
 
 

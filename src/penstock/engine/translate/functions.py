@@ -59,7 +59,7 @@ _CAST = "CAST({}({}) AS {{type}})"
 
 #: Functions of the same arguments, and of the same name in lower case.
 _SAME = """
-UPPER LOWER INITCAP REVERSE REPLACE SUBSTRING LEFT RIGHT LPAD RPAD REPEAT REGEXP_REPLACE MD5 SHA1 CHAR_LENGTH LOCATE
+UPPER LOWER INITCAP REVERSE REPLACE SUBSTRING LEFT RIGHT LPAD RPAD REPEAT REGEXP_REPLACE MD5 SHA1 CHAR_LENGTH
 ASCII UUID ENCODE DECODE CONCAT CONCAT_WS
 ABS POWER SQRT EXP LN LOG10 SIN COS TAN ATAN2 PI
 LOCALTIMESTAMP CURRENT_DATE FROM_UNIXTIME
@@ -78,6 +78,7 @@ RENDERINGS: dict[str, Rendering] = {
     "REGEXP": _same("rlike"),
     "REGEXP_EXTRACT": _as(_MATCHED.replace("{2}", "0"), _MATCHED),
     "SPLIT_INDEX": _as("get(split({0}, concat('\\\\Q', {1}, '\\\\E')), {2})"),
+    "LOCATE": _as("locate({0}, {1})", "CASE WHEN {2} IS NOT NULL THEN locate({0}, {1}, {2}) END"),  # Spark: 0
     "JSON_VALUE": _same("get_json_object"),
     # numbers
     **{name: _as(_CAST.format(name.lower(), "{0}")) for name in ("CEIL", "FLOOR", "SIGN")},

@@ -57,8 +57,8 @@ def cast_kernel(cast: Cast, session: Session) -> Kernel | None:
     if isinstance(source, NullType):
         return lambda args, rows: Vector(pa.scalar(None, arrow), args[0].failures)
     convert = _conversion(source, target, session)
-    if convert is None:
-        return None
+    if convert is None or (cast.safe and isinstance(source, RowType | ArrayType) and not session.alone):
+        return None  # TRY_CAST: NULL in Flink where a field or an element cannot be cast; Spark keeps the others
     kernel = Strict(arrow, convert)
     return partial(_tried, kernel) if cast.safe else kernel
 

@@ -54,7 +54,9 @@ def _right_padded(text: str, length: int, padding: str) -> str:
 
 
 def _place(sought: str, text: str, start: int = 1) -> int:
-    return text.find(sought, start - 1) + 1 if start > 0 else 0
+    if start <= 0:
+        return 0
+    return text.find(sought, start - 1) + 1 if sought else 1
 
 
 def _trimmed(side: str) -> Callable[[str, str], str]:
