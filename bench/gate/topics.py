@@ -58,7 +58,8 @@ class Topics:
 
     def drop(self, name: str) -> None:
         """Delete a topic, so that what was written does not fill the disk."""
-        for future in AdminClient({"bootstrap.servers": self.bootstrap}).delete_topics([name]).values():
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for future in admin.delete_topics([name]).values():
             future.result()
 
     def plain(self, records: int) -> str:
