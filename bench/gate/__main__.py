@@ -13,7 +13,8 @@ by the environment:
 
 A peer that is missing is left out, and the page says so.
 
-Usage: ``python -m bench.gate [--jobs] [--stores] [--restart] [--latency]`` (without any of them: jobs and stores).
+Usage: ``python -m bench.gate [--jobs] [--stores] [--restart] [--latency] [--kills N]``. Without any
+of them: jobs and stores.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.gate.delays import percentiles
+from bench.gate.kills import killed
 from bench.gate.queries import BOUNDED, Query, changed_groups, groups, join, script
 from bench.gate.report import Measured, Report
 from bench.gate.restarts import seconds_to_commit
@@ -64,11 +66,11 @@ class Case:
 def main() -> int:
     """Measure, print the page, and write JSON."""
     arguments = _arguments()
-    some = arguments.jobs or arguments.stores or arguments.restart or arguments.latency
+    some = arguments.jobs or arguments.stores or arguments.restart or arguments.latency or arguments.kills
     report = Report()
     if arguments.stores or not some:
         _stores(arguments, report)
-    if arguments.jobs or arguments.restart or arguments.latency or not some:
+    if arguments.jobs or arguments.restart or arguments.latency or arguments.kills or not some:
         with _broker(arguments.bootstrap) as bootstrap:
             topics = Topics.of(bootstrap)
             if arguments.jobs or not some:
@@ -77,6 +79,8 @@ def main() -> int:
                 for keys in dict.fromkeys((1000, arguments.restart_keys)):
                     report.restarts[keys] = seconds_to_commit(topics, keys, arguments.rounds, arguments.limit)
                     _say(f"restart with {keys:,} keys: {report.restarts[keys]}")
+            if arguments.kills:
+                report.kills = killed(topics, arguments.kills, arguments.seed, arguments.limit, _say)
             if arguments.latency:
                 keys, rate = 1000, arguments.rate
                 found = percentiles(topics.bootstrap, keys, rate, arguments.seconds)
@@ -94,6 +98,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", action="store_true", help="bounded jobs of all sides")
     parser.add_argument("--stores", action="store_true", help="penstock's state and an embedded store, in one process")
     parser.add_argument("--restart", action="store_true", help="restarts of a killed job")
+    parser.add_argument("--kills", type=int, default=0, help="kill a job so often, and compare its tables in the end")
+    parser.add_argument("--seed", type=int, default=1, help="of the moments of --kills")
     parser.add_argument("--latency", action="store_true", help="from produced to visible")
     parser.add_argument("--records", type=int, default=2_000_000, help="of each query, a multiple of 8")
     parser.add_argument("--slow-records", type=int, default=200_000, help="for transformWithState")

@@ -22,6 +22,11 @@ class Source:
     topic: str
     format: str = "json"
 
+    def statement(self, options: Mapping[str, str]) -> str:
+        """CREATE TABLE with options beside those of the topic and its format, which upsert tables have of their own."""
+        own = {} if options["connector"] == "upsert-kafka" else {"topic": self.topic, "format": self.format}
+        return _table(self.table, self.columns, options | own)
+
 
 @dataclass(frozen=True)
 class Query:
@@ -44,21 +49,8 @@ class Query:
     ) -> list[str]:
         """The job that writes the topic ``target``, in SQL that Flink and penstock share."""
         kafka = {"properties.bootstrap.servers": bootstrap}
-        made = [
-            _table(
-                each.table,
-                each.columns,
-                kafka
-                | {
-                    "connector": "kafka",
-                    "topic": each.topic,
-                    "format": each.format,
-                    "scan.startup.mode": "earliest-offset",
-                    **source_options,
-                },
-            )
-            for each in self.sources
-        ]
+        earliest = {"connector": "kafka", "scan.startup.mode": "earliest-offset"}
+        made = [each.statement({**kafka, **earliest, **source_options}) for each in self.sources]
         sink = {**upserts(target), **kafka, **sink_options}
         return [
             *made,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from bench.gate.kills import Outcome
 from bench.gate.sides import Run
 from bench.gate.stores import PARTS
 
@@ -48,6 +49,7 @@ class Report:
     store_rows: int = 0
     restarts: dict[int, list[float]] = field(default_factory=dict)
     latency: dict[str, float] = field(default_factory=dict)
+    kills: Outcome | None = None
     notes: list[str] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
@@ -58,6 +60,7 @@ class Report:
             "store rows": self.store_rows,
             "restarts": {str(keys): seconds for keys, seconds in self.restarts.items()},
             "latency": self.latency,
+            "kills": None if self.kills is None else asdict(self.kills),
             "notes": self.notes,
         }
 
@@ -69,6 +72,9 @@ class Report:
                 "Latency at {rate:,.0f} records/s, {keys:,.0f} keys, from produced to visible: p50 {p50 ms:,.0f} ms, "
                 "p99 {p99 ms:,.0f} ms".format_map(self.latency)
             )
+        if self.kills is not None:
+            line = "{kills} times killed, {amid} times amid a batch; {batches:,} batches, {records:,} records: "
+            parts.append(line.format_map(asdict(self.kills)) + ("; ".join(self.kills.wrong) or "exact"))
         parts += [f"Left out: {note}" for note in self.notes]
         return "\n\n".join(parts) + "\n"
 

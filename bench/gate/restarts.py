@@ -45,29 +45,29 @@ def seconds_to_commit(topics: Topics, keys: int, rounds: int, limit: float) -> l
         file = Path(folder, "job.sql")
         settings = {"execution.checkpointing.dir": f"{folder}/checkpoints", "pipeline.name": "gate"}
         file.write_text(script(settings, query.statements(topics.bootstrap, target, {}, {})))
-        with _running(file, folder) as process:
-            _until(partial(_reaches, topics, target, keys), process, limit)
-            _until(lambda: _idle(Path(folder, "checkpoints", "gate")), process, limit)
+        with running(file, folder) as process:
+            until(partial(reaches, topics, target, keys), process, limit)
+            until(lambda: idle(Path(folder, "checkpoints", "gate")), process, limit)
         for number in range(rounds):
             before = topics.ends(target)
             length = sum(before.values()) + more
             topics.fill(source, more, documents, first=keys)
-            grown = partial(_reaches, topics, target, length)
+            grown = partial(reaches, topics, target, length)
             begun = time.perf_counter()
-            with _running(file, folder) as process:
-                _until(grown, process, limit)
+            with running(file, folder) as process:
+                until(grown, process, limit)
                 found.append(time.perf_counter() - begun)
                 counts = topics.rows(target, before).column("n").to_pylist()
                 assert counts == [number + 2] * more, "the totals do not go on from those before"
-                _until(lambda: _idle(Path(folder, "checkpoints", "gate")), process, limit)
+                until(lambda: idle(Path(folder, "checkpoints", "gate")), process, limit)
     for topic in (source, target):
         topics.drop(topic)
     return found
 
 
 @contextmanager
-def _running(file: Path, folder: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The job, until it is killed with all its processes."""
+def running(file: Path, folder: str) -> Iterator[subprocess.Popen[bytes]]:
+    """``penstock run`` of a file, until it is killed with all its processes. Its log is in ``folder``."""
     with Path(folder, "log").open("ab") as log:
         process = subprocess.Popen(
             [str(Path(sys.executable).with_name("penstock")), "run", str(file)],
@@ -85,7 +85,8 @@ def _running(file: Path, folder: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def _until(met: Callable[[], bool], process: subprocess.Popen[bytes], limit: float) -> None:
+def until(met: Callable[[], bool], process: subprocess.Popen[bytes], limit: float) -> None:
+    """Wait. Raises TimeoutError after ``limit`` seconds, or if the process ends."""
     end = time.monotonic() + limit
     while not met():
         if process.poll() is not None:
@@ -95,11 +96,12 @@ def _until(met: Callable[[], bool], process: subprocess.Popen[bytes], limit: flo
         time.sleep(_POLL_SECONDS)
 
 
-def _reaches(topics: Topics, name: str, length: int) -> bool:
+def reaches(topics: Topics, name: str, length: int) -> bool:
+    """Whether committed readers see so many offsets of a topic."""
     return topics.length(name) >= length
 
 
-def _idle(checkpoint: Path) -> bool:
+def idle(checkpoint: Path) -> bool:
     """Whether Spark has logged as done all that it has planned, which is a moment after readers see it."""
     done, planned = (
         max((int(each.name) for each in (checkpoint / log).glob("[0-9]*")), default=-1)

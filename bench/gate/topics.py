@@ -132,7 +132,7 @@ def changes(records: int, users: int) -> Documents:
     owners, amounts = random.integers(0, users, records), random.integers(0, 100_000, records) / 4
 
     def image(numbers: npt.NDArray[np.int64]) -> pa.StringArray:
-        return _document(id=numbers % half, user_id=owners[numbers], amount=amounts[numbers])
+        return document(id=numbers % half, user_id=owners[numbers], amount=amounts[numbers])
 
     def documents(numbers: npt.NDArray[np.int64]) -> pa.BinaryArray:
         update = numbers >= half
@@ -148,7 +148,7 @@ def facts(records: int, users: int) -> Documents:
     """Rows with unique numbers, each of some user."""
     random = np.random.default_rng(3)
     owners, amounts = random.integers(0, users, records), random.integers(0, 100_000, records) / 4
-    return lambda at: _document(id=at, user_id=owners[at], amount=amounts[at]).cast(pa.binary())
+    return lambda at: document(id=at, user_id=owners[at], amount=amounts[at]).cast(pa.binary())
 
 
 def names(users: int) -> Documents:
@@ -165,10 +165,11 @@ def names(users: int) -> Documents:
 def single_amounts(keys: int) -> Documents:
     """One row of each key, in no order, and then again from the first on."""
     order = np.random.default_rng(5).permutation(keys)
-    return lambda at: _document(user_id=order[at % keys], amount=(at % 1000) / 4).cast(pa.binary())
+    return lambda at: document(user_id=order[at % keys], amount=(at % 1000) / 4).cast(pa.binary())
 
 
-def _document(**columns: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> pa.StringArray:
+def document(**columns: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> pa.StringArray:
+    """Rows as JSON, one column for each argument."""
     parts: list[str | pa.StringArray] = []
     for name, column in columns.items():
         parts += [f'{"," if parts else "{"}"{name}":', pa.array(column).cast(pa.string())]
