@@ -123,12 +123,16 @@ class Bench:
 
     def cases(self) -> list[Case]:
         """All of them, the limit first."""
+        half = "WHERE category_id % 2 = 0"
         cases = [
             Case("raw loop", self._raw_loop),
             Case("read", lambda: self._bounded("raw", None)),
             Case("read+json", lambda: self._bounded("json", None)),
-            Case("read+json+filter", lambda: self._bounded("json", None, where="WHERE category_id % 2 = 0")),
+            Case("read+json+filter", lambda: self._bounded("json", None, where=half)),
         ]
+        for guarantee in ("at-least-once", "exactly-once"):
+            name = f"{guarantee} json filter json"
+            cases.append(Case(name, partial(self._bounded, "json", guarantee, where=half)))
         for what, run in (("copy", self._bounded), ("copy every 1 s", self._paced)):
             for keys in (False, True):
                 for guarantee in ("at-least-once", "exactly-once"):
@@ -169,8 +173,7 @@ class Bench:
     def _job(
         self, form: str, guarantee: str | None, keys: bool, option: str, setting: str = "", where: str = ""
     ) -> Iterator[Job]:
-        """The job that copies all records into a new topic, or, without a guarantee, into nothing. ``where`` makes
-        them go through Spark SQL."""
+        """The job that copies the records that are ``where`` to a new topic, or, without a guarantee, to nothing."""
         columns = SCHEMA if form == "json" else "v BYTES"
         formats = f"'format' = '{form}'"
         if keys:
