@@ -96,7 +96,7 @@ class FlowRun:
     _orphans: frozenset[str] = field(default=frozenset(), init=False)
 
     def __post_init__(self) -> None:
-        planner = Planner(self.scans, kernel_session(self.context.spark))
+        planner = Planner(self.scans, kernel_session(self.context.spark), self.job.settings.state_ttl)
         for number, sink in enumerate(self.job.sinks):
             planner.add(sink, number)
         planner.check()
@@ -108,7 +108,7 @@ class FlowRun:
     def frame(self, readings: Readings) -> DataFrame:
         """The rows of the exchange that the reading tasks send. Called when the committers are open."""
         # Later a copy of the job may have taken over: what it has written since is not among these.
-        old = garbage(self._storage, (), now_ms=time.time_ns() // 1_000_000, grace_ms=_GRACE_MS)
+        old = garbage(self._storage, (), now_ms=_now_ms(), grace_ms=_GRACE_MS)
         self._orphans = frozenset(each.name for each in old if each.written_ms)
         return reduce(DataFrame.unionAll, (self._reading(readings, n, scan) for n, scan in enumerate(self.scans)))
 
@@ -174,15 +174,15 @@ class FlowRun:
         if not batch.tasks:
             return Results(state, None, lambda: self._frame([]))
         before = self._manifest(state)
-        answer = attempted(
-            lambda: self._collect(batch, frame, folder, before), batch.id, self.context, (ExecutionError,)
+        now = max(before.time_ms, _now_ms())
+        name, rows = attempted(
+            lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context, (ExecutionError,)
         )
-        name, rows = answer
         receiver = Receiver()
         reports = [bytes(data) for each in _of(rows, STATE) for data in receiver.data(each)]
         reference = state
         if reports:
-            after = merged(before, batch.id, reports)
+            after = merged(before, batch.id, reports, now)
             reference = after.write(self._storage, f"{name}.manifest")
             self._last = reference, after
         encoded = [batch for each in _of(rows, ENCODED) for batch in receiver.batches(each)]
@@ -192,14 +192,16 @@ class FlowRun:
             lambda: self._frame(_of(rows, ROWS)),
         )
 
-    def _collect(self, batch: Batch, frame: DataFrame, folder: str, before: Manifest) -> tuple[str, pa.Table]:
+    def _collect(
+        self, batch: Batch, frame: DataFrame, folder: str, before: Manifest, now_ms: int
+    ) -> tuple[str, pa.Table]:
         """Run all stages, and return the name of the attempt and the rows for the driver."""
         flow, context = self.flow, self.context.spark.sparkContext
         scans = {branch.scan for branch in flow.branches}
         whole = batch.tasks == 1 and len(scans) == 1
         owners = 1 if batch.tasks == 1 else max(1, self.context.parallelism)
         name = f"{batch.id:09d}-{uuid.uuid4().hex[:12]}"
-        plan = Plan(name, batch.tasks, owners, whole, folder, before.operators)
+        plan = Plan(name, batch.tasks, owners, whole, folder, before.operators, now_ms)
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):
             owned = job.repartitionById(owners, "owner").sortWithinPartitions(*ORDER)
@@ -271,6 +273,10 @@ def _read(flow: Dataflow, scan: int, task: Task, batches: Iterator[pa.RecordBatc
 def _own(flow: Dataflow, stage: int, plan: Plan, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     context: Any = TaskContext.get()
     yield from flow.run(stage, plan, context.partitionId(), rows)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _of(rows: pa.Table, edge: int) -> list[pa.RecordBatch]:
