@@ -2,7 +2,8 @@
 ``python -m bench.endurance --minutes 60 --state-gb 5 --limit-mb 512``.
 
 Records come at a gentle rate: at first each has a new key, later one that the state has. The private memory of each
-Python worker is limited by RLIMIT_DATA; files that are mapped into memory are cache, which the kernel takes back.
+Python worker is limited by RLIMIT_DATA, to which the address space is added that their fork server has and does not
+use. Files that are mapped into memory are cache, which the kernel takes back.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -133,6 +135,8 @@ class Job:
 
     process: subprocess.Popen[bytes]
     limit_bytes: int
+    #: The address space of the fork server that is not in memory, in bytes.
+    unused: int = 0
     _limited: set[int] = field(default_factory=set)
 
     def processes(self) -> dict[int, list[str]]:
@@ -152,26 +156,24 @@ class Job:
         return {pid: commands[pid] for pid in found if pid in commands}
 
     def limit(self) -> None:
-        """Limit the private memory of workers, and of the process that they are forked from."""
+        """Limit the private memory of workers: they are forked from a process that gets the limit first."""
         for pid, command in self.processes().items():
             if any("forkserver" in each for each in command) and pid not in self._limited:
-                try:
-                    resource.prlimit(pid, resource.RLIMIT_DATA, (self.limit_bytes, self.limit_bytes))
+                sizes = _sizes(pid)
+                if not self.unused:
+                    self.unused = sizes.get("VmData", 0) - sizes.get("RssAnon", 0)
+                limit = self.limit_bytes + self.unused
+                with suppress(ProcessLookupError):
+                    resource.prlimit(pid, resource.RLIMIT_DATA, (limit, limit))
                     self._limited.add(pid)
-                except ProcessLookupError:
-                    continue
 
     def memory(self) -> dict[str, float]:
         """The memory of workers (the largest of each figure), the driver and its JVM, in MiB."""
         found = dict.fromkeys(("worker_private", "worker_mapped", "worker_data", "driver", "jvm"), 0.0)
         for pid, command in self.processes().items():
-            try:
-                text = Path(f"/proc/{pid}/status").read_text()
-            except OSError:
-                continue
-            sizes = {line.partition(":")[0]: line.split()[1] for line in text.splitlines() if line.endswith(" kB")}
+            sizes = _sizes(pid)
             resident, private, mapped, data = (
-                int(sizes.get(name, 0)) / 1024 for name in ("VmRSS", "RssAnon", "RssFile", "VmData")
+                sizes.get(name, 0) / (1 << 20) for name in ("VmRSS", "RssAnon", "RssFile", "VmData")
             )
             if any("forkserver" in each for each in command):
                 found["worker_private"] = max(found["worker_private"], private)
@@ -193,6 +195,16 @@ class Job:
                 continue
             total += sum(map(int, fields[11:15]))
         return total / _TICKS
+
+
+def _sizes(pid: int) -> dict[str, int]:
+    """The figures of /proc about the memory of a process, in bytes; none of one that has ended."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return {}
+    lines = (line.split() for line in text.splitlines() if line.endswith(" kB"))
+    return {name.rstrip(":"): int(size) << 10 for name, size, _ in lines}
 
 
 def samples(job: Job, events: Events, place: str, minutes: float) -> Iterator[Sample]:
@@ -266,8 +278,8 @@ def main() -> None:
     parser.add_argument("--limit-mb", type=int, default=512, help="the most private memory of a worker")
     parser.add_argument("--rate", type=int, default=3000, help="records a second")
     parser.add_argument("--width", type=int, default=1600, help="characters of a payload")
-    parser.add_argument("--interval", type=int, default=5, help="seconds between two batches")
-    parser.add_argument("--most", type=int, default=25_000, help="records of a batch")
+    parser.add_argument("--interval", type=int, default=3, help="seconds between two batches")
+    parser.add_argument("--most", type=int, default=12_000, help="records of a batch")
     parser.add_argument("--out", type=Path, default=Path("endurance.jsonl"), help="the samples, one a line")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="penstock-endurance-") as folder:

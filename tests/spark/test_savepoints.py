@@ -21,7 +21,8 @@ pytestmark = pytest.mark.rule("savepoints fork identities")
 
 @pytest.fixture
 def saved(jobs, topics, topic, tmp_path):
-    """A job that was stopped, and a savepoint of it: the SQL but for its sink, its source, orders, sink and savepoint."""
+    """A job that was stopped, and a savepoint of it: the SQL of its source, the source, its orders, the sink, and the
+    savepoint."""
     source, target = topic(partitions=2), topic(partitions=2)
     orders = [order(number) for number in range(400)]
     sql = jobs.table("orders", ORDERS, source, scan_startup_mode="earliest-offset")
@@ -72,7 +73,7 @@ def test_two_jobs_go_on_from_one_savepoint_beside_the_first(jobs, topics, topic,
 
 
 def test_a_job_of_the_same_name_does_not_take_over_the_first(jobs, topics, topic, saved, tmp_path):
-    sql, source, orders, target, savepoint = saved
+    sql, source, _, target, savepoint = saved
     first = jobs.start(sql + upserts(jobs, target) + GROUP)
     jobs.folder = tmp_path / "other checkpoints"
     second = topic(partitions=2)
@@ -120,7 +121,7 @@ def test_a_job_without_state_has_savepoints_too(jobs, topics, topic, tmp_path):
 def test_a_savepoint_is_no_place_for_a_job_and_a_checkpoint_no_savepoint(jobs, saved):
     sql, _, _, target, savepoint = saved
     rest = sql + upserts(jobs, target) + GROUP
-    with pytest.raises(CheckpointError, match="is no savepoint.*copy it with `penstock savepoint`"):
+    with pytest.raises(CheckpointError, match=r"is no savepoint.*copy it with `penstock savepoint`"):
         jobs.start(from_savepoint(jobs.checkpoint()) + rest, "other")
     with pytest.raises(CheckpointError, match="did not begin with the savepoint"):
         jobs.start(from_savepoint(savepoint) + rest)
