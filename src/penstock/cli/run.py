@@ -54,6 +54,17 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             )
             add_pairs(parser, "-D", "a setting of the jobs, instead of that of the file")
             parser.add_argument(
+                "--from",
+                dest="savepoint",
+                metavar="DIR",
+                help="start a new job from a savepoint",
+            )
+            parser.add_argument(
+                "--allow-non-restored-state",
+                action="store_true",
+                help="leave out what the savepoint has of steps and sources that the job does not have",
+            )
+            parser.add_argument(
                 "--adopt-progress",
                 action="store_true",
                 help="continue although the progress topic was lost: the last batch may be published twice",
@@ -146,6 +157,8 @@ def _configured(job: Job, arguments: argparse.Namespace, given: GivenSettings) -
         settings,
         checkpoint_dir=arguments.checkpoint_dir or settings.checkpoint_dir,
         adopt_progress=arguments.adopt_progress or settings.adopt_progress,
+        savepoint=arguments.savepoint or settings.savepoint,
+        ignore_unclaimed_state=arguments.allow_non_restored_state or settings.ignore_unclaimed_state,
         available_now=arguments.available_now or settings.available_now,
         start_time=arguments.start_time,
     )

@@ -51,6 +51,32 @@ class Settings(OptionSet):
         example="s3a://bucket/checkpoints",
         aliases=("state.checkpoints.dir",),
     )
+    savepoint: str | None = opt(
+        "execution.state-recovery.path",
+        FILLED,
+        default=None,
+        default_text="(none)",
+        doc="The savepoint that a new job starts from, as in Flink. A job that has a checkpoint goes on from it.",
+        example="/savepoints/orders",
+        aliases=("execution.savepoint.path",),
+    )
+    ignore_unclaimed_state: bool = opt(
+        "execution.state-recovery.ignore-unclaimed-state",
+        BOOLEAN,
+        default=False,
+        doc="Whether a job starts from a savepoint with state that it has no step for, as in Flink.",
+        example="true",
+        aliases=("execution.savepoint.ignore-unclaimed-state",),
+    )
+    savepoint_dir: str | None = opt(
+        "execution.checkpointing.savepoint-dir",
+        FILLED,
+        default=None,
+        default_text="(none)",
+        doc="The directory in which programs make savepoints that name none, as in Flink.",
+        example="/savepoints",
+        aliases=("state.savepoints.dir",),
+    )
     parallelism: int | None = opt(
         "parallelism.default",
         number(1),
