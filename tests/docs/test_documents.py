@@ -125,7 +125,8 @@ def test_the_queries_of_the_guide_to_sql_are_planned():
     assert not script.warnings
     shown = explain(planned(script.jobs[0]))
     assert "as 'turnover: join(orders, customers)'" in shown
-    takes = "CREATE TABLE largest (city STRING, place BIGINT, id BIGINT, amount DECIMAL(10, 2)) WITH ('connector' = 'print');"
+    columns = "city STRING, place BIGINT, id BIGINT, amount DECIMAL(10, 2)"
+    takes = f"CREATE TABLE largest ({columns}) WITH ('connector' = 'print');"
     tables = turnover[: turnover.index("CREATE VIEW")] + takes
     shown = explain(planned(parse_script(tables + largest).jobs[0]))
     assert "rows 1 to 3 of each `city`, by `amount` DESC, numbered `place`" in shown
