@@ -18,6 +18,7 @@ from penstock.plan.nodes import (
     Normalize,
     Project,
     Rank,
+    SetOperation,
     Sink,
     Union,
 )
@@ -90,6 +91,10 @@ def _check(node: Node) -> None:
         case Normalize(keys=keys) | Deduplicate(keys=keys):
             assert node.schema == node.input.schema
             _has(node.schema, keys)
+        case SetOperation(left=left, right=right):
+            assert names == left.schema.names
+            for one, other in zip(left.schema.fields, right.schema.fields, strict=True):
+                assert alike(one.type, other.type), f"{one} and {other} are of different types"
         case Rank(keys=keys, order=order, number=number):
             assert names == (*node.input.schema.names, *([number] if number else []))
             _has(node.input.schema, [*keys, *(each.name for each in order)])

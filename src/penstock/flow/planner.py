@@ -18,6 +18,7 @@ from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.normalize import NormalizeOperator
 from penstock.flow.operators import Operator
 from penstock.flow.rank import RankOperator
+from penstock.flow.set_operation import SetOperator
 from penstock.plan.expressions import ColumnRef, cast, coerce, fields_of
 from penstock.plan.lifetimes import lifetimes
 from penstock.plan.nodes import (
@@ -32,6 +33,7 @@ from penstock.plan.nodes import (
     Project,
     Rank,
     Scan,
+    SetOperation,
     Sink,
     Step,
     Union,
@@ -199,6 +201,8 @@ def _operator(node: Node, *, timed: bool) -> Operator:
             return NormalizeOperator.of(node)
         case Deduplicate():
             return DeduplicateOperator.of(node)
+        case SetOperation():
+            return SetOperator.of(node)
         case Rank():
             return RankOperator.of(node, retracts=traits(node.input).kinds != INSERTIONS)
     raise TypeError(f"unknown plan node {type(node).__name__}")

@@ -26,6 +26,8 @@ from penstock.plan.nodes import (
     Project,
     Rank,
     Scan,
+    SetKind,
+    SetOperation,
     Sink,
     SortColumn,
     Union,
@@ -114,6 +116,8 @@ def _state(node: Node) -> str:
             return "each group"
         case Deduplicate(last=False):
             return "the first row of each key"
+        case SetOperation():
+            return "how often each row is on either side"
         case Rank(input=below) if traits(below).changing:
             return "all rows of each key"
         case Rank(last=last):
@@ -125,6 +129,8 @@ def _shuffled_by(node: Node) -> tuple[tuple[str, ...], ...]:
     match node:
         case Join(left_keys=left, right_keys=right):
             return left, right
+        case SetOperation(left=left_side, right=right_side):
+            return left_side.schema.names, right_side.schema.names
         case GroupAggregate(keys=keys) | Normalize(keys=keys) | Deduplicate(keys=keys) | Rank(keys=keys):
             return (keys,)
     return ()
@@ -156,6 +162,8 @@ def step_lines(node: Node) -> list[str]:
             return [f"{kind.value} join on {' and '.join(pairs)}" if left else f"{kind.value} join of all pairs"]
         case Union():
             return ["all rows of"]
+        case SetOperation(kind=kind_of):
+            return [_COMPARISONS[kind_of]]
         case Normalize(keys=keys):
             return [f"changes of the table with the key {_names(keys)}"]
         case Deduplicate(keys=keys, order=order, last=last):
@@ -167,6 +175,16 @@ def step_lines(node: Node) -> list[str]:
         case MapRows(rows=rows):
             return [f"map rows with {getattr(rows, '__qualname__', type(rows).__name__)}"]
     return [type(node).__name__]
+
+
+_COMPARISONS = {
+    SetKind.INTERSECT: "different rows of both",
+    SetKind.INTERSECT_ALL: "rows of both",
+    SetKind.EXCEPT: "different rows of the first without those of the second",
+    SetKind.EXCEPT_ALL: "rows of the first less those of the second",
+    SetKind.SEMI: "rows of the first that are in the second",
+    SetKind.ANTI: "rows of the first that are not in the second",
+}
 
 
 def _rank(rank: Rank) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from penstock.errors import Problem, SchemaError
-from penstock.plan.nodes import STATEFUL, Deduplicate, GroupAggregate, Join, Node, Normalize, Rank, Sink
+from penstock.plan.nodes import STATEFUL, Deduplicate, GroupAggregate, Join, Node, Normalize, Rank, SetOperation, Sink
 from penstock.plan.walk import fold, scans
 
 _KINDS: dict[type[Node], str] = {
@@ -15,6 +15,7 @@ _KINDS: dict[type[Node], str] = {
     Normalize: "changes",
     Deduplicate: "deduplicate",
     Rank: "rank",
+    SetOperation: "compare",
 }
 
 

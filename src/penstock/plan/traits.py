@@ -20,6 +20,8 @@ from penstock.plan.nodes import (
     Project,
     Rank,
     Scan,
+    SetKind,
+    SetOperation,
     Sink,
     Union,
 )
@@ -92,6 +94,8 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
             kinds = frozenset[RowKind]().union(*(each.kinds for each in inputs))
             stateful = any(each.stateful for each in inputs)
             return Traits(kinds=kinds, bounded=all(each.bounded for each in inputs), stateful=stateful)
+        case SetOperation(kind=kind), (left, right):
+            return _compared(node, kind, left, right)
         case Normalize(keys=keys), (below,):
             return replace(below, kinds=CHANGES, upsert_keys=(keys,), stateful=True)
         case Deduplicate(keys=keys, order=order, last=last), (below,):
@@ -160,6 +164,19 @@ def _joined(join: Join, left: Traits, right: Traits) -> Traits:
         kinds=INSERTIONS if plain else CHANGES,
         bounded=left.bounded and right.bounded,
         upsert_keys=tuple(dict.fromkeys(keys)),
+        stateful=True,
+    )
+
+
+def _compared(node: SetOperation, kind: SetKind, left: Traits, right: Traits) -> Traits:
+    """The traits of rows that are compared with those of another side: they come and go, and are never updated."""
+    keeps = kind in (SetKind.INTERSECT, SetKind.INTERSECT_ALL, SetKind.SEMI)
+    grows = keeps and not left.changing and not right.changing
+    once = kind in (SetKind.INTERSECT, SetKind.EXCEPT)
+    return Traits(
+        kinds=INSERTIONS if grows else INSERTIONS | _DELETE,
+        bounded=left.bounded and right.bounded,
+        upsert_keys=(node.schema.names,) if once else (),
         stateful=True,
     )
 

@@ -18,7 +18,7 @@ from penstock.plan.expressions import (
     cast,
     coerce,
 )
-from penstock.sql.bind.aggregates import Grouping, aggregate
+from penstock.sql.bind.aggregates import Grouping, GroupingBits, aggregate
 from penstock.sql.bind.arithmetic import arithmetic, sign
 from penstock.sql.bind.functions import ALIASES, SIGNATURES, families
 from penstock.sql.bind.literals import literal
@@ -151,6 +151,13 @@ class Scope(Names):
         nulls_first = tuple(each.nulls_first for each in given.order)
         type_ = BIGINT.with_nullability(False)
         return RowNumber(partition, order, descending, nulls_first, type=type_, place=self.source.at(given.at))
+
+    def _grouping(self, call: UnboundCall) -> Expression:
+        if self.grouping is not Grouping.KEYS:
+            raise self._error(call, f"{call.name} needs GROUP BY", "group by its arguments")
+        inner = self.within("in GROUPING")
+        args = tuple(inner.value(each) for each in call.args)
+        return GroupingBits(args, type=BIGINT.with_nullability(False), place=self.source.at(call.at))
 
     # --- CAST, CASE and functions ---------------------------------------------------------------------------
 
@@ -450,6 +457,8 @@ _FORMS: dict[str, _Form] = {
     "NULLIF": _Form(Scope._nullif, 2, 2),
     "IF": _Form(Scope._if, 3, 3),
     "ROUND": _Form(Scope._round, 1, 2),
+    "GROUPING": _Form(Scope._grouping, 1),
+    "GROUPING_ID": _Form(Scope._grouping, 1),
     "JSON_VALUE": _Form(Scope._json_value, 2, 2),
     "TO_TIMESTAMP_LTZ": _Form(Scope._to_timestamp_ltz),
     "CURRENT_WATERMARK": _Form(Scope._current_watermark, 1, 1),
