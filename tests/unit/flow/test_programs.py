@@ -27,7 +27,6 @@ LISTED = {
     "group-aggregate-udf-without-merge-mini-batch": "functions of users",
     "agg-with-state-ttl-hint": "state that is forgotten between two runs",
     "semi-anti-join-with-literal-agg": "a query in CASE",
-    "three-way-left-outer-join-updating": "an outer join with a condition other than equality",
     "changelog-normalize-upsert-filter-watermark": "the present watermark of a table of upserts",
     "rank-2-test": "RANK(), which streams do not have",
     "sort-asc": "ORDER BY without LIMIT, which streams do not have",
