@@ -14,6 +14,7 @@ from penstock.plan.nodes import (
     Job,
     Join,
     JoinKind,
+    Materialize,
     Node,
     Normalize,
     Project,
@@ -88,7 +89,7 @@ def _check(node: Node) -> None:
                 assert len(member.schema.fields) == len(names)
                 for own, to in zip(member.schema.fields, node.schema.fields, strict=True):
                     assert alike(own.type, to.type), f"{own} is not {to}"
-        case Normalize(keys=keys) | Deduplicate(keys=keys):
+        case Normalize(keys=keys) | Deduplicate(keys=keys) | Materialize(keys=keys):
             assert node.schema == node.input.schema
             _has(node.schema, keys)
         case SetOperation(left=left, right=right):

@@ -15,6 +15,7 @@ from penstock.flow.deduplicate import DeduplicateOperator
 from penstock.flow.expressions import Lacking
 from penstock.flow.join import JoinOperator
 from penstock.flow.kernels.session import UNKNOWN, Session
+from penstock.flow.materialize import MaterializeOperator
 from penstock.flow.normalize import NormalizeOperator
 from penstock.flow.operators import Operator
 from penstock.flow.rank import RankOperator
@@ -28,6 +29,7 @@ from penstock.plan.nodes import (
     GroupAggregate,
     Item,
     Join,
+    Materialize,
     Node,
     Normalize,
     Project,
@@ -201,6 +203,8 @@ def _operator(node: Node, *, timed: bool) -> Operator:
             return NormalizeOperator.of(node)
         case Deduplicate():
             return DeduplicateOperator.of(node)
+        case Materialize():
+            return MaterializeOperator.of(node)
         case SetOperation():
             return SetOperator.of(node)
         case Rank():
@@ -256,7 +260,13 @@ def _partitioned(way: _Way) -> tuple[str, ...]:
     not survive."""
     origin = way.origin
     match origin:
-        case GroupAggregate(keys=keys) | Normalize(keys=keys) | Deduplicate(keys=keys) | Rank(keys=keys):
+        case (
+            GroupAggregate(keys=keys)
+            | Normalize(keys=keys)
+            | Deduplicate(keys=keys)
+            | Rank(keys=keys)
+            | Materialize(keys=keys)
+        ):
             names: tuple[str, ...] = keys
         case _:
             return ()

@@ -21,6 +21,7 @@ from penstock.plan.nodes import (
     Job,
     Join,
     MapRows,
+    Materialize,
     Node,
     Normalize,
     Project,
@@ -116,6 +117,8 @@ def _state(node: Node) -> str:
             return "each group"
         case Deduplicate(last=False):
             return "the first row of each key"
+        case Materialize():
+            return "all rows of each key, in their order"
         case SetOperation():
             return "how often each row is on either side"
         case Rank(input=below) if traits(below).changing:
@@ -131,7 +134,13 @@ def _shuffled_by(node: Node) -> tuple[tuple[str, ...], ...]:
             return left, right
         case SetOperation(left=left_side, right=right_side):
             return left_side.schema.names, right_side.schema.names
-        case GroupAggregate(keys=keys) | Normalize(keys=keys) | Deduplicate(keys=keys) | Rank(keys=keys):
+        case (
+            GroupAggregate(keys=keys)
+            | Normalize(keys=keys)
+            | Deduplicate(keys=keys)
+            | Rank(keys=keys)
+            | Materialize(keys=keys)
+        ):
             return (keys,)
     return ()
 
@@ -170,6 +179,8 @@ def step_lines(node: Node) -> list[str]:
             which = f"the {'last' if last else 'first'} row"
             by = f"by {quoted_name(order)}" if order else "to arrive"
             return [f"{which} {by} of each {_names(keys)}" if keys else f"{which} {by}"]
+        case Materialize(keys=keys):
+            return [f"the last row of each {_names(keys)}"]
         case Rank():
             return [_rank(node)]
         case MapRows(rows=rows):

@@ -6,13 +6,25 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from penstock.errors import Problem, SchemaError
-from penstock.plan.nodes import STATEFUL, Deduplicate, GroupAggregate, Join, Node, Normalize, Rank, SetOperation, Sink
+from penstock.plan.nodes import (
+    STATEFUL,
+    Deduplicate,
+    GroupAggregate,
+    Join,
+    Materialize,
+    Node,
+    Normalize,
+    Rank,
+    SetOperation,
+    Sink,
+)
 from penstock.plan.walk import fold, scans
 
 _KINDS: dict[type[Node], str] = {
     GroupAggregate: "group",
     Join: "join",
     Normalize: "changes",
+    Materialize: "last rows",
     Deduplicate: "deduplicate",
     Rank: "rank",
     SetOperation: "compare",

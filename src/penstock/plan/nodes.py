@@ -250,8 +250,15 @@ class Rank(Step):
     latest: bool = False
 
 
+@dataclass(frozen=True)
+class Materialize(Step):
+    """The last row of each key to arrive, of those that were not taken back. The schema is the input's."""
+
+    keys: tuple[str, ...]
+
+
 #: The nodes that keep state.
-STATEFUL = GroupAggregate | Join | Normalize | Deduplicate | Rank | SetOperation
+STATEFUL = GroupAggregate | Join | Normalize | Deduplicate | Rank | SetOperation | Materialize
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from penstock.plan.nodes import (
     Join,
     JoinKind,
     MapRows,
+    Materialize,
     Node,
     Normalize,
     Project,
@@ -96,7 +97,7 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
             return Traits(kinds=kinds, bounded=all(each.bounded for each in inputs), stateful=stateful)
         case SetOperation(kind=kind), (left, right):
             return _compared(node, kind, left, right)
-        case Normalize(keys=keys), (below,):
+        case ((Normalize(keys=keys) | Materialize(keys=keys)), (below,)):
             return replace(below, kinds=CHANGES, upsert_keys=(keys,), stateful=True)
         case Deduplicate(keys=keys, order=order, last=last), (below,):
             # The first row to arrive is never replaced.
