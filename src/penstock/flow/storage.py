@@ -9,7 +9,7 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +76,11 @@ class Storage(abc.ABC):
     def delete(self, name: str) -> None:
         """Delete a file, if there is one of that name."""
 
+    def unseen(self, names: Collection[str]) -> list[str]:
+        """Which of these files, written by other machines perhaps, this one does not find. A storage that all machines
+        reach under one address answers none."""
+        return []
+
 
 @dataclass(frozen=True)
 class LocalStorage(Storage):
@@ -127,6 +132,9 @@ class LocalStorage(Storage):
     def delete(self, name: str) -> None:
         with _failures(f"delete '{name}' from", self.folder):
             Path(self.folder, name).unlink(missing_ok=True)
+
+    def unseen(self, names: Collection[str]) -> list[str]:
+        return sorted(name for name in names if not Path(self.folder, name).exists())
 
 
 @dataclass(frozen=True)
