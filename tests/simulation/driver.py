@@ -56,8 +56,8 @@ TRANSACTIONAL_ID = f"walk-{_JOB}".encode()
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A job that copies ``records`` input records: what it is made of in one walk. ``stateful``: it keeps a state, which
-    tells from which state it was made in which batch."""
+    """A job that copies ``records`` input records: what it is made of in one walk. ``stateful``: it keeps a state,
+    which tells from which state it was made in which batch."""
 
     records: int
     per_batch: int

@@ -50,11 +50,15 @@ class KeptOutput:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The state after batch number ``batch`` (-1: before the first): for each operator, by uid, its tables. ``output``
-    is that of the batch, if the job has several targets that commit the state."""
+    """The state after batch number ``batch`` (-1: before the first): for each operator, by uid, its tables.
+
+    ``time_ms`` is the time of the batch, in milliseconds since the epoch: no batch has an earlier one than the batch
+    before it. ``output`` is that of the batch, if the job has several targets that commit the state.
+    """
 
     batch: int = -1
     operators: Mapping[str, Tables] = field(default_factory=dict)
+    time_ms: int = 0
     output: KeptOutput | None = None
 
     def files(self) -> frozenset[str]:
@@ -78,8 +82,9 @@ class Manifest:
             uid: {table: [ref.to_json() for ref in refs] for table, refs in tables.items()}
             for uid, tables in self.operators.items()
         }
+        document = {"version": VERSION, "batch": self.batch, "time_ms": self.time_ms, "operators": operators}
         kept = {} if self.output is None else {"output": asdict(self.output)}
-        data = canonical({"version": VERSION, "batch": self.batch, "operators": operators, **kept}).encode()
+        data = canonical(document | kept).encode()
         storage.write(name, [data])
         return f"{name}#{hashlib.sha256(data).hexdigest()}"
 
@@ -106,7 +111,8 @@ class Manifest:
         }
         kept = found.get("output")
         tables = tuple(map(tuple, kept["tables"])) if kept else ()
-        return cls(found["batch"], operators, KeptOutput(kept["file"], kept["sha256"], tables) if kept else None)
+        output = KeptOutput(kept["file"], kept["sha256"], tables) if kept else None
+        return cls(found["batch"], operators, found.get("time_ms", 0), output)
 
 
 def changed(where: str) -> CheckpointError:
@@ -117,9 +123,9 @@ def changed(where: str) -> CheckpointError:
     )
 
 
-def merged(before: Manifest, batch: int, reports: Sequence[bytes]) -> Manifest:
-    """The state after a batch, from the state before it and the reports of the owners (:data:`STATE`). A range of
-    hashes whose owner reports nothing stays as it was."""
+def merged(before: Manifest, batch: int, reports: Sequence[bytes], time_ms: int = 0) -> Manifest:
+    """The state after a batch at ``time_ms``, from the state before it and the reports of the owners (:data:`STATE`). A
+    range of hashes whose owner reports nothing stays as it was."""
     changed: dict[str, list[tuple[int, int, Tables]]] = {}
     for report in map(json.loads, reports):
         tables = {name: tuple(map(SegmentRef.from_json, refs)) for name, refs in report["tables"].items()}
@@ -129,7 +135,7 @@ def merged(before: Manifest, batch: int, reports: Sequence[bytes]) -> Manifest:
         former = before.operators.get(uid, {})
         names = dict.fromkeys([*former, *(name for *_, tables in parts for name in tables)])
         operators[uid] = {name: _of_table(former.get(name, ()), name, parts) for name in names}
-    return Manifest(batch, operators)
+    return Manifest(batch, operators, max(before.time_ms, time_ms))
 
 
 def _of_table(

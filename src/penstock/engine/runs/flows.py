@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.delivery import attempted, deliver
+from penstock.engine.checkpoint.committed import STATE as DOCUMENT
 from penstock.engine.runs.sources import Readings
 from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
@@ -51,9 +52,6 @@ from penstock.spi import (
     pickled,
     unpickled,
 )
-
-#: The folder of the state in a checkpoint, and the document that refers to the state of jobs without transactions.
-_FOLDER = _DOCUMENT = "state"
 
 #: The age of files that no manifest names before they are deleted: a day.
 _GRACE_MS = 24 * 3600 * 1000
@@ -90,8 +88,10 @@ class FlowRun:
     #: The outputs of each committer.
     outputs: Sequence[Sequence[Output]]
     context: JobContext
-    #: The location of the checkpoint.
-    uri: str
+    #: The folder of the state.
+    place: str
+    #: The reference to the state that the job began with; empty without a savepoint.
+    origin: str = ""
     _last: tuple[str, Manifest] = field(default=("", Manifest()), init=False)
     #: Manifests that no batch needs any more, once the next batch is committed.
     _former: list[tuple[str, Manifest]] = field(default_factory=list, init=False)
@@ -100,25 +100,24 @@ class FlowRun:
     _orphans: frozenset[str] = field(default=frozenset(), init=False)
 
     def __post_init__(self) -> None:
-        planner = Planner(self.scans, kernel_session(self.context.spark))
+        planner = Planner(self.scans, kernel_session(self.context.spark), self.job.settings.state_ttl)
         for number, sink in enumerate(self.job.sinks):
             planner.add(sink, number)
         planner.check()
-        place = f"{self.uri.rstrip('/')}/{_FOLDER}"
         self._keepers = [each for each in self.committers if each.keeps_state]
         targets = (
             Target(tuple(output.index for output in members), each.stage() if each.keeps_state else None)
             for each, members in zip(self.committers, self.outputs, strict=True)
         )
         outputs = sorted((each for members in self.outputs for each in members), key=lambda each: each.index)
-        self.flow = Dataflow(tuple(planner.branches), planner.ordered(), tuple(outputs), place, tuple(targets))
+        self.flow = Dataflow(tuple(planner.branches), planner.ordered(), tuple(outputs), self.place, tuple(targets))
         self._hops = {number: node for number, (node, _) in planner.hops.items()}
-        self._storage = Storage.of(place)
+        self._storage = Storage.of(self.place)
 
     def frame(self, readings: Readings) -> DataFrame:
         """The rows of the exchange that the reading tasks send. Called when the committers are open."""
         # Later a copy of the job may have taken over: what it has written since is not among these.
-        old = garbage(self._storage, (), now_ms=time.time_ns() // 1_000_000, grace_ms=_GRACE_MS)
+        old = garbage(self._storage, (), now_ms=_now_ms(), grace_ms=_GRACE_MS)
         self._orphans = frozenset(each.name for each in old if each.written_ms)
         return reduce(DataFrame.unionAll, (self._reading(readings, n, scan) for n, scan in enumerate(self.scans)))
 
@@ -146,7 +145,7 @@ class FlowRun:
             # Output that is kept for several targets is in the rows.
             operators = _Operators(self, frame, folder if self._local and not self._several else "")
             done = deliver(batch, targets, operators)
-        self._committed(done.state)
+        self._committed(done.state, batch.id if self._keepers else None)
         return list(done.published[: len(self.committers)])
 
     @property
@@ -165,15 +164,16 @@ class FlowRun:
         """Run the operators on a batch, from the state before it."""
         if not batch.tasks:
             return FlowAttempt(self, state, EXCHANGE.empty_table())
-        before = self._manifest(state)
+        before = self._manifest(state or self.origin)
+        now = max(before.time_ms, _now_ms())
         name, rows = attempted(
-            lambda: self._collect(batch, frame, folder, before), batch.id, self.context, (ExecutionError,)
+            lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context, (ExecutionError,)
         )
         receiver = Receiver()
         reports = [bytes(data) for each in _of(rows, STATE) for data in receiver.data(each)]
         output = rows.filter(pc.is_in(rows.column("edge"), pa.array([ENCODED, ROWS], pa.int32())))
         if reports or self._several:
-            after = merged(before, batch.id, reports)
+            after = merged(before, batch.id, reports, now)
             self._check_shared(after.files() - before.files())
             if self._several:
                 kept = KeptOutput.write(self._storage, f"{name}.output", output, self._tables)
@@ -201,14 +201,16 @@ class FlowRun:
         """The tables of each target."""
         return tuple(tuple(output.table for output in members) for members in self.outputs)
 
-    def _collect(self, batch: Batch, frame: DataFrame, folder: str, before: Manifest) -> tuple[str, pa.Table]:
+    def _collect(
+        self, batch: Batch, frame: DataFrame, folder: str, before: Manifest, now_ms: int
+    ) -> tuple[str, pa.Table]:
         """Run all stages, and return the name of the attempt and the rows for the driver."""
         flow, context = self.flow, self.context.spark.sparkContext
         scans = {branch.scan for branch in flow.branches}
         whole = batch.tasks == 1 and len(scans) == 1
         owners = 1 if batch.tasks == 1 else max(1, self.context.parallelism)
         name = f"{batch.id:09d}-{uuid.uuid4().hex[:12]}"
-        plan = Plan(name, batch.tasks, owners, whole, folder, before.operators)
+        plan = Plan(name, batch.tasks, owners, whole, folder, before.operators, now_ms)
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):
             owned = job.repartitionById(owners, "owner").sortWithinPartitions(*ORDER)
@@ -262,12 +264,15 @@ class FlowRun:
                 "in s3://, gs:// or hdfs://"
             )
 
-    def _committed(self, state: str) -> None:
-        """Delete the files that neither the state after the last committed batch needs nor the one before it. Only
-        warns if that fails: the batch is committed."""
+    def _committed(self, state: str, batch: int | None = None) -> None:
+        """Delete the files that neither the state after the last committed batch needs nor the one before it. Where the
+        reference to the state is in the progress of a ``batch``, the checkpoint gets it too, for those who look at it.
+        Only warns if that fails: the batch is committed."""
         if not state or state in [reference for reference, _ in self._former]:
             return
         try:
+            if batch is not None:
+                self.context.checkpoint.write(DOCUMENT, {"batch": batch, "state": state})
             if self._last[0] != state:
                 self._last = state, Manifest.read(self._storage, state)
             self._former.append(self._last)
@@ -293,6 +298,10 @@ def _read(flow: Dataflow, scan: int, task: Task, batches: Iterator[pa.RecordBatc
 def _own(flow: Dataflow, stage: int, plan: Plan, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     context: Any = TaskContext.get()
     yield from flow.run(stage, plan, context.partitionId(), rows)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _of(rows: pa.Table, edge: int) -> list[pa.RecordBatch]:
@@ -346,7 +355,7 @@ class CheckpointTarget(Committer):
     def standing(self, batch: Batch) -> Standing:
         """By the checkpoint's document."""
         where = f"the checkpoint '{self.checkpoint.location}' continues with batch {batch.id}"
-        known = self.checkpoint.read(_DOCUMENT)
+        known = self.checkpoint.read(DOCUMENT)
         if known is None and batch.id > 0:
             raise CheckpointError(
                 f"{where}, but has no state: the job had none before, or another guarantee. Start the former "
@@ -363,5 +372,5 @@ class CheckpointTarget(Committer):
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Write the document."""
         state = batch.results.state if batch.results else ""
-        self.checkpoint.write(_DOCUMENT, {"batch": batch.id, "state": state})
+        self.checkpoint.write(DOCUMENT, {"batch": batch.id, "state": state})
         return Published()
