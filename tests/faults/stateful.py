@@ -22,13 +22,14 @@ from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.progress import ProgressTopic, Seal, read_progress
 from penstock.kafka.properties import READ_COMMITTED
 from penstock.kafka.topics import create_topic
-from penstock.testing import Then
+from penstock.testing import Then, Trap
 from tests.faults.checkpoints import keep, must_stop, put_back
 from tests.faults.driver_deaths import ENOUGH_FOR_A_SHUFFLE, die
 from tests.faults.executors import clustered, kill_executor_of
 from tests.faults.harness import PATIENCE, PROGRESS, Outcome, Trial, cell
 from tests.faults.processes import JobProcess
 from tests.faults.steps import stopped
+from tests.faults.two_targets import Database
 from tests.waiting import eventually
 
 _POINTS = Path(__file__).with_name("points")
@@ -414,3 +415,66 @@ def two_drivers(trial: Trial) -> Outcome:
     trial.hit(f"the first ends with {ended}: {first.error[:80]}", ended != 0)
     eventually(lambda: not first.processes(), PATIENCE)
     return outcome(trial, second, stop=first.error)
+
+
+@cell("F26", "a manifest is changed")
+def changed_manifest(trial: Trial) -> Outcome:
+    job = halted(trial)
+    path = state_of(job) / manifest_name(trial, job)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b'"version":1', b'"version": 1'))
+    trial.hit("the manifest changed", path.read_bytes() != content)
+    stop = must_stop(trial, job, path.name, "its content has changed")
+    path.write_bytes(content)
+    return finish(trial, job, stop=stop)
+
+
+# --- two targets -------------------------------------------------------------------------------------------------
+
+
+def with_database(trial: Trial, database: Database, *, first: bool) -> str:
+    """The job, which writes the records to PostgreSQL too: committed ``first`` in each batch, or last."""
+    sql = sql_of(trial).replace("EXECUTE", f"{database.table}EXECUTE")
+    insert = "INSERT INTO numbers SELECT k, n FROM s;\n"
+    if first:
+        return sql.replace("BEGIN\n", f"BEGIN\n{insert}")
+    return sql.replace("END;", f"{insert}END;").replace(
+        "'scan.startup.mode'", "'properties.commit.offsets.on.checkpoint' = 'false', 'scan.startup.mode'", 1
+    )
+
+
+def killed_between(trial: Trial, database: Database, job: JobProcess, trap: Trap, *, in_database: int) -> Outcome:
+    """Kill the job at the trap, make sure which of the two has the batch, and let it come to its end."""
+    die(trial, job, trap, planned=trial.before, done=trial.before - 1)
+    trial.hit(f"in PostgreSQL batch {database.committed()} was done", database.committed() == in_database)
+    pattern = f"{trial.before:09d}-*.manifest"
+    trial.hit("the output of the batch is kept", list(state_of(job).glob(f"{trial.before:09d}-*.output")))
+    before = set(state_of(job).glob(pattern))
+    trial.verifier.restarted()
+    again = Point(trial, "before", f"{trial.before + 1:09d}-*.manifest")
+    more = trial.job(job.sql, folder="again", environment=again.environment)
+    more.start()
+    again.wait(more)
+    attempts = set(state_of(job).glob(pattern)) | before
+    trial.hit("its operators have run once", len(attempts) == 1)
+    again.release()
+    more.finish(PATIENCE)
+    found = outcome(trial, more)
+    problem = database.problem()
+    return replace(found, problem="; ".join(filter(None, (found.problem, problem))))
+
+
+@cell("F26", "Kafka and PostgreSQL, killed between the two commits")
+def kafka_first(trial: Trial) -> Outcome:
+    database = Database(trial)
+    job = trial.job(with_database(trial, database, first=False))
+    trap = trial.ended(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
+    return killed_between(trial, database, job, trap, in_database=trial.before - 1)
+
+
+@cell("F26", "PostgreSQL and Kafka, killed between the two commits")
+def postgres_first(trial: Trial) -> Outcome:
+    database = Database(trial)
+    job = trial.job(with_database(trial, database, first=True))
+    trap = trial.committing(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
+    return killed_between(trial, database, job, trap, in_database=trial.before)

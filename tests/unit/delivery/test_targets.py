@@ -274,5 +274,6 @@ def test_a_failure_before_the_first_commit_binds_nothing() -> None:
     with pytest.raises(AbortableError):
         deliver(batch(0), [Failing(world, "run", world.systems["a"])], Counted(world, "run"))
     keeper = Keeper(world, "run", world.systems["a"])
+    keeper.open()
     deliver(batch(0), [keeper], Counted(world, "run"))
     assert world.systems["a"].committed == [(0, "attempt-1")]

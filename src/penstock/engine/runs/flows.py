@@ -265,14 +265,18 @@ class FlowRun:
             )
 
     def _committed(self, state: str, batch: int | None = None) -> None:
-        """Delete the files that neither the state after the last committed batch needs nor the one before it. Where the
-        reference to the state is in the progress of a ``batch``, the checkpoint gets it too, for those who look at it.
-        Only warns if that fails: the batch is committed."""
+        """Delete the files that neither the state after the last committed batch needs nor the one before it. Only
+        warns if that fails: the batch is committed.
+
+        Where the reference to the state is in the progress of a ``batch``, the checkpoint gets it too, for savepoints
+        and for those who look at it. Raises CheckpointError if it cannot be written: a batch that Spark logged without
+        it would be missing from them.
+        """
+        if batch is not None:
+            self.context.checkpoint.write(DOCUMENT, {"batch": batch, "state": state})
         if not state or state in [reference for reference, _ in self._former]:
             return
         try:
-            if batch is not None:
-                self.context.checkpoint.write(DOCUMENT, {"batch": batch, "state": state})
             if self._last[0] != state:
                 self._last = state, Manifest.read(self._storage, state)
             self._former.append(self._last)
