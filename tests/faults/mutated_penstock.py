@@ -276,24 +276,16 @@ def restart_when_fenced() -> None:
 def digest_unchecked() -> None:
     """Any file with the name of a manifest is believed."""
     import hashlib
-    import types
 
-    from penstock.flow import manifest
+    from penstock.flow.manifest import Manifest
 
-    class Any_(str):
-        def __eq__(self, other: object) -> bool:
-            return True
+    read = Manifest.read
 
-        __hash__ = str.__hash__
+    def read_any(storage: Any, reference: str) -> Any:
+        name = reference.partition("#")[0]
+        return read(storage, f"{name}#{hashlib.sha256(storage.open(name)).hexdigest()}" if name else "")
 
-        def __ne__(self, other: object) -> bool:
-            return False
-
-    def sha256(data: Any) -> Any:
-        found = hashlib.sha256(data)
-        return types.SimpleNamespace(hexdigest=lambda: Any_(found.hexdigest()))
-
-    manifest.hashlib = types.SimpleNamespace(sha256=sha256)
+    Manifest.read = read_any
 
 
 def state_of_the_batch_before() -> None:

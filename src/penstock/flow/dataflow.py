@@ -18,6 +18,7 @@ from penstock.flow.exchange import (
     Receiver,
     Sender,
     joined,
+    of_target,
     range_of,
     received,
 )
@@ -272,11 +273,11 @@ class _Work:
             batches = self._results(target)
             if target.stage is None:
                 for batch in batches:
-                    self.sender.hand(ROWS, number, batch)
+                    self.sender.hand(of_target(ROWS, number), 0, batch)
                 continue
             task = Task(self.task.number, self.task.of, folder=self.plan.folder)
             for batch in target.stage.run(task, batches):
-                self.sender.hand(ENCODED, number, batch, inline=True)
+                self.sender.hand(of_target(ENCODED, number), 0, batch, inline=True)
 
     def _results(self, target: Target) -> Iterator[pa.RecordBatch]:
         """The rows of a target's outputs."""

@@ -26,7 +26,7 @@ from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, Problem, UnsupportedError
 from penstock.flow.dataflow import Dataflow, Plan, Target, completed, placed_schema
-from penstock.flow.exchange import ENCODED, EXCHANGE, ORDER, ROWS, STATE, Receiver
+from penstock.flow.exchange import ENCODED, EXCHANGE, ORDER, ROWS, STATE, Receiver, of_target
 from penstock.flow.garbage import garbage
 from penstock.flow.manifest import KeptOutput, Manifest, merged
 from penstock.flow.planner import Planner
@@ -171,7 +171,8 @@ class FlowRun:
         )
         receiver = Receiver()
         reports = [bytes(data) for each in _of(rows, STATE) for data in receiver.data(each)]
-        output = rows.filter(pc.is_in(rows.column("edge"), pa.array([ENCODED, ROWS], pa.int32())))
+        results = [of_target(edge, target) for target in range(len(self.outputs)) for edge in (ENCODED, ROWS)]
+        output = rows.filter(pc.is_in(rows.column("edge"), pa.array(results, pa.int32())))
         if reports or self._several:
             after = merged(before, batch.id, reports, now)
             self._check_shared(after.files() - before.files())
@@ -322,14 +323,13 @@ class FlowAttempt:
 
     def results(self, target: int) -> Results:
         """The results for the committer of that number."""
-        mine = self.output.filter(pc.equal(self.output.column("owner"), target))
-        receiver = Receiver()
-        encoded = [batch for each in _of(mine, ENCODED) for batch in receiver.batches(each)]
+        receiver, rows = Receiver(), _of(self.output, of_target(ROWS, target))
+        encoded = [each for sent in _of(self.output, of_target(ENCODED, target)) for each in receiver.batches(sent)]
         outputs = self.flow.outputs[target] if target < len(self.flow.outputs) else ()
         return Results(
             self.state,
             pa.Table.from_batches(encoded) if encoded else None,
-            lambda: self.flow.load(outputs, _of(mine, ROWS)),
+            lambda: self.flow.load(outputs, rows),
         )
 
 
