@@ -13,7 +13,7 @@ from penstock.delivery import canonical
 from penstock.errors import CheckpointError
 from penstock.flow.compaction import joined
 from penstock.flow.segments import END, SegmentRef
-from penstock.flow.storage import Storage
+from penstock.flow.storage import Storage, missing
 
 VERSION = 1
 
@@ -113,6 +113,15 @@ class Manifest:
         tables = tuple(map(tuple, kept["tables"])) if kept else ()
         output = KeptOutput(kept["file"], kept["sha256"], tables) if kept else None
         return cls(found["batch"], operators, found.get("time_ms", 0), output)
+
+
+def check_state(storage: Storage, reference: str) -> Manifest:
+    """The manifest of a reference, all of whose files are there. Raises CheckpointError, which names a missing one."""
+    manifest = Manifest.read(storage, reference)
+    lost = manifest.files() - {each.name for each in storage.files()} if manifest.operators else frozenset()
+    if lost:
+        raise missing(min(lost), storage.place)
+    return manifest
 
 
 def changed(where: str) -> CheckpointError:

@@ -59,6 +59,11 @@ class Storage(abc.ABC):
             ) from error
         return RemoteStorage(uri, str(cache or _own_cache()))
 
+    @property
+    @abc.abstractmethod
+    def place(self) -> str:
+        """Where it is, for messages."""
+
     @abc.abstractmethod
     def write(self, name: str, parts: Sequence[Any]) -> None:
         """Write a new file of these bytes-like parts. When the call returns, the file is whole and durable. A file that
@@ -92,6 +97,10 @@ class LocalStorage(Storage):
     """A folder of this machine, or one that is mounted here."""
 
     folder: str
+
+    @property
+    def place(self) -> str:
+        return self.folder
 
     def write(self, name: str, parts: Sequence[Any]) -> None:
         with _failures(f"write '{name}' to", self.folder):
@@ -161,6 +170,10 @@ class RemoteStorage(Storage):
 
     uri: str
     cache: str
+
+    @property
+    def place(self) -> str:
+        return self.uri
 
     def write(self, name: str, parts: Sequence[Any]) -> None:
         with _failures(f"write '{name}' to", self.uri):

@@ -331,6 +331,11 @@ class Committer(Protocol):
         :meth:`publish` would raise. For committers with ``keeps_state``."""
         return Standing(False, None)
 
+    def state(self) -> str:
+        """The reference to the state that its progress holds, after :meth:`open`; empty if it holds none. For
+        committers with ``keeps_state``."""
+        return ""
+
     def check_owner(self) -> None:
         """Raise FencedError when another run has taken over: the better explanation of another error."""
         return

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import CheckpointError
-from penstock.flow.manifest import KeptOutput, Manifest, merged
+from penstock.flow.manifest import KeptOutput, Manifest, check_state, merged
 from penstock.flow.segments import END, SegmentRef
 from penstock.flow.storage import Storage
 
@@ -43,6 +43,16 @@ def test_a_manifest_that_is_not_the_committed_one_is_refused(storage, tmp_path):
     path.unlink()
     with pytest.raises(CheckpointError, match=r"'7\.manifest'.*is missing"):
         Manifest.read(storage, reference)
+
+
+def test_a_start_looks_for_the_files_of_its_state(storage):
+    storage.write("a", [b"1"])
+    storage.write("b", [b"2"])
+    reference = Manifest(7, {"groups": {"rows": (ref("a"), ref("b", 5, 9))}}).write(storage, "7.manifest")
+    assert check_state(storage, reference).batch == 7
+    storage.delete("b")
+    with pytest.raises(CheckpointError, match=r"'b' in '.*state' is missing"):
+        check_state(storage, reference)
 
 
 def test_the_output_of_a_batch_is_kept_beside_its_state(storage, tmp_path):

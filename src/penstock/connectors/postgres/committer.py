@@ -284,17 +284,21 @@ class PostgresCommitter(Committer):
             return Standing(False, known.state)
         return Standing(False, self._states.get(batch.id - 1))
 
+    def state(self) -> str:
+        """The reference in the row of this query."""
+        known = self._progress
+        return known.state if known is not None and known.query_id == self._context.query_id else ""
+
     def _progress_of(self, batch: Batch) -> Progress:
         state = "" if batch.results is None else batch.results.state
         return Progress.of(self._context.query_id, batch.id, batch.start, batch.end, self._names, state)
 
     def _check_stateless(self) -> None:
         """Raises CheckpointError for a job that had state before and has none now."""
-        before = self._progress
-        if before is not None and before.query_id == self._context.query_id and before.state:
+        if self._progress is not None and self.state():
             raise CheckpointError(
-                f"job '{self._context.job}' had state in batch {before.batch_id} and has none now, which would lose "
-                "it. Start the former definition, or a new checkpoint"
+                f"job '{self._context.job}' had state in batch {self._progress.batch_id} and has none now, which would "
+                "lose it. Start the former definition, or a new checkpoint"
             )
 
     def _owned_attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:

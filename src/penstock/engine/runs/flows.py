@@ -24,11 +24,11 @@ from penstock.engine.checkpoint.committed import STATE as DOCUMENT
 from penstock.engine.runs.sources import Readings
 from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
-from penstock.errors import CheckpointError, ExecutionError, Problem, UnsupportedError
+from penstock.errors import CheckpointError, ExecutionError, OptionsError, Problem, UnsupportedError
 from penstock.flow.dataflow import Dataflow, Plan, Target, completed, placed_schema
 from penstock.flow.exchange import ENCODED, EXCHANGE, ORDER, ROWS, STATE, Receiver, of_target
 from penstock.flow.garbage import garbage
-from penstock.flow.manifest import KeptOutput, Manifest, merged
+from penstock.flow.manifest import KeptOutput, Manifest, check_state, merged
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
 from penstock.plan.nodes import STATEFUL, Job, Node, Scan, Union
@@ -78,6 +78,15 @@ def check_committers(job: Job, committers: Sequence[Committer], outputs: Sequenc
             raise UnsupportedError((Problem(reason, where=f"table '{sink.table}'", hint=hint),))
 
 
+def check_attempts(spark: SparkSession) -> None:
+    """Raises OptionsError for a session on a cluster that may run a part of a stage again: rows that were sent before
+    it, and those that are sent again, may be divided among owners in different ways."""
+    key = "spark.stage.maxConsecutiveAttempts"
+    conf = spark.sparkContext.getConf()
+    if not on_one_machine(spark.sparkContext.master) and conf.get(key, "4") != "1":
+        raise OptionsError((Problem("must be 1 in a job with state", key, "Spark's configuration"),))
+
+
 @dataclass(eq=False)
 class FlowRun:
     """The batches of one run of a job with state. ``scans`` are in the order of Spark's log."""
@@ -100,6 +109,7 @@ class FlowRun:
     _orphans: frozenset[str] = field(default=frozenset(), init=False)
 
     def __post_init__(self) -> None:
+        check_attempts(self.context.spark)
         planner = Planner(self.scans, kernel_session(self.context.spark), self.job.settings.state_ttl)
         for number, sink in enumerate(self.job.sinks):
             planner.add(sink, number)
@@ -115,7 +125,11 @@ class FlowRun:
         self._storage = Storage.of(self.place)
 
     def frame(self, readings: Readings) -> DataFrame:
-        """The rows of the exchange that the reading tasks send. Called when the committers are open."""
+        """The rows of the exchange that the reading tasks send. Called when the committers are open.
+
+        Raises CheckpointError if a file of the state is missing.
+        """
+        self._check_files()
         # Later a copy of the job may have taken over: what it has written since is not among these.
         old = garbage(self._storage, (), now_ms=_now_ms(), grace_ms=_GRACE_MS)
         self._orphans = frozenset(each.name for each in old if each.written_ms)
@@ -136,17 +150,20 @@ class FlowRun:
     def publish(self, batch: Batch, frame: DataFrame) -> list[Published]:
         """Run the operators on a batch, publish the results, and commit the state with them (rule "state commits with
         the output"). A batch that was committed before runs nothing."""
-        targets = [*self.committers]
-        if not self._keepers:
-            targets.append(CheckpointTarget(self.context.checkpoint))
         with tempfile.TemporaryDirectory(
             prefix="penstock-", dir=SparkFiles.getRootDirectory(), ignore_cleanup_errors=True
         ) as folder:
             # Output that is kept for several targets is in the rows.
             operators = _Operators(self, frame, folder if self._local and not self._several else "")
-            done = deliver(batch, targets, operators)
+            done = deliver(batch, self._targets, operators)
         self._committed(done.state, batch.id if self._keepers else None)
         return list(done.published[: len(self.committers)])
+
+    @property
+    def _targets(self) -> list[Committer]:
+        """All targets. The checkpoint keeps the state if no committer does."""
+        own = [] if self._keepers else [CheckpointTarget(self.context.checkpoint)]
+        return [*self.committers, *own]
 
     @property
     def _several(self) -> bool:
@@ -253,6 +270,14 @@ class FlowRun:
                 "which job does not have any more: start the former definition, or a new checkpoint"
             )
         return self._last[1]
+
+    def _check_files(self) -> None:
+        """Look for the files of the newest state that a target knows, so that a start does not wait for the next batch
+        to find out. Once a target has a batch, the state before it may be gone."""
+        known = [state for each in self._targets if (state := each.state())] or [self.origin]
+        manifests = {state: Manifest.read(self._storage, state) for state in known if state}
+        if manifests:
+            check_state(self._storage, max(manifests, key=lambda state: manifests[state].batch))
 
     def _check_shared(self, files: Collection[str]) -> None:
         """Raises CheckpointError for files of tasks that the driver does not see, before the state is committed."""
@@ -372,6 +397,10 @@ class CheckpointTarget(Committer):
                 "files, or start the job with a new one"
             )
         return Standing(known["batch"] == batch.id, known["state"])
+
+    def state(self) -> str:
+        """The reference in the document."""
+        return str((self.checkpoint.read(DOCUMENT) or {}).get("state", ""))
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Write the document."""

@@ -464,6 +464,11 @@ class KafkaCommitter(_Writing):
         known = before is not None and (before.query_id, before.batch_id) == (self.context.query_id, batch.id - 1)
         return Standing(False, before.state if before is not None and known else None)
 
+    def state(self) -> str:
+        """The reference in the progress of this query."""
+        known = self._progress
+        return known.state if known is not None and known.query_id == self.context.query_id else ""
+
     def _progress_of(self, batch: Batch) -> Progress:
         state = "" if batch.results is None else batch.results.state
         return Progress.of(self.context.query_id, batch.id, batch.start, batch.end, self._tables, state)
@@ -478,10 +483,9 @@ class KafkaCommitter(_Writing):
 
     def _check_stateless(self) -> None:
         """Raises CheckpointError for a job that had state before and has none now."""
-        before = self._progress
-        if before is not None and before.query_id == self.context.query_id and before.state:
+        if self._progress is not None and self.state():
             raise CheckpointError(
-                f"job '{self.context.job}' had state in batch {before.batch_id} and has none now, which would "
+                f"job '{self.context.job}' had state in batch {self._progress.batch_id} and has none now, which would "
                 "lose it. Start the former definition, or a new checkpoint"
             )
 
