@@ -17,11 +17,12 @@ from penstock.services import SparkCluster
 from tests.faults.processes import JobProcess
 from tests.jvm import UNOPTIMISED
 
-PATIENCE = 240
+PATIENCE = 400
 WORKERS = (2, 3)
 CHANGES = "id BIGINT, customer STRING, amount BIGINT, PRIMARY KEY (id) NOT ENFORCED"
 
-pytestmark = pytest.mark.timeout(600)
+#: Seven JVMs, and Python processes that are not forked from a warm one.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
 @pytest.fixture
