@@ -38,7 +38,7 @@ _FLINK_SINK = {
     "properties.linger.ms": "50",
     "properties.batch.size": "1000000",
 }
-_MINI_BATCHES = {
+_FLINK_SETTINGS = {
     "table.exec.mini-batch.enabled": "true",
     "table.exec.mini-batch.allow-latency": "1 s",
     "table.exec.mini-batch.size": "50000",
@@ -191,7 +191,7 @@ class Bench:
             return task
         settings = {"execution.checkpointing.dir": f"file://{folder}", "state.backend.type": _FLINK[system]}
         statements = work.statements(bootstrap, target, _FLINK_SINK if work.written else {})
-        return {"settings": settings | _MINI_BATCHES, "statements": list(statements)}
+        return {"settings": settings | _FLINK_SETTINGS, "statements": list(statements)}
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Any
 from bench.gate.sides import Side, SideError, flink
 from bench.nexmark.queries import QUERIES, TABLES, statements
 from penstock.types import DataType, DecimalType, TimestampType
-from tests.nexmark.programs import COUNT, EVENTS, ordinals, sink_types
+from tests.nexmark.programs import COUNT, EVENTS, answer_types, ordinals
 from tests.programs import shown
 
 #: Queries of which no answer is recorded: their result depends on time, or on a table that there is not.
@@ -65,7 +65,7 @@ def _asked(side: Side, query: str, folder: Path) -> dict[str, Any] | str:
         side.run({"settings": _SETTINGS, "statements": statements(query, options)})
     except SideError as error:
         return str(error).partition("Caused by: ")[2].partition("\n")[0] or str(error)
-    types = sink_types(query)
+    types = answer_types(query)
     rows: Counter[str] = Counter()
     for path in into.rglob("*"):
         for change in map(_parsed, path.read_text("utf-8").splitlines() if path.is_file() else ()):

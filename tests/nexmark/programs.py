@@ -64,10 +64,13 @@ def program(query: str, rows: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str
     return {"name": query, "tables": tables, "sinks": sinks, "setup_sql": setup, "sql": [insert]}
 
 
-def sink_types(query: str) -> dict[str, DataType]:
+def answer_types(query: str) -> dict[str, DataType]:
     """The columns of a query's result."""
-    ((sink,),) = (job.sinks for job in script(program(query, {})).jobs)
-    return {each.name: each.type for each in sink.schema.fields}
+    (sink,) = program(query, {})["sinks"]
+    same = {**sink, "changelog_mode": _ADDED, "primary_key": None}
+    copy = {"tables": [{**same, "name": "rows"}], "sinks": [sink], "sql": ["INSERT INTO answer SELECT * FROM rows"]}
+    (job,) = script(copy).jobs
+    return {each.name: each.type for each in job.sinks[0].schema.fields}
 
 
 def _names(text: str) -> list[str]:
