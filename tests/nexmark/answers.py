@@ -1,4 +1,5 @@
-"""What Flink answers: recorded by ``python -m tests.nexmark.answers PYTHON`` with a Python that has PyFlink 2.2."""
+"""What Flink answers: recorded by ``python -m tests.nexmark.answers PYTHON [QUERY ...]`` with a Python that has PyFlink
+2.2. Without queries all are asked; the answers to others stay."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -40,20 +41,23 @@ def answer(rows: Iterable[str]) -> dict[str, Any]:
     return found | ({"lines": lines} if len(lines) <= _MOST_ROWS else {})
 
 
-def record(python: str) -> None:
+def record(python: str, queries: Sequence[str]) -> None:
     """Ask Flink, and write its answers."""
-    side, answers = flink(python), {}
+    side, answers = flink(python), recorded() if _RECORDED.exists() else {}
     with tempfile.TemporaryDirectory(prefix="nexmark-") as folder:
         for table in TABLES:
             documents = EVENTS.documents(table, ordinals(table)).to_pylist()
             (Path(folder) / table).write_bytes(b"".join(each + b"\n" for each in documents))
-        for query in QUERIES:
-            if query not in UNANSWERED:
-                answers[query] = _asked(side, query, Path(folder))
-                print(query, answers[query], file=sys.stderr)
+        for query in queries or [each for each in QUERIES if each not in UNANSWERED]:
+            answers[query] = _asked(side, query, Path(folder))
+            print(query, answers[query], file=sys.stderr)
+            document = {"flink": "2.2.0", "events": COUNT, "answers": dict(sorted(answers.items(), key=_number))}
+            _RECORDED.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
     side.close()
-    document = {"flink": "2.2.0", "events": COUNT, "answers": answers}
-    _RECORDED.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+
+
+def _number(item: tuple[str, Any]) -> int:
+    return int(item[0].removeprefix("q"))
 
 
 def _asked(side: Side, query: str, folder: Path) -> dict[str, Any] | str:
@@ -100,4 +104,4 @@ def _value(given: Any, type_: DataType) -> Any:
 
 
 if __name__ == "__main__":
-    record(sys.argv[1])
+    record(sys.argv[1], sys.argv[2:])
