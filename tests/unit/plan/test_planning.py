@@ -9,9 +9,22 @@ import pytest
 from penstock.errors import SchemaError, UnsupportedError
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.explain import explain
-from penstock.plan.nodes import STATEFUL, DeadLetters, GroupAggregate, Job, Join, Node, Normalize, Project, Scan, Sink
+from penstock.plan.nodes import (
+    STATEFUL,
+    DeadLetters,
+    GroupAggregate,
+    Job,
+    Join,
+    Materialize,
+    Node,
+    Normalize,
+    Project,
+    Scan,
+    Sink,
+)
 from penstock.plan.planning import planned
 from penstock.plan.walk import fold, rewrite
+from penstock.settings import Settings
 from penstock.sql import parse_script
 
 _KAFKA = "'properties.bootstrap.servers' = 'localhost:9092'"
