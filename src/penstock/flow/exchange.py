@@ -36,8 +36,12 @@ EXCHANGE = pa.schema(
 
 ORDER = ("edge", "scan", "task", "ordinal")
 
-#: The ``edge`` of results for the driver: what a committer's stage gave, rows of outputs, and the state of an operator.
-ENCODED, ROWS, STATE = -1, -2, -3
+#: The ``edge`` of results for the driver: what a committer's stage gave, rows of outputs, the state of an operator, and
+#: its figures.
+ENCODED, ROWS, STATE, FIGURES = -1, -2, -3, -4
+
+#: The ``edge`` of event times that reading tasks have measured: every owner gets all, in every stage, and the driver.
+TIMES = -5
 
 
 def owner_of(hashes: NDArray[np.uint64], owners: int) -> NDArray[np.int64]:

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from penstock.delivery import canonical
 from penstock.errors import CheckpointError
 from penstock.flow.compaction import joined
+from penstock.flow.parts import part_of
 from penstock.flow.segments import END, SegmentRef
 from penstock.flow.storage import Storage
+from penstock.flow.times import Reached
 
 VERSION = 1
 
@@ -21,10 +23,12 @@ Tables = Mapping[str, tuple[SegmentRef, ...]]
 
 @dataclass(frozen=True)
 class Manifest:
-    """The state after batch number ``batch`` (-1: before the first): for each operator, by uid, its tables."""
+    """The state after batch number ``batch`` (-1: before the first): for each operator, by uid, its tables. ``times``
+    says how far event time has come, by the names of timings."""
 
     batch: int = -1
     operators: Mapping[str, Tables] = field(default_factory=dict)
+    times: Mapping[str, Reached] = field(default_factory=dict)
 
     def files(self) -> frozenset[str]:
         """The names of the files that hold the state."""
@@ -47,7 +51,9 @@ class Manifest:
             uid: {table: [ref.to_json() for ref in refs] for table, refs in tables.items()}
             for uid, tables in self.operators.items()
         }
-        data = canonical({"version": VERSION, "batch": self.batch, "operators": operators}).encode()
+        times = {name: {"watermark": each.watermark, "partitions": each.partitions} for name, each in self.times.items()}
+        document = {"version": VERSION, "batch": self.batch, "operators": operators}
+        data = canonical(document | ({"times": times} if times else {})).encode()
         storage.write(name, [data])
         return f"{name}#{hashlib.sha256(data).hexdigest()}"
 
@@ -75,12 +81,15 @@ class Manifest:
             uid: {table: tuple(SegmentRef.from_json(ref) for ref in refs) for table, refs in tables.items()}
             for uid, tables in found["operators"].items()
         }
-        return cls(found["batch"], operators)
+        times = {name: Reached(each["watermark"], each["partitions"]) for name, each in found.get("times", {}).items()}
+        return cls(found["batch"], operators, times)
 
 
-def merged(before: Manifest, batch: int, reports: Sequence[bytes]) -> Manifest:
-    """The state after a batch, from the state before it and the reports of the owners (:data:`STATE`). A range of
-    hashes whose owner reports nothing stays as it was."""
+def merged(
+    before: Manifest, batch: int, reports: Sequence[bytes], times: Mapping[str, Reached] | None = None
+) -> Manifest:
+    """The state after a batch, from the state before it and the reports of the owners (:data:`STATE`), with ``times``,
+    if event time is measured. A range of hashes whose owner reports nothing stays as it was."""
     changed: dict[str, list[tuple[int, int, Tables]]] = {}
     for report in map(json.loads, reports):
         tables = {name: tuple(map(SegmentRef.from_json, refs)) for name, refs in report["tables"].items()}
@@ -89,8 +98,9 @@ def merged(before: Manifest, batch: int, reports: Sequence[bytes]) -> Manifest:
     for uid, parts in changed.items():
         former = before.operators.get(uid, {})
         names = dict.fromkeys([*former, *(name for *_, tables in parts for name in tables)])
-        operators[uid] = {name: _of_table(former.get(name, ()), name, parts) for name in names}
-    return Manifest(batch, operators)
+        tables = {name: _of_table(former.get(name, ()), name, parts) for name in names}
+        operators[uid] = {name: refs for name, refs in tables.items() if refs or part_of(name) is None}
+    return Manifest(batch, operators, before.times if times is None else times)
 
 
 def _of_table(

@@ -43,7 +43,8 @@ Kind: TypeAlias = Literal["keyed", "multiset"]
 class TableSpec:
     """A table of an operator's state: its name, its key and value columns, and whether a key has one row (``keyed``) or
     rows with weights (``multiset``). ``timed``: the time of its last writing is kept with each row. ``exact``: no value
-    columns may be added to it."""
+    columns may be added to it. ``parted``: there is such a table for each of several times
+    (:mod:`penstock.flow.parts`)."""
 
     name: str
     key: pa.Schema
@@ -51,6 +52,7 @@ class TableSpec:
     kind: Kind
     timed: bool = False
     exact: bool = False
+    parted: bool = False
 
     @property
     def replaces(self) -> bool:

@@ -6,11 +6,21 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from penstock.errors import Problem, SchemaError
-from penstock.plan.nodes import STATEFUL, Deduplicate, GroupAggregate, Join, Node, Normalize, Sink
+from penstock.plan.nodes import (
+    STATEFUL,
+    Deduplicate,
+    GroupAggregate,
+    Join,
+    Node,
+    Normalize,
+    Sink,
+    WindowAggregate,
+)
 from penstock.plan.walk import fold, scans
 
 _KINDS: dict[type[Node], str] = {
     GroupAggregate: "group",
+    WindowAggregate: "window",
     Join: "join",
     Normalize: "changes",
     Deduplicate: "deduplicate",

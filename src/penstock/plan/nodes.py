@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from penstock.plan.expressions import Expression, fields_of
+from penstock.plan.windowing import Attached, WindowColumns, Windowing
 from penstock.settings import Settings
 from penstock.spi import ScanSpec, SinkSpec
 from penstock.types import DataType, Field, RowType
@@ -129,6 +130,26 @@ class GroupAggregate(Step):
     calls: tuple[AggregateCall, ...]
 
 
+@dataclass(frozen=True)
+class WindowTable(Step):
+    """Gives each row once for each window of event time that it is in. ``schema`` has the columns of the input, then
+    the ``columns`` of the window."""
+
+    windowing: Windowing
+    columns: WindowColumns
+
+
+@dataclass(frozen=True)
+class WindowAggregate(Step):
+    """Groups the rows of each window by the columns ``keys``, and gives its groups when it closes. ``schema`` has the
+    keys, then the ``calls``, then the ``columns`` of the window."""
+
+    keys: tuple[str, ...]
+    calls: tuple[AggregateCall, ...]
+    windowing: Windowing | Attached
+    columns: WindowColumns
+
+
 class JoinKind(enum.Enum):
     """Which rows without a match a join keeps."""
 
@@ -193,7 +214,7 @@ class Deduplicate(Step):
 
 
 #: The nodes that keep state.
-STATEFUL = GroupAggregate | Join | Normalize | Deduplicate
+STATEFUL = GroupAggregate | WindowAggregate | Join | Normalize | Deduplicate
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from penstock.plan.expressions import ColumnRef, Expression, Literal
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Item, Node, project
+from penstock.plan.windows import grouped
 from penstock.sql.bind.aggregates import Aggregate
 from penstock.sql.bind.naming import free_name, name_of, shortened
 from penstock.sql.parse.source import SourceText
@@ -60,7 +61,8 @@ class Groups:
         if not keys and not self._calls:  # the result of which has a column too
             self._call(Aggregate("COUNT", None, False, None, type=BIGINT.with_nullability(False)))
         fields = [*below.schema.select(keys).fields, *(Field(each.name, each.type) for each in self._calls.values())]
-        return GroupAggregate(RowType(tuple(fields), nullable=False), below, keys, tuple(self._calls.values()))
+        row = RowType(tuple(fields), nullable=False)
+        return grouped(GroupAggregate(row, below, keys, tuple(self._calls.values())))
 
     def _input(self, value: Expression) -> str:
         """The name of the input's column with this value."""
@@ -88,4 +90,4 @@ def _name(call: AggregateCall) -> str:
 
 def distinct(node: Node) -> Node:
     """The different rows of ``node``."""
-    return GroupAggregate(node.schema, node, node.schema.names, ())
+    return grouped(GroupAggregate(node.schema, node, node.schema.names, ()))

@@ -24,6 +24,7 @@ from penstock.sql.bind.selection import Selected, projected, select
 from penstock.sql.bind.sources import NodeSource, Source, TableSource, filtered
 from penstock.sql.bind.subqueries import Subquery, outer_tables
 from penstock.sql.bind.tables import DeclaredTable, typed
+from penstock.sql.bind.windows import window_table
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.syntax import (
     Name,
@@ -41,6 +42,7 @@ from penstock.sql.parse.syntax import (
     UnboundTable,
     UnboundUnion,
     UnboundValues,
+    UnboundWindow,
     UnboundWith,
 )
 from penstock.types import DataType, MapType, NullType, RowType
@@ -215,6 +217,12 @@ class Queries:
             case UnboundDerived(query=query, alias=alias, columns=columns):
                 found = self.relation(query, columns)
                 return None if found is None else self._source(found, alias.text if alias else "", found.schema.names)
+            case UnboundWindow(table=table, alias=alias, columns=columns):
+                inner = self._read(table)
+                below = None if inner is None else inner.rows(())
+                node = None if below is None else self.errors.attempt(partial(window_table, given, below, self.source))
+                names = None if node is None else self._names(columns, node.schema)
+                return None if node is None or names is None else NodeSource(node, alias.text if alias else "", names)
             case UnboundJoin():
                 left, right = self._read(given.left), self._read(given.right)
                 return join(given, left, right, self.source, self.errors) if left and right else None
