@@ -97,17 +97,25 @@ class Measured:
     """Watermarks that were measured in a batch, by timing and by the number of the partition."""
 
     def __init__(self) -> None:
-        self.of: dict[int, dict[int, int]] = {}
+        self.by_timing: dict[int, dict[int, int]] = {}
+
+    @classmethod
+    def of(cls, data: Iterable[bytes]) -> Measured:
+        """What several tasks measured, each as :meth:`to_bytes` gives it."""
+        found = cls()
+        for each in data:
+            found.add(each)
+        return found
 
     def note(self, timing: int, reached: Mapping[int, int]) -> None:
         """Take in watermarks of partitions."""
-        known = self.of.setdefault(timing, {})
+        known = self.by_timing.setdefault(timing, {})
         for number, at in reached.items():
             known[number] = max(at, known.get(number, at))
 
     def to_bytes(self) -> bytes:
         """As JSON."""
-        return json.dumps([[timing, list(reached.items())] for timing, reached in self.of.items()]).encode()
+        return json.dumps([[timing, list(reached.items())] for timing, reached in self.by_timing.items()]).encode()
 
     def add(self, data: bytes) -> None:
         """Take in what :meth:`to_bytes` gave."""
@@ -117,7 +125,7 @@ class Measured:
 
 def clock_of(timings: Iterable[int], awaited: Mapping[int, Awaited], measured: Measured, now: int) -> Clock:
     """The clock of an operator whose rows have the event times of these ``timings``: the smallest watermark counts."""
-    found = [(awaited[each], measured.of.get(each, {})) for each in timings]
+    found = [(awaited[each], measured.by_timing.get(each, {})) for each in timings]
     if not found:
         return Clock(NEVER, NEVER, now)
     return Clock(min(each.watermark for each, _ in found), min(each.after(new) for each, new in found), now)

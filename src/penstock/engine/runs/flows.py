@@ -20,17 +20,20 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.delivery import attempted
 from penstock.engine.runs.batches import published
+from penstock.engine.runs.figures import Figures, figures_of
 from penstock.engine.runs.sources import Readings
 from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, Problem, UnsupportedError
 from penstock.flow.dataflow import Dataflow, Plan, completed, placed_schema
-from penstock.flow.exchange import ENCODED, EXCHANGE, ORDER, ROWS, STATE, Receiver
+from penstock.flow.event_times import EventTimes
+from penstock.flow.exchange import ENCODED, EXCHANGE, FIGURES, ORDER, ROWS, STATE, TIMES, Receiver
 from penstock.flow.garbage import garbage
 from penstock.flow.manifest import Manifest, merged
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
-from penstock.plan.nodes import STATEFUL, Job, Node, Scan, Union
+from penstock.flow.times import Measured
+from penstock.plan.nodes import STATEFUL, Job, Node, Scan, Union, WindowTable
 from penstock.plan.walk import fold
 from penstock.spi import (
     INSTRUCTIONS,
@@ -57,10 +60,10 @@ _GRACE_MS = 24 * 3600 * 1000
 
 
 def stateful(job: Job) -> bool:
-    """Whether the job is a dataflow: it keeps state, or unites rows."""
+    """Whether the job is a dataflow: it keeps state, unites rows, or gives one several times."""
 
     def visit(node: Node, below: tuple[bool, ...]) -> bool:
-        return isinstance(node, STATEFUL | Union) or any(below)
+        return isinstance(node, STATEFUL | Union | WindowTable) or any(below)
 
     found: tuple[bool, ...] = fold(job.sinks, visit)
     return any(found)
@@ -89,6 +92,9 @@ class FlowRun:
     #: The location of the checkpoint.
     uri: str
     _last: tuple[str, Manifest] = field(default=("", Manifest()), init=False)
+    _readings: Readings | None = field(default=None, init=False)
+    #: What the operators of the batch under way report, by uid.
+    _figures: dict[str, Figures] = field(default_factory=dict, init=False)
     #: Manifests that no batch needs any more, once the next batch is committed.
     _former: list[tuple[str, Manifest]] = field(default_factory=list, init=False)
 
@@ -101,14 +107,17 @@ class FlowRun:
             planner.add(sink, number)
         planner.check()
         place = f"{self.uri.rstrip('/')}/{_FOLDER}"
-        self.flow = Dataflow(tuple(planner.branches), planner.ordered(), tuple(self.outputs), place, self.stage)
+        self.flow = Dataflow(
+            tuple(planner.branches), planner.ordered(), tuple(self.outputs), place, self.stage, tuple(planner.timings)
+        )
         self._hops = {number: node for number, (node, _) in planner.hops.items()}
         self._storage = Storage.of(place)
 
     def frame(self, readings: Readings) -> DataFrame:
         """The rows of the exchange that the reading tasks send. Called when the committers are open."""
+        self._readings = readings
         # Later a copy of the job may have taken over: what it has written since is not among these.
-        old = garbage(self._storage, (), now_ms=time.time_ns() // 1_000_000, grace_ms=_GRACE_MS)
+        old = garbage(self._storage, (), now_ms=_now_ms(), grace_ms=_GRACE_MS)
         self._orphans = frozenset(each.name for each in old if each.written_ms)
         return reduce(DataFrame.unionAll, (self._reading(readings, n, scan) for n, scan in enumerate(self.scans)))
 
@@ -163,6 +172,11 @@ class FlowRun:
         self._committed(results.state)
         return done
 
+    @property
+    def _times(self) -> EventTimes:
+        """The event time of the job's sources."""
+        return EventTimes(self.flow.timings, self._readings.sources if self._readings is not None else ())
+
     # --- operators -------------------------------------------------------------------------------------------
 
     @property
@@ -179,10 +193,12 @@ class FlowRun:
         )
         name, rows = answer
         receiver = Receiver()
-        reports = [bytes(data) for each in _of(rows, STATE) for data in receiver.data(each)]
-        reference = state
-        if reports:
-            after = merged(before, batch.id, reports)
+        reports = _data(rows, STATE)
+        self._figures = figures_of(_data(rows, FIGURES))
+        measured = Measured.of(_data(rows, TIMES))
+        reference, times = state, self._times.after(batch, before, measured)
+        if reports or times != before.times:
+            after = merged(before, batch.id, reports, times)
             reference = after.write(self._storage, f"{name}.manifest")
             self._last = reference, after
         encoded = [batch for each in _of(rows, ENCODED) for batch in receiver.batches(each)]
@@ -199,7 +215,8 @@ class FlowRun:
         whole = batch.tasks == 1 and len(scans) == 1
         owners = 1 if batch.tasks == 1 else max(1, self.context.parallelism)
         name = f"{batch.id:09d}-{uuid.uuid4().hex[:12]}"
-        plan = Plan(name, batch.tasks, owners, whole, folder, before.operators)
+        awaited = self._times.awaited(batch, before)
+        plan = Plan(name, batch.tasks, owners, whole, folder, before.operators, _now_ms(), awaited)
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):
             owned = job.repartitionById(owners, "owner").sortWithinPartitions(*ORDER)
@@ -228,6 +245,12 @@ class FlowRun:
         sent = spark.createDataFrame(pa.Table.from_batches(parts, EXCHANGE)).coalesce(1)
         return sent.mapInArrow(guarded(load), from_arrow_schema(schema))
 
+    def _count(self) -> None:
+        """Count what the operators of a committed batch report."""
+        figures, self._figures = self._figures, {}
+        for uid, each in figures.items():
+            each.count(self.context.operator(uid))
+
     # --- state -----------------------------------------------------------------------------------------------
 
     def _manifest(self, state: str) -> Manifest:
@@ -243,8 +266,9 @@ class FlowRun:
         return self._last[1]
 
     def _committed(self, state: str) -> None:
-        """Delete the files that neither the state after the last committed batch needs nor the one before it. Only
+        """Count what was done, and delete the files that neither the state after the last committed batch needs nor the one before it. Only
         warns if that fails: the batch is committed."""
+        self._count()
         if not state or state in [reference for reference, _ in self._former]:
             return
         try:
@@ -271,6 +295,16 @@ def _read(flow: Dataflow, scan: int, task: Task, batches: Iterator[pa.RecordBatc
 def _own(flow: Dataflow, stage: int, plan: Plan, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     context: Any = TaskContext.get()
     yield from flow.run(stage, plan, context.partitionId(), rows)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _data(rows: pa.Table, edge: int) -> list[bytes]:
+    """The bytes that tasks sent to the driver."""
+    receiver = Receiver()
+    return [bytes(data) for each in _of(rows, edge) for data in receiver.data(each)]
 
 
 def _of(rows: pa.Table, edge: int) -> list[pa.RecordBatch]:
