@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from penstock.flow.calc import Calc
+from penstock.flow.assigning import OfBatches
 from penstock.flow.exchange import (
     ENCODED,
     FIGURES,
@@ -74,7 +74,7 @@ class Branch:
     they are the scan's dead letters."""
 
     scan: int
-    calc: Calc | Passing | None
+    calc: OfBatches | None
     edge: Edge | None = None
     output: int | None = None
 
@@ -87,7 +87,7 @@ class Vertex:
     number: int
     stage: int
     operator: Operator | TimedOperator
-    outs: tuple[tuple[Calc | None, Edge], ...] = ()
+    outs: tuple[tuple[OfBatches | None, Edge], ...] = ()
     output: int | None = None
     timings: tuple[int, ...] = ()
 

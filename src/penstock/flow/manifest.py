@@ -51,7 +51,9 @@ class Manifest:
             uid: {table: [ref.to_json() for ref in refs] for table, refs in tables.items()}
             for uid, tables in self.operators.items()
         }
-        times = {name: {"watermark": each.watermark, "partitions": each.partitions} for name, each in self.times.items()}
+        times = {
+            name: {"watermark": each.watermark, "partitions": each.partitions} for name, each in self.times.items()
+        }
         document = {"version": VERSION, "batch": self.batch, "operators": operators}
         data = canonical(document | ({"times": times} if times else {})).encode()
         storage.write(name, [data])

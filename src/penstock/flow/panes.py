@@ -34,7 +34,9 @@ class Pane:
         """The groups of a table."""
         count = len(stored)
         keys, states = stored.spec.key, stored.spec.value
-        return cls(stored.hashes, batch_of(list(stored.keys), keys, count), batch_of(list(stored.values), states, count))
+        return cls(
+            stored.hashes, batch_of(list(stored.keys), keys, count), batch_of(list(stored.values), states, count)
+        )
 
 
 def mergeable(accumulators: Sequence[Accumulators]) -> bool:
@@ -73,9 +75,7 @@ def _decimals(column: pa.Array, groups: Groups) -> pa.Array:
     limbs = limbs_of(column)
     total = np.zeros((len(limbs), len(groups)), np.int64)
     rank = np.empty(len(column), np.int64)
-    rank[groups.order] = np.arange(len(column)) - np.repeat(
-        groups.starts, np.diff(groups.starts, append=len(column))
-    )
+    rank[groups.order] = np.arange(len(column)) - np.repeat(groups.starts, np.diff(groups.starts, append=len(column)))
     for at in range(int(rank.max(initial=-1)) + 1):
         rows = np.flatnonzero(rank == at)
         which = groups.index[rows]

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.aggregate import GroupAggregateOperator
+from penstock.flow.assigning import Assigning, Chain
 from penstock.flow.calc import Calc, Rows, calc_of, calc_of_rows
 from penstock.flow.changes import Changes, Mode
 from penstock.flow.dataflow import Branch, Edge, Passing, Vertex
@@ -37,13 +38,13 @@ from penstock.plan.nodes import (
     Step,
     Union,
     WindowAggregate,
+    WindowTable,
 )
 from penstock.plan.traits import traits
 from penstock.plan.walk import base, fold, rewrite
 from penstock.spi import INSERTIONS
 from penstock.types import RowKind, RowType, arrow_schema
 from penstock.types.casts import alike
-
 
 _PLAINER = "measure a column, or a column less an interval"
 
@@ -64,7 +65,24 @@ class _Way:
         return found
 
 
-def _calc(way: _Way, session: Session) -> Calc | Lacking:
+def _calc(way: _Way, session: Session) -> Calc | Chain | Lacking:
+    """The work of the steps of a way."""
+    works: list[Calc | Assigning] = []
+    at = _Way(way.origin)
+    for step in way.steps:
+        if not isinstance(step, WindowTable):
+            at = _Way(at.origin, (*at.steps, step))
+            continue
+        calc = _plain(at, session)
+        if isinstance(calc, Lacking):
+            return calc
+        works += [calc, Assigning.of(step, local_zone(session))]
+        at = _Way(step.with_inputs((at.node,)))
+    last = _plain(at, session)
+    return last if isinstance(last, Lacking) or not works else Chain((*works, last))
+
+
+def _plain(way: _Way, session: Session) -> Calc | Lacking:
     if base(way.node) is not way.origin:
         return Lacking("a Python function")
     return calc_of(way.node, session)
@@ -159,7 +177,7 @@ class Planner:
     def _branch(self, way: _Way, edge: Edge | None, output: int | None) -> None:
         """Add a branch from a scan."""
         number, found = self._number(way.origin), _calc(way, self.session)
-        calc: Calc | Passing
+        calc: Calc | Chain | Passing
         if not isinstance(found, Lacking):
             calc = found
         else:

@@ -53,7 +53,9 @@ class StateStore:
             own = [part for ref in refs.get(spec.name, ()) if (part := ref.within(low, high))]
             kind = KeyedState if spec.kind == "keyed" else MultisetState
             self._tables[spec.name] = kind(spec, own, reader, 0 if ttl_ms is None else now_ms - ttl_ms)
-        unknown = [name for name, stored in refs.items() if stored and name not in self._tables and not self._parts.known(name)]
+        unknown = [
+            name for name, stored in refs.items() if stored and name not in self._tables and not self._parts.known(name)
+        ]
         if unknown:
             raise CheckpointError(
                 f"the operator '{uid}' has the state {', '.join(map(repr, unknown))} in the checkpoint, which the job "

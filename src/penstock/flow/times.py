@@ -87,8 +87,10 @@ class Awaited:
         goes back, and stays while no partition is awaited, or one of them has given no row."""
         if self.ended:
             return END_OF_TIME
-        found = [max(at, measured.get(number, at)) if at is not None else measured.get(number) for number, at in
-                 self.partitions.items()]
+        found = [
+            max(at, measured.get(number, at)) if at is not None else measured.get(number)
+            for number, at in self.partitions.items()
+        ]
         known = [each for each in found if each is not None]
         return max(self.watermark, min(known)) if known and len(known) == len(found) else self.watermark
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.flow.equality import Flags
 from penstock.flow.times import millis_of
 from penstock.flow.zones import Millis, Zone
-from penstock.plan.windowing import Attached, WindowKind, Windowing
+from penstock.plan.windowing import Attached, Windowing, WindowKind
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Slices:
     """
 
     windowing: Windowing
-    zone: Zone = Zone()
+    zone: Zone
 
     @property
     def length(self) -> int:
@@ -69,7 +69,7 @@ class AttachedSlices:
     """Windows that rows were assigned to before: a slice is a window."""
 
     windowing: Attached
-    zone: Zone = Zone()
+    zone: Zone
 
     def of(self, rows: pa.RecordBatch) -> tuple[Millis, Flags]:
         """The window of each row, and whether it has one."""

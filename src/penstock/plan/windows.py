@@ -37,7 +37,9 @@ def grouped(node: GroupAggregate) -> Node:
         return node
     below = _unassigned(node) or _attached(node, window.columns, window.windowing)
     own = dict(zip(window.columns.names, below.columns.names, strict=True))
-    return project(below, tuple(Item(f.name, ColumnRef(own.get(f.name, f.name), type=f.type)) for f in node.schema.fields))
+    return project(
+        below, tuple(Item(f.name, ColumnRef(own.get(f.name, f.name), type=f.type)) for f in node.schema.fields)
+    )
 
 
 def aggregated(
@@ -55,9 +57,7 @@ def aggregated(
 def _attached(group: GroupAggregate, columns: WindowColumns, windowing: Windowing | Attached) -> WindowAggregate:
     """The groups of windows that the rows have in their columns."""
     keys = tuple(each for each in group.keys if each not in columns.names)
-    return aggregated(
-        group.input, group, keys, Attached(columns.start, columns.end, windowing.zoned), windowing.zoned
-    )
+    return aggregated(group.input, group, keys, Attached(columns.start, columns.end, windowing.zoned), windowing.zoned)
 
 
 @dataclass(frozen=True)

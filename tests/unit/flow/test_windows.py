@@ -101,9 +101,7 @@ class Running:
     @property
     def stored(self) -> int:
         """How many rows the state has."""
-        return sum(
-            ref.rows for tables in self.manifest.operators.values() for refs in tables.values() for ref in refs
-        )
+        return sum(ref.rows for tables in self.manifest.operators.values() for refs in tables.values() for ref in refs)
 
     def _batch(self, rows: Sequence[Row], partition: int, kinds: Sequence[RowKind] | None) -> pa.RecordBatch:
         schema = arrow_schema(self.scans[0].schema)
@@ -156,9 +154,7 @@ def expected(query: str, rows: Sequence[Row]) -> Counter[tuple[Any, ...]]:
     found: Counter[tuple[Any, ...]] = Counter()
     for (k, start, _), values in groups.items():
         known = [each for each in values if each is not None]
-        total, most, distinct = (
-            (str(sum(known)), str(max(known)), str(len(set(known)))) if known else (None, None, "0")
-        )
+        total, most, distinct = (str(sum(known)), str(max(known)), str(len(set(known)))) if known else (None, None, "0")
         row = [k, shown(start), str(len(values)), total, *((most, distinct) if query is TUMBLE else ())]
         found[*row, *({HOP: (most,), CUMULATE: (most,), HOP_DISTINCT: (distinct,)}.get(query, ()))] += 1
     return found

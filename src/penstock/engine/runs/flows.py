@@ -266,8 +266,8 @@ class FlowRun:
         return self._last[1]
 
     def _committed(self, state: str) -> None:
-        """Count what was done, and delete the files that neither the state after the last committed batch needs nor the one before it. Only
-        warns if that fails: the batch is committed."""
+        """Count what was done, and delete the files that neither the state after the last committed batch needs nor
+        the one before it. Only warns if that fails: the batch is committed."""
         self._count()
         if not state or state in [reference for reference, _ in self._former]:
             return

@@ -36,7 +36,12 @@ def window_table(given: UnboundWindow, node: Node, source: SourceText) -> Window
     zoned = processing or (isinstance(field.type, TimestampType) and field.type.local_zone)
     for key in given.keys:
         if node.schema.field(key.text) is None:
-            raise source.schema_error(key.at, f"there is no column '{key.text}'", f"there are {', '.join(node.schema.names)}")
+            raise source.schema_error(
+                key.at, f"there is no column '{key.text}'", f"there are {', '.join(node.schema.names)}"
+            )
+    if processing or kind is WindowKind.SESSION:
+        feature = "a window of processing time" if processing else "SESSION"
+        raise source.unsupported(given.at, f"{feature} is not supported", "use a TUMBLE window of event time")
     keys = tuple(dict.fromkeys(each.text for each in given.keys))
     windowing = Windowing(kind, given.time.text, size, step, lengths.get("OFFSET", 0), zoned, processing, keys)
     return windowed(node, windowing)

@@ -55,7 +55,9 @@ class WindowGrammar(Grammar):
                 parameter = self.name("a parameter").text.upper()
                 self.expect("=>")
             if parameter not in parameters:
-                raise self.source.error(where, f"{function} has no parameter {parameter}", f"it has {', '.join(parameters)}")
+                raise self.source.error(
+                    where, f"{function} has no parameter {parameter}", f"it has {', '.join(parameters)}"
+                )
             if (parameter == "DATA" and table) or (parameter == "TIMECOL" and time) or parameter in values:
                 raise self.source.error(where, f"{parameter} is given twice", "leave one of them out")
             if parameter == "DATA":
