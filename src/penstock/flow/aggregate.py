@@ -74,6 +74,8 @@ class GroupAggregateOperator:
         groups = Groups.of(hashes_of(batch), batch.select(given.keys))
         table = state.keyed(GROUPS)
         found, old = table.get(groups)
+        if table.spec.timed:
+            weights = _remembered(weights, groups, found)
         new = self.updated(old, batch, weights, groups, state)
         self._keep(table, groups, found, old, new)
         return self._changes(groups, old, new)
@@ -95,8 +97,11 @@ class GroupAggregateOperator:
 
     def _keep(self, table: KeyedState, groups: Groups, found: Flags, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
         every = np.arange(len(groups))
-        present = counts_of(new.column(ROWS)) != 0
-        changed = ~same_rows(old.columns, every, new.columns, every) & (found | present)
+        counts = counts_of(new.column(ROWS))
+        # A group may be asked to take back rows that it has forgotten; and rows that change nothing keep it alive.
+        present = counts > 0 if table.spec.timed else counts != 0
+        changed = table.spec.timed | ~same_rows(old.columns, every, new.columns, every)
+        changed &= found | present
         table.put(select_groups(groups, changed), taken(new, np.flatnonzero(changed)), present[changed])
 
     def _changes(self, groups: Groups, old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
@@ -110,6 +115,21 @@ class GroupAggregateOperator:
         """The rows of groups with these ``keys``, from their states."""
         columns = [_result(call, state) for call in self.calls]
         return batch_of([*keys.columns, *columns], self.schema, len(keys))
+
+
+def _remembered(weights: npt.NDArray[np.int64], groups: Groups, found: Flags) -> npt.NDArray[np.int64]:
+    """The weights, 0 for retractions that come first in groups that have no state: it was forgotten. So does Flink."""
+    if not (weights < 0).any():
+        return weights
+    size = len(weights)
+    added = np.where(weights[groups.order] > 0, np.arange(size), size)
+    firsts = np.empty(size, np.int64)  # by row, where the first addition of its group stands
+    firsts[groups.order] = np.repeat(
+        np.where(found, -1, np.minimum.reduceat(added, groups.starts)), np.diff(groups.starts, append=size)
+    )
+    places = np.empty(size, np.int64)
+    places[groups.order] = np.arange(size)
+    return np.where(places < firsts, 0, weights)
 
 
 def _argument(call: AggregateCall) -> Argument:

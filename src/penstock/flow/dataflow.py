@@ -25,7 +25,7 @@ from penstock.flow.exchange import (
 )
 from penstock.flow.hashing import key_hashes
 from penstock.flow.operators import HASH, WEIGHT, Operator, TimedOperator
-from penstock.flow.segments import SegmentRef
+from penstock.flow.segments import SegmentRef, TableSpec
 from penstock.flow.state import StateStore
 from penstock.flow.storage import Storage
 from penstock.flow.times import Awaited, Clock, Measured, Timing, clock_of
@@ -82,7 +82,8 @@ class Branch:
 @dataclass(frozen=True)
 class Vertex:
     """An operator, or the end of an output (:class:`Changes`), in the stage number ``stage`` after that of the scans.
-    Its results go through each of ``outs``. ``timings`` are the numbers of those that its rows have event time of."""
+    Its results go through each of ``outs``. ``timings`` are the numbers of those that its rows have event time of.
+    ``ttls`` are the times to live, in milliseconds, of the rows that it keeps of each of its inputs; None for ever."""
 
     number: int
     stage: int
@@ -90,6 +91,14 @@ class Vertex:
     outs: tuple[tuple[OfBatches | None, Edge], ...] = ()
     output: int | None = None
     timings: tuple[int, ...] = ()
+    ttls: tuple[int | None, ...] = ()
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        """The tables of the operator, with their times to live."""
+        if not any(self.ttls):
+            return self.operator.tables
+        return tuple(spec.living(self.ttls[spec.side]) for spec in self.operator.tables)
 
 
 @dataclass(frozen=True)
@@ -251,15 +260,16 @@ class _Work:
         before = self.plan.tables.get(operator.uid, {})
         store = StateStore(
             Storage.of(self.flow.storage),
-            operator.tables,
+            vertex.tables,
             before,
             low,
             high,
             f"{self.plan.name}-{vertex.number}-{low >> 32:08x}-",
             uid=operator.uid,
+            now_ms=self.plan.now_ms,
         )
         rows = self._processed(operator, inputs, store, clock)
-        if operator.tables:
+        if vertex.tables:
             self._keep(operator.uid, store.flush(), low, high)
         if vertex.output is not None:
             self.results.setdefault(vertex.output, []).append(rows)

@@ -23,11 +23,15 @@ Tables = Mapping[str, tuple[SegmentRef, ...]]
 
 @dataclass(frozen=True)
 class Manifest:
-    """The state after batch number ``batch`` (-1: before the first): for each operator, by uid, its tables. ``times``
-    says how far event time has come, by the names of timings."""
+    """The state after batch number ``batch`` (-1: before the first): for each operator, by uid, its tables.
+
+    ``time_ms`` is the time of the batch, in milliseconds since the epoch: no batch has an earlier one than the batch
+    before it. ``times`` says how far event time has come, by the names of timings.
+    """
 
     batch: int = -1
     operators: Mapping[str, Tables] = field(default_factory=dict)
+    time_ms: int = 0
     times: Mapping[str, Reached] = field(default_factory=dict)
 
     def files(self) -> frozenset[str]:
@@ -54,7 +58,7 @@ class Manifest:
         times = {
             name: {"watermark": each.watermark, "partitions": each.partitions} for name, each in self.times.items()
         }
-        document = {"version": VERSION, "batch": self.batch, "operators": operators}
+        document = {"version": VERSION, "batch": self.batch, "time_ms": self.time_ms, "operators": operators}
         data = canonical(document | ({"times": times} if times else {})).encode()
         storage.write(name, [data])
         return f"{name}#{hashlib.sha256(data).hexdigest()}"
@@ -84,14 +88,18 @@ class Manifest:
             for uid, tables in found["operators"].items()
         }
         times = {name: Reached(each["watermark"], each["partitions"]) for name, each in found.get("times", {}).items()}
-        return cls(found["batch"], operators, times)
+        return cls(found["batch"], operators, found.get("time_ms", 0), times)
 
 
 def merged(
-    before: Manifest, batch: int, reports: Sequence[bytes], times: Mapping[str, Reached] | None = None
+    before: Manifest,
+    batch: int,
+    reports: Sequence[bytes],
+    time_ms: int = 0,
+    times: Mapping[str, Reached] | None = None,
 ) -> Manifest:
-    """The state after a batch, from the state before it and the reports of the owners (:data:`STATE`), with ``times``,
-    if event time is measured. A range of hashes whose owner reports nothing stays as it was."""
+    """The state after a batch at ``time_ms``, from the state before it and the reports of the owners (:data:`STATE`),
+    with ``times``, if event time is measured. A range of hashes whose owner reports nothing stays as it was."""
     changed: dict[str, list[tuple[int, int, Tables]]] = {}
     for report in map(json.loads, reports):
         tables = {name: tuple(map(SegmentRef.from_json, refs)) for name, refs in report["tables"].items()}
@@ -102,7 +110,7 @@ def merged(
         names = dict.fromkeys([*former, *(name for *_, tables in parts for name in tables)])
         tables = {name: _of_table(former.get(name, ()), name, parts) for name in names}
         operators[uid] = {name: refs for name, refs in tables.items() if refs or part_of(name) is None}
-    return Manifest(batch, operators, before.times if times is None else times)
+    return Manifest(batch, operators, max(before.time_ms, time_ms), before.times if times is None else times)
 
 
 def _of_table(

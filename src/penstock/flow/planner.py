@@ -22,6 +22,7 @@ from penstock.flow.operators import Operator, TimedOperator
 from penstock.flow.times import MOMENT, Timing
 from penstock.flow.window_aggregate import WindowAggregateOperator
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, cast, coerce, fields_of
+from penstock.plan.lifetimes import lifetimes
 from penstock.plan.nodes import (
     STATEFUL,
     AssignWatermarks,
@@ -90,7 +91,8 @@ def _plain(way: _Way, session: Session) -> Calc | Lacking:
 
 @dataclass
 class Planner:
-    """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers.
+    """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers; ``ttl`` is the job's time
+    to live of state.
 
     Where a branch has no kernels for all of its expressions, ``hops`` has the node that Spark computes, by the number
     of the scan; the branch passes its rows on.
@@ -98,6 +100,7 @@ class Planner:
 
     scans: Sequence[Scan]
     session: Session = UNKNOWN
+    ttl: timedelta | None = None
     branches: list[Branch] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
     hops: dict[int, tuple[Node, Lacking]] = field(default_factory=dict)
@@ -201,7 +204,11 @@ class Planner:
         """The number of the vertex of a node with state."""
         if id(node) not in self._made:
             ways = tuple(tuple(_ways(each)) for each in node.inputs)
-            self._made[id(node)] = self._vertex(_operator(node, self.session), ways)
+            lives = lifetimes(node, self.ttl)
+            ttls = tuple(None if each is None else each // timedelta(milliseconds=1) for each in lives)
+            number = self._vertex(_operator(node, self.session, timed=any(ttls)), ways)
+            self.vertices[number] = replace(self.vertices[number], ttls=ttls)
+            self._made[id(node)] = number
         return self._made[id(node)]
 
     def _timings(self, ways: Sequence[Sequence[_Way]]) -> tuple[int, ...]:
@@ -237,7 +244,7 @@ class Planner:
         return next(number for number, each in enumerate(self.scans) if each is scan or each == scan)
 
 
-def _operator(node: Node, session: Session) -> Operator | TimedOperator:
+def _operator(node: Node, session: Session, *, timed: bool) -> Operator | TimedOperator:
     match node:
         case WindowAggregate():
             retracts = traits(node.input).kinds != INSERTIONS
@@ -245,7 +252,7 @@ def _operator(node: Node, session: Session) -> Operator | TimedOperator:
         case GroupAggregate():
             return GroupAggregateOperator.of(node, retracts=traits(node.input).kinds != INSERTIONS)
         case Join():
-            return JoinOperator.of(node)
+            return JoinOperator.of(node, timed=timed)
         case Normalize():
             return NormalizeOperator.of(node)
         case Deduplicate():

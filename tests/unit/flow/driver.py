@@ -38,10 +38,10 @@ class Driver:
     folder: str = ""
     manifest: Manifest = field(default_factory=Manifest)
     batch: int = 0
+    now_ms: int = 0
     #: The partitions of each scan, and those that are idle.
     partitions: Sequence[int] = (0,)
     idle: Sequence[int] = ()
-    now_ms: int = 0
     #: The late rows of all batches.
     late: int = 0
 
@@ -75,7 +75,8 @@ class Driver:
             for edge in (STATE, TIMES, FIGURES)
         )
         self.late += sum(json.loads(each)["late"] for each in figures)
-        after = merged(self.manifest, self.batch, reports, times.after(batch, self.manifest, Measured.of(told)))
+        reached = times.after(batch, self.manifest, Measured.of(told))
+        after = merged(self.manifest, self.batch, reports, self.now_ms, reached)
         storage = Storage.of(self.flow.storage)
         self.manifest = Manifest.read(storage, after.write(storage, f"{name}.manifest"))
         self.batch += 1

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.delivery import attempted
+from penstock.engine.checkpoint.committed import STATE as DOCUMENT
 from penstock.engine.runs.batches import published
 from penstock.engine.runs.figures import Figures, figures_of
 from penstock.engine.runs.sources import Readings
@@ -51,9 +52,6 @@ from penstock.spi import (
     pickled,
     unpickled,
 )
-
-#: The folder of the state in a checkpoint, and the document that refers to the state of jobs without transactions.
-_FOLDER = _DOCUMENT = "state"
 
 #: The age of files that no manifest names before they are deleted: a day.
 _GRACE_MS = 24 * 3600 * 1000
@@ -89,8 +87,10 @@ class FlowRun:
     #: Encodes the rows of outputs where they are made; None if the committers take rows.
     stage: Stage | None
     context: JobContext
-    #: The location of the checkpoint.
-    uri: str
+    #: The folder of the state.
+    place: str
+    #: The reference to the state that the job began with; empty without a savepoint.
+    origin: str = ""
     _last: tuple[str, Manifest] = field(default=("", Manifest()), init=False)
     _readings: Readings | None = field(default=None, init=False)
     #: What the operators of the batch under way report, by uid.
@@ -102,16 +102,20 @@ class FlowRun:
     _orphans: frozenset[str] = field(default=frozenset(), init=False)
 
     def __post_init__(self) -> None:
-        planner = Planner(self.scans, kernel_session(self.context.spark))
+        planner = Planner(self.scans, kernel_session(self.context.spark), self.job.settings.state_ttl)
         for number, sink in enumerate(self.job.sinks):
             planner.add(sink, number)
         planner.check()
-        place = f"{self.uri.rstrip('/')}/{_FOLDER}"
         self.flow = Dataflow(
-            tuple(planner.branches), planner.ordered(), tuple(self.outputs), place, self.stage, tuple(planner.timings)
+            tuple(planner.branches),
+            planner.ordered(),
+            tuple(self.outputs),
+            self.place,
+            self.stage,
+            tuple(planner.timings),
         )
         self._hops = {number: node for number, (node, _) in planner.hops.items()}
-        self._storage = Storage.of(place)
+        self._storage = Storage.of(self.place)
 
     def frame(self, readings: Readings) -> DataFrame:
         """The rows of the exchange that the reading tasks send. Called when the committers are open."""
@@ -142,7 +146,7 @@ class FlowRun:
             run = _once(partial(self._run, batch, frame, folder if self._local else ""))
             if committers[0].keeps_state:
                 done = [committers[0].publish(replace(batch, operators=run), None)]
-                self._committed(done[0].state)
+                self._committed(done[0].state, batch.id)
                 return done
             return self._published(batch, run, committers)
 
@@ -151,7 +155,7 @@ class FlowRun:
     ) -> list[Published]:
         """Publish a batch without transactions: rows may be repeated, the state counts each row once."""
         checkpoint = self.context.checkpoint
-        known = checkpoint.read(_DOCUMENT)
+        known = checkpoint.read(DOCUMENT)
         if known is None and batch.id > 0:
             raise CheckpointError(
                 f"the checkpoint '{checkpoint.location}' continues with batch {batch.id}, but has no state: the job "
@@ -168,7 +172,7 @@ class FlowRun:
             )
         results = run(known["state"])
         done = published(batch, results.frame(), committers)
-        checkpoint.write(_DOCUMENT, {"batch": batch.id, "state": results.state})
+        checkpoint.write(DOCUMENT, {"batch": batch.id, "state": results.state})
         self._committed(results.state)
         return done
 
@@ -187,18 +191,18 @@ class FlowRun:
     def _run(self, batch: Batch, frame: DataFrame, folder: str, state: str) -> Results:
         if not batch.tasks:
             return Results(state, None, lambda: self._frame([]))
-        before = self._manifest(state)
-        answer = attempted(
-            lambda: self._collect(batch, frame, folder, before), batch.id, self.context, (ExecutionError,)
+        before = self._manifest(state or self.origin)
+        now = max(before.time_ms, _now_ms())
+        name, rows = attempted(
+            lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context, (ExecutionError,)
         )
-        name, rows = answer
         receiver = Receiver()
         reports = _data(rows, STATE)
         self._figures = figures_of(_data(rows, FIGURES))
         measured = Measured.of(_data(rows, TIMES))
         reference, times = state, self._times.after(batch, before, measured)
         if reports or times != before.times:
-            after = merged(before, batch.id, reports, times)
+            after = merged(before, batch.id, reports, now, times)
             reference = after.write(self._storage, f"{name}.manifest")
             self._last = reference, after
         encoded = [batch for each in _of(rows, ENCODED) for batch in receiver.batches(each)]
@@ -208,7 +212,9 @@ class FlowRun:
             lambda: self._frame(_of(rows, ROWS)),
         )
 
-    def _collect(self, batch: Batch, frame: DataFrame, folder: str, before: Manifest) -> tuple[str, pa.Table]:
+    def _collect(
+        self, batch: Batch, frame: DataFrame, folder: str, before: Manifest, now_ms: int
+    ) -> tuple[str, pa.Table]:
         """Run all stages, and return the name of the attempt and the rows for the driver."""
         flow, context = self.flow, self.context.spark.sparkContext
         scans = {branch.scan for branch in flow.branches}
@@ -216,7 +222,7 @@ class FlowRun:
         owners = 1 if batch.tasks == 1 else max(1, self.context.parallelism)
         name = f"{batch.id:09d}-{uuid.uuid4().hex[:12]}"
         awaited = self._times.awaited(batch, before)
-        plan = Plan(name, batch.tasks, owners, whole, folder, before.operators, _now_ms(), awaited)
+        plan = Plan(name, batch.tasks, owners, whole, folder, before.operators, now_ms, awaited)
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):
             owned = job.repartitionById(owners, "owner").sortWithinPartitions(*ORDER)
@@ -265,13 +271,16 @@ class FlowRun:
             )
         return self._last[1]
 
-    def _committed(self, state: str) -> None:
+    def _committed(self, state: str, batch: int | None = None) -> None:
         """Count what was done, and delete the files that neither the state after the last committed batch needs nor
-        the one before it. Only warns if that fails: the batch is committed."""
+        the one before it. Where the reference to the state is in the progress of a ``batch``, the checkpoint gets it
+        too, for those who look at it. Only warns if that fails: the batch is committed."""
         self._count()
         if not state or state in [reference for reference, _ in self._former]:
             return
         try:
+            if batch is not None:
+                self.context.checkpoint.write(DOCUMENT, {"batch": batch, "state": state})
             if self._last[0] != state:
                 self._last = state, Manifest.read(self._storage, state)
             self._former.append(self._last)
