@@ -42,4 +42,7 @@ class EventTimes:
         known = before.times.get(timing.name, Reached())
         found = self._partitions(timing, batch)
         waiting = {each.number: known.partitions.get(each.name) for each in found if not (each.idle or each.ended)}
+        if not waiting:  # when all are idle, those that have given rows count
+            reached = {each.number: known.partitions.get(each.name) for each in found if each.idle}
+            waiting = {number: at for number, at in reached.items() if at is not None}
         return Awaited(known.watermark, waiting, ended=bool(found) and all(each.ended for each in found))

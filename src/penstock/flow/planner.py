@@ -14,6 +14,7 @@ from penstock.flow.changes import Changes, Mode
 from penstock.flow.dataflow import Branch, Edge, Passing, Vertex
 from penstock.flow.deduplicate import DeduplicateOperator
 from penstock.flow.expressions import Lacking
+from penstock.flow.in_windows import InWindowsOperator
 from penstock.flow.join import JoinOperator
 from penstock.flow.kernels.moments import local_zone
 from penstock.flow.kernels.session import UNKNOWN, Session
@@ -29,6 +30,7 @@ from penstock.plan.nodes import (
     DeadLetters,
     Deduplicate,
     GroupAggregate,
+    InWindows,
     Item,
     Join,
     Node,
@@ -249,6 +251,10 @@ def _operator(node: Node, session: Session, *, timed: bool) -> Operator | TimedO
         case WindowAggregate():
             retracts = traits(node.input).kinds != INSERTIONS
             return WindowAggregateOperator.of(node, retracts=retracts, zone=local_zone(session))
+        case InWindows(inner=inner, windows=windows):
+            made = _operator(replace(inner, uid=node.uid), session, timed=False)
+            assert not isinstance(made, TimedOperator)  # noqa: S101
+            return InWindowsOperator.of(made, windows, zone=local_zone(session))
         case GroupAggregate():
             return GroupAggregateOperator.of(node, retracts=traits(node.input).kinds != INSERTIONS)
         case Join():

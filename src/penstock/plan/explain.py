@@ -17,6 +17,7 @@ from penstock.plan.nodes import (
     Deduplicate,
     Filter,
     GroupAggregate,
+    InWindows,
     Item,
     Job,
     Join,
@@ -109,6 +110,8 @@ def _facts(node: Node, own: Traits, ttl: timedelta | None) -> list[str]:
 
 def _state(node: Node) -> str:
     match node:
+        case InWindows():
+            return "the rows of the windows that are open"
         case Join():
             return "the rows of both tables"
         case GroupAggregate():
@@ -122,6 +125,8 @@ def _state(node: Node) -> str:
 
 def _shuffled_by(node: Node) -> tuple[tuple[str, ...], ...]:
     match node:
+        case InWindows(inner=inner):
+            return _shuffled_by(inner)
         case Join(left_keys=left, right_keys=right):
             return left, right
         case GroupAggregate(keys=keys) | WindowAggregate(keys=keys) | Normalize(keys=keys) | Deduplicate(keys=keys):
@@ -153,6 +158,9 @@ def step_lines(node: Node) -> list[str]:
         case WindowAggregate(keys=keys, calls=calls, windowing=windowing, columns=columns):
             head = f"group by {windowing.describe()}" + (f" and {_names(keys)}" if keys else "")
             return [head, *(f"  {quoted_name(each.name)} = {_call(each)}" for each in calls), _window(columns)]
+        case InWindows(inner=inner, windows=windows):
+            first, *more = step_lines(inner)
+            return [f"{first}, in {windows[0].describe()}", *more]
         case WindowTable(windowing=windowing, columns=columns):
             return [f"rows of each window of {windowing.describe()}", _window(columns)]
         case Join(kind=kind, left_keys=left, right_keys=right):

@@ -13,6 +13,7 @@ from penstock.plan.nodes import (
     Deduplicate,
     Filter,
     GroupAggregate,
+    InWindows,
     Item,
     Join,
     JoinKind,
@@ -80,6 +81,8 @@ def _reads(node: Node, wanted: Names) -> tuple[Names, ...]:
             return (frozenset((*keys, *arguments, *times)),)
         case WindowTable(windowing=windowing, columns=columns):
             return ((wanted - set(columns.names)) | {windowing.time},)
+        case InWindows(inner=inner):  # the columns of windows are among the keys
+            return _reads(inner, wanted)
         case Join(left=left, right=right, left_keys=left_keys, right_keys=right_keys):
             given = zip((*left.schema.names, *right.schema.names), node.schema.names, strict=True)
             read = [own if name in wanted else None for own, name in given]
@@ -136,6 +139,9 @@ def _pruned(node: Node, inputs: tuple[Node, ...], wanted: Names) -> Node:
             below = _narrowed(inputs[0], reads[0])
             fields = (*below.schema.fields, *node.schema.select(columns.names).fields)
             return replace(node, schema=RowType(fields, nullable=False), input=below)
+        case InWindows(inner=inner):
+            inner = _pruned(inner, inputs, wanted)
+            return replace(node, schema=inner.schema, inner=inner)
         case Join():
             return _pruned_join(node, _narrowed(inputs[0], reads[0]), _narrowed(inputs[1], reads[1]))
         case Union():

@@ -13,6 +13,7 @@ from penstock.plan.nodes import (
     Deduplicate,
     Filter,
     GroupAggregate,
+    InWindows,
     Item,
     Join,
     JoinKind,
@@ -53,7 +54,8 @@ class Traits:
     has the columns of the window that each row belongs to, and how it was assigned to it.
 
     ``upsert_keys`` are the keys of the table that the rows make up, such that all changes of a key's row come in order;
-    the empty key stands for a table of one row. ``stateful``: whether the rows depend on those before them.
+    the empty key stands for a table of one row. ``stateful``: whether the rows depend on those before them, or are in
+    windows.
     """
 
     kinds: frozenset[RowKind]
@@ -108,7 +110,8 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
         case WindowTable(columns=columns, windowing=windowing), (below,):
             times = (*below.rowtimes, columns.time)
             found = tuple((*key, columns.start, columns.end) for key in below.upsert_keys)
-            return replace(below, rowtimes=times, window=Windowed(columns, windowing), upsert_keys=found)
+            own = Windowed(columns, windowing)
+            return replace(below, rowtimes=times, window=own, upsert_keys=found, stateful=True)
         case WindowAggregate(keys=keys, columns=columns, windowing=windowing), (below,):
             return Traits(
                 kinds=INSERTIONS,
@@ -119,6 +122,8 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
                 upsert_keys=((*keys, columns.start, columns.end),),
                 stateful=True,
             )
+        case InWindows(inner=inner), _:
+            return _in_windows(inner, own_traits(inner, inputs), inputs)
         case Join(), (left, right):
             return _joined(node, left, right)
         case Union(), _:
@@ -137,6 +142,18 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
             kinds = below.kinds | (_UPDATES if order or last else INSERTIONS)
             return replace(below, kinds=kinds, upsert_keys=(keys,), stateful=True)
     raise TypeError(f"unknown plan node {type(node).__name__}")
+
+
+def _in_windows(inner: Node, own: Traits, inputs: tuple[Traits, ...]) -> Traits:
+    """The traits of rows that are given when their window closes: those of the window are those of the first input."""
+    first = inputs[0]
+    names = dict(zip(inner.inputs[0].schema.names, inner.schema.names, strict=False))
+    window = first.window
+    if window is not None:
+        start, end, time = (names.get(each, "") for each in window.columns.names)
+        window = replace(window, columns=WindowColumns(start, end, time))
+    rowtimes = tuple(names[each] for each in first.rowtimes if each in names)
+    return replace(own, kinds=INSERTIONS, rowtimes=rowtimes, proctimes=(), window=window)
 
 
 def _left_out(condition: Expression, below: Traits) -> frozenset[RowKind]:

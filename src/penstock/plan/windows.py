@@ -9,14 +9,17 @@ from penstock.plan.expressions import ColumnRef, Expression, columns_of, conjunc
 from penstock.plan.nodes import (
     Filter,
     GroupAggregate,
+    InWindows,
     Item,
+    Join,
     Node,
     Project,
+    Step,
     WindowAggregate,
     WindowTable,
     project,
 )
-from penstock.plan.traits import traits
+from penstock.plan.traits import Traits, traits
 from penstock.plan.windowing import Attached, WindowColumns, Windowing
 from penstock.types import Field, RowType, TimestampType
 
@@ -126,6 +129,30 @@ def _free(name: str, taken: list[str]) -> str:
         found, number = f"{name}{number}", number + 1
     taken.append(found)
     return found
+
+
+def in_windows(node: Join | Step) -> Node:
+    """``node``, which joins rows or chooses some of each key, for each window by itself if its keys tell windows apart:
+    if the window's start and end are among them, on both sides of a join."""
+    keys = (node.left_keys, node.right_keys) if isinstance(node, Join) else (getattr(node, "keys", ()),)
+    windows: list[Attached] = []
+    places = []
+    for each, own in zip(node.inputs, keys, strict=True):
+        found = traits(each)
+        window = found.window
+        if window is None or found.changing or not {window.columns.start, window.columns.end} <= set(own):
+            return node
+        windows.append(Attached(window.columns.start, window.columns.end, window.windowing.zoned))
+        places.append((own.index(window.columns.start), own.index(window.columns.end)))
+    if len(set(places)) > 1 or len({_lengths(traits(each)) for each in node.inputs}) > 1:
+        return node
+    return InWindows(node.schema, node, tuple(windows))
+
+
+def _lengths(own: Traits) -> object:
+    """What two windowings have in common whose windows are the same."""
+    windowing = own.window.windowing if own.window is not None else None
+    return replace(windowing, time="") if isinstance(windowing, Windowing) else None
 
 
 def windowed(node: Node, windowing: Windowing) -> WindowTable:

@@ -15,7 +15,7 @@ from tests.corpora import flink_programs, needed
 from tests.programs import NeedsSpark, Way
 from tests.unit.flow.test_programs import check
 
-OPERATORS = ("window-aggregate",)
+OPERATORS = ("window-aggregate", "window-tvf", "window-join", "window-deduplicate", "window-rank", "group-window-aggregate", "watermark")
 PROGRAMS = [each for each in flink_programs() if each["operator"] in OPERATORS]
 ONE_RUN = (Way(1), Way(1, 3))
 RESTARTED = (Way(1, restart=True),)

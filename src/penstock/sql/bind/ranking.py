@@ -13,6 +13,7 @@ from penstock.errors import DefinitionError
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, substituted
 from penstock.plan.nodes import AssignWatermarks, Deduplicate, Filter, Item, Node, Project, project, row_of
 from penstock.plan.traits import traits
+from penstock.plan.windows import in_windows
 from penstock.sql.bind.names import NamedTable, named_table
 from penstock.sql.bind.naming import free_name, name_of
 from penstock.sql.bind.over import RowNumber
@@ -96,7 +97,7 @@ class Ranked:
         keys = tuple(dict.fromkeys(named(each) for each in number.partition))
         order = "" if _is_proctime(number.order[0], self.node) else named(self._time(number.order[0]))
         below = project(self.node, (*items, *added))
-        return Deduplicate(below.schema, below, keys, order, number.descending[0])
+        return in_windows(Deduplicate(below.schema, below, keys, order, number.descending[0]))
 
     def _time(self, order: Expression) -> Expression:
         """The column of ORDER BY. Raises UnsupportedError unless it is the event time."""
