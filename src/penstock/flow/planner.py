@@ -20,6 +20,7 @@ from penstock.flow.kernels.moments import local_zone
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.normalize import NormalizeOperator
 from penstock.flow.operators import Operator, TimedOperator
+from penstock.flow.rank import RankOperator
 from penstock.flow.times import MOMENT, Timing
 from penstock.flow.window_aggregate import WindowAggregateOperator
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, cast, coerce, fields_of
@@ -36,6 +37,7 @@ from penstock.plan.nodes import (
     Node,
     Normalize,
     Project,
+    Rank,
     Scan,
     Sink,
     Step,
@@ -263,6 +265,8 @@ def _operator(node: Node, session: Session, *, timed: bool) -> Operator | TimedO
             return NormalizeOperator.of(node)
         case Deduplicate():
             return DeduplicateOperator.of(node)
+        case Rank():
+            return RankOperator.of(node, retracts=traits(node.input).kinds != INSERTIONS)
     raise TypeError(f"unknown plan node {type(node).__name__}")
 
 
@@ -327,7 +331,13 @@ def _partitioned(way: _Way) -> tuple[str, ...]:
     not survive."""
     origin = way.origin
     match origin:
-        case GroupAggregate(keys=keys) | WindowAggregate(keys=keys) | Normalize(keys=keys) | Deduplicate(keys=keys):
+        case (
+            GroupAggregate(keys=keys)
+            | WindowAggregate(keys=keys)
+            | Normalize(keys=keys)
+            | Deduplicate(keys=keys)
+            | Rank(keys=keys)
+        ):
             names: tuple[str, ...] = keys
         case _:
             return ()

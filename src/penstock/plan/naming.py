@@ -14,6 +14,7 @@ from penstock.plan.nodes import (
     Join,
     Node,
     Normalize,
+    Rank,
     Sink,
     WindowAggregate,
 )
@@ -25,6 +26,7 @@ _KINDS: dict[type[Node], str] = {
     Join: "join",
     Normalize: "changes",
     Deduplicate: "deduplicate",
+    Rank: "rank",
 }
 
 
