@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.flow.dataflow import Dataflow, Plan
 from penstock.flow.event_times import EventTimes
-from penstock.flow.exchange import EXCHANGE, FIGURES, ORDER, ROWS, STATE, TIMES, Receiver
+from penstock.flow.exchange import EXCHANGE, FIGURES, ORDER, ROWS, STATE, TIMES, Receiver, of_target
 from penstock.flow.manifest import Manifest, merged
 from penstock.flow.storage import Storage
 from penstock.flow.times import Measured
@@ -44,6 +44,8 @@ class Driver:
     idle: Sequence[int] = ()
     #: The late rows of all batches.
     late: int = 0
+    #: What the last batch gave to the driver, by edge.
+    edges: Mapping[int, pa.RecordBatch] = field(default_factory=dict)
 
     def run(
         self, tasks: Sequence[tuple[int, Sequence[pa.RecordBatch]]], owners: int, *, ended: bool = False
@@ -69,7 +71,7 @@ class Driver:
                 (owner, table.filter(pa.array([each == owner for each in of], pa.bool_()))) for owner in range(owners)
             )
             rows = [row for owner, part in parts for row in self.flow.run(stage, plan, owner, part.to_batches())]
-        edges = by_edge(rows)
+        edges = self.edges = by_edge(rows)
         reports, told, figures = (
             [bytes(each) for each in Receiver().data(edges[edge])] if edge in edges else []
             for edge in (STATE, TIMES, FIGURES)
@@ -81,6 +83,11 @@ class Driver:
         self.manifest = Manifest.read(storage, after.write(storage, f"{name}.manifest"))
         self.batch += 1
         return list(Receiver().batches(edges[ROWS])) if ROWS in edges else []
+
+    def results(self, target: int) -> list[pa.RecordBatch]:
+        """The rows of a target's outputs in the last batch."""
+        edge = of_target(ROWS, target)
+        return list(Receiver().batches(self.edges[edge])) if edge in self.edges else []
 
 
 def by_edge(rows: Sequence[pa.RecordBatch]) -> Mapping[int, pa.RecordBatch]:
