@@ -7,7 +7,10 @@ from typing import Self
 from penstock.common import TypeInformation
 from penstock.common.serialization import FormatDeserializationSchema, FormatSerializationSchema
 from penstock.datastream.formats.json import row_type
+from penstock.datastream.refusals import lookup
 from penstock.errors import Problem, UnsupportedError
+
+__getattr__ = lookup("formats.csv")
 
 
 class _Builder:
