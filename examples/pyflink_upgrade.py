@@ -1,14 +1,14 @@
 """A job before and after its upgrade from FlinkKafkaConsumer to KafkaSource: see docs/upgrading.md.
 
 Run with ``python examples/pyflink_upgrade.py``; BOOTSTRAP names the brokers and TOPIC_PREFIX stands before every topic.
-UPGRADED=1 chooses the job after the upgrade. It runs until it is stopped.
+UPGRADED=1 chooses the job after the upgrade, SAVEPOINT a savepoint to begin with. It runs until it is stopped.
 """
 
 from __future__ import annotations
 
 import os
 
-from penstock.common import SimpleStringSchema, Types, WatermarkStrategy
+from penstock.common import Configuration, SimpleStringSchema, Types, WatermarkStrategy
 from penstock.datastream import DataStream, StreamExecutionEnvironment
 from penstock.datastream.connectors.base import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import (
@@ -41,9 +41,18 @@ def after(env: StreamExecutionEnvironment) -> DataStream:
     return stream.uid("present-source")
 
 
-def main(upgraded: bool, job_name: str) -> None:
+def settings(savepoint: str) -> Configuration:
+    """Begins with a savepoint. What it has of the former source is left out, as with --allow-non-restored-state."""
+    configuration = Configuration()
+    if savepoint:
+        configuration.set_string("execution.state-recovery.path", savepoint)
+        configuration.set_string("execution.state-recovery.ignore-unclaimed-state", "true")
+    return configuration
+
+
+def main(upgraded: bool, job_name: str, savepoint: str = "") -> None:
     """Write what the source reads, in capital letters."""
-    env = StreamExecutionEnvironment.get_execution_environment()
+    env = StreamExecutionEnvironment.get_execution_environment(settings(savepoint))
     env.enable_checkpointing(500)
     serializer = KafkaRecordSerializationSchema.builder().set_topic(f"{PREFIX}out")
     sink = (
@@ -60,4 +69,4 @@ def main(upgraded: bool, job_name: str) -> None:
 
 
 if __name__ == "__main__":
-    main("UPGRADED" in os.environ, f"{PREFIX}upgrade")
+    main("UPGRADED" in os.environ, f"{PREFIX}upgrade", os.environ.get("SAVEPOINT", ""))

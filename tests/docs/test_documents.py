@@ -137,7 +137,8 @@ def test_the_python_beside_flinks_examples_is_that_of_the_programs():
     programs = "".join(text(f"examples/{name}") for name in EXAMPLES if name.startswith("pyflink"))
     indented = re.findall(r"^   ```python\n(.*?)^   ```$", text("docs/upgrading.md"), re.MULTILINE | re.DOTALL)
     assert len(indented) == 2
-    shown = blocks("docs/pyflink-examples.md", "python") + [re.sub("^   ", "", each, flags=re.M) for each in indented]
+    shown = blocks("docs/pyflink-examples.md", "python") + blocks("docs/upgrading.md", "python")
+    shown += [re.sub("^   ", "", each, flags=re.M) for each in indented]
     assert len(shown) > 10
     assert [code for code in shown if code not in programs] == []
 

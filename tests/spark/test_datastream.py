@@ -8,6 +8,7 @@ import warnings
 
 import pytest
 
+from penstock.cli.main import main
 from penstock.common import (
     Configuration,
     JobStatus,
@@ -511,20 +512,24 @@ def test_the_example_of_a_sink_logs_in(monkeypatch, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:source 'present-source' continues:UserWarning")
-@pytest.mark.parametrize("same", [True, False], ids=["same name", "other name"])
-def test_a_job_is_upgraded_to_todays_source(prefix, monkeypatch, kafka, topics, same):
+@pytest.mark.filterwarnings("ignore:the state of .* is left out:UserWarning")
+@pytest.mark.parametrize("way", ["same name", "other name", "savepoint"])
+def test_a_job_is_upgraded_to_todays_source(prefix, monkeypatch, kafka, topics, tmp_path, way):
     """The recipe of docs/upgrading.md."""
     name = prefix("in", "out")
     module = example("pyflink_upgrade", monkeypatch, kafka, name)
 
-    def run(upgraded, job_name, wanted):
-        program = {"main": lambda: module["main"](upgraded, job_name)}
+    def run(upgraded, job_name, savepoint, wanted):
+        program = {"main": lambda: module["main"](upgraded, job_name, savepoint)}
         until_stopped(program, lambda: [value for value, _ in texts(topics, f"{name}out")] == wanted)
 
     produce(kafka, f"{name}in", ["a", "b"])
-    run(False, f"{name}job", ["A", "B"])
+    run(False, f"{name}job", "", ["A", "B"])
+    savepoint = str(tmp_path / "savepoint") if way == "savepoint" else ""
+    if savepoint:
+        assert main(["savepoint", f"{name}job", savepoint]) == 0
     produce(kafka, f"{name}in", ["c"])
-    run(True, f"{name}job" if same else f"{name}other", ["A", "B", "C"])
+    run(True, f"{name}job" if way == "same name" else f"{name}other", savepoint, ["A", "B", "C"])
 
 
 @pytest.mark.filterwarnings("ignore:.* has no effect here:UserWarning")
