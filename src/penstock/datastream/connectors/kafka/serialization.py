@@ -191,9 +191,11 @@ def write_steps(schema: KafkaSerializationSchema, stream: TypeInformation) -> tu
     if not isinstance(schema, BuiltSerializationSchema):
         info = info_of((TOPIC, PARTITION, KEY, VALUE, HEADERS, CREATED))
         return (Step("process", RecordMaker(schema), info, "process_element", "Serialize"),)
-    converts = written_info(schema.value, stream) != stream
     if not schema.parts:
-        return (Step("map", schema.value.converts, schema.value.wire, "map", "Serialize"),) if converts else ()
+        value = schema.value if isinstance(schema.value, FormatSerializationSchema) else None
+        if value is None or value.wire is None:
+            return ()
+        return (Step("map", value.converts, value.wire, "map", "Serialize"),)
     row = written_info(schema.value, stream).row.fields
     columns = (*(Column(each.name, each.type) for each in row), *schema.parts)
     return (Step("map", PartMaker(schema, stream), info_of(columns), "map", "Serialize"),)
