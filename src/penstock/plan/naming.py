@@ -10,6 +10,7 @@ from penstock.plan.nodes import (
     STATEFUL,
     Deduplicate,
     GroupAggregate,
+    InWindows,
     Join,
     Materialize,
     Node,
@@ -17,11 +18,13 @@ from penstock.plan.nodes import (
     Rank,
     SetOperation,
     Sink,
+    WindowAggregate,
 )
 from penstock.plan.walk import fold, scans
 
 _KINDS: dict[type[Node], str] = {
     GroupAggregate: "group",
+    WindowAggregate: "window",
     Join: "join",
     Normalize: "changes",
     Materialize: "last rows",
@@ -73,7 +76,8 @@ def _stateful(*sinks: Sink) -> list[Node]:
 
 def _name(node: Node, sink: Sink) -> str:
     tables = ", ".join(dict.fromkeys(each.table for each in scans(node)))
-    name = f"{_KINDS[type(node)]}({tables})"
+    inner = node.inner if isinstance(node, InWindows) else node
+    name = f"{'window ' if inner is not node else ''}{_KINDS[type(inner)]}({tables})"
     return name if isinstance(node, Normalize) else f"{sink.table}: {name}"
 
 

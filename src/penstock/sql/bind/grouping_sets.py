@@ -27,7 +27,11 @@ class GroupingSets:
 
     def __post_init__(self) -> None:
         taken = list(self.node.schema.names)
-        for key in dict.fromkeys(key for each in self.sets for key in each):
+        every = dict.fromkeys(key for each in self.sets for key in each)
+        self._always = tuple(key for key in every if all(key in each for each in self.sets))
+        for key in every:
+            if key in self._always:
+                continue
             name = free_name(f"${name_of(key).removeprefix('$')}", taken)
             taken.append(name)
             self._columns[key] = ColumnRef(name, type=key.type.with_nullability(True), place=key.place)
@@ -36,7 +40,7 @@ class GroupingSets:
     @property
     def keys(self) -> tuple[Expression, ...]:
         """What the rows are grouped by: all keys, and the number of the set."""
-        return (*self._columns.values(), self._id)
+        return (*self._always, *self._columns.values(), self._id)
 
     def rows(self) -> Node:
         """The rows, with the :attr:`keys`."""
@@ -54,7 +58,7 @@ class GroupingSets:
         """``expression`` over :meth:`rows`. Raises SqlError for GROUPING of something that is not a key."""
         if expression in self._columns:
             return self._columns[expression]
-        if isinstance(expression, Aggregate):
+        if expression in self._always or isinstance(expression, Aggregate):
             return expression
         if isinstance(expression, GroupingBits):
             return self._bits(expression)
@@ -64,7 +68,7 @@ class GroupingSets:
     def _bits(self, given: GroupingBits) -> Expression:
         """The number of GROUPING, which depends on the set alone."""
         for each in given.args:
-            if each not in self._columns:
+            if each not in self._columns and each not in self._always:
                 at = each.place.offset if each.place else 0
                 raise self.source.error(at, "GROUPING takes expressions of GROUP BY", "name one of them")
         values = [Literal(given.number(keys), type=_ID) for keys in self.sets]

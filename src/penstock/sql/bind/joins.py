@@ -23,6 +23,7 @@ from penstock.plan.expressions import (
 )
 from penstock.plan.nodes import Item, Join, JoinKind, Node, SetKind, SetOperation, Union, items_of, project
 from penstock.plan.walk import repeatable
+from penstock.plan.windows import in_windows
 from penstock.sql.bind.hints import QueryHints
 from penstock.sql.bind.names import NamedTable
 from penstock.sql.bind.naming import free_name, name_of
@@ -160,8 +161,15 @@ class _Plan:
         kind = JoinKind.INNER if self._others else self._join.kind
         schema = _row(left.schema, right.schema, names, kind)
         left_ttl, right_ttl = self._join.lifetimes
-        joined: Node = Join(schema, left, right, kind, left_keys, right_keys, left_ttl=left_ttl, right_ttl=right_ttl)
+        joined: Node = in_windows(
+            Join(schema, left, right, kind, left_keys, right_keys, left_ttl=left_ttl, right_ttl=right_ttl)
+        )
         if self._others:
+            if not isinstance(joined, Join):
+                place = self._others[0].place
+                reason = "an outer join of windows with a condition other than '=' is not supported"
+                hint = "compare columns of both tables with '=', or use an INNER JOIN"
+                raise UnsupportedError((Problem(reason, where=str(place or ""), hint=hint),))
             joined = self._completed(filtered(joined, self._others), left, right)
         elif schema != wanted:
             joined = project(joined, items_of(wanted))

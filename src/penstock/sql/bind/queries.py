@@ -14,6 +14,7 @@ from penstock.plan.nodes import Item, Node, SetOperation, Union, project, row_of
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import Grouping, GroupingBits, aggregates_in
 from penstock.sql.bind.constants import OneRow, rows_of
+from penstock.sql.bind.group_windows import GroupWindow, check_windows
 from penstock.sql.bind.grouping import Groups, distinct
 from penstock.sql.bind.grouping_sets import GroupingSets
 from penstock.sql.bind.hints import QueryHints, with_options
@@ -27,6 +28,7 @@ from penstock.sql.bind.sorting import Sorting
 from penstock.sql.bind.sources import NodeSource, Source, TableSource, filtered
 from penstock.sql.bind.subqueries import Subquery, outer_tables
 from penstock.sql.bind.tables import DeclaredTable, typed
+from penstock.sql.bind.windows import grouped_by_window, window_table
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.syntax import (
     Name,
@@ -46,6 +48,7 @@ from penstock.sql.parse.syntax import (
     UnboundTable,
     UnboundUnion,
     UnboundValues,
+    UnboundWindow,
     UnboundWith,
 )
 from penstock.types import DataType, MapType, NullType, RowType
@@ -254,6 +257,12 @@ class Queries:
             case UnboundDerived(query=query, alias=alias, columns=columns):
                 found = self.relation(query, columns)
                 return None if found is None else self._source(found, alias.text if alias else "", found.schema.names)
+            case UnboundWindow(table=table, alias=alias, columns=columns):
+                inner = self._read(table, hints)
+                below = None if inner is None else inner.rows(())
+                node = None if below is None else self.errors.attempt(partial(window_table, given, below, self.source))
+                names = None if node is None else self._names(columns, node.schema)
+                return None if node is None or names is None else NodeSource(node, alias.text if alias else "", names)
             case UnboundJoin():
                 left, right = self._read(given.left, hints), self._read(given.right, hints)
                 return join(given, left, right, hints, self.source, self.errors) if left and right else None
@@ -364,6 +373,9 @@ class Queries:
         stateful = grouped or given.distinct or isinstance(read, JoinSource)
         self.errors.attempt(lambda: self.warnings.extend(hints.check(read, self.source, stateful=stateful)))
         lifetime = hints.of_side(read)
+        self.errors.attempt(
+            lambda: check_windows(values, [key for keys in given.grouping or () for key in keys], self.source)
+        )
         if grouped:
             result = self._grouped(result, given.grouping or ((),), scope.within("in GROUP BY"), having, lifetime)
         return self._distinct(result, lifetime) if given.distinct else result
@@ -406,6 +418,11 @@ class Queries:
         sets = [tuple(each for each in keys if each is not None) for keys in bound]
         if list(map(len, sets)) != list(map(len, bound)) or result.columns is None:
             return Result(None, result.columns)
+        if any(isinstance(each, GroupWindow) for keys in sets for each in keys):
+            in_windows = self.errors.attempt(partial(_by_window, result, sets, having, self.source))
+            if in_windows is None:
+                return Result(None, result.columns)
+            result, sets, having = in_windows
         expanded = None
         if result.node is not None and (len(sets) > 1 or _asks_for_sets(result, having)):
             expanded = GroupingSets(result.node, sets, self.source)
@@ -415,7 +432,7 @@ class Queries:
             return groups.of(value if expanded is None else expanded.of(value))
 
         columns: list[Selected | None] = []
-        for each in result.columns:
+        for each in result.columns or ():
             value = None if each is None else self.errors.attempt(partial(of, each.value))
             columns.append(replace(each, value=value) if each is not None and value is not None else None)
         conditions = [self.errors.attempt(partial(of, each)) for each in having]
@@ -438,6 +455,20 @@ class Queries:
         found = zip(result.columns, refs, strict=True)
         columns = tuple(replace(each, value=ref) for each, ref in found if each is not None)
         return Result(distinct(node, lifetime), columns)
+
+
+def _by_window(
+    result: Result, sets: Sequence[tuple[Expression, ...]], having: tuple[Expression, ...], source: SourceText
+) -> tuple[Result, list[tuple[Expression, ...]], tuple[Expression, ...]]:
+    """The result, sets of keys and conditions in terms of the columns of the window, which is in each set."""
+    every = tuple(dict.fromkeys(key for keys in sets for key in keys))
+    window = next(each for each in every if isinstance(each, GroupWindow))
+    if not all(window in keys for keys in sets):
+        at = window.place.offset if window.place else 0
+        raise source.unsupported(at, "a window in some of the grouping sets is not supported", "add it to each set")
+    result, keys, having = grouped_by_window(result, every, having, source)
+    bounds = keys[len(every) - 1 :]
+    return result, [(*(key for key in own if key is not window), *bounds) for own in sets], having
 
 
 def _asks_for_sets(result: Result, having: Sequence[Expression]) -> bool:
