@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,14 @@ class TableSize:
     def of(cls, refs: Sequence[SegmentRef]) -> TableSize:
         segments = {(ref.file, ref.offset): ref.bytes for ref in refs}
         return cls(sum(max(0, ref.rows - ref.stale) for ref in refs), sum(segments.values()), len(segments))
+
+    def __add__(self, other: TableSize) -> TableSize:
+        return TableSize(self.rows + other.rows, self.bytes + other.bytes, self.segments + other.segments)
+
+
+def size_of(tables: Mapping[str, Sequence[SegmentRef]]) -> TableSize:
+    """How large all tables of an operator are."""
+    return sum((TableSize.of(refs) for refs in tables.values()), TableSize(0, 0, 0))
 
 
 def stored_spec(storage: Storage, refs: Sequence[SegmentRef], name: str, uid: str = "") -> TableSpec | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
@@ -28,6 +28,7 @@ from penstock.errors import CheckpointError, ExecutionError, Problem, Unsupporte
 from penstock.flow.dataflow import Dataflow, Plan, completed, placed_schema
 from penstock.flow.exchange import ENCODED, EXCHANGE, ORDER, ROWS, STATE, Receiver
 from penstock.flow.garbage import garbage
+from penstock.flow.inspection import TableSize, size_of
 from penstock.flow.manifest import Manifest, merged
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
@@ -49,6 +50,8 @@ from penstock.spi import (
     pickled,
     unpickled,
 )
+
+_NOTHING = TableSize(0, 0, 0)
 
 #: The age of files that no manifest names before they are deleted: a day.
 _GRACE_MS = 24 * 3600 * 1000
@@ -103,6 +106,20 @@ class FlowRun:
         self.flow = Dataflow(tuple(planner.branches), planner.ordered(), tuple(self.outputs), self.place, self.stage)
         self._hops = {number: node for number, (node, _) in planner.hops.items()}
         self._storage = Storage.of(self.place)
+        for vertex in self.flow.vertices:
+            if vertex.tables:
+                self._show(vertex.operator.uid)
+
+    def _show(self, uid: str) -> None:
+        """Give the size of an operator's state as metrics."""
+        group = self.context.operator(uid)
+        group.gauge("stateRows", lambda: self.sizes().get(uid, _NOTHING).rows)
+        group.gauge("stateBytes", lambda: self.sizes().get(uid, _NOTHING).bytes)
+        group.gauge("stateSegments", lambda: self.sizes().get(uid, _NOTHING).segments)
+
+    def sizes(self) -> Mapping[str, TableSize]:
+        """The sizes of the operators' states after the last batch, by uid."""
+        return {uid: size_of(tables) for uid, tables in self._last[1].operators.items()}
 
     def frame(self, readings: Readings) -> DataFrame:
         """The rows of the exchange that the reading tasks send. Called when the committers are open."""
