@@ -123,6 +123,8 @@ class FlowRun:
 
     def frame(self, readings: Readings) -> DataFrame:
         """The rows of the exchange that the reading tasks send. Called when the committers are open."""
+        if not self.context.planned:
+            self.context.checkpoint.create(DOCUMENT, {"batch": -1, "state": ""})
         # Later a copy of the job may have taken over: what it has written since is not among these.
         old = garbage(self._storage, (), now_ms=_now_ms(), grace_ms=_GRACE_MS)
         self._orphans = frozenset(each.name for each in old if each.written_ms)
@@ -264,11 +266,11 @@ class FlowRun:
         """Delete the files that neither the state after the last committed batch needs nor the one before it. Where the
         reference to the state is in the progress of a ``batch``, the checkpoint gets it too, for those who look at it.
         Only warns if that fails: the batch is committed."""
-        if not state or state in [reference for reference, _ in self._former]:
-            return
         try:
             if batch is not None:
                 self.context.checkpoint.write(DOCUMENT, {"batch": batch, "state": state})
+            if not state or state in [reference for reference, _ in self._former]:
+                return
             if self._last[0] != state:
                 self._last = state, Manifest.read(self._storage, state)
             self._former.append(self._last)
