@@ -258,7 +258,8 @@ class FlowRun:
         if unknown:
             raise CheckpointError(
                 f"the checkpoint '{self.context.checkpoint.location}' has state of {', '.join(map(repr, unknown))}, "
-                "which job does not have any more: start the former definition, or a new checkpoint"
+                "which the job does not have any more: start the former definition, or a new job from a savepoint with "
+                "--allow-non-restored-state"
             )
         return self._last[1]
 
