@@ -56,7 +56,7 @@ def _unknown(kind: str, name: str, where: str, known: Sequence[str]) -> Definiti
 
 
 def _overview(found: JobState, form: str) -> None:
-    titles = ("step", "table", "keys", "rows", "bytes", "segments", "oldest")
+    titles = ("step", "table", "key", "keys", "rows", "bytes", "segments", "oldest")
     now = time.time_ns() // 1_000_000
     if form != "table":
         figures = ([step.uid, *_figures(step, number)] for step in found.steps for number in range(len(step.tables)))
@@ -69,15 +69,16 @@ def _overview(found: JobState, form: str) -> None:
     lines = []
     for step in found.steps:
         for number in range(len(step.tables)):
-            name, keys, rows, held, segments, oldest = _figures(step, number)
+            name, key, keys, rows, held, segments, oldest = _figures(step, number)
             age = "" if oldest is None else f"{span(max(0, now - oldest))} ago"
-            lines.append((step.uid, name, keys, f"{rows:,}", size(held), str(segments), age))
+            lines.append((step.uid, name, key, f"{keys:,}", f"{rows:,}", size(held), str(segments), age))
     print(table(titles, lines))
 
 
-def _figures(step: StepState, number: int) -> tuple[str, str, int, int, int, int | None]:
+def _figures(step: StepState, number: int) -> tuple[str, str, int, int, int, int, int | None]:
     each = step.tables[number]
-    return each.name, ", ".join(each.key), each.size.rows, each.size.bytes, each.size.segments, each.oldest_ms
+    held = each.size
+    return each.name, ", ".join(each.key), each.keys, held.rows, held.bytes, held.segments, each.oldest_ms
 
 
 def _write(titles: Sequence[str], rows: Iterable[Sequence[Any]], form: str) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.flow.compaction import stacks
 from penstock.flow.merging import merged
-from penstock.flow.segments import SEEN, WEIGHT, Segment, SegmentReader, SegmentRef, TableSpec
+from penstock.flow.segments import END, SEEN, WEIGHT, Segment, SegmentReader, SegmentRef, TableSpec
 from penstock.flow.storage import Storage
 
 #: How many stored rows are read at once, about.
@@ -63,6 +63,18 @@ def read_rows(
         whole = merged(parts, spec, oldest=True, since=since)
         if len(whole):
             yield _shown(whole)
+
+
+def count_keys(storage: Storage, refs: Sequence[SegmentRef], spec: TableSpec, uid: str = "") -> int:
+    """How many keys a table has: of a large one about, by a part of it, since the hashes of keys are spread evenly.
+    Raises CheckpointError as :func:`read_rows`."""
+    share = max(1, TableSize.of(refs).rows // _ROWS)
+    some = [part for ref in refs if (part := ref.within(0, END // share))]
+    reader, found = SegmentReader(storage, uid), 0
+    for low, high, stack in stacks(some, _ROWS):
+        parts = [reader.read(ref, spec).between(low, high) for ref in stack]
+        found += len(np.unique(merged(parts, spec, oldest=True).hashes))
+    return found * share
 
 
 def _shown(segment: Segment) -> pa.RecordBatch:

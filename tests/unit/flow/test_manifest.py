@@ -67,7 +67,9 @@ def test_a_manifest_of_another_version_is_refused(storage, monkeypatch):
     monkeypatch.setattr("penstock.flow.manifest.VERSION", 2)
     reference = Manifest(7).write(storage, "7.manifest")
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match=r"has version 2, and this penstock reads version 1; run the version that"):
+    with pytest.raises(
+        CheckpointError, match=r"has version 2, and this penstock reads version 1; run the version that"
+    ):
         Manifest.read(storage, reference)
 
 
