@@ -292,7 +292,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=3000, help="records a second")
     parser.add_argument("--width", type=int, default=1600, help="characters of a payload")
     parser.add_argument("--interval", type=int, default=3, help="seconds between two batches")
-    parser.add_argument("--most", type=int, default=12_000, help="records of a batch")
+    parser.add_argument("--most", type=int, default=5_000, help="records of a batch")
     parser.add_argument("--out", type=Path, default=Path("endurance.jsonl"), help="the samples, one a line")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="penstock-endurance-") as folder:

@@ -25,7 +25,7 @@ _SMALL = 4096
 #: What a batch may merge in any case, and what one merge may at most.
 _SOME, _MOST = 1 << 18, 1 << 21
 #: How many bytes one merge may read at most: it holds them, its result and the bytes of its segment in memory.
-_MOST_BYTES = 48 << 20
+_MOST_BYTES = 24 << 20
 
 
 @dataclass(frozen=True)

@@ -146,4 +146,4 @@ def test_no_merge_reads_more_than_fits_into_memory() -> None:
     assert len(found) > 1
     for each in found:
         parts = [part for ref in each.refs if (part := ref.within(each.low, each.high))]
-        assert sum(part.rows * part.width for part in parts) <= 50 << 20
+        assert sum(part.rows * part.width for part in parts) <= 26 << 20
