@@ -36,9 +36,9 @@ class Committed:
 def committed(checkpoint: JobCheckpoint) -> Committed:
     """What the checkpoint of a job knows. Raises CheckpointError if it holds no job, or is damaged.
 
-    In a job with state it is the batch that the document of the state names: positions and state are of one batch,
-    whatever else has been committed since. In other jobs it is the last one that Spark has logged as done. It does that
-    a moment after the commit, and not at all if the job was stopped in between; then the run that ended names it.
+    Spark logs a batch as done a moment after it was committed, and not at all if it was stopped in between: so the
+    documents that penstock writes after a commit count too. In a job with state its document alone counts: a batch of
+    Spark's log and the state of another would be torn.
     """
     known = checkpoint.read("job")
     if known is None:
