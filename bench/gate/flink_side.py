@@ -31,7 +31,7 @@ def main(jars: list[str]) -> None:
         try:
             answer: dict[str, object] = {"seconds": _run(table, jars, task)}
         except Exception as error:  # noqa: BLE001 - the caller reports it
-            answer = {"error": f"{type(error).__name__}: {error}"[:800]}
+            answer = {"error": _reason(error)}
         print("GATE " + json.dumps(answer), flush=True)
 
 
@@ -48,6 +48,12 @@ def _run(table: Any, jars: list[str], task: dict[str, Any]) -> float:
     begun = time.perf_counter()
     environment.execute_sql(job).wait()
     return time.perf_counter() - begun
+
+
+def _reason(error: Exception) -> str:
+    """The last cause in the report of Java's error."""
+    lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith(("\t", "An error"))]
+    return f"{type(error).__name__}: {lines[-1] if lines else error}"[:800]
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ def test_the_table_of_the_guide_to_schema_registries_is_read_and_written():
 
 
 def test_the_queries_of_the_guide_to_sql_are_planned():
-    turnover, largest, newest = blocks("docs/sql.md", "sql")
+    turnover, largest, newest, kept = blocks("docs/sql.md", "sql")
     script = parse_script(turnover)
     assert not script.warnings
     shown = explain(planned(script.jobs[0]))
@@ -136,6 +136,8 @@ def test_the_queries_of_the_guide_to_sql_are_planned():
         "CREATE TABLE newest (id BIGINT, status STRING) WITH ('connector' = 'print');"
     )
     assert "the last row by `changed` of each `id`" in explain(planned(parse_script(tables + newest).jobs[0]))
+    shown = explain(planned(parse_script(turnover[: turnover.index("CREATE VIEW")] + kept).jobs[0]))
+    assert "forgets the left rows 24 h after their last change, the right ones never" in shown
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

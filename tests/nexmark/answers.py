@@ -7,18 +7,19 @@ import hashlib
 import json
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from bench.gate.sides import Side, SideError, flink
 from bench.nexmark.queries import QUERIES, TABLES, statements
-from penstock.types import DataType, DecimalType, TimestampType
-from tests.nexmark.programs import COUNT, EVENTS, answer_types, ordinals
-from tests.programs import shown
+from penstock.types import DataType, DecimalType, RowKind, TimestampType, arrow_type
+from tests.nexmark.programs import COUNT, EVENTS, answer_schema, ordinals, program
+from tests.programs import Table
 
 #: Queries of which no answer is recorded: their result depends on time, or on a table that there is not.
 UNANSWERED = {"q12", "q13"}
@@ -68,16 +69,19 @@ def _asked(side: Side, query: str, folder: Path) -> dict[str, Any] | str:
     try:
         side.run({"settings": _SETTINGS, "statements": statements(query, options)})
     except SideError as error:
-        return str(error).partition("Caused by: ")[2].partition("\n")[0] or str(error)
-    types = answer_types(query)
-    rows: Counter[str] = Counter()
-    for path in into.rglob("*"):
-        for change in map(_parsed, path.read_text("utf-8").splitlines() if path.is_file() else ()):
-            for image, weight in (("before", -1), ("after", 1)):
-                if change[image] is not None:
-                    rows[_line(change[image], types)] += weight
-    assert all(count >= 0 for count in rows.values()), f"{query}: more rows are taken back than were given"
-    return answer(rows.elements())
+        return str(error).rpartition("Exception: ")[2]
+    (sink,) = program(query, {})["sinks"]
+    table, schema = Table(sink["primary_key"] or ()), answer_schema(query)
+    for path in sorted(into.rglob("part-*"), key=lambda path: int(path.name.rpartition("-")[2])):
+        changes = list(map(_parsed, path.read_text("utf-8").splitlines()))
+        kinds = [RowKind.DELETE if each["after"] is None else RowKind.INSERT for each in changes]
+        rows = [each["after"] or each["before"] for each in changes]
+        columns = [
+            pa.array([_value(row[each.name], each.type) for row in rows], arrow_type(each.type))
+            for each in schema.fields
+        ]
+        table.apply(pa.RecordBatch.from_arrays(columns, names=list(schema.names)), kinds, schema)
+    return answer(table.rows.elements())
 
 
 def _parsed(line: str) -> dict[str, Any]:
@@ -87,10 +91,6 @@ def _parsed(line: str) -> dict[str, Any]:
 
 def _files(path: Path, form: str) -> dict[str, str]:
     return {"connector": "filesystem", "path": f"file://{path}", "format": form}
-
-
-def _line(row: Mapping[str, Any], types: Mapping[str, DataType]) -> str:
-    return f"[{', '.join(shown(_value(row[name], each), each) for name, each in types.items())}]"
 
 
 def _value(given: Any, type_: DataType) -> Any:

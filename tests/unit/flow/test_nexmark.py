@@ -12,7 +12,7 @@ from bench.nexmark.queries import QUERIES
 from penstock.errors import UnsupportedError
 from tests.corpora import needed, nexmark
 from tests.nexmark.answers import answer, recorded
-from tests.nexmark.programs import answer_types, events, program
+from tests.nexmark.programs import answer_schema, events, program
 from tests.programs import Way, _value, outcome, shown
 
 ANSWERS = {query: found for query, found in recorded().items() if isinstance(found, dict)}
@@ -43,7 +43,7 @@ def test_a_query_gives_what_flink_gives(query: str, tmp_path):
 @needed()
 def test_a_query_gives_the_rows_of_the_corpus(query: str, tmp_path):
     rows = {table: SMALL[table] for table in ("person", "auction", "bid")}
-    types = answer_types(query).values()
+    types = [each.type for each in answer_schema(query).fields]
     expected = [
         f"[{', '.join(shown(_value(each, type_), type_) for each, type_ in zip(row, types, strict=True))}]"
         for row in SMALL["expected_flink"][query]
