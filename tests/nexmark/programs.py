@@ -61,7 +61,8 @@ def program(query: str, rows: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str
                     "after": [],
                 }
             )
-    return {"name": query, "tables": tables, "sinks": sinks, "setup_sql": setup, "sql": [insert]}
+    run = {"end_of_input": "finite"}
+    return {"name": query, "tables": tables, "sinks": sinks, "setup_sql": setup, "sql": [insert], "run": run}
 
 
 def answer_schema(query: str) -> RowType:
