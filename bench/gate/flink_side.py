@@ -52,8 +52,9 @@ def _run(table: Any, jars: list[str], task: dict[str, Any]) -> float:
 
 def _reason(error: Exception) -> str:
     """The last cause in the report of Java's error."""
-    lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith(("\t", "An error"))]
-    return f"{type(error).__name__}: {lines[-1] if lines else error}"[:800]
+    lines = str(error).splitlines()
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return f"{type(error).__name__}: {causes[-1] if causes else error}"[:800]
 
 
 if __name__ == "__main__":

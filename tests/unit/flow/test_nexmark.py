@@ -15,7 +15,9 @@ from tests.nexmark.answers import answer, recorded
 from tests.nexmark.programs import answer_schema, events, program
 from tests.programs import Way, _value, outcome, shown
 
-ANSWERS = {query: found for query, found in recorded().items() if isinstance(found, dict)}
+ANSWERS = recorded()
+#: Queries that may be refused: they are not done yet.
+LATER = {"q11"}
 SMALL = nexmark()
 
 
@@ -24,6 +26,8 @@ def _rows(program: dict[str, Any], way: Way, folder: str) -> Iterable[str]:
     try:
         return outcome(program, way, folder)["answer"].elements()
     except UnsupportedError as error:
+        if program["name"] not in LATER:
+            raise
         pytest.skip(f"{program['name']} has no plan: {error}")
 
 
