@@ -23,6 +23,7 @@ from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.settings.kerberos import KAFKA_CONTEXT, KERBEROS_PREFIX, KerberosSettings
 from penstock.settings.restart import DEFAULT_WITH_CHECKPOINTS, PREFIX, STRATEGIES, TYPE_KEYS
 from penstock.spi import ChangeFormat, Connector, Format, connectors, formats
+from penstock.sql.bind.catalogue import CATALOGUE
 
 _NOTE = "<!-- Rendered from the code by `penstock reference docs/reference`. Change the declarations, not this. -->"
 #: Connectors with a page of their own; all others share one.
@@ -70,6 +71,7 @@ def pages() -> dict[str, str]:
         "pipeline.md": _page(_pipeline()),
         "settings.md": _page(_settings()),
         "datastream.md": _page(_datastream()),
+        "functions.md": _page(_functions()),
     }
 
 
@@ -113,6 +115,28 @@ def _client_properties() -> Iterator[str]:
         for why, members in groupby(by_reason, key=lambda pair: pair[0])
     ]
     yield from _table(("Properties", "Because"), grouped)
+
+
+def _functions() -> Iterator[str]:
+    yield from ("# Functions", "")
+    yield "The built-in functions of Flink 2.2 for values of one row. Each that is here was held against Flink's answers"
+    yield "on rows of nulls, limits and odd values. Aggregates and windows: [queries](../sql.md)."
+    yield ""
+    for group, functions in CATALOGUE.items():
+        yield from (f"## {group}", "")
+        rows = [
+            (
+                _code(each.syntax),
+                f"refused: {each.refused}" if each.refused else (each.note and f"yes; {each.note}") or "yes",
+            )
+            for each in functions
+        ]
+        yield from _table(("Function", "Here"), rows)
+    yield from ("## Not for users", "")
+    yield "Flink lists these among its functions, and refuses or hides them in SQL: `AGG_DECIMAL_MINUS`,"
+    yield "`AGG_DECIMAL_PLUS`, `HIVE_AGG_DECIMAL_PLUS`, `ASSIGNMENT`, `DEFAULT`, `ML_PREDICT`, `REINTERPRET_CAST`,"
+    yield "`STREAMRECORD_TIMESTAMP`."
+    yield ""
 
 
 def _connectors(found: Sequence[Connector]) -> Iterator[str]:

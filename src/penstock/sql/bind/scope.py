@@ -20,6 +20,7 @@ from penstock.plan.expressions import (
 from penstock.sql.bind import forms
 from penstock.sql.bind.aggregates import Grouping, aggregate
 from penstock.sql.bind.arithmetic import arithmetic, sign
+from penstock.sql.bind.catalogue import REFUSED
 from penstock.sql.bind.functions import ALIASES, SIGNATURES, families
 from penstock.sql.bind.literals import literal
 from penstock.sql.bind.names import Names
@@ -35,7 +36,7 @@ from penstock.sql.parse.syntax import (
     UnboundOver,
     UnboundSubquery,
 )
-from penstock.sql.parse.vocabulary import ELSEWHERE, RANKINGS, WINDOWS
+from penstock.sql.parse.vocabulary import RANKINGS, WINDOWS
 from penstock.types import (
     BIGINT,
     BOOLEAN,
@@ -196,8 +197,9 @@ class Scope(Names):
             reason, hint = f"window {call.name}", "compute it after reading the sink's topic"
         elif call.name in RANKINGS:
             reason, hint = f"{call.name} without OVER", f"write {call.name}() OVER (PARTITION BY .. ORDER BY ..)"
-        elif call.name in ELSEWHERE:
-            reason, hint = f"function {call.name}", "compute it downstream"
+        elif call.name in REFUSED:
+            reason, _, hint = REFUSED[call.name].partition("; ")
+            return self.source.unsupported(call.at, f"function {call.name} is not supported: {reason}", hint)
         else:
             return self._error(call, f"there is no function {call.name}", nearest(call.name, _KNOWN))
         return self.source.unsupported(call.at, f"{reason} is not supported", hint)
