@@ -20,7 +20,7 @@ export UV_PYTHON_DOWNLOADS := never
 # Spark starts many Python processes; compiled modules are what makes that quick.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-all test-python faults mutants simulate fuzz lint fmt bench lock clean
+.PHONY: help setup demo test test-all test-python faults mutants simulate fuzz oracle lint fmt bench lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -52,6 +52,9 @@ simulate: $(READY) ## Walk through the exactly-once protocol on a simulated clus
 
 fuzz: $(READY) ## Hold every format against a second decoder on a million broken messages (ARGS="--inputs 10000")
 	@$(BIN)/python -m tests.fuzz $(ARGS)
+
+oracle: ## Ask Flink 2.2 for the answers that are not recorded yet (FLINK=environment with its jars, see tests/recorded/flink.py)
+	@$(FLINK)/bin/python tests/recorded/functions.py $(FLINK) $(ARGS)
 
 lint: $(READY) ## Check format, rules, types and the directions of imports
 	@$(BIN)/ruff format --check .

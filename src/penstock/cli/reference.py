@@ -23,7 +23,7 @@ from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.settings.kerberos import KAFKA_CONTEXT, KERBEROS_PREFIX, KerberosSettings
 from penstock.settings.restart import DEFAULT_WITH_CHECKPOINTS, PREFIX, STRATEGIES, TYPE_KEYS
 from penstock.spi import ChangeFormat, Connector, Format, connectors, formats
-from penstock.sql.bind.catalogue import CATALOGUE
+from penstock.sql.bind.catalogue import CATALOGUE, Builtin
 
 _NOTE = "<!-- Rendered from the code by `penstock reference docs/reference`. Change the declarations, not this. -->"
 #: Connectors with a page of their own; all others share one.
@@ -119,24 +119,18 @@ def _client_properties() -> Iterator[str]:
 
 def _functions() -> Iterator[str]:
     yield from ("# Functions", "")
-    yield "The built-in functions of Flink 2.2 for values of one row. Each that is here was held against Flink's answers"
-    yield "on rows of nulls, limits and odd values. Aggregates and windows: [queries](../sql.md)."
+    yield "The built-in functions of Flink 2.2 for values of one row: what is here, and why the rest is not."
+    yield "Aggregates and windows: [queries](../sql.md)."
     yield ""
     for group, functions in CATALOGUE.items():
         yield from (f"## {group}", "")
-        rows = [
-            (
-                _code(each.syntax),
-                f"refused: {each.refused}" if each.refused else (each.note and f"yes; {each.note}") or "yes",
-            )
-            for each in functions
-        ]
-        yield from _table(("Function", "Here"), rows)
-    yield from ("## Not for users", "")
-    yield "Flink lists these among its functions, and refuses or hides them in SQL: `AGG_DECIMAL_MINUS`,"
-    yield "`AGG_DECIMAL_PLUS`, `HIVE_AGG_DECIMAL_PLUS`, `ASSIGNMENT`, `DEFAULT`, `ML_PREDICT`, `REINTERPRET_CAST`,"
-    yield "`STREAMRECORD_TIMESTAMP`."
-    yield ""
+        yield from _table(("Function", "Here"), [(_code(each.syntax), _here(each)) for each in functions])
+
+
+def _here(function: Builtin) -> str:
+    if function.refused:
+        return f"refused: {function.refused}"
+    return f"yes; {function.note}" if function.note else "yes"
 
 
 def _connectors(found: Sequence[Connector]) -> Iterator[str]:

@@ -91,7 +91,15 @@ def _item(call: Call, args: Sequence[str]) -> str:
     return f"CASE WHEN {args[1]} > 0 THEN {found} END"
 
 
-_MATCHED = "CASE WHEN {0} RLIKE {1} THEN regexp_extract({0}, {1}, {2}) END"
+_MATCHED = "CASE WHEN {0} RLIKE {1} THEN regexp_extract({0}, {1}, 0) END"
+
+
+def _regexp_extract(call: Call, args: Sequence[str]) -> str | None:
+    """A group that has no part in the match is empty in Spark, and NULL in Flink."""
+    whole = len(call.args) == 2 or _constant(call, 2) == 0
+    return _MATCHED.format(*args) if whole else None
+
+
 _CAST = "CAST({}({}) AS {{type}})"
 
 #: Functions of the same arguments, and of the same name in lower case.
@@ -112,7 +120,7 @@ RENDERINGS: dict[str, Rendering] = {
     "LTRIM": _as("ltrim({0})", "trim(LEADING {1} FROM {0})"),
     "RTRIM": _as("rtrim({0})", "trim(TRAILING {1} FROM {0})"),
     "REGEXP": _same("rlike"),
-    "REGEXP_EXTRACT": _as(_MATCHED.replace("{2}", "0"), _MATCHED),
+    "REGEXP_EXTRACT": _regexp_extract,
     "REPLACE": _replace,
     "SUBSTRING": _substring,
     "REGEXP_REPLACE": _regexp_replace,

@@ -258,7 +258,8 @@ def _regexp(text: str, pattern: str) -> bool:
     return needed(pattern).search(text) is not None
 
 
-def _extract(text: str, pattern: str, group: int = 0) -> str | None:
+def extracted(text: str, pattern: str, group: int = 0) -> str | None:
+    """``REGEXP_EXTRACT``: null without a match, or if the group has no part in it."""
     found = compiled(pattern)
     match = found.search(text) if found else None
     return match[group] if match and 0 <= group <= match.re.groups else None
@@ -285,7 +286,7 @@ def _instr(text: str, pattern: str) -> int | None:
 
 
 def _substr(text: str, pattern: str) -> str | None:
-    return _extract(text, pattern)
+    return extracted(text, pattern)
 
 
 def _replace(text: str, pattern: str, replacement: str) -> str | None:
@@ -294,7 +295,7 @@ def _replace(text: str, pattern: str, replacement: str) -> str | None:
 
 
 REGEXP = row_by_row(_regexp)
-REGEXP_EXTRACT = row_by_row(_extract)
+REGEXP_EXTRACT = row_by_row(extracted)
 REGEXP_EXTRACT_ALL = row_by_row(_extract_all)
 REGEXP_COUNT = row_by_row(_count)
 REGEXP_INSTR = row_by_row(_instr)

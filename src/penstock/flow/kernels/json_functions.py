@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.flow.kernels.json_path import InvalidPathError, PathError, UnsupportedPathError, parsed
+from penstock.flow.kernels.json_path import InvalidPathError, PathError, parsed
 from penstock.flow.kernels.rowwise import ValueFailure, computed_each, row_by_row
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel, Vector
@@ -116,21 +116,9 @@ def _found(text: str, path: str) -> Any:
     return way.find(document)
 
 
-def _supported(path: str) -> bool:
-    try:
-        parsed(path)
-    except InvalidPathError:
-        return True
-    except UnsupportedPathError:
-        return False
-    return True
-
-
-def value(call: Call, session: Session) -> Kernel | None:
+def value(call: Call, session: Session) -> Kernel:
     """``JSON_VALUE``: a scalar at a path."""
     path, on_empty, on_error = (_word(call, index) for index in (1, 2, 4))
-    if not _supported(path):
-        return None
     return _on(partial(_value, path, root(call.type), on_empty, on_error), call, (0, 3, 5))
 
 
@@ -167,11 +155,9 @@ def _as(kind: str, found: Any) -> Any:
     raise ValueFailure(f"JSON_VALUE finds {_plain(found)}, which is not of type {kind}")
 
 
-def query(call: Call, session: Session) -> Kernel | None:
+def query(call: Call, session: Session) -> Kernel:
     """``JSON_QUERY``: an object or an array at a path."""
     path, wrapper, on_empty, on_error = (_word(call, index) for index in (1, 2, 3, 4))
-    if not _supported(path):
-        return None
     listed = isinstance(call.type, ArrayType)
     return _on(partial(_query, path, wrapper, on_empty, on_error, listed), call, (0,))
 
@@ -206,10 +192,10 @@ def _instead_of_query(behaviour: str, listed: bool, reason: str) -> Any:
     return None
 
 
-def exists(call: Call, session: Session) -> Kernel | None:
+def exists(call: Call, session: Session) -> Kernel:
     """``JSON_EXISTS``."""
     path, on_error = _word(call, 1), _word(call, 2)
-    return _on(partial(_exists, path, on_error), call, (0,)) if _supported(path) else None
+    return _on(partial(_exists, path, on_error), call, (0,))
 
 
 def _exists(path: str, on_error: str, text: str | None) -> bool | None:

@@ -19,9 +19,11 @@ from penstock.flow.kernels import (
     nested,
     patterns,
     regex,
+    rounding,
     rowwise,
     strings,
     words,
+    zones,
 )
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel
@@ -36,7 +38,7 @@ def either(first: Maker, second: Maker) -> Maker:
     return lambda call, session: first(call, session) or second(call, session)
 
 
-_WORDS = "INITCAP TRANSLATE OVERLAY SPLIT ELT STR_TO_MAP INSTR STARTSWITH ENDSWITH IS_ALPHA IS_DIGIT CHR"
+_WORDS = "INITCAP TRANSLATE OVERLAY SPLIT ELT STR_TO_MAP INSTR STARTSWITH ENDSWITH IS_ALPHA IS_DIGIT IS_DECIMAL CHR"
 _REGEXES = "REGEXP_EXTRACT_ALL REGEXP_COUNT REGEXP_INSTR REGEXP_SUBSTR SIMILAR"
 _DIGESTS = "MD5 SHA1 SHA224 SHA256 SHA384 SHA512 ASCII"
 _ENCODINGS = "ENCODE DECODE TO_BASE64 FROM_BASE64 HEX UNHEX BIN SHA2 URL_ENCODE URL_DECODE PARSE_URL"
@@ -112,6 +114,9 @@ KERNELS: Mapping[str, Maker] = {
     "JSON_VALUE": json_functions.value,
     "IS JSON": json_functions.is_json,
     "EXTRACT": moments.extract,
+    **dict.fromkeys(("FLOOR TO", "CEIL TO"), rounding.rounded),
+    "CONVERT_TZ": zones.CONVERT_TZ,
+    "UNIX_TIMESTAMP": either(patterns.unix_timestamp, chance.present),
     "TIMESTAMPADD": moments.timestampadd,
     "TIMESTAMPDIFF": moments.timestampdiff,
     "TO_TIMESTAMP_LTZ": moments.to_timestamp_ltz,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Any
 
 from penstock.flow.kernels.characters import joined, units
 from penstock.flow.kernels.rowwise import ValueFailure, row_by_row
 
+_DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _WORD = re.compile("[A-Za-z0-9]+")
 #: What Java's ``Character.isWhitespace`` takes for white space.
 _WHITE = re.compile("[\\t-\\r\\x1c-\\x20\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]")
@@ -137,6 +139,12 @@ def _is_digit(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _is_decimal(value: Any) -> bool:
+    if isinstance(value, str):
+        return _DECIMAL.fullmatch(value) is not None
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
 INITCAP = row_by_row(_initcap)
 TRANSLATE = row_by_row(_translate)
 CHR = row_by_row(_chr)
@@ -150,3 +158,4 @@ STARTSWITH = row_by_row(lambda text, part: text.startswith(part))
 ENDSWITH = row_by_row(lambda text, part: text.endswith(part))
 IS_ALPHA = row_by_row(_is_alpha, strict=False)
 IS_DIGIT = row_by_row(_is_digit, strict=False)
+IS_DECIMAL = row_by_row(_is_decimal, strict=False)

@@ -27,6 +27,7 @@ def _all(texts: str) -> tuple[Builtin, ...]:
 
 
 _LATER = "types for JSON documents are not supported yet; use STRING with JSON_VALUE and JSON_QUERY"
+_OBJECTS = "structured types of Java classes are not supported; use ROW(..)"
 _PATHS = "paths with filters, such as `[?(@.a > 1)]`, or functions, such as `.length()`, are refused"
 
 #: By the groups of Flink's documentation.
@@ -158,14 +159,16 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         DATE_FORMAT(a, pattern)
         TIMESTAMPADD(unit, count, a)
         TIMESTAMPDIFF(unit, a, b)
-        CONVERT_TZ(a, from, to)
         FROM_UNIXTIME(a [, pattern])
-        UNIX_TIMESTAMP([a [, pattern]])
         TO_DATE(a [, pattern])
         TO_TIMESTAMP(a [, pattern])
         TO_TIMESTAMP_LTZ(a [, precision \\| pattern [, zone]])
         CURRENT_WATERMARK(rowtime)
         """),
+        Builtin(
+            "CONVERT_TZ", "CONVERT_TZ(a, from, to)", note="NULL for text in another form than `yyyy-MM-dd HH:mm:ss`"
+        ),
+        Builtin("UNIX_TIMESTAMP", "UNIX_TIMESTAMP([a [, pattern]])", note="reads what is exactly by the pattern"),
         Builtin("SOURCE_WATERMARK", "SOURCE_WATERMARK()", "no connector here has watermarks of its own"),
     ),
     "Conditions": (
@@ -238,12 +241,12 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         Builtin(
             "OBJECT_OF",
             "OBJECT_OF(class, key, a, ..)",
-            "structured types of Java classes are not supported; use ROW(..)",
+            _OBJECTS,
         ),
         Builtin(
             "OBJECT_UPDATE",
             "OBJECT_UPDATE(a, key, b, ..)",
-            "structured types of Java classes are not supported; use ROW(..)",
+            _OBJECTS,
         ),
     ),
     "Digests": _all("""

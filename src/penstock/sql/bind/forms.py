@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from penstock.flow.kernels.json_path import InvalidPathError, UnsupportedPathError, parsed
 from penstock.plan.expressions import Call, Expression, Literal, call, cast, coerce
 from penstock.sql.bind.literals import type_text
 from penstock.sql.parse.syntax import Unbound, UnboundCall, UnboundLiteral
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from penstock.sql.bind.scope import Scope
 
 _STEPS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
-_FLOORS = (*_STEPS[::-1], "DECADE", "MILLISECOND")
+_FLOORS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 #: What EXTRACT takes, and the name of the part in the plan.
 _PARTS = {
     **{
@@ -92,6 +93,11 @@ def typeof(scope: Scope, given: UnboundCall) -> Expression:
     return Literal(type_text(first), type=STRING.with_nullability(False), place=scope.source.at(given.at))
 
 
+def current_database(scope: Scope, given: UnboundCall) -> Expression:
+    """``CURRENT_DATABASE``: there is one."""
+    return Literal("default_database", type=STRING.with_nullability(False), place=scope.source.at(given.at))
+
+
 def overlaps(scope: Scope, given: UnboundCall) -> Expression:
     """``(start, end) OVERLAPS (start, end)``, where an end may be an interval: by the ends in their order."""
     spans = []
@@ -145,6 +151,13 @@ def _path(scope: Scope, given: Unbound, name: str) -> Literal:
     path = scope.bind(given)
     if not (isinstance(path, Literal) and isinstance(path.value, str)):
         raise scope.source.error(given.at, f"the path of {name} is a string in quotes", "such as '$.owner.name'")
+    try:
+        parsed(path.value)
+    except UnsupportedPathError:
+        hint = "use names, indices and wildcards only, such as '$.owner.tags[0]'"
+        raise scope.source.unsupported(given.at, "this JSON path is not supported", hint) from None
+    except InvalidPathError:
+        pass  # as in Flink, an error of each row
     return path
 
 

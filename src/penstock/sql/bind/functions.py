@@ -238,8 +238,6 @@ SIGNATURES: Mapping[str, tuple[Overload, ...]] = {
     "MAP_VALUES": _of(_map_values, "m"),
     "MAP_ENTRIES": _of(_entries, "m"),
     "MAP_FROM_ARRAYS": _of(_map_of, "aa"),
-    # the session
-    "CURRENT_DATABASE": _of(STRING, ""),
 }
 
 #: Other names of functions.

@@ -201,7 +201,7 @@ class Scope(Names):
             reason, _, hint = REFUSED[call.name].partition("; ")
             return self.source.unsupported(call.at, f"function {call.name} is not supported: {reason}", hint)
         else:
-            return self._error(call, f"there is no function {call.name}", nearest(call.name, _KNOWN))
+            return self._error(call, f"there is no function {call.name}", nearest(call.name, KNOWN))
         return self.source.unsupported(call.at, f"{reason} is not supported", hint)
 
     def one_of(self, given: Unbound, units: Collection[str]) -> str:
@@ -389,6 +389,7 @@ _FORMS: dict[str, _Form] = {
     "[]": _Form(Scope._element),
     "ROW": _Form(forms.row, 1),
     "TYPEOF": _Form(forms.typeof, 1, 2),
+    "CURRENT_DATABASE": _Form(forms.current_database, 0, 0),
     **dict.fromkeys(("GREATEST", "LEAST"), _Form(forms.greatest, 1)),
     "EXTRACT": _Form(forms.extract),
     **dict.fromkeys(("FLOOR TO", "CEIL TO"), _Form(forms.rounded_moment)),
@@ -419,4 +420,4 @@ _FORMS: dict[str, _Form] = {
     "ARRAY[]": _Form(Scope._array),
     "MAP[]": _Form(Scope._map),
 }
-_KNOWN = sorted({*SIGNATURES, *ALIASES, *(name for name in _FORMS if name.isidentifier()), "CAST", "TRY_CAST", "TRIM"})
+KNOWN = sorted({*SIGNATURES, *ALIASES, *(name for name in _FORMS if name.isidentifier()), "CAST", "TRY_CAST", "TRIM"})
