@@ -201,7 +201,7 @@ class _Compiler:
                 kernel = maker(found, self._session) if maker else None
                 if kernel is None:
                     raise self._lacking(call)
-                if not is_deterministic(replace(call, args=())):
+                if call.function in CHANCE or not (call.args or is_deterministic(call)):
                     return self._volatile(found, kernel)
                 key = call.function, tuple(each.type.with_nullability(True) for each in found.args)
                 return self._call((*key, data_type), kernel, found.args)

@@ -130,24 +130,25 @@ def _element(args: tuple[Expression, ...]) -> DataType:
 
 def _keys(args: tuple[Expression, ...]) -> DataType:
     found = args[0].type
-    return ArrayType(found.key if isinstance(found, MapType) else NullType())
+    return ArrayType(found.key) if isinstance(found, MapType) else NullType()
 
 
 def _map_values(args: tuple[Expression, ...]) -> DataType:
     found = args[0].type
-    return ArrayType(found.value if isinstance(found, MapType) else NullType())
+    return ArrayType(found.value) if isinstance(found, MapType) else NullType()
 
 
 def _entries(args: tuple[Expression, ...]) -> DataType:
     found = args[0].type
-    assert isinstance(found, MapType)  # noqa: S101
+    if not isinstance(found, MapType):
+        return NullType()
     return ArrayType(RowType((Field("key", found.key), Field("value", found.value))))
 
 
 def _map_of(args: tuple[Expression, ...]) -> DataType:
     keys, values = (arg.type for arg in args)
-    assert isinstance(keys, ArrayType)  # noqa: S101
-    assert isinstance(values, ArrayType)  # noqa: S101
+    if not isinstance(keys, ArrayType) or not isinstance(values, ArrayType):
+        return NullType()
     return MapType(keys.element, values.element)
 
 

@@ -22,7 +22,15 @@ def test_every_function_that_can_be_bound_is_computed_by_spark_or_a_kernel():
 
 
 @pytest.mark.parametrize(
-    "flink", ["INITCAP(s)", "LPAD(s, 3, '0')", "SUBSTRING(s, -1)", "REPLACE(s, '', 'x')", "REGEXP_EXTRACT(s, 'a', 1)", "UPPER(INITCAP(s)) || 'x'"]
+    "flink",
+    [
+        "INITCAP(s)",
+        "LPAD(s, 3, '0')",
+        "SUBSTRING(s, -1)",
+        "REPLACE(s, '', 'x')",
+        "REGEXP_EXTRACT(s, 'a', 1)",
+        "UPPER(INITCAP(s)) || 'x'",
+    ],
 )
 def test_what_spark_computes_in_another_way_has_no_text(flink):
     assert not has_spark_sql(expression(flink, COLUMNS))
