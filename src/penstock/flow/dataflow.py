@@ -18,6 +18,7 @@ from penstock.flow.exchange import (
     Receiver,
     Sender,
     joined,
+    of_target,
     range_of,
     received,
 )
@@ -114,15 +115,23 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class Target:
+    """The outputs that are committed together, by their numbers. ``stage`` encodes their rows where they are made; None
+    if the committer takes rows."""
+
+    outputs: tuple[int, ...]
+    stage: Stage | None = None
+
+
+@dataclass(frozen=True)
 class Dataflow:
-    """A job with state. ``stage`` encodes the rows of outputs where they are made; None if the committers take rows.
-    ``storage`` is the location of the segments."""
+    """A job with state. ``storage`` is the location of the segments. By default one target has all outputs."""
 
     branches: tuple[Branch, ...]
     vertices: tuple[Vertex, ...]
     outputs: tuple[Output, ...]
     storage: str
-    stage: Stage | None = None
+    targets: tuple[Target, ...] = ()
 
     @property
     def stages(self) -> int:
@@ -260,17 +269,23 @@ class _Work:
         return self.sender.rows()
 
     def _end(self) -> None:
-        stage, outputs = self.flow.stage, self.flow.outputs
-        schema = placed_schema(outputs)
-        results = sorted(self.results.items())
-        batches = (completed(placed(outputs[number], each), schema) for number, rows in results for each in rows)
-        if stage is None:
-            for batch in batches:
-                self.sender.hand(ROWS, 0, batch)
-            return
-        task = Task(self.task.number, self.task.of, folder=self.plan.folder)
-        for batch in stage.run(task, batches):
-            self.sender.hand(ENCODED, 0, batch, inline=True)
+        for number, target in enumerate(self.flow.targets or (Target(tuple(range(len(self.flow.outputs)))),)):
+            batches = self._results(target)
+            if target.stage is None:
+                for batch in batches:
+                    self.sender.hand(of_target(ROWS, number), 0, batch)
+                continue
+            task = Task(self.task.number, self.task.of, folder=self.plan.folder)
+            for batch in target.stage.run(task, batches):
+                self.sender.hand(of_target(ENCODED, number), 0, batch, inline=True)
+
+    def _results(self, target: Target) -> Iterator[pa.RecordBatch]:
+        """The rows of a target's outputs."""
+        outputs = self.flow.outputs
+        schema = placed_schema([outputs[number] for number in target.outputs])
+        for number in target.outputs:
+            for rows in self.results.get(number, ()):
+                yield completed(placed(outputs[number], rows), schema)
 
 
 def placed(output: Output, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from penstock.flow.dataflow import Dataflow, Plan
-from penstock.flow.exchange import EXCHANGE, ORDER, ROWS, STATE, Receiver
+from penstock.flow.exchange import EXCHANGE, ORDER, ROWS, STATE, Receiver, of_target
 from penstock.flow.manifest import Manifest, merged
 from penstock.flow.storage import Storage
 from penstock.spi import Task
@@ -24,6 +24,8 @@ class Driver:
     manifest: Manifest = field(default_factory=Manifest)
     batch: int = 0
     now_ms: int = 0
+    #: What the last batch gave to the driver, by edge.
+    edges: Mapping[int, pa.RecordBatch] = field(default_factory=dict)
 
     def run(self, tasks: Sequence[tuple[int, Sequence[pa.RecordBatch]]], owners: int) -> list[pa.RecordBatch]:
         """The rows of the outputs after a batch: ``tasks`` are scans and the batches that one task reads of each. With
@@ -42,13 +44,18 @@ class Driver:
                 (owner, table.filter(pa.array([each == owner for each in of], pa.bool_()))) for owner in range(owners)
             )
             rows = [row for owner, part in parts for row in self.flow.run(stage, plan, owner, part.to_batches())]
-        edges = by_edge(rows)
+        edges = self.edges = by_edge(rows)
         reports = [bytes(each) for each in Receiver().data(edges[STATE])] if STATE in edges else []
         after = merged(self.manifest, self.batch, reports, self.now_ms)
         storage = Storage.of(self.flow.storage)
         self.manifest = Manifest.read(storage, after.write(storage, f"{name}.manifest"))
         self.batch += 1
         return list(Receiver().batches(edges[ROWS])) if ROWS in edges else []
+
+    def results(self, target: int) -> list[pa.RecordBatch]:
+        """The rows of a target's outputs in the last batch."""
+        edge = of_target(ROWS, target)
+        return list(Receiver().batches(self.edges[edge])) if edge in self.edges else []
 
 
 def by_edge(rows: Sequence[pa.RecordBatch]) -> Mapping[int, pa.RecordBatch]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 import tempfile
 import uuid
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -75,6 +74,7 @@ from penstock.spi import (
     Task,
     failure_of,
     guarded,
+    on_one_machine,
     pickled,
     unpickled,
 )
@@ -90,8 +90,6 @@ _FORMAT = "penstock_kafka"
 _MOST_BYTES_OF_DRIVER = 64 << 20
 #: The time limit of the last commit of a job, in ms.
 _LAST_COMMIT_MS = 5000
-#: A Spark master that runs all tasks on this machine.
-_LOCAL = re.compile(r"local(\[[^]]*\])?")
 _T = TypeVar("_T")
 #: Properties that name a cluster and a principal.
 _CONNECTING = ("bootstrap.servers", "security.", "sasl.", "ssl.")
@@ -504,7 +502,7 @@ class SparkWriteJobs:
         """The folder in which encoded batches wait for their owners when all tasks run on this machine: copied once
         instead of a dozen times on the way through Spark. Empty on a cluster, where Spark shuffles them."""
         context = self._spark.sparkContext
-        if not _LOCAL.fullmatch(str(context.master)):
+        if not on_one_machine(context.master):
             yield ""
             return
         with tempfile.TemporaryDirectory(
