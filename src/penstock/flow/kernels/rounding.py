@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, days_of
 from penstock.flow.kernels.moments import UNIT_MICROS, is_local, known, micros_of
@@ -26,15 +29,12 @@ def rounded(call: Call, session: Session) -> Kernel | None:
 
 
 def _of_kind(unit: str, up: bool, kind: str, values: pa.Array) -> pa.Array:
-    found = _round(unit, up, micros_of(values))
-    match kind:
-        case "DATE":
-            made = (found // DAY_MICROS).astype(np.int32)
-        case "TIME":
-            made = found * 1000
-        case _:
-            made = found
-    return column(np.ascontiguousarray(made), known(values), values.type)
+    found: NDArray[Any] = _round(unit, up, micros_of(values))
+    if kind == "DATE":
+        found = (found // DAY_MICROS).astype(np.int32)
+    elif kind == "TIME":
+        found = found * 1000
+    return column(np.ascontiguousarray(found), known(values), values.type)
 
 
 def _round(unit: str, up: bool, micros: Numbers) -> Numbers:
