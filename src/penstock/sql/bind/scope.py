@@ -174,7 +174,7 @@ class Scope(Names):
         return common, [coerce(value, common) for value in values]
 
     def _call(self, call: UnboundCall) -> Expression:
-        form = _FORMS.get(call.name)
+        form = FORMS.get(call.name)
         if form is None:
             found = self._overloaded(call)
         else:
@@ -208,7 +208,7 @@ class Scope(Names):
             reason, _, hint = REFUSED[call.name].partition("; ")
             return self.source.unsupported(call.at, f"function {call.name} is not supported: {reason}", hint)
         else:
-            return self._error(call, f"there is no function {call.name}", nearest(call.name, KNOWN))
+            return self._error(call, f"there is no function {call.name}", nearest(call.name, _KNOWN))
         return self.source.unsupported(call.at, f"{reason} is not supported", hint)
 
     def one_of(self, given: Unbound, units: Collection[str]) -> str:
@@ -384,7 +384,7 @@ class _Form:
 
 
 _WITH_ELEMENT = ("ARRAY_APPEND", "ARRAY_PREPEND", "ARRAY_REMOVE", "ARRAY_CONTAINS", "ARRAY_POSITION")
-_FORMS: dict[str, _Form] = {
+FORMS: dict[str, _Form] = {
     **dict.fromkeys(("AND", "OR"), _Form(Scope._logical)),
     "NOT": _Form(Scope._not),
     **dict.fromkeys(("IS NULL", "IS TRUE", "IS FALSE", "IS UNKNOWN"), _Form(Scope._test)),
@@ -427,4 +427,4 @@ _FORMS: dict[str, _Form] = {
     "ARRAY[]": _Form(Scope._array),
     "MAP[]": _Form(Scope._map),
 }
-KNOWN = sorted({*SIGNATURES, *ALIASES, *(name for name in _FORMS if name.isidentifier()), "CAST", "TRY_CAST", "TRIM"})
+_KNOWN = sorted({*SIGNATURES, *ALIASES, *(name for name in FORMS if name.isidentifier()), "CAST", "TRY_CAST", "TRIM"})
