@@ -100,7 +100,7 @@ def test_every_command_that_is_shown_exists(document, capsys):
 
 
 def test_every_table_of_the_guide_to_security_is_understood():
-    tables = blocks("docs/security.md", "sql")
+    tables = blocks("docs/security.md", "sql") + blocks("docs/kerberos.md", "sql")
     assert len(tables) == 4
     variables = dict.fromkeys(("TRUSTSTORE_PASSWORD", "PASSWORD", "CLIENT_SECRET"), "hush")
     for table in tables:
@@ -120,17 +120,32 @@ def test_the_table_of_the_guide_to_schema_registries_is_read_and_written():
 
 
 def test_the_queries_of_the_guide_to_sql_are_planned():
-    turnover, newest = blocks("docs/sql.md", "sql")
+    turnover, largest, newest = blocks("docs/sql.md", "sql")
     script = parse_script(turnover)
     assert not script.warnings
     shown = explain(planned(script.jobs[0]))
     assert "as 'turnover: join(orders, customers)'" in shown
+    columns = "city STRING, place BIGINT, id BIGINT, amount DECIMAL(10, 2)"
+    takes = f"CREATE TABLE largest ({columns}) WITH ('connector' = 'print');"
+    tables = turnover[: turnover.index("CREATE VIEW")] + takes
+    shown = explain(planned(parse_script(tables + largest).jobs[0]))
+    assert "rows 1 to 3 of each `city`, by `amount` DESC, numbered `place`" in shown
     tables = (
         "CREATE TABLE states (id BIGINT, status STRING, changed TIMESTAMP(3), WATERMARK FOR changed AS changed) WITH "
         "('connector' = 'kafka', 'topic' = 's', 'properties.bootstrap.servers' = 'localhost:9092', 'format' = 'json');"
         "CREATE TABLE newest (id BIGINT, status STRING) WITH ('connector' = 'print');"
     )
     assert "the last row by `changed` of each `id`" in explain(planned(parse_script(tables + newest).jobs[0]))
+
+
+def test_the_python_beside_flinks_examples_is_that_of_the_programs():
+    programs = "".join(text(f"examples/{name}") for name in EXAMPLES if name.startswith("pyflink"))
+    indented = re.findall(r"^   ```python\n(.*?)^   ```$", text("docs/upgrading.md"), re.MULTILINE | re.DOTALL)
+    assert len(indented) == 2
+    shown = blocks("docs/pyflink-examples.md", "python") + blocks("docs/upgrading.md", "python")
+    shown += [re.sub("^   ", "", each, flags=re.M) for each in indented]
+    assert len(shown) > 10
+    assert [code for code in shown if code not in programs] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -9,7 +9,7 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +59,11 @@ class Storage(abc.ABC):
             ) from error
         return RemoteStorage(uri, str(cache or _own_cache()))
 
+    @property
+    @abc.abstractmethod
+    def place(self) -> str:
+        """Where it is, for messages."""
+
     @abc.abstractmethod
     def write(self, name: str, parts: Sequence[Any]) -> None:
         """Write a new file of these bytes-like parts. When the call returns, the file is whole and durable. A file that
@@ -72,9 +77,19 @@ class Storage(abc.ABC):
     def files(self) -> Iterator[StoredFile]:
         """All files; none when the folder does not exist."""
 
+    def take(self, name: str, source: Storage) -> None:
+        """Copy a file of another storage. When the call returns, it is whole and durable. Raises CheckpointError if
+        there is no such file."""
+        self.write(name, [source.open(name)])
+
     @abc.abstractmethod
     def delete(self, name: str) -> None:
         """Delete a file, if there is one of that name."""
+
+    def unseen(self, names: Collection[str]) -> list[str]:
+        """Which of these files, written by other machines perhaps, this one does not find. A storage that all machines
+        reach under one address answers none."""
+        return []
 
 
 @dataclass(frozen=True)
@@ -82,6 +97,10 @@ class LocalStorage(Storage):
     """A folder of this machine, or one that is mounted here."""
 
     folder: str
+
+    @property
+    def place(self) -> str:
+        return self.folder
 
     def write(self, name: str, parts: Sequence[Any]) -> None:
         with _failures(f"write '{name}' to", self.folder):
@@ -110,6 +129,18 @@ class LocalStorage(Storage):
             except FileNotFoundError as error:
                 raise missing(name, self.folder) from error
 
+    def take(self, name: str, source: Storage) -> None:
+        """As :meth:`Storage.take`. Files never change, so one of the same disk gets a second name."""
+        if isinstance(source, LocalStorage):
+            path = Path(self.folder, name)
+            with _failures(f"write '{name}' to", self.folder):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with suppress(OSError):  # another disk, or one without links
+                    path.hardlink_to(Path(source.folder, name))
+                    _sync(path.parent)
+                    return
+        super().take(name, source)
+
     def files(self) -> Iterator[StoredFile]:
         with _failures("list", self.folder):
             try:
@@ -128,6 +159,9 @@ class LocalStorage(Storage):
         with _failures(f"delete '{name}' from", self.folder):
             Path(self.folder, name).unlink(missing_ok=True)
 
+    def unseen(self, names: Collection[str]) -> list[str]:
+        return sorted(name for name in names if not Path(self.folder, name).exists())
+
 
 @dataclass(frozen=True)
 class RemoteStorage(Storage):
@@ -136,6 +170,10 @@ class RemoteStorage(Storage):
 
     uri: str
     cache: str
+
+    @property
+    def place(self) -> str:
+        return self.uri
 
     def write(self, name: str, parts: Sequence[Any]) -> None:
         with _failures(f"write '{name}' to", self.uri):

@@ -57,6 +57,15 @@ class Table:
                 result.append(writer.add(whole, merge.low, merge.high, merge.newest, stale))
         return joined(result)
 
+    def everything(self) -> Segment:
+        """All rows, as they are after the change of this batch."""
+        stored = [self._reader.read(ref, self.spec).between(ref.low, ref.high) for ref in self.refs]
+        parts = stored if self._change is None else [self._change, *stored]
+        if not parts:
+            schema = self.spec.schema()
+            return Segment.of(batch_of([pa.nulls(0, each.type) for each in schema], schema, 0), self.spec)
+        return merged(parts, self.spec, oldest=True, since=self._since)
+
     def _find(self, ref: SegmentRef, groups: Groups, which: Rows) -> tuple[Segment, Rows, Rows, Rows]:
         """A segment, and those of the groups ``which``, ascending, that may have rows in it: from where up to but not
         where."""

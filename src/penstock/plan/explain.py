@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from functools import partial
+
 from penstock.options import DURATION
 from penstock.plan.expressions import ColumnRef
 from penstock.plan.flink_sql import flink_sql
+from penstock.plan.lifetimes import lifetimes
 from penstock.plan.nodes import (
     STATEFUL,
     AggregateCall,
@@ -13,6 +17,7 @@ from penstock.plan.nodes import (
     Deduplicate,
     Filter,
     GroupAggregate,
+    InWindows,
     Item,
     Job,
     Join,
@@ -20,12 +25,17 @@ from penstock.plan.nodes import (
     Node,
     Normalize,
     Project,
+    Rank,
     Scan,
     Sink,
+    SortColumn,
     Union,
+    WindowAggregate,
+    WindowTable,
 )
-from penstock.plan.traits import Traits, own_traits
+from penstock.plan.traits import Traits, own_traits, traits
 from penstock.plan.walk import fold
+from penstock.plan.windowing import WindowColumns
 from penstock.settings import Settings
 from penstock.types import quoted_name
 
@@ -40,14 +50,14 @@ def explain(job: Job) -> str:
     systems.pop("", None)
     if len(systems) > 1:
         lines.append(f"  one commit each, not atomic together: {'; '.join(systems)}")
-    for sink, _ in fold(job.sinks, _node):
+    for sink, _ in fold(job.sinks, partial(_node, job.settings.state_ttl)):
         lines += _indented(sink)
     return "\n".join(lines)
 
 
-def explain_rows(node: Node) -> str:
-    """An indented tree of the steps that give the rows of ``node``."""
-    ((lines, _),) = fold((node,), _node)
+def explain_rows(node: Node, ttl: timedelta | None = None) -> str:
+    """An indented tree of the steps that give the rows of ``node``. ``ttl`` is the job's time to live of state."""
+    ((lines, _),) = fold((node,), partial(_node, ttl))
     return "\n".join(lines)
 
 
@@ -64,6 +74,8 @@ def _settings(settings: Settings) -> list[str]:
         "parallelism": settings.parallelism,
         "time zone": settings.session_time_zone,
         "progress topic": settings.progress_topic if settings.progress_topic != default.progress_topic else None,
+        "ends": "when it has read what is there now" if settings.available_now else None,
+        "state is kept for": DURATION.show(settings.state_ttl) if settings.state_ttl else None,
         "adopts progress": "yes" if settings.adopt_progress else None,
         "Kerberos login": settings.kerberos.describe() if settings.kerberos else None,
         "partitions are idle after": DURATION.show(settings.idle_timeout) if settings.idle_timeout else None,
@@ -72,18 +84,23 @@ def _settings(settings: Settings) -> list[str]:
     return [f"{title}: {value}" for title, value in shown.items() if value is not None]
 
 
-def _node(node: Node, inputs: tuple[tuple[list[str], Traits], ...]) -> tuple[list[str], Traits]:
+def _node(ttl: timedelta | None, node: Node, inputs: tuple[tuple[list[str], Traits], ...]) -> tuple[list[str], Traits]:
     """The lines of a node, and of its inputs below it, and its traits."""
     own = own_traits(node, tuple(below for _, below in inputs))
     below = [line for lines, _ in inputs for line in _indented(lines)]
-    return [*step_lines(node), *_indented(_facts(node, own)), *below], own
+    return [*step_lines(node), *_indented(_facts(node, own, ttl)), *below], own
 
 
-def _facts(node: Node, own: Traits) -> list[str]:
+def _facts(node: Node, own: Traits, ttl: timedelta | None) -> list[str]:
     """What a node keeps, where its rows go before it, and which changes it gives."""
     lines = []
     if isinstance(node, STATEFUL):
         lines.append(f"keeps {_state(node)}" + (f", as '{node.uid}'" if node.uid else ""))
+        times = [f"{DURATION.show(each)} after their last change" if each else "never" for each in lifetimes(node, ttl)]
+        if len(set(times)) > 1:
+            lines.append(f"forgets the left rows {times[0]}, the right ones {times[1]}")
+        elif times[0] != "never":
+            lines.append(f"forgets them {times[0]}")
         keys = [_names(each) for each in _shuffled_by(node)]
         lines.append(
             f"takes rows by the hash of {' and of '.join(keys)}" if all(keys) else "takes all rows in one task"
@@ -95,20 +112,36 @@ def _facts(node: Node, own: Traits) -> list[str]:
 
 def _state(node: Node) -> str:
     match node:
+        case InWindows():
+            return "the rows of the windows that are open"
         case Join():
             return "the rows of both tables"
         case GroupAggregate():
             return "each group"
+        case WindowAggregate():
+            return "each group of the windows that are open"
         case Deduplicate(last=False):
             return "the first row of each key"
+        case Rank(input=below) if traits(below).changing:
+            return "all rows of each key"
+        case Rank(last=last):
+            return f"the first {last} rows of each key"
     return "the last row of each key"
 
 
 def _shuffled_by(node: Node) -> tuple[tuple[str, ...], ...]:
     match node:
+        case InWindows(inner=inner):
+            return _shuffled_by(inner)
         case Join(left_keys=left, right_keys=right):
             return left, right
-        case GroupAggregate(keys=keys) | Normalize(keys=keys) | Deduplicate(keys=keys):
+        case (
+            GroupAggregate(keys=keys)
+            | WindowAggregate(keys=keys)
+            | Normalize(keys=keys)
+            | Deduplicate(keys=keys)
+            | Rank(keys=keys)
+        ):
             return (keys,)
     return ()
 
@@ -134,6 +167,14 @@ def step_lines(node: Node) -> list[str]:
         case GroupAggregate(keys=keys, calls=calls):
             head = f"group by {_names(keys)}" if keys else "group all rows"
             return [head, *(f"  {quoted_name(each.name)} = {_call(each)}" for each in calls)]
+        case WindowAggregate(keys=keys, calls=calls, windowing=windowing, columns=columns):
+            head = f"group by {windowing.describe()}" + (f" and {_names(keys)}" if keys else "")
+            return [head, *(f"  {quoted_name(each.name)} = {_call(each)}" for each in calls), _window(columns)]
+        case InWindows(inner=inner, windows=windows):
+            first, *more = step_lines(inner)
+            return [f"{first}, in {windows[0].describe()}", *more]
+        case WindowTable(windowing=windowing, columns=columns):
+            return [f"rows of each window of {windowing.describe()}", _window(columns)]
         case Join(kind=kind, left_keys=left, right_keys=right):
             pairs = (f"{quoted_name(a)} = {quoted_name(b)}" for a, b in zip(left, right, strict=True))
             return [f"{kind.value} join on {' and '.join(pairs)}" if left else f"{kind.value} join of all pairs"]
@@ -145,9 +186,28 @@ def step_lines(node: Node) -> list[str]:
             which = f"the {'last' if last else 'first'} row"
             by = f"by {quoted_name(order)}" if order else "to arrive"
             return [f"{which} {by} of each {_names(keys)}" if keys else f"{which} {by}"]
+        case Rank():
+            return [_rank(node)]
         case MapRows(rows=rows):
             return [f"map rows with {getattr(rows, '__qualname__', type(rows).__name__)}"]
     return [type(node).__name__]
+
+
+def _window(columns: WindowColumns) -> str:
+    return f"  window {_names((columns.start, columns.end))}, time attribute {quoted_name(columns.time)}"
+
+
+def _rank(rank: Rank) -> str:
+    which = f"row {rank.last}" if rank.first == rank.last else f"rows {rank.first} to {rank.last}"
+    order = ", ".join(map(_sort, rank.order)) or "arrival"
+    order += ", the latest first" if rank.latest else ""
+    of = f" of each {_names(rank.keys)}" if rank.keys else ""
+    return f"{which}{of}, by {order}" + (f", numbered {quoted_name(rank.number)}" if rank.number else "")
+
+
+def _sort(column: SortColumn) -> str:
+    nulls = "" if column.nulls_first != column.descending else f" NULLS {'FIRST' if column.nulls_first else 'LAST'}"
+    return f"{quoted_name(column.name)}{' DESC' if column.descending else ''}{nulls}"
 
 
 def _item(item: Item) -> str:

@@ -6,14 +6,27 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from penstock.errors import Problem, SchemaError
-from penstock.plan.nodes import STATEFUL, Deduplicate, GroupAggregate, Join, Node, Normalize, Sink
+from penstock.plan.nodes import (
+    STATEFUL,
+    Deduplicate,
+    GroupAggregate,
+    InWindows,
+    Join,
+    Node,
+    Normalize,
+    Rank,
+    Sink,
+    WindowAggregate,
+)
 from penstock.plan.walk import fold, scans
 
 _KINDS: dict[type[Node], str] = {
     GroupAggregate: "group",
+    WindowAggregate: "window",
     Join: "join",
     Normalize: "changes",
     Deduplicate: "deduplicate",
+    Rank: "rank",
 }
 
 
@@ -40,6 +53,11 @@ def named(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
     return tuple(each for each in fold(sinks, visit) if isinstance(each, Sink))
 
 
+def uids_with_state(sinks: tuple[Sink, ...]) -> tuple[str, ...]:
+    """The uids of the steps with state that feed these sinks, which have names."""
+    return tuple(dict.fromkeys(each.uid for each in _stateful(*sinks)))
+
+
 def _stateful(*sinks: Sink) -> list[Node]:
     """The steps with state that feed these sinks, each above those that feed it."""
     found: list[Node] = []
@@ -54,7 +72,8 @@ def _stateful(*sinks: Sink) -> list[Node]:
 
 def _name(node: Node, sink: Sink) -> str:
     tables = ", ".join(dict.fromkeys(each.table for each in scans(node)))
-    name = f"{_KINDS[type(node)]}({tables})"
+    inner = node.inner if isinstance(node, InWindows) else node
+    name = f"{'window ' if inner is not node else ''}{_KINDS[type(inner)]}({tables})"
     return name if isinstance(node, Normalize) else f"{sink.table}: {name}"
 
 

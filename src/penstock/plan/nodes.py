@@ -8,9 +8,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any, Self
 
 from penstock.plan.expressions import Expression, fields_of
+from penstock.plan.windowing import Attached, WindowColumns, Windowing
 from penstock.settings import Settings
 from penstock.spi import ScanSpec, SinkSpec
 from penstock.types import DataType, Field, RowType
@@ -123,10 +125,31 @@ class AggregateCall:
 @dataclass(frozen=True)
 class GroupAggregate(Step):
     """Groups rows by the columns ``keys``. ``schema`` has the keys, then the ``calls``. Without keys there is one
-    group."""
+    group. ``ttl`` is the time to live of its state; None for that of the job, and no time at all for ever."""
 
     keys: tuple[str, ...]
     calls: tuple[AggregateCall, ...]
+    ttl: timedelta | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class WindowTable(Step):
+    """Gives each row once for each window of event time that it is in. ``schema`` has the columns of the input, then
+    the ``columns`` of the window."""
+
+    windowing: Windowing
+    columns: WindowColumns
+
+
+@dataclass(frozen=True)
+class WindowAggregate(Step):
+    """Groups the rows of each window by the columns ``keys``, and gives its groups when it closes. ``schema`` has the
+    keys, then the ``calls``, then the ``columns`` of the window."""
+
+    keys: tuple[str, ...]
+    calls: tuple[AggregateCall, ...]
+    windowing: Windowing | Attached
+    columns: WindowColumns
 
 
 class JoinKind(enum.Enum):
@@ -141,13 +164,16 @@ class JoinKind(enum.Enum):
 @dataclass(frozen=True)
 class Join(Node):
     """Pairs the rows of ``left`` and ``right`` whose keys are equal and not null. ``schema`` has the columns of the
-    left, then those of the right, under names of its own."""
+    left, then those of the right, under names of its own. ``left_ttl`` and ``right_ttl`` are the times to live of the
+    rows of each side, as of :class:`GroupAggregate`."""
 
     left: Node
     right: Node
     kind: JoinKind
     left_keys: tuple[str, ...]
     right_keys: tuple[str, ...]
+    left_ttl: timedelta | None = field(default=None, kw_only=True)
+    right_ttl: timedelta | None = field(default=None, kw_only=True)
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -192,8 +218,48 @@ class Deduplicate(Step):
     last: bool = False
 
 
+@dataclass(frozen=True)
+class SortColumn:
+    """A column that rows are ordered by."""
+
+    name: str
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True)
+class Rank(Step):
+    """Orders the rows of each key by the columns ``order``, and keeps those from the number ``first`` to ``last``, both
+    counted from 1. Rows that are equal there are in the order in which they came, with ``latest`` the other way round.
+    ``schema`` has the input's columns, then, if it has a name, the ``number``."""
+
+    keys: tuple[str, ...]
+    order: tuple[SortColumn, ...]
+    first: int
+    last: int
+    number: str = ""
+    latest: bool = False
+
+
+@dataclass(frozen=True)
+class InWindows(Node):
+    """What ``inner`` makes of the rows of each window, given when the window closes. Its inputs have the ``windows`` in
+    their columns, and only add rows. The schema is that of ``inner``."""
+
+    inner: Node
+    windows: tuple[Attached, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.inner.inputs
+
+    def with_inputs(self, inputs: Sequence[Node]) -> Self:
+        inner = self.inner.with_inputs(inputs)
+        return self if inner is self.inner else replace(self, schema=inner.schema, inner=inner)
+
+
 #: The nodes that keep state.
-STATEFUL = GroupAggregate | Join | Normalize | Deduplicate
+STATEFUL = GroupAggregate | WindowAggregate | InWindows | Join | Normalize | Deduplicate | Rank
 
 
 @dataclass(frozen=True)

@@ -241,7 +241,7 @@ class _ScriptReader:
         rows = self._queries(errors).rows(statement.explained)
         errors.check()
         if rows is not None:
-            self.plans.append(explain_rows(planned_rows(rows, "EXPLAIN")))
+            self.plans.append(explain_rows(planned_rows(rows, "EXPLAIN"), self.settings.value("state_ttl")))
 
     def _insert(self, statement: Insert) -> None:
         sink = self._sink(statement)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 import tempfile
 import uuid
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from penstock.connectors.kafka.sink.task_runs import not_known, repeated
 from penstock.connectors.kafka.source.bounds import (
     behind_the_end,
     present_ends,
+    present_stop,
     resolve_start,
     resolve_stop,
     with_epochs,
@@ -70,10 +70,12 @@ from penstock.spi import (
     JobContext,
     Output,
     Source,
+    SourcePartition,
     Stage,
     Task,
     failure_of,
     guarded,
+    on_one_machine,
     pickled,
     unpickled,
 )
@@ -89,8 +91,6 @@ _FORMAT = "penstock_kafka"
 _MOST_BYTES_OF_DRIVER = 64 << 20
 #: The time limit of the last commit of a job, in ms.
 _LAST_COMMIT_MS = 5000
-#: A Spark master that runs all tasks on this machine.
-_LOCAL = re.compile(r"local(\[[^]]*\])?")
 _T = TypeVar("_T")
 #: Properties that name a cluster and a principal.
 _CONNECTING = ("bootstrap.servers", "security.", "sasl.", "ssl.")
@@ -160,17 +160,20 @@ class KafkaScan(Source):
         self._session = session_for(scan.client_config)
         self._check_group()
         start, stop = self._resolve(ordinal)
+        once = context.settings.available_now
+        if once:
+            stop = present_stop(self._session, scan, start, stop)
         self.timed = scan.watermark is not None
         self.measures = scan.capabilities.measures
         notes = str(Path(SparkFiles.getRootDirectory()) / f"penstock-{context.run_id}-{ordinal}.json")
         self._notes = Notes(notes)
         ends = {} if stop is None else present_ends(self._session, stop)
-        waits = stop is not None and behind_the_end(stop, ends)
+        waits = not once and stop is not None and behind_the_end(stop, ends)
         if stop is not None and not waits:
             stop = with_epochs(stop, ends)
-        self.bounded = stop is not None and not waits and not scan.options.bounded_streaming
+        self.bounded = once or (stop is not None and not waits and not scan.options.bounded_streaming)
         self._enumerator = Enumerator(
-            ReaderSpec(scan.for_tasks(), ordinal, context.parallelism, start, stop, waits, notes)
+            ReaderSpec(scan.for_tasks(), ordinal, context.parallelism, start, stop, waits, once, notes)
         )
         self._times = CommitTimes(scan.options, checkpointing=context.settings.checkpointing)
         self._reached = start.to_json()
@@ -252,6 +255,25 @@ class KafkaScan(Source):
         partitions = Positions.from_json(end).partitions()
         return partitions[index] if ordinal == self._enumerator.spec.ordinal and index < len(partitions) else None
 
+    def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
+        """The partitions of all topics. One that was read to its stop has ended."""
+        stop, at, first = self._enumerator.spec.stop, Positions.from_json(end), self._first
+        found = ((number, tp, at.at[tp]) for number, tp in enumerate(at.partitions(), first))
+        return tuple(
+            SourcePartition(
+                number,
+                f"{tp[0]}/{tp[1]}",
+                position.idle,
+                stop is not None and position.offset >= stop.offset(tp, position.offset),
+            )
+            for number, tp, position in found
+        )
+
+    @property
+    def _first(self) -> int:
+        """The number of the first partition."""
+        return self._enumerator.spec.ordinal * PARTITIONS_PER_SOURCE
+
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         return sum(len(each) for each in self._enumerator.ranges(self._start(start), Positions.from_json(end)))
 
@@ -263,11 +285,12 @@ class KafkaScan(Source):
 
     def ended(self, reached: dict[str, Any] | None) -> bool:
         """Whether the source has a stop, and ``reached`` (None: its start) and its watermark are at the end."""
-        stop, at = self._enumerator.spec.stop, self._start(reached)
+        spec, at = self._enumerator.spec, self._start(reached)
+        stop = spec.stop
         return (
             stop is not None
             and all(each.offset >= stop.offset(tp, each.offset) for tp, each in at.at.items())
-            and (not self.timed or not at.at or at.watermark == END)
+            and (not self.timed or spec.once or not at.at or at.watermark == END)
         )
 
     def lag(self, reached: dict[str, Any]) -> int | None:
@@ -499,7 +522,7 @@ class SparkWriteJobs:
         """The folder in which encoded batches wait for their owners when all tasks run on this machine: copied once
         instead of a dozen times on the way through Spark. Empty on a cluster, where Spark shuffles them."""
         context = self._spark.sparkContext
-        if not _LOCAL.fullmatch(str(context.master)):
+        if not on_one_machine(context.master):
             yield ""
             return
         with tempfile.TemporaryDirectory(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import TypeGuard
 
@@ -13,17 +14,20 @@ from penstock.plan.nodes import Item, Node, Union, project, row_of
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import Grouping, aggregates_in
 from penstock.sql.bind.constants import OneRow, rows_of
+from penstock.sql.bind.group_windows import GroupWindow, check_windows
 from penstock.sql.bind.grouping import Groups, distinct
-from penstock.sql.bind.hints import ignored, with_options
-from penstock.sql.bind.joins import join
+from penstock.sql.bind.hints import QueryHints, with_options
+from penstock.sql.bind.joins import JoinSource, join
 from penstock.sql.bind.over import RowNumber, numbered
 from penstock.sql.bind.ranking import Ranked, RankedSource
 from penstock.sql.bind.results import Relation, Result, fitted
 from penstock.sql.bind.scope import UNTYPED_NULL, Scope
 from penstock.sql.bind.selection import Selected, projected, select
+from penstock.sql.bind.sorting import Sorting
 from penstock.sql.bind.sources import NodeSource, Source, TableSource, filtered
 from penstock.sql.bind.subqueries import Subquery, outer_tables
 from penstock.sql.bind.tables import DeclaredTable, typed
+from penstock.sql.bind.windows import grouped_by_window, window_table
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.syntax import (
     Name,
@@ -36,11 +40,13 @@ from penstock.sql.parse.syntax import (
     UnboundOver,
     UnboundQuery,
     UnboundSelect,
+    UnboundSorted,
     UnboundSource,
     UnboundSubquery,
     UnboundTable,
     UnboundUnion,
     UnboundValues,
+    UnboundWindow,
     UnboundWith,
 )
 from penstock.types import DataType, MapType, NullType, RowType
@@ -68,7 +74,7 @@ class Queries:
         ranked = found.ranked(self.source)
         if ranked is None:
             return found
-        self.errors.attempt(lambda: ranked.first(()))
+        self.errors.attempt(lambda: ranked.kept(()))
         return Result(None, found.columns)
 
     def rows(self, given: UnboundQuery) -> Node | None:
@@ -96,6 +102,8 @@ class Queries:
                 return self._values(given)
             case UnboundUnion():
                 return self._union(given)
+            case UnboundSorted():
+                return self._sorted(given)
             case UnboundWith():
                 return self._with(given)
         raise TypeError(f"unknown query {type(given).__name__}")
@@ -119,7 +127,7 @@ class Queries:
         columns = result.complete
         ranked = result.ranked(self.source)
         if ranked is not None:
-            return self.errors.attempt(lambda: ranked.first(()))
+            return self.errors.attempt(lambda: ranked.kept(()))
         if result.node is None or columns is None:
             return None
         for each in columns:
@@ -139,7 +147,7 @@ class Queries:
     def _union(self, given: UnboundUnion) -> Result:
         members = [self._result(each) for each in self._members(given)]
         for ranked in filter(None, (each.ranked(self.source) for each in members)):
-            self.errors.attempt(partial(ranked.first, ()))
+            self.errors.attempt(partial(ranked.kept, ()))
             return _BROKEN
         found = [(each.node, each.complete) for each in members]
         rows = [(node, columns) for node, columns in found if node is not None and columns is not None]
@@ -164,6 +172,12 @@ class Queries:
             node = distinct(node)
         refs = zip(first, fields_of(schema), strict=True)
         return Result(node, tuple(replace(each, value=ref) for each, ref in refs))
+
+    def _sorted(self, given: UnboundSorted) -> Result:
+        sorting = Sorting(given, self.source)
+        result = self._result(sorting.selected())
+        found = self.errors.attempt(lambda: sorting.result(result, self._rows))
+        return _BROKEN if found is None else found
 
     def _common(self, columns: tuple[Selected, ...], of: str) -> DataType | None:
         """The type of a column of UNION or VALUES; None after a problem."""
@@ -207,17 +221,23 @@ class Queries:
 
     # --- FROM ---------------------------------------------------------------------------------------------------
 
-    def _read(self, given: UnboundSource) -> Source | None:
-        """What a query reads; None after a problem, which was added to the errors."""
+    def _read(self, given: UnboundSource, hints: QueryHints) -> Source | None:
+        """What a query with these hints reads; None after a problem, which was added to the errors."""
         match given:
             case UnboundTable():
                 return self._table(given)
             case UnboundDerived(query=query, alias=alias, columns=columns):
                 found = self.relation(query, columns)
                 return None if found is None else self._source(found, alias.text if alias else "", found.schema.names)
+            case UnboundWindow(table=table, alias=alias, columns=columns):
+                inner = self._read(table, hints)
+                below = None if inner is None else inner.rows(())
+                node = None if below is None else self.errors.attempt(partial(window_table, given, below, self.source))
+                names = None if node is None else self._names(columns, node.schema)
+                return None if node is None or names is None else NodeSource(node, alias.text if alias else "", names)
             case UnboundJoin():
-                left, right = self._read(given.left), self._read(given.right)
-                return join(given, left, right, self.source, self.errors) if left and right else None
+                left, right = self._read(given.left, hints), self._read(given.right, hints)
+                return join(given, left, right, hints, self.source, self.errors) if left and right else None
         raise TypeError(f"unknown source {type(given).__name__}")
 
     def _table(self, given: UnboundTable) -> Source | None:
@@ -272,7 +292,8 @@ class Queries:
                 return None
             values: list[Expression] = list(fields_of(node.schema))
             return Subquery(node, self._value(given, values)) if self._fits(given, values) else None
-        read = self._read(query.source) if query.source is not None else OneRow()
+        hints = self._hints(query)
+        read = self._read(query.source, hints) if query.source is not None else OneRow()
         if read is None:
             return None
         inner = Scope(
@@ -300,10 +321,10 @@ class Queries:
     # --- SELECT -------------------------------------------------------------------------------------------------
 
     def _select(self, given: UnboundSelect) -> Result:
-        read = self._read(given.source) if given.source is not None else OneRow()
+        hints = self._hints(given)
+        read = self._read(given.source, hints) if given.source is not None else OneRow()
         if read is None:
             return _BROKEN
-        self.warnings.extend(self.errors.attempt(partial(ignored, given.hints, self.source)) or ())
         grouping = Grouping.KEYS if given.grouping else Grouping.WHOLE
         scope = Scope(
             read.schema, self.source, tables=read.tables, event_time=read.event_time, grouping=grouping, ranking=True
@@ -320,9 +341,19 @@ class Queries:
         for each in subqueries:
             node = None if node is None else self._kept(node, each, scope.within("in WHERE"))
         result = Result(node, tuple(columns))
-        if given.grouping is not None or having or any(aggregates_in(each) for each in values):
-            result = self._grouped(result, given.grouping or (), scope.within("in GROUP BY"), having)
-        return self._distinct(result) if given.distinct else result
+        grouped = given.grouping is not None or bool(having) or any(aggregates_in(each) for each in values)
+        stateful = grouped or given.distinct or isinstance(read, JoinSource)
+        self.errors.attempt(lambda: self.warnings.extend(hints.check(read, self.source, stateful=stateful)))
+        lifetime = hints.of_side(read)
+        self.errors.attempt(lambda: check_windows(values, given.grouping, self.source))
+        if grouped:
+            result = self._grouped(result, given.grouping or (), scope.within("in GROUP BY"), having, lifetime)
+        return self._distinct(result, lifetime) if given.distinct else result
+
+    def _hints(self, given: UnboundSelect) -> QueryHints:
+        hints = self.errors.attempt(partial(QueryHints.of, given.hints, self.source)) or QueryHints()
+        self.warnings.extend(hints.warnings)
+        return hints
 
     def _numbered(self, columns: list[Selected | None]) -> list[Selected | None]:
         """The columns without those in which a row number is not the whole, and without a second row number."""
@@ -346,15 +377,25 @@ class Queries:
         return () if found is None else conjuncts(found)
 
     def _grouped(
-        self, result: Result, grouping: Sequence[Unbound], scope: Scope, having: tuple[Expression, ...]
+        self,
+        result: Result,
+        grouping: Sequence[Unbound],
+        scope: Scope,
+        having: tuple[Expression, ...],
+        lifetime: timedelta | None,
     ) -> Result:
         keys = [self.errors.attempt(partial(self._key, each, scope)) for each in grouping]
         known = tuple(each for each in keys if each is not None)
         if len(known) < len(keys) or result.columns is None:
             return Result(None, result.columns)
-        groups = Groups(known, self.source)
+        if any(isinstance(each, GroupWindow) for each in known):
+            in_windows = self.errors.attempt(partial(grouped_by_window, result, known, having, self.source))
+            if in_windows is None:
+                return Result(None, result.columns)
+            result, known, having = in_windows
+        groups = Groups(known, self.source, lifetime)
         columns: list[Selected | None] = []
-        for each in result.columns:
+        for each in result.columns or ():
             value = None if each is None else self.errors.attempt(partial(groups.of, each.value))
             columns.append(replace(each, value=value) if each is not None and value is not None else None)
         conditions = [self.errors.attempt(partial(groups.of, each)) for each in having]
@@ -368,13 +409,14 @@ class Queries:
             raise self.source.error(given.at, "a MAP cannot be grouped by", "group by its elements")
         return found
 
-    def _distinct(self, result: Result) -> Result:
+    def _distinct(self, result: Result, lifetime: timedelta | None) -> Result:
         node = self._rows(result)
         if node is None or result.columns is None:
             return Result(None, result.columns)
         refs = fields_of(node.schema)
         found = zip(result.columns, refs, strict=True)
-        return Result(distinct(node), tuple(replace(each, value=ref) for each, ref in found if each is not None))
+        columns = tuple(replace(each, value=ref) for each, ref in found if each is not None)
+        return Result(distinct(node, lifetime), columns)
 
 
 def _split(condition: Unbound | None) -> tuple[Unbound | None, list[UnboundSubquery]]:

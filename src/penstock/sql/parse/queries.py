@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 
 from penstock.plan.nodes import JoinKind
-from penstock.sql.parse.grammar import Grammar
 from penstock.sql.parse.syntax import (
     Hint,
     Name,
@@ -16,20 +15,19 @@ from penstock.sql.parse.syntax import (
     UnboundJoin,
     UnboundQuery,
     UnboundSelect,
+    UnboundSorted,
     UnboundSource,
     UnboundTable,
     UnboundUnion,
     UnboundValues,
+    UnboundWindow,
     UnboundWith,
 )
 from penstock.sql.parse.tokens import Token, TokenType
+from penstock.sql.parse.windows import WindowGrammar
 
 #: Words that follow a table or a query in Flink only: the feature, and what to do instead.
 _AFTERWARDS = {
-    "ORDER": ("ORDER BY", "leave it out: a stream has no end to sort at"),
-    "LIMIT": ("LIMIT", "bound the source with 'scan.bounded.mode'"),
-    "OFFSET": ("OFFSET", "set where reading starts with 'scan.startup.mode'"),
-    "FETCH": ("FETCH", "bound the source with 'scan.bounded.mode'"),
     "WINDOW": ("WINDOW", "aggregate with GROUP BY"),
     "QUALIFY": ("QUALIFY", "filter the rows of a query in FROM with WHERE"),
     "INTERSECT": ("INTERSECT", "join the queries"),
@@ -43,16 +41,41 @@ _KINDS = {kind.name: kind for kind in JoinKind}
 _BEFORE_JOIN = ("JOIN", "NATURAL", "CROSS", *_KINDS)
 
 
-class QueryGrammar(Grammar):
+class QueryGrammar(WindowGrammar):
     """Parses queries. Raises SqlError or UnsupportedError with the place."""
 
     def query(self) -> UnboundQuery:
         at = self.at
         if not self.take("WITH"):
-            return self._union(self._member())
+            return self._sorted(self._union(self._member()))
         if self.sees("RECURSIVE"):
             raise self.unsupported("WITH RECURSIVE", "write out the steps")
-        return UnboundWith(at, self.listed(self._named_query), self._union(self._member()))
+        return UnboundWith(at, self.listed(self._named_query), self._sorted(self._union(self._member())))
+
+    def _sorted(self, query: UnboundQuery) -> UnboundQuery:
+        at, limit, offset = self.at, None, 0
+        order = self.listed(self._sort_key) if self.take("ORDER", "BY") else ()
+        while word := self.take_any("LIMIT", "OFFSET", "FETCH"):
+            if word == "OFFSET":
+                offset = self._count()
+                self.take_any("ROW", "ROWS")
+            elif word == "FETCH":
+                self.take_any("FIRST", "NEXT")
+                limit = self._count()
+                self.take_any("ROW", "ROWS")
+                self.expect("ONLY")
+            elif not self.take("ALL"):
+                limit = self._count()
+                if self.take(","):
+                    offset, limit = limit, self._count()
+        if self.at == at:
+            return query
+        return UnboundSorted(query.at, query, order, limit, offset, at)
+
+    def _count(self) -> int:
+        if self.token.type is not TokenType.NUMBER or not self.token.text.isdigit():
+            raise self.unexpected("a number of rows")
+        return int(self.advance().text)
 
     def _named_query(self) -> NamedQuery:
         name = self.name("a query's name")
@@ -187,9 +210,15 @@ class QueryGrammar(Grammar):
             raise self.unsupported("LATERAL", "join with a query that does not use columns of the other table")
         if self.sees("UNNEST", "("):
             raise self.unsupported("UNNEST", "name a table")
-        if self.sees("TABLE", "("):
+        found: UnboundSource
+        if self.sees_window_table():
+            found = self.window_table(lambda: self._enclosed(at))
+        elif self.sees("TABLE", "("):
             raise self.unsupported(f"the table function {self.ahead(2).shown}", "name a table")
-        found = self._enclosed(at) if self.take("(") else UnboundTable(at, self.table_name(), hints=self.hints())
+        elif self.take("("):
+            found = self._enclosed(at)
+        else:
+            found = UnboundTable(at, self.table_name(), hints=self.hints())
         if self.sees("("):
             raise self.unsupported("a table function in FROM", "name a table", at)
         self._afterwards()
@@ -198,7 +227,7 @@ class QueryGrammar(Grammar):
         alias = self._alias("a table's alias")
         columns = self._columns() if alias is not None else ()
         self._afterwards()
-        if alias is not None and isinstance(found, UnboundTable | UnboundDerived):
+        if alias is not None and isinstance(found, UnboundTable | UnboundDerived | UnboundWindow):
             return replace(found, alias=alias, columns=columns)
         return found
 

@@ -74,10 +74,11 @@ class UnboundAggregate(Unbound):
 
 @dataclass(frozen=True)
 class SortKey:
-    """One entry of ORDER BY."""
+    """One entry of ORDER BY. Without NULLS FIRST or LAST, NULL is the smallest value."""
 
     expression: Unbound
     descending: bool
+    nulls_first: bool
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,20 @@ class UnboundJoin(UnboundSource):
 
 
 @dataclass(frozen=True)
+class UnboundWindow(UnboundSource):
+    """``TABLE(function(TABLE table [PARTITION BY keys], DESCRIPTOR(time), lengths)) [AS alias [(columns)]]``, with the
+    lengths by the names of their parameters."""
+
+    function: str
+    table: UnboundSource
+    time: Name
+    lengths: tuple[tuple[str, Unbound], ...]
+    keys: tuple[Name, ...] = ()
+    alias: Name | None = None
+    columns: tuple[Name, ...] = ()
+
+
+@dataclass(frozen=True)
 class UnboundQuery:
     """A query. ``at`` is the offset of its first character."""
 
@@ -223,6 +238,17 @@ class UnboundUnion(UnboundQuery):
     left: UnboundQuery
     right: UnboundQuery
     all: bool
+
+
+@dataclass(frozen=True)
+class UnboundSorted(UnboundQuery):
+    """``query [ORDER BY order] [LIMIT limit] [OFFSET offset]``. ``clause`` is the offset of what follows the query."""
+
+    query: UnboundQuery
+    order: tuple[SortKey, ...]
+    limit: int | None
+    offset: int
+    clause: int
 
 
 @dataclass(frozen=True)
