@@ -120,7 +120,8 @@ def test_the_table_of_the_guide_to_schema_registries_is_read_and_written():
 
 
 def test_the_queries_of_the_guide_to_sql_are_planned():
-    turnover, largest, newest = blocks("docs/sql.md", "sql")
+    turnover, largest, newest, hinted = blocks("docs/sql.md", "sql")
+    assert "forgets the left rows 24 h after" in explain(planned(parse_script(turnover + hinted).jobs[1]))
     script = parse_script(turnover)
     assert not script.warnings
     shown = explain(planned(script.jobs[0]))
