@@ -26,8 +26,11 @@ ROW = Types.ROW_NAMED(NAMES, list(KINDS.values()))
 
 
 def seen(row: Row) -> str:
-    """The values of a row as Python shows them."""
-    return " ".join(f"{name}={getattr(row, name)!r}" for name in NAMES)
+    """The values of a row as Python shows them, decimals without zeros at their ends."""
+    values = {name: getattr(row, name) for name in NAMES}
+    if values["n"] is not None:
+        values["n"] = values["n"].normalize()
+    return " ".join(f"{name}={value!r}" for name, value in values.items())
 
 
 env = environment()
