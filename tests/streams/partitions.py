@@ -16,6 +16,6 @@ write(env.from_source(since.build(), WatermarkStrategy.no_watermarks(), "since")
 
 between = builder().set_partitions({second}).set_value_only_deserializer(SimpleStringSchema())
 between.set_starting_offsets(KafkaOffsetsInitializer.offsets({second: 1}, KafkaOffsetResetStrategy.EARLIEST))
-between.set_bounded(KafkaOffsetsInitializer.offsets({second: 3}, KafkaOffsetResetStrategy.LATEST))
+between.set_bounded(KafkaOffsetsInitializer.offsets({second: 3}))
 write(env.from_source(between.build(), WatermarkStrategy.no_watermarks(), "between"), "between")
 env.execute("partitions")
