@@ -71,6 +71,8 @@ class _Running:
     folder: str
     tables: Mapping[str, Table]
     manifest: Manifest = field(default_factory=Manifest)
+    #: The time, which is a minute later after each start.
+    now_ms: int = 0
     #: The scans of VALUES that were read, each of them once.
     done: set[int] = field(default_factory=set)
 
@@ -96,7 +98,8 @@ class _Running:
             timings=tuple(planner.timings),
         )
         self.scans = planner.scans
-        self.driver = Driver(flow, manifest=self.manifest, batch=self.manifest.batch + 1)
+        self.now_ms += 60_000
+        self.driver = Driver(flow, manifest=self.manifest, batch=self.manifest.batch + 1, now_ms=self.now_ms)
 
     def run(
         self, changes: Mapping[str, Sequence[Change]], rng: random.Random, owners: int, *, ended: bool = False

@@ -227,10 +227,7 @@ class SegmentWriter:
         """The reference to a segment of one row at least, which :meth:`write` is going to write."""
         self._append(bytes(-self._size % _ALIGNMENT))
         offset = self._size
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, segment.rows.schema) as stream:
-            stream.write_batch(segment.rows)
-        content = sink.getvalue()
+        content = _stream(segment.rows)
         self._append(content)
         for part in HashIndex.of(segment.hashes).parts():
             self._append(part)
@@ -257,6 +254,17 @@ class SegmentWriter:
         """Write the file, unless there are no segments."""
         if self._parts:
             storage.write(self._name, self._parts)
+
+
+def _stream(rows: pa.RecordBatch) -> pa.Buffer:
+    """Rows as an IPC stream, in a buffer of just its size: one that grows would be copied."""
+    count = pa.MockOutputStream()
+    with pa.ipc.new_stream(count, rows.schema) as stream:
+        stream.write_batch(rows)
+    content = pa.allocate_buffer(count.size())
+    with pa.ipc.new_stream(pa.FixedSizeBufferWriter(content), rows.schema) as stream:
+        stream.write_batch(rows)
+    return content
 
 
 class SegmentReader:

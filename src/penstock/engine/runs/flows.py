@@ -6,7 +6,7 @@ import itertools
 import tempfile
 import time
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
@@ -30,12 +30,12 @@ from penstock.flow.dataflow import Dataflow, Plan, Target, completed, placed_sch
 from penstock.flow.event_times import EventTimes
 from penstock.flow.exchange import ENCODED, EXCHANGE, FIGURES, ORDER, ROWS, STATE, TIMES, Receiver, of_target
 from penstock.flow.garbage import garbage
+from penstock.flow.inspection import TableSize, size_of
 from penstock.flow.manifest import KeptOutput, Manifest, check_state, merged
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
 from penstock.flow.times import Measured
-from penstock.plan.nodes import STATEFUL, Job, Node, Scan, Union, WindowTable
-from penstock.plan.walk import fold
+from penstock.plan.nodes import Job, Scan
 from penstock.spi import (
     INSTRUCTIONS,
     Batch,
@@ -56,18 +56,10 @@ from penstock.spi import (
     unpickled,
 )
 
+_NOTHING = TableSize(0, 0, 0)
+
 #: The age of files that no manifest names before they are deleted: a day.
 _GRACE_MS = 24 * 3600 * 1000
-
-
-def stateful(job: Job) -> bool:
-    """Whether the job is a dataflow: it keeps state, unites rows, or gives one several times."""
-
-    def visit(node: Node, below: tuple[bool, ...]) -> bool:
-        return isinstance(node, STATEFUL | Union | WindowTable) or any(below)
-
-    found: tuple[bool, ...] = fold(job.sinks, visit)
-    return any(found)
 
 
 def check_committers(job: Job, committers: Sequence[Committer], outputs: Sequence[Sequence[Output]]) -> None:
@@ -136,6 +128,20 @@ class FlowRun:
         )
         self._hops = {number: node for number, (node, _) in planner.hops.items()}
         self._storage = Storage.of(self.place)
+        for vertex in self.flow.vertices:
+            if vertex.tables:
+                self._show(vertex.operator.uid)
+
+    def _show(self, uid: str) -> None:
+        """Give the size of an operator's state as metrics."""
+        group = self.context.operator(uid)
+        group.gauge("stateRows", lambda: self.sizes().get(uid, _NOTHING).rows)
+        group.gauge("stateBytes", lambda: self.sizes().get(uid, _NOTHING).bytes)
+        group.gauge("stateSegments", lambda: self.sizes().get(uid, _NOTHING).segments)
+
+    def sizes(self) -> Mapping[str, TableSize]:
+        """The sizes of the operators' states after the last batch, by uid."""
+        return {uid: size_of(tables) for uid, tables in self._last[1].operators.items()}
 
     def frame(self, readings: Readings) -> DataFrame:
         """The rows of the exchange that the reading tasks send. Called when the committers are open.
@@ -295,7 +301,8 @@ class FlowRun:
         if unknown:
             raise CheckpointError(
                 f"the checkpoint '{self.context.checkpoint.location}' has state of {', '.join(map(repr, unknown))}, "
-                "which job does not have any more: start the former definition, or a new checkpoint"
+                "which the job does not have any more: start the former definition, or a new job from a savepoint with "
+                "--allow-non-restored-state"
             )
         return self._last[1]
 
