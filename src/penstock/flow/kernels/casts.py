@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -318,7 +319,7 @@ def _joined_parts(form: str, parts: Sequence[pa.Array], values: pa.Array) -> pa.
     """The texts of arrays or maps, whose elements have the texts ``parts``."""
     texts = ["=".join(map(_shown, each)) for each in zip(*(part.to_pylist() for part in parts), strict=True)]
     starts = values.offsets.to_pylist()
-    made = [form.format(", ".join(texts[start:end])) for start, end in zip(starts, starts[1:], strict=False)]
+    made = [form.format(", ".join(texts[start:end])) for start, end in pairwise(starts)]
     return pc.if_else(values.is_valid(), pa.array(made, pa.string()), pa.scalar(None, pa.string()))
 
 

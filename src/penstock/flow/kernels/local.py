@@ -62,9 +62,7 @@ def _moments(zone: str, values: pa.Array) -> pa.Array:
     if not left_out.true_count:
         return found
     place = zoneinfo.ZoneInfo(zone)
-    exact = [
-        None if each is None else (each.replace(tzinfo=place) - _EPOCH)
-        for each in pc.if_else(left_out, values, None).to_pylist()
-    ]
+    given = pc.if_else(left_out, values, None).to_pylist()
+    exact = [None if each is None else each.replace(tzinfo=place) - _EPOCH for each in given]
     moments = pa.array(exact, pa.duration("us")).cast(pa.int64()).view(_UTC)
     return pc.if_else(left_out, moments, found)
