@@ -12,8 +12,10 @@ import pyarrow as pa
 from penstock.delivery import canonical
 from penstock.errors import CheckpointError
 from penstock.flow.compaction import joined
+from penstock.flow.parts import part_of
 from penstock.flow.segments import END, SegmentRef
 from penstock.flow.storage import Storage, missing
+from penstock.flow.times import Reached
 
 VERSION = 1
 
@@ -53,12 +55,14 @@ class Manifest:
     """The state after batch number ``batch`` (-1: before the first): for each operator, by uid, its tables.
 
     ``time_ms`` is the time of the batch, in milliseconds since the epoch: no batch has an earlier one than the batch
-    before it. ``output`` is that of the batch, if the job has several targets that commit the state.
+    before it. ``times`` says how far event time has come, by the names of timings. ``output`` is that of the batch, if
+    the job has several targets that commit the state.
     """
 
     batch: int = -1
     operators: Mapping[str, Tables] = field(default_factory=dict)
     time_ms: int = 0
+    times: Mapping[str, Reached] = field(default_factory=dict)
     output: KeptOutput | None = None
 
     def files(self) -> frozenset[str]:
@@ -82,9 +86,12 @@ class Manifest:
             uid: {table: [ref.to_json() for ref in refs] for table, refs in tables.items()}
             for uid, tables in self.operators.items()
         }
+        times = {
+            name: {"watermark": each.watermark, "partitions": each.partitions} for name, each in self.times.items()
+        }
         document = {"version": VERSION, "batch": self.batch, "time_ms": self.time_ms, "operators": operators}
         kept = {} if self.output is None else {"output": asdict(self.output)}
-        data = canonical(document | kept).encode()
+        data = canonical(document | ({"times": times} if times else {}) | kept).encode()
         storage.write(name, [data])
         return f"{name}#{hashlib.sha256(data).hexdigest()}"
 
@@ -109,10 +116,11 @@ class Manifest:
             uid: {table: tuple(SegmentRef.from_json(ref) for ref in refs) for table, refs in tables.items()}
             for uid, tables in found["operators"].items()
         }
+        times = {name: Reached(each["watermark"], each["partitions"]) for name, each in found.get("times", {}).items()}
         kept = found.get("output")
         tables = tuple(map(tuple, kept["tables"])) if kept else ()
         output = KeptOutput(kept["file"], kept["sha256"], tables) if kept else None
-        return cls(found["batch"], operators, found.get("time_ms", 0), output)
+        return cls(found["batch"], operators, found.get("time_ms", 0), times, output)
 
 
 def check_state(storage: Storage, reference: str) -> Manifest:
@@ -132,9 +140,15 @@ def changed(where: str) -> CheckpointError:
     )
 
 
-def merged(before: Manifest, batch: int, reports: Sequence[bytes], time_ms: int = 0) -> Manifest:
-    """The state after a batch at ``time_ms``, from the state before it and the reports of the owners (:data:`STATE`). A
-    range of hashes whose owner reports nothing stays as it was."""
+def merged(
+    before: Manifest,
+    batch: int,
+    reports: Sequence[bytes],
+    time_ms: int = 0,
+    times: Mapping[str, Reached] | None = None,
+) -> Manifest:
+    """The state after a batch at ``time_ms``, from the state before it and the reports of the owners (:data:`STATE`),
+    with ``times``, if event time is measured. A range of hashes whose owner reports nothing stays as it was."""
     changed: dict[str, list[tuple[int, int, Tables]]] = {}
     for report in map(json.loads, reports):
         tables = {name: tuple(map(SegmentRef.from_json, refs)) for name, refs in report["tables"].items()}
@@ -143,8 +157,9 @@ def merged(before: Manifest, batch: int, reports: Sequence[bytes], time_ms: int 
     for uid, parts in changed.items():
         former = before.operators.get(uid, {})
         names = dict.fromkeys([*former, *(name for *_, tables in parts for name in tables)])
-        operators[uid] = {name: _of_table(former.get(name, ()), name, parts) for name in names}
-    return Manifest(batch, operators, max(before.time_ms, time_ms))
+        tables = {name: _of_table(former.get(name, ()), name, parts) for name in names}
+        operators[uid] = {name: refs for name, refs in tables.items() if refs or part_of(name) is None}
+    return Manifest(batch, operators, max(before.time_ms, time_ms), before.times if times is None else times)
 
 
 def _of_table(

@@ -32,6 +32,7 @@ from penstock.spi.runtime import (
     Results,
     SinkRuntime,
     Source,
+    SourcePartition,
     SourceRuntime,
     Stage,
     Standing,

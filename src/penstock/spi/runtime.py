@@ -241,6 +241,17 @@ class Published:
         return sum(each.bytes for each in self.written)
 
 
+@dataclass(frozen=True)
+class SourcePartition:
+    """A partition of a source at a position: its ``number`` in ``__partition``, its ``name`` in checkpoints, and
+    whether event time does not wait for it: because it is ``idle``, or because it was read to its end."""
+
+    number: int
+    name: str
+    idle: bool = False
+    ended: bool = False
+
+
 class Source(Protocol):
     """One scan of a running job."""
 
@@ -261,6 +272,10 @@ class Source(Protocol):
 
     def partition(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
         """The (topic, partition) of a ``__partition``, or None when it belongs to another source."""
+
+    def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
+        """The partitions of the source at a position; none if it does not know them: then it has no event time."""
+        return ()
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """How many offsets lie between the two positions."""

@@ -203,8 +203,8 @@ def test_state_shows_steps_and_rows(checkpoint: Checkpoint, capsys: pytest.Captu
     assert main(["state", place]) == 0
     head, titles, line = capsys.readouterr().out.splitlines()
     assert head == "job 'totals', after batch 0"
-    assert titles.split() == ["step", "table", "keys", "rows", "bytes", "segments", "oldest"]
-    assert line.startswith(f"{UID}  groups  k ")
+    assert titles.split() == ["step", "table", "key", "keys", "rows", "bytes", "segments", "oldest"]
+    assert line.startswith(f"{UID}  groups  k    3     3  ")
     assert line.endswith(" ago")
 
     assert main(["state", place, "--uid", UID, "--limit", "2", "--format", "json"]) == 0

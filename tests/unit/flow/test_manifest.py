@@ -93,3 +93,19 @@ def test_an_owner_that_has_merged_its_part_leaves_that_of_others():
 def test_a_key_range_may_become_empty():
     before = Manifest(1, {"groups": {"rows": (ref("a", 0, 100),)}})
     assert merged(before, 2, [report(0, END)]).operators["groups"]["rows"] == ()
+
+
+def test_a_manifest_of_another_version_is_refused(storage, monkeypatch):
+    monkeypatch.setattr("penstock.flow.manifest.VERSION", 2)
+    reference = Manifest(7).write(storage, "7.manifest")
+    monkeypatch.undo()
+    with pytest.raises(
+        CheckpointError, match=r"has version 2, and this penstock reads version 1; run the version that"
+    ):
+        Manifest.read(storage, reference)
+
+
+def test_no_batch_is_earlier_than_the_one_before_it():
+    before = Manifest(7, time_ms=5000)
+    assert merged(before, 8, [], 4000).time_ms == 5000
+    assert merged(before, 8, [], 6000).time_ms == 6000

@@ -70,6 +70,7 @@ from penstock.spi import (
     JobContext,
     Output,
     Source,
+    SourcePartition,
     Stage,
     Task,
     failure_of,
@@ -253,6 +254,25 @@ class KafkaScan(Source):
         ordinal, index = divmod(number, PARTITIONS_PER_SOURCE)
         partitions = Positions.from_json(end).partitions()
         return partitions[index] if ordinal == self._enumerator.spec.ordinal and index < len(partitions) else None
+
+    def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
+        """The partitions of all topics. One that was read to its stop has ended."""
+        stop, at, first = self._enumerator.spec.stop, Positions.from_json(end), self._first
+        found = ((number, tp, at.at[tp]) for number, tp in enumerate(at.partitions(), first))
+        return tuple(
+            SourcePartition(
+                number,
+                f"{tp[0]}/{tp[1]}",
+                position.idle,
+                stop is not None and position.offset >= stop.offset(tp, position.offset),
+            )
+            for number, tp, position in found
+        )
+
+    @property
+    def _first(self) -> int:
+        """The number of the first partition."""
+        return self._enumerator.spec.ordinal * PARTITIONS_PER_SOURCE
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         return sum(len(each) for each in self._enumerator.ranges(self._start(start), Positions.from_json(end)))

@@ -46,11 +46,11 @@ def committed(checkpoint: JobCheckpoint) -> Committed:
             f"'{checkpoint.location}' is not the checkpoint of a job: it has no 'penstock/job.json'. Name the job's "
             "own folder, which `penstock run` shows when it starts"
         )
-    state = checkpoint.read(STATE)
-    stopped = checkpoint.read(STOPPED) or {}
-    planned, done = checkpoint.last("offsets"), checkpoint.last("commits")
-    batch = max(done, stopped.get("batch", -1)) if state is None else state["batch"]
-    begun = planned if planned > batch and stopped.get("planned") != planned else None
+    state, stopped = checkpoint.read(STATE), checkpoint.read(STOPPED) or {}
+    planned = checkpoint.last("offsets")
+    published = stopped.get("batch", -1)
+    batch = max(checkpoint.last("commits"), published) if state is None else state["batch"]
+    begun = planned if planned > batch and (stopped.get("planned"), published) != (planned, batch) else None
     uids: Sequence[str] = known.get("sources", ())
     ends = checkpoint.offsets(batch) if batch >= 0 else ()
     if ends is None or (ends and len(ends) != len(uids)):

@@ -6,7 +6,7 @@ import itertools
 import tempfile
 import time
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
@@ -22,17 +22,21 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from penstock.delivery import attempted, deliver
 from penstock.engine.checkpoint.committed import STATE as DOCUMENT
 from penstock.engine.checkpoint.target import CheckpointTarget
+from penstock.engine.runs.figures import Figures, figures_of
 from penstock.engine.runs.sources import Readings
 from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, Problem, UnsupportedError
 from penstock.flow.dataflow import Dataflow, Plan, Target, completed, placed_schema
-from penstock.flow.exchange import ENCODED, EXCHANGE, ORDER, ROWS, STATE, Receiver, of_target
+from penstock.flow.event_times import EventTimes
+from penstock.flow.exchange import ENCODED, EXCHANGE, FIGURES, ORDER, ROWS, STATE, TIMES, Receiver, of_target
 from penstock.flow.garbage import garbage
+from penstock.flow.inspection import TableSize, size_of
 from penstock.flow.manifest import KeptOutput, Manifest, check_state, merged
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
-from penstock.plan.nodes import STATEFUL, Job, Node, Scan, Union
+from penstock.flow.times import Measured
+from penstock.plan.nodes import STATEFUL, Job, Node, Scan, Union, WindowTable
 from penstock.plan.walk import fold
 from penstock.spi import (
     INSTRUCTIONS,
@@ -52,15 +56,17 @@ from penstock.spi import (
     unpickled,
 )
 
+_NOTHING = TableSize(0, 0, 0)
+
 #: The age of files that no manifest names before they are deleted: a day.
 _GRACE_MS = 24 * 3600 * 1000
 
 
 def stateful(job: Job) -> bool:
-    """Whether the job is a dataflow: it keeps state, or unites rows."""
+    """Whether the job is a dataflow: it keeps state, unites rows, or gives one several times."""
 
     def visit(node: Node, below: tuple[bool, ...]) -> bool:
-        return isinstance(node, STATEFUL | Union) or any(below)
+        return isinstance(node, STATEFUL | Union | WindowTable) or any(below)
 
     found: tuple[bool, ...] = fold(job.sinks, visit)
     return any(found)
@@ -101,6 +107,9 @@ class FlowRun:
     #: The reference to the state that the job began with; empty without a savepoint.
     origin: str = ""
     _last: tuple[str, Manifest] = field(default=("", Manifest()), init=False)
+    _readings: Readings | None = field(default=None, init=False)
+    #: What the operators of the batch under way report, by uid.
+    _figures: dict[str, Figures] = field(default_factory=dict, init=False)
     #: Manifests that no batch needs any more, once the next batch is committed.
     _former: list[tuple[str, Manifest]] = field(default_factory=list, init=False)
 
@@ -119,15 +128,37 @@ class FlowRun:
             for each, members in zip(self.committers, self.outputs, strict=True)
         )
         outputs = sorted((each for members in self.outputs for each in members), key=lambda each: each.index)
-        self.flow = Dataflow(tuple(planner.branches), planner.ordered(), tuple(outputs), self.place, tuple(targets))
+        self.flow = Dataflow(
+            tuple(planner.branches),
+            planner.ordered(),
+            tuple(outputs),
+            self.place,
+            tuple(targets),
+            tuple(planner.timings),
+        )
         self._hops = {number: node for number, (node, _) in planner.hops.items()}
         self._storage = Storage.of(self.place)
+        for vertex in self.flow.vertices:
+            if vertex.tables:
+                self._show(vertex.operator.uid)
+
+    def _show(self, uid: str) -> None:
+        """Give the size of an operator's state as metrics."""
+        group = self.context.operator(uid)
+        group.gauge("stateRows", lambda: self.sizes().get(uid, _NOTHING).rows)
+        group.gauge("stateBytes", lambda: self.sizes().get(uid, _NOTHING).bytes)
+        group.gauge("stateSegments", lambda: self.sizes().get(uid, _NOTHING).segments)
+
+    def sizes(self) -> Mapping[str, TableSize]:
+        """The sizes of the operators' states after the last batch, by uid."""
+        return {uid: size_of(tables) for uid, tables in self._last[1].operators.items()}
 
     def frame(self, readings: Readings) -> DataFrame:
         """The rows of the exchange that the reading tasks send. Called when the committers are open.
 
         Raises CheckpointError if a file of the state is missing.
         """
+        self._readings = readings
         self._check_files()
         # Later a copy of the job may have taken over: what it has written since is not among these.
         old = garbage(self._storage, (), now_ms=_now_ms(), grace_ms=_GRACE_MS)
@@ -169,6 +200,11 @@ class FlowRun:
         """Whether several targets commit the state."""
         return len(self._keepers) > 1
 
+    @property
+    def _times(self) -> EventTimes:
+        """The event time of the job's sources."""
+        return EventTimes(self.flow.timings, self._readings.sources if self._readings is not None else ())
+
     # --- operators -------------------------------------------------------------------------------------------
 
     @property
@@ -185,12 +221,14 @@ class FlowRun:
         name, rows = attempted(
             lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context, (ExecutionError,)
         )
-        receiver = Receiver()
-        reports = [bytes(data) for each in _of(rows, STATE) for data in receiver.data(each)]
+        reports = _data(rows, STATE)
+        self._figures = figures_of(_data(rows, FIGURES))
+        measured = Measured.of(_data(rows, TIMES))
+        times = self._times.after(batch, before, measured)
         results = [of_target(edge, target) for target in range(len(self.outputs)) for edge in (ENCODED, ROWS)]
         output = rows.filter(pc.is_in(rows.column("edge"), pa.array(results, pa.int32())))
-        if reports or self._several:
-            after = merged(before, batch.id, reports, now)
+        if reports or self._several or times != before.times:
+            after = merged(before, batch.id, reports, now, times)
             self._check_shared(after.files() - before.files())
             if self._several:
                 kept = KeptOutput.write(self._storage, f"{name}.output", output, self._tables)
@@ -227,7 +265,8 @@ class FlowRun:
         whole = batch.tasks == 1 and len(scans) == 1
         owners = 1 if batch.tasks == 1 else max(1, self.context.parallelism)
         name = f"{batch.id:09d}-{uuid.uuid4().hex[:12]}"
-        plan = Plan(name, batch.tasks, owners, whole, folder, before.operators, now_ms)
+        awaited = self._times.awaited(batch, before)
+        plan = Plan(name, batch.tasks, owners, whole, folder, before.operators, now_ms, awaited)
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):
             owned = job.repartitionById(owners, "owner").sortWithinPartitions(*ORDER)
@@ -256,6 +295,12 @@ class FlowRun:
         sent = spark.createDataFrame(pa.Table.from_batches(parts, EXCHANGE)).coalesce(1)
         return sent.mapInArrow(guarded(load), from_arrow_schema(schema))
 
+    def _count(self) -> None:
+        """Count what the operators of a committed batch report."""
+        figures, self._figures = self._figures, {}
+        for uid, each in figures.items():
+            each.count(self.context.operator(uid))
+
     # --- state -----------------------------------------------------------------------------------------------
 
     def _manifest(self, state: str) -> Manifest:
@@ -266,7 +311,8 @@ class FlowRun:
         if unknown:
             raise CheckpointError(
                 f"the checkpoint '{self.context.checkpoint.location}' has state of {', '.join(map(repr, unknown))}, "
-                "which job does not have any more: start the former definition, or a new checkpoint"
+                "which the job does not have any more: start the former definition, or a new job from a savepoint with "
+                "--allow-non-restored-state"
             )
         return self._last[1]
 
@@ -290,13 +336,14 @@ class FlowRun:
             )
 
     def _committed(self, state: str, batch: int | None = None) -> None:
-        """Delete the files that neither the state after the last committed batch needs nor the one before it. Only
-        warns if that fails: the batch is committed.
+        """Count what was done, and delete the files that neither the state after the last committed batch needs nor
+        the one before it. Only warns if that fails: the batch is committed.
 
         Where the reference to the state is in the progress of a ``batch``, the checkpoint gets it too, for savepoints
         and for those who look at it. Raises CheckpointError if it cannot be written: a batch that Spark logged without
         it would be missing from them.
         """
+        self._count()
         if batch is not None:
             self.context.checkpoint.write(DOCUMENT, {"batch": batch, "state": state})
         if not state or state in [reference for reference, _ in self._former]:
@@ -331,6 +378,12 @@ def _own(flow: Dataflow, stage: int, plan: Plan, rows: Iterator[pa.RecordBatch])
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _data(rows: pa.Table, edge: int) -> list[bytes]:
+    """The bytes that tasks sent to the driver."""
+    receiver = Receiver()
+    return [bytes(data) for each in _of(rows, edge) for data in receiver.data(each)]
 
 
 def _of(rows: pa.Table, edge: int) -> list[pa.RecordBatch]:

@@ -248,8 +248,11 @@ class Query:
         skipped = all(each.skipped for each in done)
         before = self.progress
         self._reached = batch.end
+        sizes = None if self._flow is None else self._flow.sizes().values()
         self.progress = replace(
             before,
+            state_rows=None if sizes is None else sum(each.rows for each in sizes),
+            state_bytes=None if sizes is None else sum(each.bytes for each in sizes),
             batch=batch_id,
             records_in=before.records_in + (0 if skipped else read),
             records_out=before.records_out + sum(each.records for each in done),
