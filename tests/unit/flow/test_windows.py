@@ -14,9 +14,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.flow.dataflow import Dataflow
+from penstock.flow.inspection import read_rows, stored_spec
 from penstock.flow.kernels.session import Session
 from penstock.flow.manifest import Manifest
 from penstock.flow.planner import Planner
+from penstock.flow.storage import Storage
 from penstock.plan.planning import planned
 from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, KIND, Output
@@ -48,8 +50,7 @@ class Running:
     zone: str = "UTC"
 
     def __post_init__(self) -> None:
-        (columns,) = (self.query.split("FROM", 1)[0].removeprefix("SELECT").count(","),)
-        names = ", ".join(f"c{number} STRING" for number in range(columns + 1))
+        names = ", ".join(f"c{number} STRING" for number in range(1 + self.query.count("CAST(")))
         create = f"CREATE TABLE t ({names}) WITH ('connector' = 'any', 'mode' = 'I,UB,UA,D');"
         self.script = f"{TABLES} {create} INSERT INTO t {self.query}"
         self.result: Counter[tuple[Any, ...]] = Counter()
@@ -101,7 +102,12 @@ class Running:
     @property
     def stored(self) -> int:
         """How many rows the state has."""
-        return sum(ref.rows for tables in self.manifest.operators.values() for refs in tables.values() for ref in refs)
+        storage, found = Storage.of(self.folder), 0
+        for uid, tables in self.manifest.operators.items():
+            for name, refs in tables.items():
+                spec = stored_spec(storage, refs, name, uid)
+                found += sum(map(len, read_rows(storage, refs, spec, uid))) if spec is not None else 0
+        return found
 
     def _batch(self, rows: Sequence[Row], partition: int, kinds: Sequence[RowKind] | None) -> pa.RecordBatch:
         schema = arrow_schema(self.scans[0].schema)
@@ -129,6 +135,12 @@ HOP = """SELECT k, CAST(window_start AS STRING), CAST(COUNT(*) AS STRING), CAST(
 CAST(MAX(n) AS STRING) FROM TABLE(HOP(TABLE s, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '15' SECOND))
 GROUP BY k, window_start, window_end"""
 CUMULATE = HOP.replace("HOP(", "CUMULATE(")
+SESSION = """SELECT k, CAST(window_start AS STRING), CAST(COUNT(*) AS STRING), CAST(SUM(n) AS STRING),
+CAST(window_end AS STRING) FROM TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), INTERVAL '4' SECOND))
+GROUP BY k, window_start, window_end"""
+GROUPED_SESSION = """SELECT k, CAST(SESSION_START(ts, INTERVAL '4' SECOND) AS STRING), CAST(COUNT(*) AS STRING),
+CAST(SUM(n) AS STRING), CAST(SESSION_END(ts, INTERVAL '4' SECOND) AS STRING)
+FROM s GROUP BY k, SESSION(ts, INTERVAL '4' SECOND)"""
 HOP_DISTINCT = HOP.replace("MAX(n)", "COUNT(DISTINCT n)")
 
 
@@ -144,8 +156,25 @@ def windows_of(query: str, ms: int) -> list[tuple[int, int]]:
     return [(start, start + 15_000) for start in (first - 10_000, first - 5000, first)]
 
 
+def sessions(rows: Sequence[Row]) -> Counter[tuple[Any, ...]]:
+    """The sessions of each key."""
+    found: list[list[Any]] = []
+    for k, n, ms in sorted((each for each in rows if each[2] is not None), key=lambda row: (row[0] or "", row[2])):
+        if not found or found[-1][0] != k or ms > found[-1][2]:
+            found.append([k, ms, ms + 4000, []])
+        found[-1][2] = ms + 4000
+        found[-1][3].append(n)
+    return Counter(
+        (k, shown(start), str(len(ns)), str(sum(known)) if (known := [n for n in ns if n is not None]) else None,
+         shown(end))
+        for k, start, end, ns in found
+    )  # fmt: skip
+
+
 def expected(query: str, rows: Sequence[Row]) -> Counter[tuple[Any, ...]]:
     """The result of a query over rows none of which is late."""
+    if query in (SESSION, GROUPED_SESSION):
+        return sessions(rows)
     groups: dict[tuple[str | None, int, int], list[int | None]] = defaultdict(list)
     for k, n, ms in rows:
         if ms is not None:
@@ -160,7 +189,11 @@ def expected(query: str, rows: Sequence[Row]) -> Counter[tuple[Any, ...]]:
     return found
 
 
-@pytest.mark.parametrize("query", [TUMBLE, HOP, CUMULATE, HOP_DISTINCT], ids=["tumble", "hop", "cumulate", "distinct"])
+@pytest.mark.parametrize(
+    "query",
+    [TUMBLE, HOP, CUMULATE, HOP_DISTINCT, SESSION, GROUPED_SESSION],
+    ids=["tumble", "hop", "cumulate", "distinct", "session", "grouped session"],
+)
 def test_a_window_counts_each_row_once_however_batches_are_cut(tmp_path, query):
     for seed in SEEDS[: max(3, len(SEEDS) // 10)]:
         rng = random.Random(seed)

@@ -36,8 +36,7 @@ from penstock.flow.manifest import KeptOutput, Manifest, check_state, merged
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
 from penstock.flow.times import Measured
-from penstock.plan.nodes import STATEFUL, Job, Node, Scan, Union, WindowTable
-from penstock.plan.walk import fold
+from penstock.plan.nodes import Job, Scan
 from penstock.spi import (
     INSTRUCTIONS,
     Batch,
@@ -60,16 +59,6 @@ _NOTHING = TableSize(0, 0, 0)
 
 #: The age of files that no manifest names before they are deleted: a day.
 _GRACE_MS = 24 * 3600 * 1000
-
-
-def stateful(job: Job) -> bool:
-    """Whether the job is a dataflow: it keeps state, unites rows, or gives one several times."""
-
-    def visit(node: Node, below: tuple[bool, ...]) -> bool:
-        return isinstance(node, STATEFUL | Union | WindowTable) or any(below)
-
-    found: tuple[bool, ...] = fold(job.sinks, visit)
-    return any(found)
 
 
 def check_committers(job: Job, committers: Sequence[Committer], outputs: Sequence[Sequence[Output]]) -> None:
