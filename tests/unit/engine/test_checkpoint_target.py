@@ -36,5 +36,7 @@ def test_state_of_another_batch_stops_the_job(target: CheckpointTarget) -> None:
         target.standing(batch(1))
     target.publish(batch(3, "a"), None)
     for number in (2, 5):
-        with pytest.raises(CheckpointError, match=rf"continues with batch {number}, but its state is that after batch 3"):
+        with pytest.raises(
+            CheckpointError, match=rf"continues with batch {number}, but its state is that after batch 3"
+        ):
             target.standing(batch(number))
