@@ -16,7 +16,7 @@ from penstock.flow.deduplicate import DeduplicateOperator
 from penstock.flow.expressions import Lacking
 from penstock.flow.in_windows import InWindowsOperator
 from penstock.flow.join import JoinOperator
-from penstock.flow.kernels.moments import local_zone
+from penstock.flow.kernels.local import local_zone
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.normalize import NormalizeOperator
 from penstock.flow.operators import Operator, TimedOperator

@@ -25,6 +25,11 @@ def is_utc(session: Session) -> bool:
     return session.zone in _SAME
 
 
+def local_zone(session: Session) -> str:
+    """The zone of local time; empty for UTC, or if it is not known."""
+    return "" if is_utc(session) else session.zone
+
+
 def to_local(session: Session) -> Convert | None:
     """Makes TIMESTAMP of TIMESTAMP_LTZ; None if the zone is not known."""
     if is_utc(session):
