@@ -22,7 +22,7 @@ from penstock.types.casts import is_integer
 
 #: Session time zones in which local time and UTC are the same.
 _UTC = {"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Universal", "Etc/Universal", "Zulu", "Etc/Zulu"}
-_UNIT_MICROS = {
+UNIT_MICROS = {
     "SECOND": 1_000_000,
     "MINUTE": 60_000_000,
     "HOUR": 3_600_000_000,
@@ -84,7 +84,14 @@ _PARTS: dict[str, Callable[[Numbers], Numbers]] = {
     "WEEK": iso_week,
     "DOY": lambda days: days - days_of(civil(days)[0], np.ones_like(days), 1) + 1,
     "DAYOFWEEK": lambda days: (days + 4) % 7 + 1,
+    "ISODOW": lambda days: (days + 3) % 7 + 1,
+    "ISOYEAR": lambda days: civil(days - (days + 3) % 7 + 3)[0],
+    "DECADE": lambda days: civil(days)[0] // 10,
+    "CENTURY": lambda days: (civil(days)[0] + 99) // 100,
+    "MILLENNIUM": lambda days: (civil(days)[0] + 999) // 1000,
 }
+#: Parts of a second, in nanoseconds.
+_FRACTIONS = {"MILLISECOND": 1_000_000, "MICROSECOND": 1000, "NANOSECOND": 1}
 _TIME_PARTS = {"HOUR": (3_600_000_000, 24), "MINUTE": (60_000_000, 60), "SECOND": (1_000_000, 60)}
 
 
@@ -93,11 +100,21 @@ def extract(call: Call, session: Session) -> Kernel | None:
     unit, moment = call.args
     if not isinstance(unit, Literal) or not is_local(moment.type, session):
         return None
+    if unit.value in _FRACTIONS:
+        size = _FRACTIONS[str(unit.value)]
+        return Strict(pa.int64(), lambda _, values: _column(_of_second(micros_of(values), size), values))
+    if unit.value == "EPOCH":
+        return Strict(pa.int64(), lambda _, values: _column(micros_of(values) // 1_000_000, values))
     if unit.value in _TIME_PARTS:
         size, count = _TIME_PARTS[str(unit.value)]
         return Strict(pa.int64(), lambda _, values: _column(micros_of(values) // size % count, values))
     part = _PARTS.get(str(unit.value))
     return None if part is None else Strict(pa.int64(), lambda _, values: _column(part(days_in(values)), values))
+
+
+def _of_second(micros: Numbers, nanos: int) -> Numbers:
+    """The fraction of the second, in units of so many nanoseconds."""
+    return micros % 1_000_000 * 1000 // nanos
 
 
 def _column(found: Any, *values: Values, arrow: pa.DataType | None = None) -> pa.Array:
@@ -123,7 +140,7 @@ def timestampadd(call: Call, session: Session) -> Kernel | None:
         return None
     word = str(unit.value)
     months = word in _UNIT_MONTHS
-    size = _UNIT_MONTHS[word] if months else _UNIT_MICROS[word]
+    size = _UNIT_MONTHS[word] if months else UNIT_MICROS[word]
     return Strict(arrow_type(call.type), lambda _, count, values: _moved(call, values, count, size, months))
 
 
@@ -154,7 +171,7 @@ def _overflow(call: Call) -> Callable[[int], str]:
 def timestampdiff(call: Call, session: Session) -> Kernel | None:
     """``TIMESTAMPDIFF`` in units up to a week: whole units, towards zero."""
     unit = call.args[0]
-    size = _UNIT_MICROS.get(str(unit.value)) if isinstance(unit, Literal) else None
+    size = UNIT_MICROS.get(str(unit.value)) if isinstance(unit, Literal) else None
     return None if size is None or not is_utc(session) else Strict(pa.int32(), partial(_between, call, size))
 
 

@@ -248,6 +248,23 @@ def from_unixtime(call: Call, session: Session) -> Kernel | None:
     return Strict(pa.string(), lambda values, *_: pattern.write(numbers(values).astype(np.int64) * 1_000_000, values))
 
 
+def unix_timestamp(call: Call, session: Session) -> Kernel | None:
+    """``UNIX_TIMESTAMP`` of text by a constant pattern; the least BIGINT for a text that is not by it."""
+    if not call.args or not is_utc(session):
+        return None
+    given = call.args[1] if len(call.args) == 2 else Literal("yyyy-MM-dd HH:mm:ss", type=STRING)
+    pattern = Pattern.of(given.value) if isinstance(given, Literal) and isinstance(given.value, str) else None
+    if pattern is None or not pattern.readable:
+        return None
+
+    def seconds(values: pa.Array, *_: pa.Scalar) -> pa.Array:
+        micros, accepted = pattern.read(values)
+        found = np.where(accepted, micros // 1_000_000, np.iinfo(np.int64).min)
+        return column(found, valid_rows(values), pa.int64())
+
+    return Strict(pa.int64(), seconds)
+
+
 def to_moment(call: Call, session: Session) -> Kernel | None:
     """``TO_TIMESTAMP`` and ``TO_DATE`` by a constant pattern; null for a text that is not by it."""
     given = call.args[1] if len(call.args) == 2 else None
