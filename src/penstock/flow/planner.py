@@ -16,7 +16,7 @@ from penstock.flow.deduplicate import DeduplicateOperator
 from penstock.flow.expressions import Lacking
 from penstock.flow.in_windows import InWindowsOperator
 from penstock.flow.join import JoinOperator
-from penstock.flow.kernels.moments import local_zone
+from penstock.flow.kernels.local import local_zone
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.materialize import MaterializeOperator
 from penstock.flow.normalize import NormalizeOperator
@@ -140,6 +140,11 @@ class Planner:
     def check(self) -> None:
         """Raises UnsupportedError for a scan of which Spark would have to compute one branch, beside others."""
         for number, (_, lacking) in self.hops.items():
+            if any(timing.scan == number for timing in self.timings):
+                table = self.scans[number].table
+                reason = f"{lacking.function} has no kernel, so the watermark of table '{table}' cannot be measured"
+                hint = "compute it in the query above the window, or in a job of its own"
+                raise UnsupportedError((Problem(reason, where=str(lacking.place or ""), hint=hint),))
             if sum(branch.scan == number and branch.calc is not None for branch in self.branches) > 1:
                 table = self.scans[number].table
                 reason = f"{lacking.function} has no kernel, and table '{table}' is read by several queries of one job"
