@@ -1,9 +1,11 @@
-"""Run mutated messages through every format, each in a process of its own, and print what came of it."""
+"""Run mutated messages through every format, each in a process of its own, and random changelogs through every operator
+with state, and print what came of it."""
 
 from __future__ import annotations
 
 import argparse
 import faulthandler
+import os
 import random
 import subprocess
 import sys
@@ -15,21 +17,28 @@ from tests.fuzz.subjects import REFUSED, SUBJECTS
 _BATCH = 250
 #: Longer than any batch takes on the slowest machine: what takes longer hangs.
 _HANGS_AFTER_SECONDS = 300
+#: The tests of operators with random changelogs, which take their number from the environment (tests/changelogs.py).
+_CHANGELOGS = ("aggregate", "chains", "deduplicate", "join", "materialize", "normalize", "rank", "set_operation")
+_OPERATORS = "operators"
 
 
 def main() -> int:
     """Fuzz, and print a line for each format."""
     parser = argparse.ArgumentParser(prog="tests.fuzz", description=__doc__)
     parser.add_argument("--inputs", type=int, default=1_000_000, help="over all formats (default: 1,000,000)")
-    parser.add_argument("--only", default=",".join(SUBJECTS), help="comma-separated formats")
+    default = ",".join((*SUBJECTS, _OPERATORS))
+    parser.add_argument("--only", default=default, help=f"comma-separated formats, and {_OPERATORS}")
+    parser.add_argument("--changelogs", type=int, default=1000, help="for each operator (default: 1,000)")
     parser.add_argument("--seed", type=int, default=1, help="of the random numbers; a line that failed names its own")
     parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    names = arguments.only.split(",")
+    names = [name for name in arguments.only.split(",") if name != _OPERATORS]
     if arguments.in_process:
         fuzz(names[0], arguments.inputs, arguments.seed)
         return 0
     failed = []
+    if _OPERATORS in arguments.only.split(",") and changelogs(arguments.changelogs, arguments.seed):
+        failed.append(_OPERATORS)
     for name in names:
         share = -(-arguments.inputs // len(names))
         command = [sys.executable, "-m", "tests.fuzz", "--in-process", "--only", name]
@@ -38,6 +47,14 @@ def main() -> int:
             failed.append(name)
     print(f"differences in: {', '.join(failed)}" if failed else "no crash, no hang, no difference")
     return int(bool(failed))
+
+
+def changelogs(count: int, seed: int) -> int:
+    """So many changelogs through each operator, cut into batches in twenty ways; not 0 after a failure."""
+    files = [f"tests/unit/flow/test_{each}.py" for each in _CHANGELOGS]
+    command = [sys.executable, "-m", "pytest", "-q", "--timeout", "0", "-n", str(os.cpu_count() or 1), *files]
+    environment = {**os.environ, "SEEDS": f"{(seed - 1) * count}:{seed * count}"}
+    return subprocess.run(command, check=False, env=environment).returncode
 
 
 def fuzz(name: str, inputs: int, seed: int) -> None:
