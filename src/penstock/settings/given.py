@@ -61,6 +61,8 @@ class GivenSettings:
     #: The texts of the keys that make one value together, by the name of its field.
     _texts: dict[str, dict[str, str]] = field(default_factory=lambda: {"restart": {}, "kerberos": {}})
     _places: dict[str, str] = field(default_factory=dict)
+    #: Every key that was given, with its value as it was written.
+    _written: dict[str, str] = field(default_factory=dict)
 
     def put(self, key: str, text: str, place: str, *, at: str = "", shown: str | None = None) -> None:
         """Add a setting. ``place`` is that of its text, ``at`` that of its key if it differs. Errors quote ``shown``,
@@ -74,6 +76,7 @@ class GivenSettings:
         except ValueError as error:
             written = f"'{text}'" if shown is None else shown
             raise OptionsError((Problem(f"{error}, not {written}", key, place),)) from None
+        self._written[key] = text if shown is None else shown.removeprefix("'").removesuffix("'")
         if ignored is not None:
             self._ignored[key] = value
             if value not in ignored.fulfilled:
@@ -88,6 +91,7 @@ class GivenSettings:
         """Forget a setting. Raises OptionsError for an unknown key."""
         self._check_known(key, place)
         self._ignored.pop(key, None)
+        self._written.pop(key, None)
         if key in KEYS:
             self._values.pop(KEYS[key][0], None)
         for texts in self._texts.values():
@@ -97,8 +101,14 @@ class GivenSettings:
         """Forget all settings."""
         self._values.clear()
         self._ignored.clear()
+        self._written.clear()
         for texts in self._texts.values():
             texts.clear()
+
+    @property
+    def given(self) -> list[tuple[str, str]]:
+        """The keys that were given and their values as they were written, in the order of the keys."""
+        return sorted(self._written.items())
 
     @property
     def names_a_strategy(self) -> bool:

@@ -454,3 +454,8 @@ _FORMS: dict[str, _Form] = {
     "MAP[]": _Form(Scope._map),
 }
 _KNOWN = sorted({*SIGNATURES, *ALIASES, *(name for name in _FORMS if name.isidentifier()), "CAST", "TRY_CAST", "TRIM"})
+
+
+def known_functions() -> list[str]:
+    """The names of the functions that there are, aggregates excepted."""
+    return list(_KNOWN)
