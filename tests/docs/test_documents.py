@@ -133,6 +133,12 @@ def test_the_queries_of_the_guide_to_sql_are_planned():
     assert "the last row by `changed` of each `id`" in explain(planned(parse_script(tables + newest).jobs[0]))
 
 
+def test_the_statements_of_their_guide_print_a_table():
+    (statements,) = blocks("docs/sql-statements.md", "sql")
+    (shown,) = parse_script(statements).printed
+    assert re.findall(r"^\| +(\w+) \|", shown, re.MULTILINE) == ["name", "id", "note", "reason", "moved"]
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)\s]+)\)", text(document)):
