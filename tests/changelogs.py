@@ -18,7 +18,7 @@ from penstock.flow.hashing import key_hashes
 from penstock.flow.merging import merged
 from penstock.flow.operators import HASH, KIND, WEIGHT, Input, Operator
 from penstock.flow.segments import SegmentReader
-from penstock.flow.state import SegmentRef, StateStore
+from penstock.flow.state import SegmentRef, StateStore, TableSpec
 from penstock.flow.storage import Storage, StoredFile
 from penstock.types import RowKind
 
@@ -121,6 +121,9 @@ class Runner:
 
     operator: Operator
     rng: random.Random
+    #: The times to live of its inputs, in ms, and the time.
+    ttls: tuple[int | None, ...] = ()
+    now_ms: int = 0
     #: The rows that its result consists of.
     live: Counter[Row] = field(default_factory=Counter)
     _storage: MemoryStorage = field(default_factory=MemoryStorage)
@@ -138,7 +141,9 @@ class Runner:
         changes: list[Change] = []
         for owner in range(owners):
             low, high = (-(-each * (1 << 32) // owners) << 32 for each in (owner, owner + 1))
-            state = StateStore(self._storage, self.operator.tables, self._refs, low, high, "test-", uid="test")
+            state = StateStore(
+                self._storage, self._tables, self._refs, low, high, "test-", uid="test", now_ms=self.now_ms
+            )
             out = self.operator.process([_owned(each, owner, owners) for each in given], state)
             assert out.schema.names == [*self.operator.schema.names, WEIGHT]
             assert out.select(self.operator.schema.names).schema.types == self.operator.schema.types
@@ -148,10 +153,19 @@ class Runner:
         self._refs = refs
         return changes
 
+    @property
+    def _tables(self) -> list[TableSpec]:
+        tables = self.operator.tables
+        return [each.living(self.ttls[each.side]) if self.ttls else each for each in tables]
+
+    def segment_rows(self) -> int:
+        """How many rows the segments of the state have, those among them that were superseded or forgotten."""
+        return sum(ref.rows for refs in self._refs.values() for ref in refs)
+
     def stored(self) -> dict[str, int]:
         """How many rows each table of the state has."""
         reader, sizes = SegmentReader(self._storage, "test"), {}
-        for spec in self.operator.tables:
+        for spec in self._tables:
             refs = sorted(self._refs.get(spec.name, []), key=lambda ref: -ref.newest)
             segments = [reader.read(ref, spec) for ref in refs]
             sizes[spec.name] = len(merged(segments, spec, oldest=True)) if segments else 0
@@ -165,7 +179,7 @@ class Runner:
             assert weight > 0 or at == 0 or changes[at - 1][1] < 0, "retractions come before additions"
             assert signs.setdefault(row, weight) * weight > 0, f"{row} is retracted and added"
             self.live[row] += weight
-            assert self.live[row] >= 0, f"{row} is retracted, and is not live"
+            assert self.live[row] >= 0 or self.ttls, f"{row} is retracted, and is not live"
             if not self.live[row]:
                 del self.live[row]
         return changes

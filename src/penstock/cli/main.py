@@ -14,6 +14,8 @@ from penstock.errors import DefinitionError, ExecutionError, PenstockError
 _COMMANDS = {
     "run": ("run", "check"),
     "formats": ("decode", "encode"),
+    "savepoint": ("savepoint",),
+    "state": ("state",),
     "txn": ("txn",),
     "background": ("broker", "registry"),
     "doctor": ("doctor",),

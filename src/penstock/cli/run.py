@@ -18,11 +18,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.display import add_pairs, count, pairs
-from penstock.errors import DefinitionError, ExecutionError, PenstockError, Problem
+from penstock.errors import DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_identities, check_settings
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.nodes import Job
 from penstock.plan.planning import planned
+from penstock.settings.given import GivenSettings
 
 if TYPE_CHECKING:
     from penstock.engine import JobResult, RunningJob
@@ -45,6 +46,23 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             parser.set_defaults(terminal_status=3)
             parser.add_argument(
                 "--checkpoint-dir", metavar="DIR", help="directory or URI that keeps the jobs' progress"
+            )
+            parser.add_argument(
+                "--available-now",
+                action="store_true",
+                help="read what is there, and end; the next run goes on from the checkpoint",
+            )
+            add_pairs(parser, "-D", "a setting of the jobs, instead of that of the file")
+            parser.add_argument(
+                "--from",
+                dest="savepoint",
+                metavar="DIR",
+                help="start a new job from a savepoint",
+            )
+            parser.add_argument(
+                "--allow-non-restored-state",
+                action="store_true",
+                help="leave out what the savepoint has of steps and sources that the job does not have",
             )
             parser.add_argument(
                 "--adopt-progress",
@@ -108,21 +126,43 @@ def _run(arguments: argparse.Namespace) -> int:
         from penstock.engine import session
 
         session.prepare()  # Spark starts while the file is read
-    jobs = [_configured(job, arguments) for job in _jobs(arguments)]
+    given = _given(arguments)
+    jobs = [_configured(job, arguments, given) for job in _jobs(arguments)]
     if jobs:  # and not just EXPLAIN or SHOW
         run_jobs(jobs, metrics=arguments.metrics_port)
     return 0
 
 
-def _configured(job: Job, arguments: argparse.Namespace) -> Job:
+def _given(arguments: argparse.Namespace) -> GivenSettings:
+    """The settings of ``-D``, whose warnings are printed. Raises DefinitionError with every problem."""
+    settings, problems = pairs(arguments.D, "-D")
+    given = GivenSettings()
+    for key, text in settings.items():
+        try:
+            given.put(key, text, f"-D {key}")
+        except OptionsError as error:
+            problems += error.problems
+    if problems:
+        raise DefinitionError(tuple(problems))
+    given.settings()
+    for warning in given.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return given
+
+
+def _configured(job: Job, arguments: argparse.Namespace, given: GivenSettings) -> Job:
     """``job`` with the settings of the command line."""
+    settings = given.over(job.settings)
     settings = replace(
-        job.settings,
-        checkpoint_dir=arguments.checkpoint_dir or job.settings.checkpoint_dir,
-        adopt_progress=arguments.adopt_progress or job.settings.adopt_progress,
+        settings,
+        checkpoint_dir=arguments.checkpoint_dir or settings.checkpoint_dir,
+        adopt_progress=arguments.adopt_progress or settings.adopt_progress,
+        savepoint=arguments.savepoint or settings.savepoint,
+        ignore_unclaimed_state=arguments.allow_non_restored_state or settings.ignore_unclaimed_state,
+        available_now=arguments.available_now or settings.available_now,
         start_time=arguments.start_time,
     )
-    return replace(job, settings=settings)
+    return replace(job, name=given.name or job.name, settings=settings)
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -176,8 +216,8 @@ def run_jobs(jobs: Sequence[Job], metrics: tuple[str, int] | None = None) -> lis
             if not error.restartable:
                 raise
     results = [each.result() for each in running]
-    for result in results:
-        _say_result(reporter, result, bool(stopped))
+    for job, result in zip(jobs, results, strict=True):
+        _say_result(reporter, job, result, bool(stopped))
     return None if stopped else results
 
 
@@ -196,7 +236,7 @@ def _wait(running: Sequence[RunningJob], reporter: _Reporter, stopped: Sequence[
         reporter.progress(running)
 
 
-def _say_result(reporter: _Reporter, result: JobResult, stopped: bool) -> None:
+def _say_result(reporter: _Reporter, job: Job, result: JobResult, stopped: bool) -> None:
     done = result.progress
     how = "stopped" if stopped else "finished"
     reporter.say(
@@ -204,10 +244,9 @@ def _say_result(reporter: _Reporter, result: JobResult, stopped: bool) -> None:
         f"in {done.batches:,} batches and {result.seconds:.1f} s{_after_restarts(done.restarts)}"
     )
     if not stopped and not done.records_in:
-        reporter.say(
-            f"job '{result.job}': its sources had no records beyond those in the checkpoint; "
-            "use another --checkpoint-dir to read them again"
-        )
+        again = "use another --checkpoint-dir to read them again"
+        hint = "run it again when there are more" if job.settings.available_now else again
+        reporter.say(f"job '{result.job}': its sources had no records beyond those in the checkpoint; {hint}")
 
 
 def _after_restarts(restarts: int) -> str:
@@ -215,8 +254,10 @@ def _after_restarts(restarts: int) -> str:
 
 
 def _run_python(arguments: argparse.Namespace) -> int:
+    given = _given(arguments)
+
     def run_job(job: Job) -> JobResult:
-        results = run_jobs([_configured(job, arguments)], metrics=arguments.metrics_port)
+        results = run_jobs([_configured(job, arguments, given)], metrics=arguments.metrics_port)
         if results is None:
             raise SystemExit(0)  # the signal that ended the job ends the program
         return results[0]

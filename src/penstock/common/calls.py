@@ -72,7 +72,9 @@ CALLS: Mapping[str, Call] = {
     "StreamExecutionEnvironment.set_default_local_parallelism": _acts(
         "The parallelism of local environments that set none.", "The parallelism of this environment if it sets none."
     ),
-    "StreamExecutionEnvironment.set_default_savepoint_directory": _ignored("state.savepoints.dir"),
+    "StreamExecutionEnvironment.set_default_savepoint_directory": _acts(
+        "The directory of savepoints that name none.", "The same.", "state.savepoints.dir"
+    ),
     "StreamExecutionEnvironment.set_max_parallelism": _ignored("pipeline.max-parallelism"),
     "StreamExecutionEnvironment.set_parallelism": _acts(
         "The parallel instances of each operator.", "The tasks of a batch that run at a time.", "parallelism.default"

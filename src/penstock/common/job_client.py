@@ -11,7 +11,7 @@ from penstock.common.completable_future import CompletableFuture
 from penstock.common.job_execution_result import JobExecutionResult
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
-from penstock.errors import Problem, UnsupportedError
+from penstock.errors import OptionsError, Problem, UnsupportedError
 from penstock.java_gateway import without_java
 
 __all__ = ["JobClient"]
@@ -41,6 +41,10 @@ class Running(Protocol):
 
     def stop(self) -> None:
         """End the job after its current batch."""
+
+    def savepoint(self, directory: str | None = None) -> str | None:
+        """The path of a new savepoint of what is committed, in ``directory`` or that of the job's settings; None if
+        there is none of both."""
 
     def result(self) -> Any:
         """The result of the job so far."""
@@ -75,28 +79,38 @@ class JobClient:
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture[str]:
-        """End the job after its current batch. The result is its checkpoint directory, from which a job of the same
-        name goes on: there are no savepoints beside it.
+        """End the job, and make a savepoint of all that it has committed, in the directory or in that of
+        ``execution.checkpointing.savepoint-dir``. The result is its path, from which ``execution.state-recovery.path``
+        or `penstock run --from` starts other jobs. Without a directory it is that of the checkpoint, from which a job
+        of the same name goes on.
 
-        Raises UnsupportedError for a directory of savepoints, and for an end of event time.
+        Raises UnsupportedError for an end of event time.
         """
-        if savepoint_directory is not None:
-            hint = "leave it out: the job goes on from its checkpoint directory, which can be copied"
-            raise UnsupportedError((Problem("there are no savepoints", "savepoint_directory", hint=hint),))
         if advance_to_end_of_event_time:
             hint = "stop without it: nothing waits for event time in streams without keys"
             raise UnsupportedError((Problem("is not supported yet", "advance_to_end_of_event_time", hint=hint),))
 
         def stop() -> str:
             self._running.stop()
-            return str(self._running.checkpoint.location)
+            return self._running.savepoint(savepoint_directory) or str(self._running.checkpoint.location)
 
         return _later(stop)
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Raises UnsupportedError: every batch is a checkpoint, and there are no savepoints beside them."""
-        hint = "copy the checkpoint directory of a job that is stopped"
-        raise UnsupportedError((Problem("there are no savepoints", "trigger_savepoint", hint=hint),))
+        """Make a savepoint of the last committed batch, while the job goes on, in the directory or in that of
+        ``execution.checkpointing.savepoint-dir``. The result is its path.
+
+        Raises OptionsError without a directory.
+        """
+
+        def make() -> str:
+            made = self._running.savepoint(savepoint_directory)
+            if made is None:
+                hint = "name one, or set 'execution.checkpointing.savepoint-dir'"
+                raise OptionsError((Problem("a savepoint needs a directory", "savepoint_directory", hint=hint),))
+            return made
+
+        return _later(make)
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         """Nothing: functions have no accumulators."""

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from penstock.common.job_client import JobClient, Running
+from penstock.errors import Problem, UnsupportedError
 from penstock.plan.nodes import Job
 
 _runner: ContextVar[Callable[[Job], Any] | None] = ContextVar("runner", default=None)
@@ -94,6 +95,11 @@ class Handed:
     def stop(self) -> None:
         """Wait for the end: who runs the job ends it."""
         self._thread.join()
+
+    def savepoint(self, directory: str | None = None) -> str | None:
+        """Raises UnsupportedError: who runs the job has its checkpoint."""
+        hint = "run `penstock savepoint` with the job's name"
+        raise UnsupportedError((Problem("a program that another runs makes no savepoints", "savepoint", hint=hint),))
 
     def result(self) -> Any:
         """What the function returned."""

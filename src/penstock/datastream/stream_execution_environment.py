@@ -230,13 +230,13 @@ class StreamExecutionEnvironment:
         return bool(self._settings.value("StreamExecutionEnvironment.enable_changelog_state_backend"))
 
     def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
-        """In Flink the directory of savepoints."""
+        """The directory of savepoints that name none."""
         self._settings.put("StreamExecutionEnvironment.set_default_savepoint_directory", directory)
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
         """The directory of savepoints, or None."""
-        found: str | None = self._settings.value("StreamExecutionEnvironment.set_default_savepoint_directory")
+        found: str | None = self._settings.given.value("savepoint_dir")
         return found
 
     def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> None:

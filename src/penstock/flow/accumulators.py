@@ -127,9 +127,9 @@ class Accumulators:
         table = state.keyed(self._table)
         found, stored = table.get(pairs)
         before = counts_of(stored.column(0))
-        after = before + net.weights
+        after = np.maximum(before + net.weights, 0) if table.spec.timed else before + net.weights
         change = (after > 0).astype(np.int64) - (before > 0)
-        put = net.weights != 0 if self.retracts else ~found
+        put = (net.weights != 0 if self.retracts else ~found) | table.spec.timed  # what comes again lives on
         kept = after[put] if self.retracts else np.ones(np.count_nonzero(put), np.int64)
         weights = pa.RecordBatch.from_arrays([pa.array(kept)], names=["weight"])
         table.put(select_groups(pairs, put), weights, kept != 0)

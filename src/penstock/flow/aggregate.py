@@ -72,6 +72,8 @@ class GroupAggregateOperator:
         groups = Groups.of(hashes_of(batch), batch.select(given.keys))
         table = state.keyed(_GROUPS)
         found, old = table.get(groups)
+        if table.spec.timed:
+            weights = _remembered(weights, groups, found)
         rows = counts_of(old.column(_ROWS)) + sums(groups.index, weights, len(groups))
         columns = {_ROWS: pa.array(rows)}
         for each in self.accumulators:
@@ -82,8 +84,11 @@ class GroupAggregateOperator:
 
     def _keep(self, table: KeyedState, groups: Groups, found: Flags, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
         every = np.arange(len(groups))
-        present = counts_of(new.column(_ROWS)) != 0
-        changed = ~same_rows(old.columns, every, new.columns, every) & (found | present)
+        counts = counts_of(new.column(_ROWS))
+        # A group may be asked to take back rows that it has forgotten; and rows that change nothing keep it alive.
+        present = counts > 0 if table.spec.timed else counts != 0
+        changed = table.spec.timed | ~same_rows(old.columns, every, new.columns, every)
+        changed &= found | present
         table.put(select_groups(groups, changed), taken(new, np.flatnonzero(changed)), present[changed])
 
     def _changes(self, groups: Groups, old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
@@ -96,6 +101,21 @@ class GroupAggregateOperator:
     def _results(self, groups: Groups, state: pa.RecordBatch) -> pa.RecordBatch:
         columns = [_result(call, state) for call in self.calls]
         return pa.RecordBatch.from_arrays([*groups.keys.columns, *columns], schema=self.schema)
+
+
+def _remembered(weights: npt.NDArray[np.int64], groups: Groups, found: Flags) -> npt.NDArray[np.int64]:
+    """The weights, 0 for retractions that come first in groups that have no state: it was forgotten. So does Flink."""
+    if not (weights < 0).any():
+        return weights
+    size = len(weights)
+    added = np.where(weights[groups.order] > 0, np.arange(size), size)
+    firsts = np.empty(size, np.int64)  # by row, where the first addition of its group stands
+    firsts[groups.order] = np.repeat(
+        np.where(found, -1, np.minimum.reduceat(added, groups.starts)), np.diff(groups.starts, append=size)
+    )
+    places = np.empty(size, np.int64)
+    places[groups.order] = np.arange(size)
+    return np.where(places < firsts, 0, weights)
 
 
 def _argument(call: AggregateCall) -> Argument:

@@ -23,7 +23,7 @@ from penstock.flow.exchange import (
 )
 from penstock.flow.hashing import key_hashes
 from penstock.flow.operators import HASH, WEIGHT, Operator
-from penstock.flow.segments import SegmentRef
+from penstock.flow.segments import SegmentRef, TableSpec
 from penstock.flow.state import StateStore
 from penstock.flow.storage import Storage
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Stage, Task
@@ -79,20 +79,30 @@ class Branch:
 @dataclass(frozen=True)
 class Vertex:
     """An operator, or the end of an output (:class:`Changes`), in the stage number ``stage`` after that of the scans.
-    Its results go through each of ``outs``."""
+    Its results go through each of ``outs``. ``ttls`` are the times to live, in milliseconds, of the rows that it keeps
+    of each of its inputs; None for ever."""
 
     number: int
     stage: int
     operator: Operator
     outs: tuple[tuple[Calc | None, Edge], ...] = ()
     output: int | None = None
+    ttls: tuple[int | None, ...] = ()
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        """The tables of the operator, with their times to live."""
+        if not any(self.ttls):
+            return self.operator.tables
+        return tuple(spec.living(self.ttls[spec.side]) for spec in self.operator.tables)
 
 
 @dataclass(frozen=True)
 class Plan:
     """The driver's instructions for the tasks of one batch. ``owners`` tasks share the keys; ``whole``: the one reading
     task does everything. ``name`` distinguishes the attempt at the batch; names of segments begin with it. ``tasks`` is
-    the number of reading tasks. ``tables`` has the state before the batch."""
+    the number of reading tasks. ``tables`` has the state before the batch, ``now_ms`` is the time of the batch, in
+    milliseconds since the epoch."""
 
     name: str
     tasks: int
@@ -100,6 +110,7 @@ class Plan:
     whole: bool
     folder: str
     tables: Mapping[str, Mapping[str, Sequence[SegmentRef]]]
+    now_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -217,15 +228,16 @@ class _Work:
         before = self.plan.tables.get(operator.uid, {})
         store = StateStore(
             Storage.of(self.flow.storage),
-            operator.tables,
+            vertex.tables,
             before,
             low,
             high,
             f"{self.plan.name}-{vertex.number}-{low >> 32:08x}-",
             uid=operator.uid,
+            now_ms=self.plan.now_ms,
         )
         rows = operator.process(inputs, store)
-        if operator.tables:
+        if vertex.tables:
             self._keep(operator.uid, store.flush(), low, high)
         if vertex.output is not None:
             self.results.setdefault(vertex.output, []).append(rows)

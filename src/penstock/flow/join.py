@@ -2,6 +2,10 @@
 
 A change of the result is what the changes of both sides make of the stored rows: ``dL x R + (L + dL) x dR``. Stored
 rows are read only for keys whose other side changed, and pairs of which neither row changed are never made.
+
+Whether a row of an outer join has a match follows from the number of the other side's rows of its key. Where rows have
+a time to live, these may be forgotten while their pairs stand: there each row that is kept has its own number of
+matches, as in Flink.
 """
 
 from __future__ import annotations
@@ -26,15 +30,20 @@ from penstock.types import arrow_schema
 
 Weights = npt.NDArray[np.int64]
 _COUNT = "rows"
+#: The column with a row's own number of matches.
+_MATCHES = "__matches"
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a join. ``kept``: whether its rows without a match are part of the result."""
+    """One side of a join: input number ``number``. ``kept``: whether its rows without a match are part of the result.
+    ``counted``: each row's own number of matches is stored with it."""
 
     name: str
+    number: int
     input: Input
     kept: bool
+    counted: bool
 
     @property
     def key(self) -> pa.Schema:
@@ -44,7 +53,10 @@ class Side:
     @property
     def rows(self) -> TableSpec:
         """The table of the side's rows by key."""
-        return TableSpec(self.name, self.key, self.input.value_schema, "multiset")
+        value = self.input.value_schema
+        if self.counted:
+            value = value.append(pa.field(_MATCHES, pa.int64()))
+        return TableSpec(self.name, self.key, value, "multiset", exact=self.counted, side=self.number)
 
     @property
     def counts(self) -> TableSpec:
@@ -97,7 +109,8 @@ class SideRows:
     side changed.
 
     Row i is ``batch[places[i]]`` of the key ``groups[i]``, -1 for one with a NULL. It had the weight ``weights[i]``, 0
-    if that was not read because it does not matter, and ``changes[i]`` is added to it.
+    if that was not read because it does not matter, and ``changes[i]`` is added to it. ``matches[i]`` is the number of
+    its matches where that is stored.
     """
 
     batch: pa.RecordBatch
@@ -105,6 +118,13 @@ class SideRows:
     groups: Rows
     weights: Weights
     changes: Weights
+    matches: Weights
+
+    @property
+    def left(self) -> Weights:
+        """The weights after the batch. A row that was forgotten may be taken back: it had none."""
+        found: Weights = np.maximum(self.weights + self.changes, 0)
+        return found
 
 
 @dataclass(frozen=True)
@@ -117,19 +137,21 @@ class JoinOperator:
     right: Side
 
     @classmethod
-    def of(cls, node: Join) -> JoinOperator:
-        """The operator of a plan's node. Raises SchemaError if keys that are compared have different types."""
+    def of(cls, node: Join, *, timed: bool = False) -> JoinOperator:
+        """The operator of a plan's node; ``timed``: rows of a side have a time to live. Raises SchemaError if keys that
+        are compared have different types."""
         left = Input(arrow_schema(node.left.schema), node.left_keys)
         right = Input(arrow_schema(node.right.schema), node.right_keys)
         for one, other in zip(left.key_schema, right.key_schema, strict=True):
             if one.type != other.type:
                 reason = f"'{one.name}' is {one.type} and '{other.name}' is {other.type}, keys of a join have one type"
                 raise SchemaError((Problem(reason, where=f"join '{node.uid}'", hint="cast one of them"),))
+        keeps_left, keeps_right = (node.kind in (each, JoinKind.FULL) for each in (JoinKind.LEFT, JoinKind.RIGHT))
         return cls(
             node.uid,
             arrow_schema(node.schema),
-            Side("left", left, node.kind in (JoinKind.LEFT, JoinKind.FULL)),
-            Side("right", right, node.kind in (JoinKind.RIGHT, JoinKind.FULL)),
+            Side("left", 0, left, keeps_left, timed and keeps_left),
+            Side("right", 1, right, keeps_right, timed and keeps_right),
         )
 
     @property
@@ -138,7 +160,8 @@ class JoinOperator:
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
-        counts = [*([self.left.counts] if self.right.kept else []), *([self.right.counts] if self.left.kept else [])]
+        sides = ((self.left, self.right), (self.right, self.left))
+        counts = [own.counts for own, other in sides if other.kept and not other.counted]
         return (self.left.rows, self.right.rows, *counts)
 
     def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
@@ -152,18 +175,26 @@ class JoinOperator:
         rights = _side_rows(right, index[1], groups, by_right, by_left, state)
         parts = [_pairs(lefts, rights, len(groups))]
         if self.left.kept:
-            counts = _counts(self.right, rights, groups, by_right & ~by_left, state)
-            places, weights = _unmatched(lefts, *counts)
+            places, weights = self._padded(left, lefts, rights, groups, by_right & ~by_left, state)
             parts.append((places, np.full(len(places), -1), weights))
         if self.right.kept:
-            counts = _counts(self.left, lefts, groups, by_left & ~by_right, state)
-            places, weights = _unmatched(rights, *counts)
+            places, weights = self._padded(right, rights, lefts, groups, by_left & ~by_right, state)
             parts.append((np.full(len(places), -1), places, weights))
-        left.store(state)
-        right.store(state)
+        for each in (left, right):
+            if not each.side.counted:
+                each.store(state)
         places, others, weights = (np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.argsort(weights > 0, kind="stable")
         return self._output(lefts.batch, rights.batch, places[order], others[order], weights[order])
+
+    def _padded(
+        self, given: SideChanges, rows: SideRows, others: SideRows, groups: Groups, unread: Flags, state: StateStore
+    ) -> tuple[Rows, Weights]:
+        """The places and the changed weights of rows without a match. Stores what says that."""
+        if given.side.counted:
+            return _own_matches(given.side, rows, others, groups, state)
+        other = self.right if given.side is self.left else self.left
+        return _unmatched(rows, *_counts(other, others, groups, unread, state))
 
     def _output(
         self, left: pa.RecordBatch, right: pa.RecordBatch, lefts: Rows, rights: Rows, weights: Weights
@@ -195,6 +226,8 @@ def _side_rows(
     """The rows that matter: changes, of the keys ``index``, and stored rows of the keys ``read``. ``touched`` are the
     keys with changes."""
     side, delta, lone = given.side, given.delta, given.lone
+    if side.counted:
+        read = read | touched
     found, values, stored = state.multiset(side.rows.name).get(select_groups(groups, read))
     owners = np.flatnonzero(read)[found]
     rows = pa.concat_batches([side.joined(taken(groups.keys, owners), values), delta.rows, lone.rows])
@@ -202,33 +235,37 @@ def _side_rows(
     of_key = np.concatenate([owners, index])
     weights = np.concatenate([stored, np.zeros(len(delta), np.int64)])
     changes = np.concatenate([np.zeros(len(owners), np.int64), delta.weights])
+    matches = np.zeros(len(weights), np.int64)
+    if side.counted:
+        matches[: len(owners)] = counts_of(values.column(_MATCHES))
     both = (touched & read)[of_key]
     if both.any():
-        places, weights, changes = _merged(side, rows, groups.hashes[of_key], weights, changes, both)
+        places, (weights, changes, matches) = _merged(
+            side, rows, groups.hashes[of_key], (weights, changes, matches), both
+        )
         of_key = of_key[places]
+    nothing = np.zeros(len(lone), np.int64)
     return SideRows(
         rows,
         np.concatenate([places, len(owners) + len(delta) + np.arange(len(lone))]),
         np.concatenate([of_key, np.full(len(lone), -1)]),
-        np.concatenate([weights, np.zeros(len(lone), np.int64)]),
+        np.concatenate([weights, nothing]),
         np.concatenate([changes, lone.weights]),
+        np.concatenate([matches, nothing]),
     )
 
 
 def _merged(
-    side: Side, rows: pa.RecordBatch, hashes: Hashes, weights: Weights, changes: Weights, both: Flags
-) -> tuple[Rows, Weights, Weights]:
-    """The places of different rows, with the sums of their weights and changes; only rows in ``both`` may be equal."""
+    side: Side, rows: pa.RecordBatch, hashes: Hashes, numbers: Sequence[Weights], both: Flags
+) -> tuple[Rows, list[Weights]]:
+    """The places of different rows, with the sums of each of their ``numbers``; only rows in ``both`` may be equal."""
     some = np.flatnonzero(both)
     equal = taken(rows, some)
     values = equal.select(side.input.value_schema.names).columns
     same = Groups.of(finer_hashes(hashes[some], values), equal)
     rest = np.flatnonzero(~both)
-    return (
-        np.concatenate([rest, some[same.order[same.starts]]]),
-        np.concatenate([weights[rest], sums(same.index, weights[some], len(same))]),
-        np.concatenate([changes[rest], sums(same.index, changes[some], len(same))]),
-    )
+    summed = [np.concatenate([each[rest], sums(same.index, each[some], len(same))]) for each in numbers]
+    return np.concatenate([rest, some[same.order[same.starts]]]), summed
 
 
 def _counts(side: Side, rows: SideRows, groups: Groups, unread: Flags, state: StateStore) -> tuple[Weights, Weights]:
@@ -254,6 +291,43 @@ def _unmatched(rows: SideRows, before: Weights, after: Weights) -> tuple[Rows, W
     return rows.places[kept], (now - once)[kept]
 
 
+def _own_matches(
+    side: Side, rows: SideRows, others: SideRows, groups: Groups, state: StateStore
+) -> tuple[Rows, Weights]:
+    """As :func:`_unmatched`, by the number of matches of each row, which is stored with it: of a row that is added that
+    of the other side's remembered rows, and from then on each of them that comes or goes."""
+    known = others.groups >= 0
+    there, change = (
+        np.append(sums(others.groups[known], each[known], len(groups)), 0)[rows.groups]
+        for each in (others.weights, others.changes)
+    )
+    # First the rows of this side change, then those of the other.
+    first = np.where(rows.changes > 0, there, rows.matches)
+    padded = np.where(there == 0, rows.changes, 0)
+    last = np.maximum(first + change, 0)
+    padded += np.where(last == 0, rows.left, 0) - np.where(first == 0, rows.left, 0)
+    stored = (rows.groups >= 0) & ((rows.changes != 0) | (last != rows.matches))
+    _store_matches(side, rows, np.flatnonzero(stored), last, groups, state)
+    kept = np.flatnonzero(padded)
+    return rows.places[kept], padded[kept]
+
+
+def _store_matches(
+    side: Side, rows: SideRows, chosen: Rows, matches: Weights, groups: Groups, state: StateStore
+) -> None:
+    """Store these rows with their new weights and numbers of matches, instead of the old ones."""
+    which = np.concatenate([chosen, chosen])
+    weights = np.concatenate([-rows.weights[chosen], rows.left[chosen]])
+    numbers = np.concatenate([rows.matches[chosen], matches[chosen]])
+    some = weights != 0
+    which, weights, numbers = which[some], weights[some], numbers[some]
+    owners = rows.groups[which]
+    values = taken(rows.batch, rows.places[which]).select(side.input.value_schema.names)
+    values = values.append_column(pa.field(_MATCHES, pa.int64()), pa.array(numbers))
+    keys = taken(groups.keys, owners)
+    state.multiset(side.rows.name).add(groups.hashes[owners], keys, values, weights)
+
+
 def _pairs(left: SideRows, right: SideRows, groups: int) -> tuple[Rows, Rows, Weights]:
     """The places of the rows of pairs of equal keys, with the changes of the weights of the pairs."""
     changed, unchanged = np.flatnonzero(left.changes), np.flatnonzero(left.changes == 0)
@@ -261,10 +335,9 @@ def _pairs(left: SideRows, right: SideRows, groups: int) -> tuple[Rows, Rows, We
     first = _product(left.groups, changed, right.groups, every, groups)
     second = _product(left.groups, unchanged, right.groups, others, groups)
     lefts, rights = (np.concatenate(each) for each in zip(first, second, strict=True))
-    before = left.weights[lefts] * right.weights[rights]
-    after = (left.weights + left.changes)[lefts] * (right.weights + right.changes)[rights]
-    kept = np.flatnonzero(after - before)
-    return left.places[lefts[kept]], right.places[rights[kept]], (after - before)[kept]
+    made = left.changes[lefts] * right.weights[rights] + left.left[lefts] * right.changes[rights]
+    kept = np.flatnonzero(made)
+    return left.places[lefts[kept]], right.places[rights[kept]], made[kept]
 
 
 def _product(left: Rows, lefts: Rows, right: Rows, rights: Rows, groups: int) -> tuple[Rows, Rows]:

@@ -21,10 +21,15 @@ Tables = Mapping[str, tuple[SegmentRef, ...]]
 
 @dataclass(frozen=True)
 class Manifest:
-    """The state after batch number ``batch`` (-1: before the first): for each operator, by uid, its tables."""
+    """The state after batch number ``batch`` (-1: before the first): for each operator, by uid, its tables.
+
+    ``time_ms`` is the time of the batch, in milliseconds since the epoch: no batch has an earlier one than the batch
+    before it.
+    """
 
     batch: int = -1
     operators: Mapping[str, Tables] = field(default_factory=dict)
+    time_ms: int = 0
 
     def files(self) -> frozenset[str]:
         """The names of the files that hold the state."""
@@ -47,7 +52,8 @@ class Manifest:
             uid: {table: [ref.to_json() for ref in refs] for table, refs in tables.items()}
             for uid, tables in self.operators.items()
         }
-        data = canonical({"version": VERSION, "batch": self.batch, "operators": operators}).encode()
+        document = {"version": VERSION, "batch": self.batch, "time_ms": self.time_ms, "operators": operators}
+        data = canonical(document).encode()
         storage.write(name, [data])
         return f"{name}#{hashlib.sha256(data).hexdigest()}"
 
@@ -75,12 +81,12 @@ class Manifest:
             uid: {table: tuple(SegmentRef.from_json(ref) for ref in refs) for table, refs in tables.items()}
             for uid, tables in found["operators"].items()
         }
-        return cls(found["batch"], operators)
+        return cls(found["batch"], operators, found.get("time_ms", 0))
 
 
-def merged(before: Manifest, batch: int, reports: Sequence[bytes]) -> Manifest:
-    """The state after a batch, from the state before it and the reports of the owners (:data:`STATE`). A range of
-    hashes whose owner reports nothing stays as it was."""
+def merged(before: Manifest, batch: int, reports: Sequence[bytes], time_ms: int = 0) -> Manifest:
+    """The state after a batch at ``time_ms``, from the state before it and the reports of the owners (:data:`STATE`). A
+    range of hashes whose owner reports nothing stays as it was."""
     changed: dict[str, list[tuple[int, int, Tables]]] = {}
     for report in map(json.loads, reports):
         tables = {name: tuple(map(SegmentRef.from_json, refs)) for name, refs in report["tables"].items()}
@@ -90,7 +96,7 @@ def merged(before: Manifest, batch: int, reports: Sequence[bytes]) -> Manifest:
         former = before.operators.get(uid, {})
         names = dict.fromkeys([*former, *(name for *_, tables in parts for name in tables)])
         operators[uid] = {name: _of_table(former.get(name, ()), name, parts) for name in names}
-    return Manifest(batch, operators)
+    return Manifest(batch, operators, max(before.time_ms, time_ms))
 
 
 def _of_table(

@@ -81,8 +81,9 @@ def replaced(
     every = np.arange(len(groups))
     new = rows.select(given.value_schema.names)
     changed = (found != present) | (present & ~same_rows(values.columns, every, new.columns, every))
-    which = np.flatnonzero(changed)
-    table.put(select_groups(groups, changed), taken(new, which), present[which])
+    written = changed | (present & table.spec.timed)  # what comes again lives on
+    which = np.flatnonzero(written)
+    table.put(select_groups(groups, written), taken(new, which), present[which])
     columns = dict(zip(given.key_schema.names, groups.keys.columns, strict=True))
     columns |= dict(zip(values.schema.names, values.columns, strict=True))
     old = batch_of([columns[name] for name in given.schema.names], given.schema, len(groups))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.aggregate import GroupAggregateOperator
@@ -17,6 +18,7 @@ from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.normalize import NormalizeOperator
 from penstock.flow.operators import Operator
 from penstock.plan.expressions import ColumnRef, cast, coerce, fields_of
+from penstock.plan.lifetimes import lifetimes
 from penstock.plan.nodes import (
     STATEFUL,
     DeadLetters,
@@ -63,7 +65,8 @@ def _calc(way: _Way, session: Session) -> Calc | Lacking:
 
 @dataclass
 class Planner:
-    """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers.
+    """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers; ``ttl`` is the job's time
+    to live of state.
 
     Where a branch has no kernels for all of its expressions, ``hops`` has the node that Spark computes, by the number
     of the scan; the branch passes its rows on.
@@ -71,6 +74,7 @@ class Planner:
 
     scans: Sequence[Scan]
     session: Session = UNKNOWN
+    ttl: timedelta | None = None
     branches: list[Branch] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
     hops: dict[int, tuple[Node, Lacking]] = field(default_factory=dict)
@@ -172,19 +176,23 @@ class Planner:
         """The number of the vertex of a node with state."""
         if id(node) not in self._made:
             ways = tuple(tuple(_ways(each)) for each in node.inputs)
-            self._made[id(node)] = self._vertex(_operator(node), ways)
+            lives = lifetimes(node, self.ttl)
+            ttls = tuple(None if each is None else each // timedelta(milliseconds=1) for each in lives)
+            number = self._vertex(_operator(node, timed=any(ttls)), ways)
+            self.vertices[number] = replace(self.vertices[number], ttls=ttls)
+            self._made[id(node)] = number
         return self._made[id(node)]
 
     def _number(self, scan: Node) -> int:
         return next(number for number, each in enumerate(self.scans) if each is scan or each == scan)
 
 
-def _operator(node: Node) -> Operator:
+def _operator(node: Node, *, timed: bool) -> Operator:
     match node:
         case GroupAggregate():
             return GroupAggregateOperator.of(node, retracts=traits(node.input).kinds != INSERTIONS)
         case Join():
-            return JoinOperator.of(node)
+            return JoinOperator.of(node, timed=timed)
         case Normalize():
             return NormalizeOperator.of(node)
         case Deduplicate():

@@ -42,8 +42,9 @@ Kind: TypeAlias = Literal["keyed", "multiset"]
 @dataclass(frozen=True)
 class TableSpec:
     """A table of an operator's state: its name, its key and value columns, and whether a key has one row (``keyed``) or
-    rows with weights (``multiset``). ``timed``: the time of its last writing is kept with each row. ``exact``: no value
-    columns may be added to it."""
+    rows with weights (``multiset``). ``exact``: no value columns may be added to it. ``timed``: the time of its last
+    writing is kept with each row. With ``ttl_ms`` rows are gone that were not written for so long; ``side`` is the
+    number of the operator's input whose time to live they have."""
 
     name: str
     key: pa.Schema
@@ -51,11 +52,17 @@ class TableSpec:
     kind: Kind
     timed: bool = False
     exact: bool = False
+    side: int = 0
+    ttl_ms: int | None = None
 
     @property
     def replaces(self) -> bool:
         """Whether the newest row is the valid one. Else weights add up."""
         return self.kind == "keyed" or self.timed
+
+    def living(self, ttl_ms: int | None) -> TableSpec:
+        """The table with that time to live; None for one that keeps its rows."""
+        return replace(self, timed=ttl_ms is not None, ttl_ms=ttl_ms)
 
     def schema(self) -> pa.Schema:
         """The columns of its segments."""

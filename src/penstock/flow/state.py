@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from penstock.errors import CheckpointError
 from penstock.flow.segments import SegmentReader, SegmentRef, SegmentWriter, TableSpec
@@ -20,8 +19,7 @@ class StateStore:
     ``refs`` are the segments of each table, of this range and perhaps of others, which are ignored. Files that it
     writes are named ``prefix`` and something unique. ``uid`` is the operator's, for messages.
 
-    With ``ttl_ms``, a row that was not written for so many milliseconds, as of ``now_ms``, is gone. All owners and
-    attempts of a batch have the same ``now_ms``.
+    Times to live are counted up to ``now_ms``, the time of the batch, which all of its owners and attempts share.
 
     Raises CheckpointError for state in a table that the operator does not have.
     """
@@ -36,7 +34,6 @@ class StateStore:
         prefix: str,
         *,
         uid: str = "",
-        ttl_ms: int | None = None,
         now_ms: int = 0,
     ):
         self._storage = storage
@@ -44,11 +41,10 @@ class StateStore:
         self._prefix = prefix
         reader = SegmentReader(storage, uid, now_ms)
         self._tables: dict[str, KeyedState | MultisetState] = {}
-        for each in specs:
-            spec = each if ttl_ms is None else replace(each, timed=True)
+        for spec in specs:
             own = [part for ref in refs.get(spec.name, ()) if (part := ref.within(low, high))]
             kind = KeyedState if spec.kind == "keyed" else MultisetState
-            self._tables[spec.name] = kind(spec, own, reader, 0 if ttl_ms is None else now_ms - ttl_ms)
+            self._tables[spec.name] = kind(spec, own, reader, 0 if spec.ttl_ms is None else now_ms - spec.ttl_ms)
         unknown = [name for name, stored in refs.items() if stored and name not in self._tables]
         if unknown:
             raise CheckpointError(

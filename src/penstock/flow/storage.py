@@ -72,6 +72,11 @@ class Storage(abc.ABC):
     def files(self) -> Iterator[StoredFile]:
         """All files; none when the folder does not exist."""
 
+    def take(self, name: str, source: Storage) -> None:
+        """Copy a file of another storage. When the call returns, it is whole and durable. Raises CheckpointError if
+        there is no such file."""
+        self.write(name, [source.open(name)])
+
     @abc.abstractmethod
     def delete(self, name: str) -> None:
         """Delete a file, if there is one of that name."""
@@ -109,6 +114,18 @@ class LocalStorage(Storage):
                     return pa.py_buffer(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
             except FileNotFoundError as error:
                 raise missing(name, self.folder) from error
+
+    def take(self, name: str, source: Storage) -> None:
+        """As :meth:`Storage.take`. Files never change, so one of the same disk gets a second name."""
+        if isinstance(source, LocalStorage):
+            path = Path(self.folder, name)
+            with _failures(f"write '{name}' to", self.folder):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with suppress(OSError):  # another disk, or one without links
+                    path.hardlink_to(Path(source.folder, name))
+                    _sync(path.parent)
+                    return
+        super().take(name, source)
 
     def files(self) -> Iterator[StoredFile]:
         with _failures("list", self.folder):

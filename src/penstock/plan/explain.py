@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from functools import partial
+
 from penstock.options import DURATION
 from penstock.plan.expressions import ColumnRef
 from penstock.plan.flink_sql import flink_sql
+from penstock.plan.lifetimes import lifetimes
 from penstock.plan.nodes import (
     STATEFUL,
     AggregateCall,
@@ -40,14 +44,14 @@ def explain(job: Job) -> str:
     systems.pop("", None)
     if len(systems) > 1:
         lines.append(f"  one commit each, not atomic together: {'; '.join(systems)}")
-    for sink, _ in fold(job.sinks, _node):
+    for sink, _ in fold(job.sinks, partial(_node, job.settings.state_ttl)):
         lines += _indented(sink)
     return "\n".join(lines)
 
 
-def explain_rows(node: Node) -> str:
-    """An indented tree of the steps that give the rows of ``node``."""
-    ((lines, _),) = fold((node,), _node)
+def explain_rows(node: Node, ttl: timedelta | None = None) -> str:
+    """An indented tree of the steps that give the rows of ``node``. ``ttl`` is the job's time to live of state."""
+    ((lines, _),) = fold((node,), partial(_node, ttl))
     return "\n".join(lines)
 
 
@@ -64,6 +68,8 @@ def _settings(settings: Settings) -> list[str]:
         "parallelism": settings.parallelism,
         "time zone": settings.session_time_zone,
         "progress topic": settings.progress_topic if settings.progress_topic != default.progress_topic else None,
+        "ends": "when it has read what is there now" if settings.available_now else None,
+        "state is kept for": DURATION.show(settings.state_ttl) if settings.state_ttl else None,
         "adopts progress": "yes" if settings.adopt_progress else None,
         "Kerberos login": settings.kerberos.describe() if settings.kerberos else None,
         "partitions are idle after": DURATION.show(settings.idle_timeout) if settings.idle_timeout else None,
@@ -72,18 +78,23 @@ def _settings(settings: Settings) -> list[str]:
     return [f"{title}: {value}" for title, value in shown.items() if value is not None]
 
 
-def _node(node: Node, inputs: tuple[tuple[list[str], Traits], ...]) -> tuple[list[str], Traits]:
+def _node(ttl: timedelta | None, node: Node, inputs: tuple[tuple[list[str], Traits], ...]) -> tuple[list[str], Traits]:
     """The lines of a node, and of its inputs below it, and its traits."""
     own = own_traits(node, tuple(below for _, below in inputs))
     below = [line for lines, _ in inputs for line in _indented(lines)]
-    return [*step_lines(node), *_indented(_facts(node, own)), *below], own
+    return [*step_lines(node), *_indented(_facts(node, own, ttl)), *below], own
 
 
-def _facts(node: Node, own: Traits) -> list[str]:
+def _facts(node: Node, own: Traits, ttl: timedelta | None) -> list[str]:
     """What a node keeps, where its rows go before it, and which changes it gives."""
     lines = []
     if isinstance(node, STATEFUL):
         lines.append(f"keeps {_state(node)}" + (f", as '{node.uid}'" if node.uid else ""))
+        times = [f"{DURATION.show(each)} after their last change" if each else "never" for each in lifetimes(node, ttl)]
+        if len(set(times)) > 1:
+            lines.append(f"forgets the left rows {times[0]}, the right ones {times[1]}")
+        elif times[0] != "never":
+            lines.append(f"forgets them {times[0]}")
         keys = [_names(each) for each in _shuffled_by(node)]
         lines.append(
             f"takes rows by the hash of {' and of '.join(keys)}" if all(keys) else "takes all rows in one task"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any, Self
 
 from penstock.plan.expressions import Expression, fields_of
@@ -123,10 +124,11 @@ class AggregateCall:
 @dataclass(frozen=True)
 class GroupAggregate(Step):
     """Groups rows by the columns ``keys``. ``schema`` has the keys, then the ``calls``. Without keys there is one
-    group."""
+    group. ``ttl`` is the time to live of its state; None for that of the job, and no time at all for ever."""
 
     keys: tuple[str, ...]
     calls: tuple[AggregateCall, ...]
+    ttl: timedelta | None = field(default=None, kw_only=True)
 
 
 class JoinKind(enum.Enum):
@@ -141,13 +143,16 @@ class JoinKind(enum.Enum):
 @dataclass(frozen=True)
 class Join(Node):
     """Pairs the rows of ``left`` and ``right`` whose keys are equal and not null. ``schema`` has the columns of the
-    left, then those of the right, under names of its own."""
+    left, then those of the right, under names of its own. ``left_ttl`` and ``right_ttl`` are the times to live of the
+    rows of each side, as of :class:`GroupAggregate`."""
 
     left: Node
     right: Node
     kind: JoinKind
     left_keys: tuple[str, ...]
     right_keys: tuple[str, ...]
+    left_ttl: timedelta | None = field(default=None, kw_only=True)
+    right_ttl: timedelta | None = field(default=None, kw_only=True)
 
     @property
     def inputs(self) -> tuple[Node, ...]:

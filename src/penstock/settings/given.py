@@ -143,6 +143,12 @@ class GivenSettings:
             Settings(), **given, restart=strategy_of(restart, origin), kerberos=kerberos_of(kerberos, origin)
         )
 
+    def over(self, before: Settings) -> Settings:
+        """``before`` with the settings that were given in place of its own. Raises OptionsError as :meth:`settings`."""
+        own = self.settings()
+        composed = {name: getattr(own, name) for name, texts in self._texts.items() if texts}
+        return replace(before, **{name: value for name, value in self._values.items() if name}, **composed)
+
     def _check_known(self, key: str, place: str) -> None:
         if key not in KEYS and key not in WITHOUT_EFFECT:
             hint = nearest(key, (*KEYS, *WITHOUT_EFFECT))

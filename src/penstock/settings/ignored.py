@@ -79,12 +79,6 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "execution.checkpointing.num-retained": ("Checkpoints that are kept.", "1", INTEGER, (1,)),
         "execution.checkpointing.storage": ("Where checkpoints are kept.", "jobmanager"),
     },
-    "There are no savepoints: a job goes on from its checkpoint directory.": {
-        "execution.checkpointing.savepoint-dir": ("The directory of savepoints.", "(none)"),
-        "execution.savepoint.path": ("The savepoint that a job starts from.", "(none)"),
-        "execution.state-recovery.path": ("The checkpoint or savepoint that a job starts from.", "(none)"),
-        "state.savepoints.dir": ("The directory of savepoints.", "(none)"),
-    },
     "Jobs have no state of their own yet.": {
         "state.backend": ("Where operators keep their state.", "hashmap"),
         "state.backend.incremental": ("Whether checkpoints of state hold only what changed.", "false"),
@@ -94,7 +88,6 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "table.exec.mini-batch.enabled": ("Whether operators see rows in small batches.", "false"),
         "table.exec.mini-batch.size": ("Most rows of a small batch.", "-1"),
         "table.exec.sink.upsert-materialize": ("Whether changes are put in order before an upsert sink.", "AUTO"),
-        "table.exec.state.ttl": ("How long state is kept that is not used.", "0 ms"),
     },
     "Tasks are cut by volume in each batch.": {
         "parallelism.max": ("Most parallel instances of an operator.", "(none)"),

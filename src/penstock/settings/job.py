@@ -51,6 +51,32 @@ class Settings(OptionSet):
         example="s3a://bucket/checkpoints",
         aliases=("state.checkpoints.dir",),
     )
+    savepoint: str | None = opt(
+        "execution.state-recovery.path",
+        FILLED,
+        default=None,
+        default_text="(none)",
+        doc="The savepoint that a new job starts from, as in Flink. A job that has a checkpoint goes on from it.",
+        example="/savepoints/orders",
+        aliases=("execution.savepoint.path",),
+    )
+    ignore_unclaimed_state: bool = opt(
+        "execution.state-recovery.ignore-unclaimed-state",
+        BOOLEAN,
+        default=False,
+        doc="Whether a job starts from a savepoint with state that it has no step for, as in Flink.",
+        example="true",
+        aliases=("execution.savepoint.ignore-unclaimed-state",),
+    )
+    savepoint_dir: str | None = opt(
+        "execution.checkpointing.savepoint-dir",
+        FILLED,
+        default=None,
+        default_text="(none)",
+        doc="The directory in which programs make savepoints that name none, as in Flink.",
+        example="/savepoints",
+        aliases=("state.savepoints.dir",),
+    )
     parallelism: int | None = opt(
         "parallelism.default",
         number(1),
@@ -76,6 +102,15 @@ class Settings(OptionSet):
         doc="How long watermarks wait for a partition without new rows, as in Flink.",
         example="30 s",
     )
+    state_ttl: timedelta | None = opt(
+        "table.exec.state.ttl",
+        _TIMEOUT,
+        default=None,
+        default_text="0 ms: for ever",
+        doc="How long steps keep rows that no batch has written since, as in Flink. A STATE_TTL hint replaces it for a "
+        "join or a GROUP BY. Windows do not take it: they forget with the watermark.",
+        example="36 h",
+    )
     progress_topic: str = opt(
         "penstock.progress-topic",
         FILLED,
@@ -83,6 +118,14 @@ class Settings(OptionSet):
         doc="Not in Flink. The compacted topic in which exactly-once jobs keep their progress, in the same "
         "transactions as their records.",
         example="team_a_progress",
+    )
+    available_now: bool = opt(
+        "penstock.available-now",
+        BOOLEAN,
+        default=False,
+        doc="Not in Flink; Spark's trigger of that name. Whether a job reads what is there when it starts, and ends: "
+        "each start goes on from the checkpoint to the ends of the logs that it finds.",
+        example="true",
     )
     adopt_progress: bool = opt(
         "penstock.adopt-progress",

@@ -103,6 +103,14 @@ class JobContext:
     next_batch: Callable[[], NextBatch] = NextBatch
     #: Whether this run follows a failed run of the same process, whose entries in the checkpoint hold.
     restarted: bool = False
+    #: Whether the job began with a savepoint.
+    forked: bool = False
+
+    @property
+    def identity(self) -> str:
+        """The name of the job among those that write to the same system: two jobs that began with one savepoint have
+        different ones, also under one name (rule "savepoints fork identities")."""
+        return f"{self.job}-{self.query_id.replace('-', '')[:12]}" if self.forked else self.job
 
     def operator(self, table: str) -> MetricGroup:
         """The group of a table's metrics."""

@@ -214,7 +214,7 @@ class _ScriptReader:
         rows = self.definitions.queries(errors).rows(statement.explained)
         errors.check()
         if rows is not None:
-            self.printed.append(explain_rows(planned_rows(rows, "EXPLAIN")))
+            self.printed.append(explain_rows(planned_rows(rows, "EXPLAIN"), self.settings.value("state_ttl")))
 
     def _explain_sinks(self, sinks: tuple[Sink, ...]) -> None:
         self.printed.append(explain(planned(Job(self._name(sinks), sinks, self.settings.settings()))))

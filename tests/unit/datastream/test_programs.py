@@ -230,9 +230,9 @@ def test_a_handle_of_a_job_that_another_runs(env):
     assert client.get_accumulators().result() == {}
     client.cancel().result()
     for refused in (
-        client.trigger_savepoint,
+        lambda: client.trigger_savepoint().result(),
         lambda: client.stop_with_savepoint(True),
-        lambda: client.stop_with_savepoint(False, "/savepoints"),
+        lambda: client.stop_with_savepoint(False, "/savepoints").result(),
     ):
         with pytest.raises(UnsupportedError):
             refused()

@@ -23,13 +23,14 @@ class Driver:
     folder: str = ""
     manifest: Manifest = field(default_factory=Manifest)
     batch: int = 0
+    now_ms: int = 0
 
     def run(self, tasks: Sequence[tuple[int, Sequence[pa.RecordBatch]]], owners: int) -> list[pa.RecordBatch]:
         """The rows of the outputs after a batch: ``tasks`` are scans and the batches that one task reads of each. With
         one owner and one task that task does everything."""
         whole = owners == 1 and len(tasks) == 1
         name = f"{self.batch:04d}-{uuid.uuid4().hex[:6]}"
-        plan = Plan(name, len(tasks), owners, whole, self.folder, self.manifest.operators)
+        plan = Plan(name, len(tasks), owners, whole, self.folder, self.manifest.operators, self.now_ms)
         rows = [
             self.flow.read(scan, plan, Task(number, len(tasks)), batches)
             for number, (scan, batches) in enumerate(tasks)
@@ -43,7 +44,7 @@ class Driver:
             rows = [row for owner, part in parts for row in self.flow.run(stage, plan, owner, part.to_batches())]
         edges = by_edge(rows)
         reports = [bytes(each) for each in Receiver().data(edges[STATE])] if STATE in edges else []
-        after = merged(self.manifest, self.batch, reports)
+        after = merged(self.manifest, self.batch, reports, self.now_ms)
         storage = Storage.of(self.flow.storage)
         self.manifest = Manifest.read(storage, after.write(storage, f"{name}.manifest"))
         self.batch += 1

@@ -27,7 +27,8 @@ Refs = dict[str, list[SegmentRef]]
 
 
 def store(storage: Storage, refs: Refs, *specs: TableSpec, now_ms: int = 0, ttl_ms: int | None = None) -> StateStore:
-    return StateStore(storage, specs, refs, 0, END, "batch-", uid="agg-1", now_ms=now_ms, ttl_ms=ttl_ms)
+    living = [each.living(ttl_ms) for each in specs]
+    return StateStore(storage, living, refs, 0, END, "batch-", uid="agg-1", now_ms=now_ms)
 
 
 def values(count: int, rows: int) -> pa.RecordBatch:

@@ -138,7 +138,7 @@ def test_keyed_rows_that_are_not_written_for_some_time_are_gone(tmp_path: Path, 
     now, forgotten = 1_700_000_000_000, 0
     for _ in range(60):
         now += dice.choice([0, 1, 10, 60, 150])
-        store = StateStore(LocalStorage(str(tmp_path)), [KEYED], refs, 0, END, "t-", ttl_ms=TTL, now_ms=now)
+        store = StateStore(LocalStorage(str(tmp_path)), [KEYED.living(TTL)], refs, 0, END, "t-", now_ms=now)
         live = {key: row for key, (row, seen) in model.items() if seen > now - TTL}
         forgotten += len(model) - len(live)
         groups = groups_of(some_keys(dice, 40), weak)
@@ -157,7 +157,7 @@ def test_keyed_rows_that_are_not_written_for_some_time_are_gone(tmp_path: Path, 
                 model.pop(key, None)
         refs = store.flush()
     assert forgotten
-    store = StateStore(LocalStorage(str(tmp_path)), [KEYED], refs, 0, END, "t-", ttl_ms=TTL, now_ms=now + TTL)
+    store = StateStore(LocalStorage(str(tmp_path)), [KEYED.living(TTL)], refs, 0, END, "t-", now_ms=now + TTL)
     assert store.flush() == {"rows": []}
 
 
@@ -170,7 +170,7 @@ def test_rows_with_weights_that_are_not_written_for_some_time_are_gone(tmp_path:
     now, forgotten, refused = 1_700_000_000_000, 0, 0
     for _ in range(60):
         now += dice.choice([0, 1, 10, 60, 150])
-        store = StateStore(LocalStorage(str(tmp_path)), [MULTISET], refs, 0, END, "t-", ttl_ms=TTL, now_ms=now)
+        store = StateStore(LocalStorage(str(tmp_path)), [MULTISET.living(TTL)], refs, 0, END, "t-", now_ms=now)
         live = {pair: (weight, seen) for pair, (weight, seen) in model.items() if seen > now - TTL}
         forgotten += len(model) - len(live)
         groups = groups_of(some_keys(dice, 40), weak)
@@ -205,7 +205,7 @@ def test_a_time_to_live_may_be_added_to_keyed_rows_and_taken_away(tmp_path: Path
     groups, value = groups_of([("a", 1)]), batch([(1, "x")], VALUE)
 
     def after(refs: Refs, ttl: int | None, now: int, *, put: bool = False) -> tuple[bool, Refs]:
-        store = StateStore(LocalStorage(str(tmp_path)), [KEYED], refs, 0, END, "t-", ttl_ms=ttl, now_ms=now)
+        store = StateStore(LocalStorage(str(tmp_path)), [KEYED.living(ttl)], refs, 0, END, "t-", now_ms=now)
         found, _ = store.keyed("rows").get(groups)
         other = groups_of([("b", now)])
         store.keyed("rows").put(groups if put else other, value, np.ones(1, np.bool_))
@@ -223,9 +223,9 @@ def test_a_time_to_live_of_rows_with_weights_stays(tmp_path: Path) -> None:
     keys = batch([("a", 1)], KEY)
     groups = groups_of([("a", 1)])
     for first, second, message in ((None, 10, "it had no time to live"), (10, None, "it had a time to live")):
-        store = StateStore(LocalStorage(str(tmp_path)), [MULTISET], {}, 0, END, "t-", ttl_ms=first, now_ms=5000)
+        store = StateStore(LocalStorage(str(tmp_path)), [MULTISET.living(first)], {}, 0, END, "t-", now_ms=5000)
         store.multiset("bag").add(key_hashes(keys.columns), keys, batch([(1, "x")], VALUE), np.array([1]))
         refs = store.flush()
-        store = StateStore(LocalStorage(str(tmp_path)), [MULTISET], refs, 0, END, "t-", ttl_ms=second, now_ms=5000)
+        store = StateStore(LocalStorage(str(tmp_path)), [MULTISET.living(second)], refs, 0, END, "t-", now_ms=5000)
         with pytest.raises(CheckpointError, match=message):
             store.multiset("bag").get(groups)

@@ -49,7 +49,7 @@ def test_a_value_that_applies_anyway_needs_no_warning():
 def test_their_values_are_known_all_the_same():
     key = "execution.checkpointing.max-concurrent-checkpoints"
     given = GivenSettings()
-    assert (given.without_effect(key), given.without_effect("state.savepoints.dir")) == (1, None)
+    assert (given.without_effect(key), given.without_effect("pipeline.jars")) == (1, None)
     given.put(key, "2", "here")
     assert given.without_effect(key) == 2
     given.remove(key, "here")

@@ -11,8 +11,10 @@ import pytest
 from penstock.errors import OptionsError, SchemaError
 from penstock.plan.explain import explain
 from penstock.plan.flink_sql import flink_sql
+from penstock.plan.lifetimes import lifetimes
 from penstock.plan.nodes import Filter, Job, Project, Scan, Sink, row_of
-from penstock.plan.walk import scans
+from penstock.plan.planning import planned
+from penstock.plan.walk import fold, scans
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, Settings
 from penstock.spi import Column, ColumnKind, Surface, TableDefinition, connectors
 from penstock.sql import Script, condition, expression, parse_script, projection
@@ -431,6 +433,36 @@ def test_hints_give_a_table_options_for_one_use():
         "line 2, column 86: the hint MULTI_JOIN has no effect here",
     )
     assert only(parse_script(TABLES + "INSERT INTO shown SELECT 2*/**/id, carrier FROM flights")).sinks
+
+
+def test_hints_give_the_rows_of_joins_and_groups_a_time_to_live():
+    script = parse_script(
+        TABLES + "CREATE TABLE counts (carrier STRING, n BIGINT, PRIMARY KEY (carrier) NOT ENFORCED) WITH ("
+        "'connector' = 'upsert-kafka', 'topic' = 'c', 'properties.bootstrap.servers' = 'b:1', 'key.format' = 'json', "
+        "'value.format' = 'json');\n"
+        "SET 'table.exec.state.ttl' = '2 h';"
+        "INSERT INTO counts SELECT /*+ STATE_TTL('j' = '3 s') */ carrier, COUNT(*) FROM ("
+        "SELECT /*+ STATE_TTL('a' = '1d', 'b' = '0'), STATE_TTL('a' = '9d') */ a.carrier FROM flights AS a "
+        "JOIN flights AS b ON a.id = b.id JOIN flights AS c ON a.id = c.id) AS j GROUP BY carrier"
+    )
+    job = only(script)
+    (sink,) = planned(job).sinks
+    found = []
+    fold((sink,), lambda node, _: found.append(lifetimes(node, job.settings.state_ttl)))
+    day, second, default = timedelta(days=1), timedelta(seconds=1), timedelta(hours=2)
+
+    assert [each for each in found if any(each)] == [(day, None), (default, default), (3 * second,)]
+    shown = explain(planned(job))
+    assert "state is kept for: 2 h" in shown
+    assert "forgets the left rows 24 h after their last change, the right ones never" in shown
+    assert "forgets them 3 s after their last change" in shown
+
+
+def test_a_time_to_live_of_a_query_without_state_has_no_effect():
+    script = parse_script(
+        TABLES + "\nINSERT INTO shown SELECT /*+ STATE_TTL('flights' = '1d') */ id, carrier FROM flights"
+    )
+    assert script.warnings == ("line 2, column 40: STATE_TTL has no effect on a query without JOIN or GROUP BY",)
 
 
 def test_explain_gives_a_plan_and_starts_nothing():

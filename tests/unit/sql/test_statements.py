@@ -1,4 +1,4 @@
-"""What SHOW, DESCRIBE and the statements that change the catalogs print: the cases of tests/specs/sql/statements.yaml."""
+"""What SHOW, DESCRIBE and the statements about catalogs print: the cases of tests/specs/sql/statements.yaml."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CREATED = [case["sql"] for case in CASES if "SHOW CREATE TABLE" in case["sql"] a
 @pytest.mark.parametrize("sql", CREATED)
 def test_what_show_create_table_prints_makes_the_same_table(sql: str):
     (shown,) = parse_script(SPEC["tables"] + sql).printed
-    name = sql.split()[-1]
+    name = sql.rsplit(maxsplit=1)[-1]
 
     (again,) = parse_script(f"{shown}; SHOW CREATE TABLE {name}").printed
 

@@ -29,6 +29,7 @@ from penstock.connectors.kafka.sink.task_runs import not_known, repeated
 from penstock.connectors.kafka.source.bounds import (
     behind_the_end,
     present_ends,
+    present_stop,
     resolve_start,
     resolve_stop,
     with_epochs,
@@ -160,17 +161,20 @@ class KafkaScan(Source):
         self._session = session_for(scan.client_config)
         self._check_group()
         start, stop = self._resolve(ordinal)
+        once = context.settings.available_now
+        if once:
+            stop = present_stop(self._session, scan, start, stop)
         self.timed = scan.watermark is not None
         self.measures = scan.capabilities.measures
         notes = str(Path(SparkFiles.getRootDirectory()) / f"penstock-{context.run_id}-{ordinal}.json")
         self._notes = Notes(notes)
         ends = {} if stop is None else present_ends(self._session, stop)
-        waits = stop is not None and behind_the_end(stop, ends)
+        waits = not once and stop is not None and behind_the_end(stop, ends)
         if stop is not None and not waits:
             stop = with_epochs(stop, ends)
-        self.bounded = stop is not None and not waits and not scan.options.bounded_streaming
+        self.bounded = once or (stop is not None and not waits and not scan.options.bounded_streaming)
         self._enumerator = Enumerator(
-            ReaderSpec(scan.for_tasks(), ordinal, context.parallelism, start, stop, waits, notes)
+            ReaderSpec(scan.for_tasks(), ordinal, context.parallelism, start, stop, waits, once, notes)
         )
         self._times = CommitTimes(scan.options, checkpointing=context.settings.checkpointing)
         self._reached = start.to_json()
@@ -263,11 +267,12 @@ class KafkaScan(Source):
 
     def ended(self, reached: dict[str, Any] | None) -> bool:
         """Whether the source has a stop, and ``reached`` (None: its start) and its watermark are at the end."""
-        stop, at = self._enumerator.spec.stop, self._start(reached)
+        spec, at = self._enumerator.spec, self._start(reached)
+        stop = spec.stop
         return (
             stop is not None
             and all(each.offset >= stop.offset(tp, each.offset) for tp, each in at.at.items())
-            and (not self.timed or not at.at or at.watermark == END)
+            and (not self.timed or spec.once or not at.at or at.watermark == END)
         )
 
     def lag(self, reached: dict[str, Any]) -> int | None:

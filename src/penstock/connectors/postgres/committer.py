@@ -151,7 +151,7 @@ class PostgresCommitter(Committer):
         with self._database.transaction() as transaction:
             rows = self._rows.of_query(transaction, context.query_id)
         of_rows = {row.key: row.tables for row in rows if row.owner.run_id != context.run_id}
-        new = f"{context.job}: {', '.join(self._names)}"
+        new = f"{context.identity}: {', '.join(self._names)}"
         self._document = self._document or f"postgres-{_hash(f'{self._identity()}/{self._rows.namespace}')}"
 
         def find(tables: Mapping[str, Sequence[str]]) -> str | None:

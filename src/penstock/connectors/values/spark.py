@@ -59,20 +59,23 @@ class ValuesRuntime:
 
 
 class RowsSource(Source):
-    """One scan of a running job. A position is ``{"row": n}``: rows before number n are read."""
+    """One scan of a running job. A position is ``{"row": n}``: rows before number n are read. A job that began with a
+    savepoint has its first position in the checkpoint."""
 
     def __init__(self, scan: ValuesScanSpec, ordinal: int, context: JobContext):
         self._scan = scan
         self._ordinal = ordinal
         self._spark: SparkSession = context.spark
         self._rows: int = scan.rows.num_rows
-        self.bounded = scan.options.bounded
+        self.bounded = scan.options.bounded or context.settings.available_now
         self._check_unchanged(context)
 
     def _check_unchanged(self, context: JobContext) -> None:
         """Raises CheckpointError unless the rows are those of the job's first start, to which its positions refer."""
         name, asked = f"source-{self._ordinal}", {"values": hashlib.sha256(self._scan.data).hexdigest()}
-        if context.checkpoint.create(name, asked) != asked:
+        known = context.checkpoint.create(name, asked)
+        self._start = int(known.pop("start", {"row": 0})["row"])
+        if known != asked:
             raise CheckpointError(
                 f"the checkpoint '{context.checkpoint.location}' was made with other rows than those of table "
                 f"'{self._scan.table}'; register the former rows, or name another checkpoint directory"
@@ -86,7 +89,7 @@ class RowsSource(Source):
             columns.append(f"{KIND} {spark_type(TINYINT)}")
         schema = ", ".join([*columns, f"{REPORT} BINARY"])
         reader = self._spark.readStream.format(_FORMAT).schema(schema)
-        return reader.option("secret.spec", pickled((self._scan, self._ordinal))).load()
+        return reader.option("secret.spec", pickled((self._scan, self._ordinal, self._start))).load()
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """One task reads a batch."""
@@ -98,11 +101,11 @@ class RowsSource(Source):
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """The rows between the two positions."""
-        return int(end["row"]) - (start["row"] if start else 0)
+        return int(end["row"]) - (start["row"] if start else self._start)
 
     def ended(self, reached: dict[str, Any] | None) -> bool:
         """Whether the last row is read and the table ends with it."""
-        return self.bounded and (reached["row"] if reached else 0) == self._rows
+        return self.bounded and (reached["row"] if reached else self._start) == self._rows
 
     def lag(self, reached: dict[str, Any]) -> int | None:
         """The rows that are not read yet."""
@@ -129,13 +132,14 @@ class ValuesDataSource(DataSource):
 class ValuesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and reads rows in tasks."""
 
-    def __init__(self, scan: ValuesScanSpec, ordinal: int):
+    def __init__(self, scan: ValuesScanSpec, ordinal: int, start: int):
         self._scan = scan
         self._ordinal = ordinal
+        self._start = start
 
     def initialOffset(self) -> dict[str, Any]:
-        """The first row."""
-        return {"row": 0}
+        """The first row, or that of a savepoint."""
+        return {"row": self._start}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """At most 'scan.max-records-per-trigger' rows."""

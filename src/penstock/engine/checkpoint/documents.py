@@ -85,6 +85,15 @@ class JobCheckpoint:
         found = (re.fullmatch(rf"{re.escape(name)}\.(\d+)\.json", each) for each in self._names(_FOLDER))
         return (int(each[1]) for each in found if each)
 
+    def folder(self, name: str) -> str:
+        """The address of a folder in it."""
+        return f"{self.uri.rstrip('/')}/{name}"
+
+    def last(self, log: str) -> int:
+        """The number of the last batch in Spark's log ``offsets`` or ``commits``; -1 if it is empty."""
+        found = self._last(log)
+        return -1 if found is None else found
+
     def first_batch(self) -> int:
         """The id of the batch that Spark runs first: the last planned one if it was not committed, else the next."""
         planned, committed = self._last("offsets"), self._last("commits")

@@ -6,14 +6,18 @@ import hashlib
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
 
+from penstock.engine.checkpoint.arrow import ArrowFiles
 from penstock.engine.checkpoint.documents import JobCheckpoint
-from penstock.engine.checkpoint.hadoop import HadoopFiles
 from penstock.engine.checkpoint.local import LocalFiles
 from penstock.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _LOCAL_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -30,13 +34,14 @@ def open_checkpoint(spark: SparkSession, location: str | None, job: str) -> JobC
 
     Raises CheckpointError for a file system that cannot be used.
     """
-    root = f"{location.rstrip('/')}/{_folder(job)}" if location else default_location(job)
-    parts = urlsplit(root)
-    if parts.scheme in ("", "file"):
-        path = Path(unquote(parts.path) if parts.scheme else root).absolute()
+    from penstock.engine.checkpoint.hadoop import HadoopFiles
+
+    root = job_location(location, job)
+    found = _local(root)
+    if found is not None:
         # Hadoop's default manager forks a process per file on a local disk; this one renames just as atomically.
         spark.conf.set(_MANAGER, _LOCAL_MANAGER)
-        return JobCheckpoint(str(path), LocalFiles(path), path.as_uri())
+        return found
     spark.conf.unset(_MANAGER)
     try:
         return JobCheckpoint(root, HadoopFiles(spark, root))
@@ -45,6 +50,34 @@ def open_checkpoint(spark: SparkSession, location: str | None, job: str) -> JobC
             f"the checkpoint '{root}' cannot be opened: {error}; check its address, and that Spark has the classes and "
             "rights for it"
         ) from error
+
+
+def job_location(location: str | None, job: str) -> str:
+    """Where the checkpoint of ``job`` is, under ``location`` or at the default one."""
+    return f"{location.rstrip('/')}/{_folder(job)}" if location else default_location(job)
+
+
+def read_location(root: str) -> JobCheckpoint:
+    """The checkpoint or savepoint at ``root``, a directory or a URI that pyarrow opens, without Spark. Raises
+    CheckpointError for an address that is not understood."""
+    found = _local(root)
+    if found is not None:
+        return found
+    try:
+        return JobCheckpoint(root, ArrowFiles(root))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        raise CheckpointError(
+            f"'{root}' cannot be opened: {error}; use a path of this machine, s3://, gs:// or hdfs://"
+        ) from error
+
+
+def _local(root: str) -> JobCheckpoint | None:
+    """The files at ``root`` if they are on this machine."""
+    parts = urlsplit(root)
+    if parts.scheme not in ("", "file"):
+        return None
+    path = Path(unquote(parts.path) if parts.scheme else root).absolute()
+    return JobCheckpoint(str(path), LocalFiles(path), path.as_uri())
 
 
 def _folder(job: str) -> str:

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.delivery import attempted
+from penstock.engine.checkpoint.committed import STATE as DOCUMENT
 from penstock.engine.runs.batches import published
 from penstock.engine.runs.sources import Readings
 from penstock.engine.session import kernel_session
@@ -48,9 +49,6 @@ from penstock.spi import (
     pickled,
     unpickled,
 )
-
-#: The folder of the state in a checkpoint, and the document that refers to the state of jobs without transactions.
-_FOLDER = _DOCUMENT = "state"
 
 #: The age of files that no manifest names before they are deleted: a day.
 _GRACE_MS = 24 * 3600 * 1000
@@ -86,8 +84,10 @@ class FlowRun:
     #: Encodes the rows of outputs where they are made; None if the committers take rows.
     stage: Stage | None
     context: JobContext
-    #: The location of the checkpoint.
-    uri: str
+    #: The folder of the state.
+    place: str
+    #: The reference to the state that the job began with; empty without a savepoint.
+    origin: str = ""
     _last: tuple[str, Manifest] = field(default=("", Manifest()), init=False)
     #: Manifests that no batch needs any more, once the next batch is committed.
     _former: list[tuple[str, Manifest]] = field(default_factory=list, init=False)
@@ -96,19 +96,18 @@ class FlowRun:
     _orphans: frozenset[str] = field(default=frozenset(), init=False)
 
     def __post_init__(self) -> None:
-        planner = Planner(self.scans, kernel_session(self.context.spark))
+        planner = Planner(self.scans, kernel_session(self.context.spark), self.job.settings.state_ttl)
         for number, sink in enumerate(self.job.sinks):
             planner.add(sink, number)
         planner.check()
-        place = f"{self.uri.rstrip('/')}/{_FOLDER}"
-        self.flow = Dataflow(tuple(planner.branches), planner.ordered(), tuple(self.outputs), place, self.stage)
+        self.flow = Dataflow(tuple(planner.branches), planner.ordered(), tuple(self.outputs), self.place, self.stage)
         self._hops = {number: node for number, (node, _) in planner.hops.items()}
-        self._storage = Storage.of(place)
+        self._storage = Storage.of(self.place)
 
     def frame(self, readings: Readings) -> DataFrame:
         """The rows of the exchange that the reading tasks send. Called when the committers are open."""
         # Later a copy of the job may have taken over: what it has written since is not among these.
-        old = garbage(self._storage, (), now_ms=time.time_ns() // 1_000_000, grace_ms=_GRACE_MS)
+        old = garbage(self._storage, (), now_ms=_now_ms(), grace_ms=_GRACE_MS)
         self._orphans = frozenset(each.name for each in old if each.written_ms)
         return reduce(DataFrame.unionAll, (self._reading(readings, n, scan) for n, scan in enumerate(self.scans)))
 
@@ -133,7 +132,7 @@ class FlowRun:
             run = _once(partial(self._run, batch, frame, folder if self._local else ""))
             if committers[0].keeps_state:
                 done = [committers[0].publish(replace(batch, operators=run), None)]
-                self._committed(done[0].state)
+                self._committed(done[0].state, batch.id)
                 return done
             return self._published(batch, run, committers)
 
@@ -142,7 +141,7 @@ class FlowRun:
     ) -> list[Published]:
         """Publish a batch without transactions: rows may be repeated, the state counts each row once."""
         checkpoint = self.context.checkpoint
-        known = checkpoint.read(_DOCUMENT)
+        known = checkpoint.read(DOCUMENT)
         if known is None and batch.id > 0:
             raise CheckpointError(
                 f"the checkpoint '{checkpoint.location}' continues with batch {batch.id}, but has no state: the job "
@@ -159,7 +158,7 @@ class FlowRun:
             )
         results = run(known["state"])
         done = published(batch, results.frame(), committers)
-        checkpoint.write(_DOCUMENT, {"batch": batch.id, "state": results.state})
+        checkpoint.write(DOCUMENT, {"batch": batch.id, "state": results.state})
         self._committed(results.state)
         return done
 
@@ -173,16 +172,16 @@ class FlowRun:
     def _run(self, batch: Batch, frame: DataFrame, folder: str, state: str) -> Results:
         if not batch.tasks:
             return Results(state, None, lambda: self._frame([]))
-        before = self._manifest(state)
-        answer = attempted(
-            lambda: self._collect(batch, frame, folder, before), batch.id, self.context, (ExecutionError,)
+        before = self._manifest(state or self.origin)
+        now = max(before.time_ms, _now_ms())
+        name, rows = attempted(
+            lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context, (ExecutionError,)
         )
-        name, rows = answer
         receiver = Receiver()
         reports = [bytes(data) for each in _of(rows, STATE) for data in receiver.data(each)]
         reference = state
         if reports:
-            after = merged(before, batch.id, reports)
+            after = merged(before, batch.id, reports, now)
             reference = after.write(self._storage, f"{name}.manifest")
             self._last = reference, after
         encoded = [batch for each in _of(rows, ENCODED) for batch in receiver.batches(each)]
@@ -192,14 +191,16 @@ class FlowRun:
             lambda: self._frame(_of(rows, ROWS)),
         )
 
-    def _collect(self, batch: Batch, frame: DataFrame, folder: str, before: Manifest) -> tuple[str, pa.Table]:
+    def _collect(
+        self, batch: Batch, frame: DataFrame, folder: str, before: Manifest, now_ms: int
+    ) -> tuple[str, pa.Table]:
         """Run all stages, and return the name of the attempt and the rows for the driver."""
         flow, context = self.flow, self.context.spark.sparkContext
         scans = {branch.scan for branch in flow.branches}
         whole = batch.tasks == 1 and len(scans) == 1
         owners = 1 if batch.tasks == 1 else max(1, self.context.parallelism)
         name = f"{batch.id:09d}-{uuid.uuid4().hex[:12]}"
-        plan = Plan(name, batch.tasks, owners, whole, folder, before.operators)
+        plan = Plan(name, batch.tasks, owners, whole, folder, before.operators, now_ms)
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):
             owned = job.repartitionById(owners, "owner").sortWithinPartitions(*ORDER)
@@ -242,12 +243,15 @@ class FlowRun:
             )
         return self._last[1]
 
-    def _committed(self, state: str) -> None:
-        """Delete the files that neither the state after the last committed batch needs nor the one before it. Only
-        warns if that fails: the batch is committed."""
+    def _committed(self, state: str, batch: int | None = None) -> None:
+        """Delete the files that neither the state after the last committed batch needs nor the one before it. Where the
+        reference to the state is in the progress of a ``batch``, the checkpoint gets it too, for those who look at it.
+        Only warns if that fails: the batch is committed."""
         if not state or state in [reference for reference, _ in self._former]:
             return
         try:
+            if batch is not None:
+                self.context.checkpoint.write(DOCUMENT, {"batch": batch, "state": state})
             if self._last[0] != state:
                 self._last = state, Manifest.read(self._storage, state)
             self._former.append(self._last)
@@ -271,6 +275,10 @@ def _read(flow: Dataflow, scan: int, task: Task, batches: Iterator[pa.RecordBatc
 def _own(flow: Dataflow, stage: int, plan: Plan, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     context: Any = TaskContext.get()
     yield from flow.run(stage, plan, context.partitionId(), rows)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _of(rows: pa.Table, edge: int) -> list[pa.RecordBatch]:

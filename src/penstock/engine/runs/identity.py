@@ -17,9 +17,15 @@ from penstock.plan.nodes import Job, Scan
 from penstock.plan.walk import scans
 
 
-def identify(job: Job, checkpoint: JobCheckpoint, former_id: str, warn: Callable[[str], None]) -> dict[str, Any]:
+def identify(
+    job: Job,
+    checkpoint: JobCheckpoint,
+    former_id: str,
+    warn: Callable[[str], None],
+    origin: Callable[[str], dict[str, Any]] | None = None,
+) -> dict[str, Any]:
     """The document ``job`` of the checkpoint: id and secret of the query, name and sinks of its job. A new checkpoint
-    gets one.
+    gets one, with what ``origin`` takes from the savepoint at ``job.settings.savepoint``.
 
     A restart has the ``former_id`` of the query that ran before, and continues no other one: in an empty folder that
     took the checkpoint's place it would publish everything again. Raises CheckpointError.
@@ -40,7 +46,9 @@ def identify(job: Job, checkpoint: JobCheckpoint, former_id: str, warn: Callable
                 "another program: restore it, or start with another directory"
             )
         identity = {"query_id": str(uuid.uuid4()), "secret": secrets.token_hex(32)}
-        named = {"sinks": sinks, "sources": list(uids_of(scans(*job.sinks)))}
+        named: dict[str, Any] = {"sinks": sinks, "sources": list(uids_of(scans(*job.sinks)))}
+        if job.settings.savepoint is not None and origin is not None:
+            named["origin"] = origin(job.settings.savepoint)
         return checkpoint.create("job", {**identity, "job": job.name, **named})
     if former_id not in {"", known["query_id"]}:
         raise CheckpointError(

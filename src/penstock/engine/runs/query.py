@@ -12,18 +12,22 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.engine.checkpoint import JobCheckpoint
+from penstock.engine.checkpoint import JobCheckpoint, read_location
+from penstock.engine.checkpoint.committed import STATE, STOPPED
+from penstock.engine.checkpoint.savepoints import check_origin, origin_of, write_starts
 from penstock.engine.runs.batches import JobProgress, described, published
 from penstock.engine.runs.failures import FOREIGN, explained, gone, stopped_by_others, translated
 from penstock.engine.runs.flows import FlowRun, check_committers, stateful
-from penstock.engine.runs.identity import identify, ordered_scans
+from penstock.engine.runs.identity import identify, ordered_scans, uids_of
 from penstock.engine.runs.reports import Reports, reports_of
 from penstock.engine.runs.sources import Readings, runtime
 from penstock.engine.session import close_idle_callbacks, is_alive, kernel_session
 from penstock.engine.translate import build, computed
-from penstock.errors import ExecutionError, PenstockError, RecordError
+from penstock.errors import ExecutionError, FencedError, PenstockError, RecordError, UnknownOutcomeError
 from penstock.flow.fused import Fused, fused
+from penstock.plan.naming import uids_with_state
 from penstock.plan.nodes import Job, Scan
+from penstock.plan.walk import scans
 from penstock.spi import (
     Committer,
     JobContext,
@@ -69,6 +73,10 @@ class Query:
     _reached: tuple[dict[str, Any], ...] | None = field(default=None, init=False)
     _failure: PenstockError | None = field(default=None, init=False)
     _misses_reports: bool = field(default=False, init=False)
+    #: The reference to the state that the job began with; empty without a savepoint.
+    _origin_state: str = field(default="", init=False)
+    #: The last batch that this run has published, or found published.
+    _published: int | None = field(default=None, init=False)
     _current: int = field(default=0, init=False)
     _at_work: threading.RLock = field(default_factory=threading.RLock, init=False)
 
@@ -90,7 +98,9 @@ class Query:
         if keeps_state:
             check_committers(self.job, self._committers)
             stage = self._committers[0].stage() if self._committers[0].keeps_state else None
-            self._flow = FlowRun(self.job, self._scans, outputs, stage, context, self.checkpoint.uri)
+            self._flow = FlowRun(
+                self.job, self._scans, outputs, stage, context, self.checkpoint.folder(STATE), self._origin_state
+            )
         # Sources look for their starts later: an open transaction of a former run holds back the group's offsets.
         for committer in self._committers:
             committer.check()
@@ -102,6 +112,8 @@ class Query:
                 frame = self._flow.frame(readings)
             else:
                 frame = readings.staged(*staged) if staged else build(self.job.sinks, outputs, readings)
+        if self.checkpoint.read(STOPPED):
+            self.checkpoint.write(STOPPED, {})  # from now on a batch may be committed that it does not know
         self._reached = self.checkpoint.offsets(self.checkpoint.first_batch() - 1)
         writer = frame.writeStream.foreachBatch(self._batch).queryName(self.job.name)
         writer = writer.option("checkpointLocation", self.checkpoint.uri)
@@ -166,9 +178,17 @@ class Query:
                 _close(committer.close, failures)
             for source in self._sources:
                 _close(source.close, failures)
+            _close(self._rest, failures)
         close_idle_callbacks(self.spark)
         if failures:
             raise ExecutionError("; ".join(map(str, failures))) from failures[0]
+
+    def _rest(self) -> None:
+        """Write which batch was published last, for savepoints: no other one was, unless its outcome is not known, or
+        another run has taken over."""
+        if self._published is not None and not isinstance(self._failure, UnknownOutcomeError | FencedError):
+            self.checkpoint.write(STOPPED, {"batch": self._published, "planned": self.checkpoint.last("offsets")})
+        self._published = None
 
     def _end(self) -> None:
         try:
@@ -216,6 +236,7 @@ class Query:
         batch = described(batch_id, self.job, self.spark, self.checkpoint, self._sources, self.warn)
         publish = published if self._flow is None else self._flow.publish
         done = publish(batch, frame, self._committers)
+        self._published = batch_id
         recorded = {number: well for each in done for number, well in each.consumed.items()}
         for number, (source, reached) in enumerate(zip(self._sources, batch.end, strict=True)):
             source.done(reached, recorded.get(number))
@@ -251,7 +272,11 @@ class Query:
 
     def _context(self) -> JobContext:
         self.checkpoint.check()
-        identity = identify(self.job, self.checkpoint, self.query_id, self.warn)
+        identity = identify(self.job, self.checkpoint, self.query_id, self.warn, self._origin)
+        write_starts(self.checkpoint, identity)
+        if self.job.settings.savepoint is not None and not self.query_id:
+            check_origin(read_location(self.job.settings.savepoint), self.checkpoint, identity, self.warn)
+        self._origin_state = str(identity.get("origin", {}).get("state", ""))
         self._scans = ordered_scans(self.job, self.checkpoint, identity, self.warn)
         self.query_id = str(identity["query_id"])
         return JobContext(
@@ -270,6 +295,18 @@ class Query:
             warn=self.warn,
             metrics=self.metrics,
             restarted=self.progress.restarts > 0,
+            forked="origin" in identity,
+        )
+
+    def _origin(self, savepoint: str) -> dict[str, Any]:
+        """What a new job takes from a savepoint."""
+        return origin_of(
+            read_location(savepoint),
+            self.checkpoint,
+            uids_with_state(self.job.sinks),
+            tuple(uids_of(scans(*self.job.sinks))),
+            allow_non_restored=self.job.settings.ignore_unclaimed_state,
+            warn=self.warn,
         )
 
     def _next_batch(self) -> NextBatch:

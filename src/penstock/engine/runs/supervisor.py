@@ -5,13 +5,15 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint
+from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint, read_location
+from penstock.engine.checkpoint.savepoints import write_savepoint
 from penstock.engine.runs.batches import JobProgress
 from penstock.engine.runs.failures import gone
 from penstock.engine.runs.query import Query
@@ -136,6 +138,15 @@ class RunningJob:
     def result(self) -> JobResult:
         """The result of the job so far."""
         return JobResult(self.job.name, self.progress, not self._finished, time.monotonic() - self._begun)
+
+    def savepoint(self, directory: str | None = None) -> str | None:
+        """The path of a new savepoint of what is committed, in ``directory`` or that of the job's settings; None if
+        there is none of both. Raises CheckpointError before the first batch is committed."""
+        folder = directory or self.job.settings.savepoint_dir
+        if folder is None:
+            return None
+        name = f"savepoint-{self.query_id[:6]}-{uuid.uuid4().hex[:12]}"
+        return write_savepoint(self.checkpoint, read_location(f"{folder.rstrip('/')}/{name}")).location
 
     # --- looking at it ---------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from penstock.plan.expressions import ColumnRef, Expression, Literal
 from penstock.plan.flink_sql import flink_sql
@@ -23,6 +24,8 @@ class Groups:
 
     keys: Sequence[Expression]
     source: SourceText
+    #: How long a group is kept; None where no hint says so.
+    lifetime: timedelta | None = None
     #: The columns of the node's input, by name, and their names.
     _items: dict[str, Expression] = field(default_factory=dict, init=False)
     _names: dict[Expression, str] = field(default_factory=dict, init=False)
@@ -60,7 +63,8 @@ class Groups:
         if not keys and not self._calls:  # the result of which has a column too
             self._call(Aggregate("COUNT", None, False, None, type=BIGINT.with_nullability(False)))
         fields = [*below.schema.select(keys).fields, *(Field(each.name, each.type) for each in self._calls.values())]
-        return GroupAggregate(RowType(tuple(fields), nullable=False), below, keys, tuple(self._calls.values()))
+        schema = RowType(tuple(fields), nullable=False)
+        return GroupAggregate(schema, below, keys, tuple(self._calls.values()), ttl=self.lifetime)
 
     def _input(self, value: Expression) -> str:
         """The name of the input's column with this value."""
@@ -86,6 +90,6 @@ def _name(call: AggregateCall) -> str:
     return shortened(f"${call.function}({'DISTINCT ' if call.distinct else ''}{argument}){condition}")
 
 
-def distinct(node: Node) -> Node:
-    """The different rows of ``node``."""
-    return GroupAggregate(node.schema, node, node.schema.names, ())
+def distinct(node: Node, lifetime: timedelta | None = None) -> Node:
+    """The different rows of ``node``, each of which is kept for its ``lifetime``; None where no hint says so."""
+    return GroupAggregate(node.schema, node, node.schema.names, (), ttl=lifetime)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import partial
 
 from penstock.errors import Problem, UnsupportedError
@@ -21,6 +22,7 @@ from penstock.plan.expressions import (
     substituted,
 )
 from penstock.plan.nodes import Item, Join, JoinKind, Node, items_of, project
+from penstock.sql.bind.hints import QueryHints
 from penstock.sql.bind.names import NamedTable
 from penstock.sql.bind.naming import free_name, name_of
 from penstock.sql.bind.scope import Scope
@@ -47,6 +49,8 @@ class JoinSource:
     tables: tuple[NamedTable, ...]
     errors: Errors
     conditions: tuple[Expression, ...] = ()
+    #: How long the rows of each side are kept; None where no hint says so.
+    lifetimes: tuple[timedelta | None, timedelta | None] = (None, None)
     event_time: str = field(default="", init=False)
 
     @property
@@ -154,7 +158,10 @@ class _Plan:
         right, right_keys = _keyed(right, [each for _, each in self._keys], taken)
         names = {each: self._join.right_names.get(each, each) for each in right.schema.names}
         schema = _row(left.schema, right.schema, names, self._join.kind)
-        joined: Node = Join(schema, left, right, self._join.kind, left_keys, right_keys)
+        left_ttl, right_ttl = self._join.lifetimes
+        joined: Node = Join(
+            schema, left, right, self._join.kind, left_keys, right_keys, left_ttl=left_ttl, right_ttl=right_ttl
+        )
         if schema != wanted:
             joined = project(joined, items_of(wanted))
         return filtered(joined, self._above)
@@ -190,7 +197,9 @@ def _keyed(node: Node, keys: Sequence[Expression], taken: set[str]) -> tuple[Nod
     return project(node, tuple(items)), tuple(names)
 
 
-def join(given: UnboundJoin, left: Source, right: Source, source: SourceText, errors: Errors) -> JoinSource | None:
+def join(
+    given: UnboundJoin, left: Source, right: Source, hints: QueryHints, source: SourceText, errors: Errors
+) -> JoinSource | None:
     """The join of two sources; None after a problem with its names, which was added to ``errors``."""
     taken = list(left.schema.names)
     names: dict[str, str] = {}
@@ -206,6 +215,7 @@ def join(given: UnboundJoin, left: Source, right: Source, source: SourceText, er
     # The condition is about rows that match, in which no column is null for want of a match.
     matching = _sides(left, right, names, JoinKind.INNER)
     made = JoinSource(given.kind, left, right, names, _sides(left, right, names, given.kind), errors)
+    made = replace(made, lifetimes=(hints.of_side(left), hints.of_side(right)))
     if given.using or given.natural:
         return _using(given, made, matching, source, errors)
     if given.condition is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import TypeGuard
 
@@ -14,8 +15,8 @@ from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import Grouping, aggregates_in
 from penstock.sql.bind.constants import OneRow, rows_of
 from penstock.sql.bind.grouping import Groups, distinct
-from penstock.sql.bind.hints import ignored, with_options
-from penstock.sql.bind.joins import join
+from penstock.sql.bind.hints import QueryHints, with_options
+from penstock.sql.bind.joins import JoinSource, join
 from penstock.sql.bind.over import RowNumber, numbered
 from penstock.sql.bind.ranking import Ranked, RankedSource
 from penstock.sql.bind.results import Relation, Result, fitted
@@ -207,8 +208,8 @@ class Queries:
 
     # --- FROM ---------------------------------------------------------------------------------------------------
 
-    def _read(self, given: UnboundSource) -> Source | None:
-        """What a query reads; None after a problem, which was added to the errors."""
+    def _read(self, given: UnboundSource, hints: QueryHints) -> Source | None:
+        """What a query with these hints reads; None after a problem, which was added to the errors."""
         match given:
             case UnboundTable():
                 return self._table(given)
@@ -216,8 +217,8 @@ class Queries:
                 found = self.relation(query, columns)
                 return None if found is None else self._source(found, alias.text if alias else "", found.schema.names)
             case UnboundJoin():
-                left, right = self._read(given.left), self._read(given.right)
-                return join(given, left, right, self.source, self.errors) if left and right else None
+                left, right = self._read(given.left, hints), self._read(given.right, hints)
+                return join(given, left, right, hints, self.source, self.errors) if left and right else None
         raise TypeError(f"unknown source {type(given).__name__}")
 
     def _table(self, given: UnboundTable) -> Source | None:
@@ -272,7 +273,8 @@ class Queries:
                 return None
             values: list[Expression] = list(fields_of(node.schema))
             return Subquery(node, self._value(given, values)) if self._fits(given, values) else None
-        read = self._read(query.source) if query.source is not None else OneRow()
+        hints = self._hints(query)
+        read = self._read(query.source, hints) if query.source is not None else OneRow()
         if read is None:
             return None
         inner = Scope(
@@ -300,10 +302,10 @@ class Queries:
     # --- SELECT -------------------------------------------------------------------------------------------------
 
     def _select(self, given: UnboundSelect) -> Result:
-        read = self._read(given.source) if given.source is not None else OneRow()
+        hints = self._hints(given)
+        read = self._read(given.source, hints) if given.source is not None else OneRow()
         if read is None:
             return _BROKEN
-        self.warnings.extend(self.errors.attempt(partial(ignored, given.hints, self.source)) or ())
         grouping = Grouping.KEYS if given.grouping else Grouping.WHOLE
         scope = Scope(
             read.schema, self.source, tables=read.tables, event_time=read.event_time, grouping=grouping, ranking=True
@@ -320,9 +322,18 @@ class Queries:
         for each in subqueries:
             node = None if node is None else self._kept(node, each, scope.within("in WHERE"))
         result = Result(node, tuple(columns))
-        if given.grouping is not None or having or any(aggregates_in(each) for each in values):
-            result = self._grouped(result, given.grouping or (), scope.within("in GROUP BY"), having)
-        return self._distinct(result) if given.distinct else result
+        grouped = given.grouping is not None or bool(having) or any(aggregates_in(each) for each in values)
+        stateful = grouped or given.distinct or isinstance(read, JoinSource)
+        self.errors.attempt(lambda: self.warnings.extend(hints.check(read, self.source, stateful=stateful)))
+        lifetime = hints.of_side(read)
+        if grouped:
+            result = self._grouped(result, given.grouping or (), scope.within("in GROUP BY"), having, lifetime)
+        return self._distinct(result, lifetime) if given.distinct else result
+
+    def _hints(self, given: UnboundSelect) -> QueryHints:
+        hints = self.errors.attempt(partial(QueryHints.of, given.hints, self.source)) or QueryHints()
+        self.warnings.extend(hints.warnings)
+        return hints
 
     def _numbered(self, columns: list[Selected | None]) -> list[Selected | None]:
         """The columns without those in which a row number is not the whole, and without a second row number."""
@@ -346,13 +357,18 @@ class Queries:
         return () if found is None else conjuncts(found)
 
     def _grouped(
-        self, result: Result, grouping: Sequence[Unbound], scope: Scope, having: tuple[Expression, ...]
+        self,
+        result: Result,
+        grouping: Sequence[Unbound],
+        scope: Scope,
+        having: tuple[Expression, ...],
+        lifetime: timedelta | None,
     ) -> Result:
         keys = [self.errors.attempt(partial(self._key, each, scope)) for each in grouping]
         known = tuple(each for each in keys if each is not None)
         if len(known) < len(keys) or result.columns is None:
             return Result(None, result.columns)
-        groups = Groups(known, self.source)
+        groups = Groups(known, self.source, lifetime)
         columns: list[Selected | None] = []
         for each in result.columns:
             value = None if each is None else self.errors.attempt(partial(groups.of, each.value))
@@ -368,13 +384,14 @@ class Queries:
             raise self.source.error(given.at, "a MAP cannot be grouped by", "group by its elements")
         return found
 
-    def _distinct(self, result: Result) -> Result:
+    def _distinct(self, result: Result, lifetime: timedelta | None) -> Result:
         node = self._rows(result)
         if node is None or result.columns is None:
             return Result(None, result.columns)
         refs = fields_of(node.schema)
         found = zip(result.columns, refs, strict=True)
-        return Result(distinct(node), tuple(replace(each, value=ref) for each, ref in found if each is not None))
+        columns = tuple(replace(each, value=ref) for each, ref in found if each is not None)
+        return Result(distinct(node, lifetime), columns)
 
 
 def _split(condition: Unbound | None) -> tuple[Unbound | None, list[UnboundSubquery]]:

@@ -285,7 +285,7 @@ class KafkaCommitter(_Writing):
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: WriteJobs):
         super().__init__(outputs, context, jobs)
         prefixes = sorted({output.spec.transactional_id_prefix for output in outputs})
-        self.transactional_id = f"{prefixes[0]}-{context.job}"
+        self.transactional_id = f"{prefixes[0]}-{context.identity}"
         if len(prefixes) > 1:
             context.warn(
                 f"sinks {', '.join(repr(output.table) for output in outputs)} are written in one transaction, as "

@@ -102,6 +102,18 @@ def resolve_stop(session: Session, scan: KafkaScanSpec, start: Positions) -> Pos
     return Positions(stops, start.topic_ids)
 
 
+def present_stop(session: Session, scan: KafkaScanSpec, start: Positions, stop: Positions | None) -> Positions:
+    """Where a scan of what is there now stops: at the present ends of the logs, or at its own stops where these are
+    earlier. Partitions that were added since ``start`` are read too, unless the scan has stops."""
+    there = partitions_of(topics_there(session, scan), scan)
+    if stop is None:
+        return Positions(listed(session, there, LATEST), start.topic_ids)
+    ends = listed(session, [tp for tp in there if tp in stop.at], LATEST)
+    return Positions(
+        {tp: end if end.offset < stop.at[tp].offset else stop.at[tp] for tp, end in ends.items()}, stop.topic_ids
+    )
+
+
 def present_ends(session: Session, stop: Positions) -> dict[TopicPartition, Position]:
     """The present ends of the logs that are read up to ``stop``, without those of topics that no longer exist."""
     there = session.topics({topic for topic, _ in stop.at})

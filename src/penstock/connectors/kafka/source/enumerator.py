@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,7 +24,8 @@ class ReaderSpec:
     """The scan for planning and reading, which other processes unpickle.
 
     ``start`` and ``stop`` were resolved once, before the query first started; ``stop`` is None for an unbounded scan.
-    ``waits``: a stop was beyond the end of its log when the query was started. ``notes`` is the file of
+    ``waits``: a stop was beyond the end of its log when the query was started. ``once``: the stops are the ends that
+    this start has found; a later start goes on from there. ``notes`` is the file of
     :class:`~penstock.connectors.kafka.source.watermarks.Notes`.
     """
 
@@ -33,6 +35,7 @@ class ReaderSpec:
     start: Positions
     stop: Positions | None
     waits: bool = False
+    once: bool = False
     notes: str = ""
 
 
@@ -50,6 +53,8 @@ class Enumerator:
 
     def __post_init__(self) -> None:
         self._admission = Admission(self.spec.scan.options)
+        if self.spec.once:  # new partitions are looked for at once
+            self._discovered = -math.inf
         if self.spec.scan.watermark is not None:
             self._watermarks = Watermarks(self.spec.scan.watermark.idle_timeout, Notes(self.spec.notes))
 
@@ -72,7 +77,8 @@ class Enumerator:
         reached = self._latest(start, all_at_once)
         if self._watermarks is None:
             return reached
-        return self._watermarks.advanced(start, reached, self._waiting, self.spec.stop)
+        end = None if self.spec.once else self.spec.stop  # more records come in a later run
+        return self._watermarks.advanced(start, reached, self._waiting, end)
 
     def _latest(self, start: Positions, all_at_once: bool) -> Positions:
         note_epochs(self.session, start)
@@ -91,7 +97,9 @@ class Enumerator:
         stop = self.spec.stop
         last = stop is not None and all(at.offset >= stop.offset(tp, at.offset) for tp, at in available.at.items())
         # Without a batch Spark would end a query whose ends are known.
-        shares = self._admission.admit(wanted, all_at_once=all_at_once, last=last, idles=not self._fixed)
+        shares = self._admission.admit(
+            wanted, all_at_once=all_at_once, last=last, idles=not (self._fixed or self.spec.once)
+        )
         at = {}
         for tp, end in available.at.items():
             before, share = begin.at[tp], shares[tp]
@@ -127,6 +135,8 @@ class Enumerator:
         ends = listed(self.session, start.at, LATEST)
         if stop is None:
             return ends
+        if self.spec.once:
+            stop = replace(stop, at={**start.at, **stop.at})  # what has come since is left for a later run
         return {
             tp: replace(end, offset=min(end.offset, max(stop.offset(tp, end.offset), start.at[tp].offset)))
             for tp, end in ends.items()
@@ -135,7 +145,7 @@ class Enumerator:
     @property
     def _fixed(self) -> bool:
         """Whether the ends are known: the stops were resolved once, and none is beyond the end of its log."""
-        return self.spec.stop is not None and not self.spec.waits
+        return self.spec.stop is not None and not self.spec.waits and not self.spec.once
 
     @property
     def _skips(self) -> bool:

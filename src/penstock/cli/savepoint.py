@@ -1,0 +1,36 @@
+"""``penstock savepoint``: a copy of a job's committed state and positions, from which other jobs start."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from penstock.cli.checkpoints import add_job, checkpoint_of
+from penstock.cli.display import count
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Registers ``savepoint``."""
+    text = "copy a job's committed state and positions to a directory, from which `penstock run --from` starts others"
+    parser = subparsers.add_parser("savepoint", help=text, description=text.capitalize() + ".")
+    add_job(parser)
+    parser.add_argument("directory", metavar="DIR", help="a new directory or URI for the savepoint")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from penstock.engine.checkpoint import read_location
+    from penstock.engine.checkpoint.savepoints import write_savepoint
+
+    made = write_savepoint(checkpoint_of(arguments), read_location(arguments.directory))
+    content = made.content
+    kept = f", with the state of {count(len(made.operators), 'step')}" if made.operators else ""
+    print(f"savepoint of job '{content.job}' after batch {content.batch}{kept}: {made.location}")
+    if content.begun is not None:
+        print(
+            f"note: batch {content.begun} was begun, and is not in the savepoint. If the job does not run: whether the "
+            "batch was published is known to its next start only. Start the job, and stop it, for a savepoint of all "
+            "that it has published",
+            file=sys.stderr,
+        )
+    return 0

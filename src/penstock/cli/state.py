@@ -1,0 +1,126 @@
+"""``penstock state``: what the steps of a job keep, and the rows of one of them."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli.checkpoints import add_job, checkpoint_of
+from penstock.cli.display import span, table
+from penstock.errors import DefinitionError, Problem
+
+if TYPE_CHECKING:
+    from penstock.engine.checkpoint.inspection import JobState, StepState
+
+_BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Registers ``state``."""
+    text = "show what the steps of a job keep, or the rows of one step"
+    parser = subparsers.add_parser("state", help=text, description=text.capitalize() + ".")
+    add_job(parser, also=", or that of a savepoint")
+    parser.add_argument("--uid", metavar="UID", help="the step whose rows to show")
+    parser.add_argument("--table", metavar="TABLE", help="which of its tables; by default the first")
+    parser.add_argument("--limit", type=int, default=20, metavar="N", help="show at most N rows (default: 20)")
+    parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from penstock.engine.checkpoint.inspection import job_state
+
+    found = job_state(checkpoint_of(arguments))
+    if arguments.uid is None:
+        _overview(found, arguments.format)
+        return 0
+    step = next((each for each in found.steps if each.uid == arguments.uid), None)
+    if step is None:
+        raise _unknown("step", arguments.uid, "--uid", [each.uid for each in found.steps])
+    names = [each.name for each in step.tables]
+    name = arguments.table or names[0]
+    if name not in names:
+        raise _unknown("table", name, "--table", names)
+    columns, rows = found.rows(step.uid, name)
+    _write(columns, islice(rows, max(0, arguments.limit)), arguments.format)
+    return 0
+
+
+def _unknown(kind: str, name: str, where: str, known: Sequence[str]) -> DefinitionError:
+    hint = f"there are {', '.join(map(repr, known))}" if known else "the job keeps no state"
+    return DefinitionError((Problem(f"the state has no {kind} '{name}'", where=where, hint=hint),))
+
+
+def _overview(found: JobState, form: str) -> None:
+    titles = ("step", "table", "keys", "rows", "bytes", "segments", "oldest")
+    now = time.time_ns() // 1_000_000
+    if form != "table":
+        rows = ([step.uid, *_figures(step, number)] for step in found.steps for number in range(len(step.tables)))
+        _write(titles, rows, form)
+        return
+    print(f"job '{found.job}', after batch {found.batch}")
+    if not found.steps:
+        print("its steps keep no state")
+        return
+    lines = []
+    for step in found.steps:
+        for number in range(len(step.tables)):
+            name, keys, rows_, size, segments, oldest = _figures(step, number)
+            age = "" if oldest is None else f"{span(max(0, now - oldest))} ago"
+            lines.append((step.uid, name, keys, f"{rows_:,}", _size(size), str(segments), age))
+    print(table(titles, lines))
+
+
+def _figures(step: StepState, number: int) -> tuple[str, str, int, int, int, int | None]:
+    each = step.tables[number]
+    return each.name, ", ".join(each.key), each.size.rows, each.size.bytes, each.size.segments, each.oldest_ms
+
+
+def _size(size: float) -> str:
+    unit = 0
+    while size >= 1024 and unit + 1 < len(_BYTES):
+        size, unit = size / 1024, unit + 1
+    return f"{size:.0f} {_BYTES[unit]}" if unit == 0 else f"{size:.1f} {_BYTES[unit]}"
+
+
+def _write(titles: Sequence[str], rows: Iterable[Sequence[Any]], form: str) -> None:
+    if form == "table":
+        print(table(titles, [[_text(value) for value in row] for row in rows]))
+    elif form == "json":
+        for row in rows:
+            print(json.dumps(dict(zip(titles, map(_plain, row), strict=True)), ensure_ascii=False))
+    else:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(titles)
+        writer.writerows(_texts(rows))
+
+
+def _texts(rows: Iterable[Sequence[Any]]) -> Iterator[list[str]]:
+    for row in rows:
+        yield [_text(value) for value in row]
+
+
+def _text(value: Any) -> str:
+    plain = _plain(value)
+    if isinstance(plain, str):
+        return plain
+    return "NULL" if plain is None else json.dumps(plain, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON has it; others as text."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return str(value)

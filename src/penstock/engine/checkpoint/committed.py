@@ -1,0 +1,69 @@
+"""What a checkpoint knows to be committed, by its files alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.engine.checkpoint.documents import JobCheckpoint
+from penstock.errors import CheckpointError
+
+#: The folder of the state in a checkpoint, and the document that refers to the state after the last committed batch.
+STATE = "state"
+#: The document of a run that ended in good order: the batch that it published last, and the one planned last.
+STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The last batch of a job that its checkpoint knows to be committed, ``batch`` (-1: none), with the positions of
+    its sources after it, by uid, and the reference to its state (empty for none).
+
+    ``begun`` is a later batch of which the checkpoint does not know whether it was committed; None if there is none.
+    """
+
+    job: str
+    query_id: str
+    batch: int
+    positions: Mapping[str, dict[str, Any]]
+    state: str
+    begun: int | None = None
+    #: The documents of the sources, by uid: which data they read.
+    sources: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def committed(checkpoint: JobCheckpoint) -> Committed:
+    """What the checkpoint of a job knows. Raises CheckpointError if it holds no job, or is damaged.
+
+    Spark logs a batch as done a moment after it was committed, and not at all if it was stopped in between: so the
+    documents that penstock writes after a commit count too.
+    """
+    known = checkpoint.read("job")
+    if known is None:
+        raise CheckpointError(
+            f"'{checkpoint.location}' is not the checkpoint of a job: it has no 'penstock/job.json'. Name the job's "
+            "own folder, which `penstock run` shows when it starts"
+        )
+    state = checkpoint.read(STATE) or {"batch": -1, "state": ""}
+    stopped = checkpoint.read(STOPPED) or {}
+    planned, done = checkpoint.last("offsets"), checkpoint.last("commits")
+    batch = max(done, state["batch"], stopped.get("batch", -1))
+    begun = planned if planned > batch and stopped.get("planned") != planned else None
+    uids: Sequence[str] = known.get("sources", ())
+    ends = checkpoint.offsets(batch) if batch >= 0 else ()
+    if ends is None or (ends and len(ends) != len(uids)):
+        raise CheckpointError(
+            f"the checkpoint '{checkpoint.location}' does not hold the positions of batch {batch} for {len(uids)} "
+            "source(s); restore it, or start the job once, so that it finishes a batch"
+        )
+    documents = ((uid, checkpoint.read(f"source-{number}")) for number, uid in enumerate(uids))
+    return Committed(
+        job=str(known.get("job", "")),
+        query_id=str(known["query_id"]),
+        batch=batch,
+        positions=dict(zip(uids, ends, strict=False)),
+        state=state["state"] or known.get("origin", {}).get("state", ""),
+        begun=begun,
+        sources={uid: document for uid, document in documents if document is not None},
+    )

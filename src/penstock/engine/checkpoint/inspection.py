@@ -1,0 +1,85 @@
+"""The state in a checkpoint or a savepoint, for people: how large it is, and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.engine.checkpoint.committed import STATE, committed
+from penstock.engine.checkpoint.documents import JobCheckpoint
+from penstock.engine.checkpoint.savepoints import read_savepoint
+from penstock.flow.inspection import TableSize, oldest_seen, read_rows, stored_spec
+from penstock.flow.manifest import Manifest
+from penstock.flow.segments import SEEN, WEIGHT, SegmentRef
+from penstock.flow.storage import Storage
+
+#: How the columns of the state's own are called here.
+_OWN = {WEIGHT: "(times)", SEEN: "(last change)"}
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A table of a step: its key columns, how large it is, and when the row was written that was not written for
+    longest, in milliseconds since the epoch (None without times to live)."""
+
+    name: str
+    key: tuple[str, ...]
+    size: TableSize
+    oldest_ms: int | None
+
+
+@dataclass(frozen=True)
+class StepState:
+    """The state of a step."""
+
+    uid: str
+    tables: tuple[TableState, ...]
+
+
+@dataclass(frozen=True)
+class JobState:
+    """The state of a job after a batch."""
+
+    job: str
+    batch: int
+    storage: Storage
+    operators: Mapping[str, Mapping[str, Sequence[SegmentRef]]]
+    steps: tuple[StepState, ...]
+
+    def rows(self, uid: str, table: str) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]]:
+        """The names of the columns of a table, and its rows in no order: those of the key, those of the value, then of
+        rows that may be there several times how often, and where they have a time to live, when each was last changed.
+        Raises CheckpointError for files that are missing or damaged."""
+        refs = self.operators[uid][table]
+        spec = stored_spec(self.storage, refs, table, uid)
+        if spec is None:
+            return (), iter(())
+        own = [*([WEIGHT] if spec.kind == "multiset" else []), *([SEEN] if spec.timed else [])]
+        names = (*spec.key.names, *spec.value.names, *(_OWN[each] for each in own))
+
+        def rows() -> Iterator[tuple[Any, ...]]:
+            for batch in read_rows(self.storage, refs, spec, uid):
+                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+        return names, rows()
+
+
+def job_state(place: JobCheckpoint) -> JobState:
+    """The state of the checkpoint or the savepoint at ``place``. Raises CheckpointError if there is none of both."""
+    found = committed(place) if place.read("job") is not None else read_savepoint(place).content
+    storage = Storage.of(place.folder(STATE))
+    operators = Manifest.read(storage, found.state).operators
+    steps = (
+        StepState(uid, tuple(_table(storage, uid, name, refs) for name, refs in tables.items()))
+        for uid, tables in sorted(operators.items())
+    )
+    return JobState(found.job, found.batch, storage, operators, tuple(steps))
+
+
+def _table(storage: Storage, uid: str, name: str, refs: Sequence[SegmentRef]) -> TableState:
+    spec = stored_spec(storage, refs, name, uid)
+    size = TableSize.of(refs)
+    if spec is None:
+        return TableState(name, (), size, None)
+    return TableState(name, tuple(spec.key.names), size, oldest_seen(storage, refs, spec, uid))

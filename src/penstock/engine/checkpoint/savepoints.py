@@ -1,0 +1,195 @@
+"""Savepoints: copies of the committed state and positions of a job, from which other jobs start (rule "savepoints fork
+identities")."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.engine.checkpoint.committed import STATE, Committed, committed
+from penstock.engine.checkpoint.documents import JobCheckpoint
+from penstock.errors import CheckpointError
+from penstock.flow.manifest import Manifest
+from penstock.flow.storage import Storage
+
+VERSION = 1
+_DOCUMENT = "savepoint"
+#: How often a savepoint of a running job is begun again because files were deleted meanwhile.
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class Savepoint:
+    """A savepoint at ``location``: what was committed, and the uids of the steps with state."""
+
+    location: str
+    content: Committed
+    created_ms: int
+    operators: tuple[str, ...]
+
+
+def write_savepoint(checkpoint: JobCheckpoint, target: JobCheckpoint) -> Savepoint:
+    """Copy what the checkpoint of a job knows to be committed to ``target``, where nothing may be. The job may run
+    meanwhile: the savepoint is that of its last committed batch.
+
+    Raises CheckpointError if the job has committed nothing yet, or there is a savepoint or a checkpoint already.
+    """
+    for name in (_DOCUMENT, "job"):
+        if target.read(name) is not None:
+            raise CheckpointError(
+                f"'{target.location}' has a {'savepoint' if name == _DOCUMENT else 'checkpoint'} already; name another "
+                "directory"
+            )
+    attempt = 1
+    while True:
+        found = committed(checkpoint)
+        if found.batch < 0:
+            raise CheckpointError(
+                f"the job of the checkpoint '{checkpoint.location}' has not committed a batch yet; wait for its first"
+            )
+        try:
+            operators = _copied(found.state, checkpoint.folder(STATE), target.folder(STATE))
+            break
+        except CheckpointError:
+            # Files of a former batch: the job went on, and no longer needs them.
+            if attempt == _ATTEMPTS or committed(checkpoint).state == found.state:
+                raise
+            attempt += 1
+    made = Savepoint(target.location, found, time.time_ns() // 1_000_000, operators)
+    sources = [
+        {"uid": uid, "position": position, "source": found.sources.get(uid, {})}
+        for uid, position in found.positions.items()
+    ]
+    document = {
+        "version": VERSION,
+        "job": found.job,
+        "query_id": found.query_id,
+        "batch": found.batch,
+        "state": found.state,
+        "created_ms": made.created_ms,
+        "operators": list(operators),
+        "sources": sources,
+    }
+    target.write(_DOCUMENT, document)
+    return made
+
+
+def read_savepoint(place: JobCheckpoint) -> Savepoint:
+    """The savepoint at ``place``. Raises CheckpointError if there is none, or one of a newer version."""
+    found = place.read(_DOCUMENT)
+    if found is None:
+        hint = (
+            "it is the checkpoint of a job: copy it with `penstock savepoint`"
+            if place.read("job") is not None
+            else "name the directory that `penstock savepoint` wrote"
+        )
+        raise CheckpointError(f"'{place.location}' is no savepoint: it has no 'penstock/{_DOCUMENT}.json'; {hint}")
+    if found["version"] > VERSION:
+        raise CheckpointError(
+            f"the savepoint '{place.location}' has format {found['version']}, and this version of penstock reads up to "
+            f"{VERSION}; run the newer version that wrote it"
+        )
+    content = Committed(
+        found["job"],
+        found["query_id"],
+        found["batch"],
+        {each["uid"]: each["position"] for each in found["sources"]},
+        found["state"],
+        sources={each["uid"]: each["source"] for each in found["sources"]},
+    )
+    return Savepoint(place.location, content, found["created_ms"], tuple(found["operators"]))
+
+
+def origin_of(
+    place: JobCheckpoint,
+    checkpoint: JobCheckpoint,
+    operators: Collection[str],
+    sources: Collection[str],
+    *,
+    allow_non_restored: bool,
+    warn: Callable[[str], None],
+) -> dict[str, Any]:
+    """What a new job with these steps with state, and these sources, takes from the savepoint at ``place``, for the
+    document ``job`` of its checkpoint. The state is copied there.
+
+    Raises CheckpointError for state and positions that the job does not have any more, unless
+    ``allow_non_restored`` leaves them out with a warning.
+    """
+    savepoint = read_savepoint(place)
+    content = savepoint.content
+    gone = [f"the step '{uid}'" for uid in savepoint.operators if uid not in operators]
+    gone += [f"the source '{uid}'" for uid in content.positions if uid not in sources]
+    if gone and not allow_non_restored:
+        raise CheckpointError(
+            f"the savepoint '{savepoint.location}' has the state of {', '.join(gone)}, which the job does not have. "
+            "Give its steps and tables their former names, or leave this state out with --allow-non-restored-state"
+        )
+    if gone:
+        warn(f"the state of {', '.join(gone)} in the savepoint '{savepoint.location}' is left out")
+    state = ""
+    kept = [uid for uid in savepoint.operators if uid in operators]
+    if kept:
+        storage = Storage.of(checkpoint.folder(STATE))
+        before = Manifest.read(Storage.of(place.folder(STATE)), content.state)
+        manifest = replace(before, batch=-1, operators={uid: before.operators[uid] for uid in kept})
+        _copy(manifest.files(), place.folder(STATE), checkpoint.folder(STATE))
+        state = manifest.write(storage, f"savepoint-{uuid.uuid4().hex[:12]}.manifest")
+    return {
+        "savepoint": savepoint.location,
+        "job": content.job,
+        "query_id": content.query_id,
+        "batch": content.batch,
+        "state": state,
+        "sources": {
+            uid: {**content.sources.get(uid, {}), "start": position}
+            for uid, position in content.positions.items()
+            if uid in sources
+        },
+    }
+
+
+def check_origin(
+    place: JobCheckpoint, checkpoint: JobCheckpoint, known: Mapping[str, Any], warn: Callable[[str], None]
+) -> None:
+    """Warns that a job which began with the savepoint at ``place`` goes on from its checkpoint. ``known`` is the
+    checkpoint's document ``job``. Raises CheckpointError for a job that did not begin with it."""
+    if known.get("origin", {}).get("savepoint") != place.location:
+        raise CheckpointError(
+            f"the checkpoint '{checkpoint.location}' belongs to a job that did not begin with the savepoint "
+            f"'{place.location}', and a savepoint starts a new job: name another checkpoint directory, or give the job "
+            "another name"
+        )
+    if checkpoint.last("offsets") >= 0:
+        warn(
+            f"the job goes on from its checkpoint '{checkpoint.location}', and not from the savepoint "
+            f"'{place.location}' that it began with"
+        )
+
+
+def write_starts(checkpoint: JobCheckpoint, known: Mapping[str, Any]) -> None:
+    """Write where the sources of a job start that began with a savepoint, unless that was done before. ``known`` is the
+    checkpoint's document ``job``."""
+    starts = known.get("origin", {}).get("sources", {})
+    for number, uid in enumerate(known.get("sources", ())):
+        if uid in starts:
+            checkpoint.create(f"source-{number}", starts[uid])
+
+
+def _copied(reference: str, source: str, target: str) -> tuple[str, ...]:
+    """Copy a manifest and the files that it names. Returns the uids of its operators."""
+    if not reference:
+        return ()
+    storage = Storage.of(source)
+    manifest = Manifest.read(storage, reference)
+    _copy({*manifest.files(), reference.partition("#")[0]}, source, target)
+    return tuple(sorted(manifest.operators))
+
+
+def _copy(names: Collection[str], source: str, target: str) -> None:
+    there = Storage.of(target)
+    present = {each.name for each in there.files()}
+    for name in sorted(set(names) - present):
+        there.take(name, Storage.of(source))

@@ -1,0 +1,232 @@
+"""Savepoints and the state of jobs, by the files of a checkpoint alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.cli.main import main
+from penstock.engine.checkpoint import JobCheckpoint, read_location
+from penstock.engine.checkpoint.committed import committed
+from penstock.engine.checkpoint.savepoints import check_origin, origin_of, read_savepoint, write_savepoint, write_starts
+from penstock.errors import CheckpointError
+from penstock.flow.hashing import Groups, key_hashes
+from penstock.flow.manifest import Manifest
+from penstock.flow.segments import END
+from penstock.flow.state import StateStore, TableSpec
+from penstock.flow.storage import Storage
+
+pytestmark = pytest.mark.rule("savepoints fork identities")
+
+UID = "totals: group(orders)"
+TABLE = TableSpec("groups", pa.schema({"k": pa.int64()}), pa.schema({"n": pa.int64(), "name": pa.string()}), "keyed")
+
+
+def position(offset: int) -> dict[str, Any]:
+    return {"orders": {"id": "t", "partitions": {"0": {"offset": offset, "epoch": 0}}}}
+
+
+class Checkpoint:
+    """A checkpoint as a job and Spark write it."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        self.place: JobCheckpoint = read_location(str(root))
+        self.place.write("job", {"query_id": "q-1", "secret": "s", "job": "totals", "sources": ["orders"]})
+        self.place.write("source-0", {"source": {"topic": ["orders"]}, "start": position(0), "stop": None})
+
+    def log(self, name: str, batch: int, content: str) -> None:
+        folder = self.root / name
+        folder.mkdir(exist_ok=True)
+        (folder / str(batch)).write_text(content)
+
+    def plan(self, batch: int) -> None:
+        self.log("offsets", batch, f"v1\n{{}}\n{json.dumps(position((batch + 1) * 10))}")
+
+    def done(self, batch: int) -> None:
+        self.log("commits", batch, "v1\n{}")
+
+    def state(self, batch: int, keys: dict[int, tuple[int, str]], uid: str = UID, *, ttl: int | None = None) -> str:
+        """Keep these rows as the state after a batch."""
+        storage = Storage.of(str(self.root / "state"))
+        spec = TABLE.living(ttl)
+        store = StateStore(storage, [spec], {}, 0, END, f"{batch:09d}-", uid=uid, now_ms=1_700_000_000_000)
+        rows = pa.record_batch({"k": pa.array(list(keys), pa.int64())})
+        values = pa.record_batch({"n": [n for n, _ in keys.values()], "name": [name for _, name in keys.values()]})
+        groups = Groups.of(key_hashes(rows.columns), rows)
+        order = groups.order
+        store.keyed("groups").put(groups, values.take(pa.array(order)), np.ones(len(keys), np.bool_))
+        manifest = Manifest(batch, {uid: {name: tuple(refs) for name, refs in store.flush().items()}})
+        reference = manifest.write(storage, f"{batch:09d}-x.manifest")
+        self.place.write("state", {"batch": batch, "state": reference})
+        return reference
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Checkpoint:
+    return Checkpoint(tmp_path / "checkpoint")
+
+
+def test_the_last_batch_that_spark_logged_as_done_is_committed(checkpoint: Checkpoint) -> None:
+    for batch in range(3):
+        checkpoint.plan(batch)
+    checkpoint.done(0)
+    checkpoint.done(1)
+    found = committed(checkpoint.place)
+    assert (found.batch, found.begun, found.state) == (1, 2, "")
+    assert found.positions == {"orders": position(20)}
+
+
+def test_a_batch_whose_state_is_noted_is_committed_though_spark_has_not_logged_it(checkpoint: Checkpoint) -> None:
+    checkpoint.plan(0)
+    reference = checkpoint.state(0, {1: (1, "a")})
+    found = committed(checkpoint.place)
+    assert (found.batch, found.begun, found.state) == (0, None, reference)
+
+
+@pytest.mark.parametrize(
+    ("stopped", "batch", "begun"),
+    [
+        ({"batch": 1, "planned": 2}, 1, None),  # the last one was aborted
+        ({"batch": 2, "planned": 2}, 2, None),  # Spark's log lacks a batch that was published
+        ({"batch": 0, "planned": 1}, 1, 2),  # a former run's
+        ({}, 1, 2),
+    ],
+)
+def test_a_run_that_ended_in_good_order_says_what_it_published(
+    checkpoint: Checkpoint, stopped: dict[str, int], batch: int, begun: int | None
+) -> None:
+    for each in range(3):
+        checkpoint.plan(each)
+    checkpoint.done(1)
+    checkpoint.place.write("stopped", stopped)
+    found = committed(checkpoint.place)
+    assert (found.batch, found.begun) == (batch, begun)
+    assert found.positions == {"orders": position(10 * (batch + 1))}
+
+
+def test_a_savepoint_outlives_the_files_of_the_job(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    checkpoint.plan(0)
+    checkpoint.done(0)
+    checkpoint.state(0, {1: (5, "a"), 2: (6, "b")})
+    write_savepoint(checkpoint.place, read_location(str(tmp_path / "s")))
+    for each in (tmp_path / "checkpoint" / "state").iterdir():
+        each.unlink()
+    new = read_location(str(tmp_path / "new"))
+    origin = origin_of(
+        read_location(str(tmp_path / "s")), new, [UID], ["orders"], allow_non_restored=False, warn=pytest.fail
+    )
+    new.write("job", {"query_id": "q-2", "job": "other", "sources": ["extra", "orders"], "origin": origin})
+    write_starts(new, new.read("job") or {})
+    assert new.read("source-1") == {"source": {"topic": ["orders"]}, "start": position(10), "stop": None}
+    assert new.read("source-0") is None
+    manifest = Manifest.read(Storage.of(str(tmp_path / "new" / "state")), origin["state"])
+    assert (manifest.batch, list(manifest.operators)) == (-1, [UID])
+    assert committed_state(new) == origin["state"]
+
+
+def committed_state(place: JobCheckpoint) -> str:
+    return committed(place).state
+
+
+def test_state_and_positions_that_a_job_has_no_place_for_are_refused_by_name(
+    checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    checkpoint.plan(0)
+    checkpoint.done(0)
+    checkpoint.state(0, {1: (5, "a")})
+    saved = read_location(str(tmp_path / "s"))
+    write_savepoint(checkpoint.place, saved)
+    new, warnings = read_location(str(tmp_path / "new")), list[str]()
+    with pytest.raises(CheckpointError, match=r"the step 'totals: group\(orders\)', the source 'orders'.*--allow-non"):
+        origin_of(saved, new, [], ["others"], allow_non_restored=False, warn=warnings.append)
+    origin = origin_of(saved, new, [], ["others"], allow_non_restored=True, warn=warnings.append)
+    assert (origin["state"], origin["sources"], len(warnings)) == ("", {}, 1)
+
+
+def test_a_savepoint_of_a_newer_version_is_refused(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    checkpoint.plan(0)
+    checkpoint.done(0)
+    saved = read_location(str(tmp_path / "s"))
+    write_savepoint(checkpoint.place, saved)
+    saved.write("savepoint", {**(saved.read("savepoint") or {}), "version": 2})
+    with pytest.raises(CheckpointError, match="has format 2, and this version of penstock reads up to 1"):
+        read_savepoint(saved)
+
+
+def test_a_place_that_is_taken_gets_no_savepoint(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="has not committed a batch yet"):
+        write_savepoint(checkpoint.place, read_location(str(tmp_path / "s")))
+    checkpoint.plan(0)
+    checkpoint.done(0)
+    write_savepoint(checkpoint.place, read_location(str(tmp_path / "s")))
+    for place in ("s", "checkpoint"):
+        with pytest.raises(CheckpointError, match="already; name another directory"):
+            write_savepoint(checkpoint.place, read_location(str(tmp_path / place)))
+
+
+def test_only_a_job_that_began_with_a_savepoint_may_name_it_again(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    place, warnings = read_location(str(tmp_path / "s")), list[str]()
+    known = {"origin": {"savepoint": place.location}}
+    check_origin(place, checkpoint.place, known, warnings.append)
+    assert warnings == []
+    checkpoint.plan(0)
+    check_origin(place, checkpoint.place, known, warnings.append)
+    assert "goes on from its checkpoint" in warnings[0]
+    with pytest.raises(CheckpointError, match="did not begin with the savepoint"):
+        check_origin(place, checkpoint.place, {}, warnings.append)
+
+
+# --- penstock state ------------------------------------------------------------------------------------------------
+
+
+def test_state_shows_steps_and_rows(checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint.plan(0)
+    checkpoint.done(0)
+    checkpoint.state(0, {1: (5, "a"), 2: (6, "b"), 3: (7, "c")}, ttl=1000)
+    place = str(checkpoint.root)
+    assert main(["state", place]) == 0
+    head, titles, line = capsys.readouterr().out.splitlines()
+    assert head == "job 'totals', after batch 0"
+    assert titles.split() == ["step", "table", "keys", "rows", "bytes", "segments", "oldest"]
+    assert line.startswith(f"{UID}  groups  k ")
+    assert line.endswith(" ago")
+
+    assert main(["state", place, "--uid", UID, "--limit", "2", "--format", "json"]) == 0
+    rows = [json.loads(each) for each in capsys.readouterr().out.splitlines()]
+    assert len(rows) == 2
+    assert rows[0].keys() == {"k", "n", "name", "(last change)"}
+
+    assert main(["state", place, "--uid", UID, "--table", "groups", "--format", "csv"]) == 0
+    title, *lines = capsys.readouterr().out.splitlines()
+    assert title == "k,n,name,(last change)"
+    assert sorted(lines) == [f"{k},{k + 4},{name},1700000000000" for k, name in ((1, "a"), (2, "b"), (3, "c"))]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--uid", "other"], "the state has no step 'other' (there are 'totals: group(orders)')"),
+        (["--uid", UID, "--table", "t"], "the state has no table 't' (there are 'groups')"),
+    ],
+)
+def test_a_name_that_the_state_does_not_have(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str], arguments: list[str], problem: str
+) -> None:
+    checkpoint.plan(0)
+    checkpoint.done(0)
+    checkpoint.state(0, {1: (5, "a")})
+    assert main(["state", str(checkpoint.root), *arguments]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_a_directory_that_is_no_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["state", str(tmp_path)]) == 1
+    assert "is no savepoint" in capsys.readouterr().err
+    assert main(["savepoint", str(tmp_path), str(tmp_path / "s")]) == 1
+    assert "is not the checkpoint of a job" in capsys.readouterr().err

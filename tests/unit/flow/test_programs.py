@@ -1,0 +1,64 @@
+"""The programs of Flink's tests, where they are present, give the rows that Flink gives: in one run, with a stop and a
+restart, and wherever their rows are cut into batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import DefinitionError
+from tests.corpora import flink_programs, needed
+from tests.programs import MORE_WAYS, WAYS, NeedsSpark, Way, outcome
+
+OPERATORS = ("group-aggregate", "join", "multi-join", "deduplicate", "changelog-normalize", "union", "values")
+PROGRAMS = [each for each in flink_programs() if each["operator"] in OPERATORS]
+#: Programs that are not run, or give other rows, and why.
+LISTED = {
+    "group-aggregate-udf-with-merge": "functions of users",
+    "group-aggregate-udf-with-merge-mini-batch": "functions of users",
+    "group-aggregate-udf-without-merge": "functions of users",
+    "group-aggregate-udf-without-merge-mini-batch": "functions of users",
+    "agg-with-state-ttl-hint": "the hint STATE_TTL",
+    "join-with-state-ttl-hint": "the hint STATE_TTL",
+    "three-way-inner-join-with-ttl-hints-with-restore": "the hint STATE_TTL",
+    "semi-anti-join-with-literal-agg": "a query in CASE",
+    "three-way-left-outer-join-updating": "an outer join with a condition other than equality",
+    "changelog-normalize-upsert-filter-watermark": "the present watermark of a table of upserts",
+}
+
+programs = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program["name"])
+
+
+def check(program: Mapping[str, Any], ways: Sequence[Way], folder: Path) -> None:
+    """Run a program in several ways."""
+    for number, way in enumerate(ways):
+        found = outcome(program, way, str(folder / str(number)))
+        for sink in program["sinks"]:
+            assert found[sink["name"]] == Counter(sink["net"]), f"{sink['name']}: {way}"
+
+
+@needed()
+@programs
+def test_a_program_of_flink_gives_its_rows(program: dict[str, Any], tmp_path: Path):
+    if program["name"] not in LISTED:
+        check(program, WAYS, tmp_path)
+        return
+    with pytest.raises((DefinitionError, NeedsSpark, AssertionError)):
+        check(program, WAYS[:1], tmp_path)
+
+
+@pytest.mark.slow
+@needed()
+@programs
+def test_a_program_of_flink_gives_its_rows_in_more_ways(program: dict[str, Any], tmp_path: Path):
+    if program["name"] not in LISTED:
+        check(program, MORE_WAYS, tmp_path)
+
+
+@needed()
+def test_programs_that_are_listed_exist():
+    assert LISTED.keys() <= {program["name"] for program in PROGRAMS}
