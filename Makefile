@@ -15,12 +15,14 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/uv/bin/uv)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# A Python with PyFlink, which has dependencies that do not go with ours.
+FLINK := .venvs/flink/bin/python
 
 export UV_PYTHON_DOWNLOADS := never
 # Spark starts many Python processes; compiled modules are what makes that quick.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-all test-python faults mutants simulate fuzz lint fmt bench lock clean
+.PHONY: help setup demo test test-all test-python faults mutants simulate fuzz oracle lint fmt bench bench-peers lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -53,6 +55,9 @@ simulate: $(READY) ## Walk through the exactly-once protocol on a simulated clus
 fuzz: $(READY) ## Hold every format against a second decoder on a million broken messages (ARGS="--inputs 10000")
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
+oracle: $(READY) $(FLINK) ## Record what Flink answers to Nexmark's queries (needs Python 3.11 or 3.12)
+	@$(BIN)/python -m tests.nexmark.answers $(FLINK)
+
 lint: $(READY) ## Check format, rules, types and the directions of imports
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -67,6 +72,9 @@ bench: $(READY) ## Measure the whole path, then each format by itself (ARGS="--r
 	@$(BIN)/python -m bench $(ARGS)
 	@$(BIN)/python -m bench.formats
 
+bench-peers: $(READY) $(FLINK) ## Measure penstock beside Flink and Spark (BENCH_FLINK_KAFKA_JAR=..., see bench/gate)
+	@BENCH_FLINK_PYTHON=$${BENCH_FLINK_PYTHON:-$(FLINK)} $(BIN)/python -m bench.peers --write $(ARGS)
+
 lock: $(UV) ## Resolve the dependencies of pyproject.toml afresh into requirements.lock
 	@$(UV) pip compile pyproject.toml --extra demo --group dev --universal --python-version 3.11 --upgrade --quiet \
 		--generate-hashes --no-emit-index-url --no-annotate --no-header --output-file requirements.lock
@@ -74,6 +82,12 @@ lock: $(UV) ## Resolve the dependencies of pyproject.toml afresh into requiremen
 clean: ## Delete everything that was built, downloaded jars excepted
 	@rm -rf .venv .venvs .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(FLINK): | $(UV)
+	@echo "building .venvs/flink with Flink 2.2" >&2
+	@$(UV) venv --quiet --seed --python $(PYTHON) .venvs/flink
+	@$@ -m pip install --quiet 'setuptools<80' wheel
+	@$@ -m pip install --quiet apache-flink==2.2.0 || { rm -rf .venvs/flink; exit 1; }
 
 .tools/uv/bin/uv:
 	@echo "no uv on PATH: installing one into .tools" >&2

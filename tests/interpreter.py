@@ -18,6 +18,7 @@ from penstock.plan.nodes import (
     Node,
     Normalize,
     Project,
+    Rank,
     Scan,
     Sink,
     Union,
@@ -79,6 +80,8 @@ def _rows(node: Node, inputs: tuple[list[Row], ...]) -> list[Row]:
             return _joined(node, *inputs)
         case Deduplicate():
             return _first(node, inputs[0])
+        case Rank():
+            return _ranked(node, inputs[0])
     raise TypeError(type(node).__name__)
 
 
@@ -134,6 +137,23 @@ def _first(node: Deduplicate, rows: list[Row]) -> list[Row]:
         if node.last or key not in kept:
             kept[key] = row
     return list(kept.values())
+
+
+def _ranked(node: Rank, rows: list[Row]) -> list[Row]:
+    """The first rows by columns that tell all different rows apart."""
+    for each in reversed(node.order):
+        valued = [row for row in rows if row[each.name] is not None]
+        valued.sort(key=lambda row: row[each.name], reverse=each.descending)
+        nulls = [row for row in rows if row[each.name] is None]
+        rows = [*nulls, *valued] if each.nulls_first else [*valued, *nulls]
+    numbers: Counter[tuple[Any, ...]] = Counter()
+    kept = []
+    for row in rows:
+        key = tuple(row[name] for name in node.keys)
+        numbers[key] += 1
+        if node.first <= numbers[key] <= node.last:
+            kept.append({**row, node.number: numbers[key]} if node.number else row)
+    return kept
 
 
 def value(expression: Expression, row: Row) -> Any:

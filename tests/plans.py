@@ -17,6 +17,7 @@ from penstock.plan.nodes import (
     Node,
     Normalize,
     Project,
+    Rank,
     Sink,
     Union,
 )
@@ -89,6 +90,9 @@ def _check(node: Node) -> None:
         case Normalize(keys=keys) | Deduplicate(keys=keys):
             assert node.schema == node.input.schema
             _has(node.schema, keys)
+        case Rank(keys=keys, order=order, number=number):
+            assert names == (*node.input.schema.names, *([number] if number else []))
+            _has(node.input.schema, [*keys, *(each.name for each in order)])
         case Sink():
             assert len(names) == len(node.input.schema.fields)
 

@@ -21,6 +21,8 @@ _LEAVES = [
     "SELECT 1 AS k, 'x' AS v, 2 AS n UNION ALL SELECT 3, NULL, 4",
     "SELECT k, v, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS i FROM a) AS q WHERE i = 1",
     "SELECT k, v, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY v, n ORDER BY ts) AS i FROM a) AS q WHERE i <= 1",
+    "SELECT i AS k, v, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY v ORDER BY n, k, ts) AS i FROM a) AS q "
+    "WHERE i <= 2",
 ]
 _ON = [
     *("x.k = y.k", "x.k = y.n AND x.v = y.v", "x.k = y.k + 1 AND x.n > 1 AND y.v <> 'b'", "TRUE"),
@@ -49,6 +51,13 @@ _GROUPED = [
     "k AS k, v AS v, MIN(n) + SUM(DISTINCT k) AS n FROM {} AS x GROUP BY k, v HAVING COUNT(v) > 1 AND k <> 2",
     "SUM(n) AS k, v AS v, COUNT(k) FILTER (WHERE n > 1) AS n FROM {} AS x GROUP BY v",
 ]
+_RANKED = [
+    "k, v, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v, n) AS i FROM {} AS x) AS q WHERE i <= 2",
+    "i AS k, v, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY v ORDER BY n DESC, k) AS i FROM {} AS x) AS q "
+    "WHERE i < 3 AND n > 0",
+    "k, v, i AS n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY k DESC, v, n) AS i FROM {} AS x) AS q "
+    "WHERE i BETWEEN 2 AND 4",
+]
 _KINDS = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
 
 
@@ -62,6 +71,7 @@ def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         st.builds("SELECT {1} FROM {0} AS x WHERE {2}".format, query, st.sampled_from(_SELECT), where),
         st.builds(lambda query, rest: f"SELECT {rest.format(query)}", query, st.sampled_from(_GROUPED)),
         st.builds("SELECT DISTINCT k, v, n FROM {} AS x".format, query),
+        st.builds(lambda query, rest: f"SELECT {rest.format(query)}", query, st.sampled_from(_RANKED)),
         st.builds(
             "SELECT x.k AS k, y.v AS v, x.n AS n FROM {0} AS x {2} {1} AS y ON {3}".format,
             query, query, kinds, st.sampled_from(_ON),

@@ -1,7 +1,7 @@
 """The process that runs Flink's jobs, in a Python of its own with PyFlink and nothing of this project.
 
-Its argument is the jar of the SQL connector for Kafka. Tasks are ``{"settings": {...}, "statements": [...]}``; the last
-statement is the job, which is waited for.
+Its arguments are jars, such as that of the SQL connector for Kafka. Tasks are ``{"settings": {...}, "statements":
+[...]}``; the last statement is the job, which is waited for.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ _SETTINGS = {
 }
 
 
-def main(jar: str) -> None:
+def main(jars: list[str]) -> None:
     """Run one job per line of the standard input."""
     table: Any = importlib.import_module("pyflink.table")
     for line in sys.stdin:
         task = json.loads(line)
         try:
-            answer: dict[str, object] = {"seconds": _run(table, jar, task)}
+            answer: dict[str, object] = {"seconds": _run(table, jars, task)}
         except Exception as error:  # noqa: BLE001 - the caller reports it
             answer = {"error": f"{type(error).__name__}: {error}"[:800]}
         print("GATE " + json.dumps(answer), flush=True)
 
 
-def _run(table: Any, jar: str, task: dict[str, Any]) -> float:
+def _run(table: Any, jars: list[str], task: dict[str, Any]) -> float:
     environment = table.TableEnvironment.create(table.EnvironmentSettings.in_streaming_mode())
-    settings = {**_SETTINGS, "pipeline.jars": f"file://{jar}", **task["settings"]}
+    settings = {**_SETTINGS, **task["settings"]}
+    if jars:
+        settings["pipeline.jars"] = ";".join(f"file://{jar}" for jar in jars)
     for key, value in settings.items():
         environment.get_config().set(key, value)
     *tables, job = task["statements"]
@@ -49,4 +51,4 @@ def _run(table: Any, jar: str, task: dict[str, Any]) -> float:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])

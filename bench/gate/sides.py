@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,11 +27,12 @@ class SideError(Exception):
 
 @dataclass(frozen=True)
 class Run:
-    """A job: seconds from its start until it ended, and processor seconds of all processes of its side. The broker's
-    are not among them."""
+    """A job: seconds from its start until it ended; processor seconds and the most bytes of memory of all processes of
+    its side. The broker's are not among them."""
 
     seconds: float
     cpu: float
+    memory: int = 0
 
 
 @dataclass(eq=False)
@@ -49,10 +51,11 @@ class Side:
         """Run one job. Raises SideError."""
         process = self._started()
         before = _cpu_seconds(process.pid)
-        answer = self._ask(process, task)
+        with _Peak(process.pid) as peak:
+            answer = self._ask(process, task)
         if "seconds" not in answer:
             raise SideError(f"{self.name}: {answer.get('error', 'no answer')}")
-        return Run(answer["seconds"], max(0.0, _cpu_seconds(process.pid) - before))
+        return Run(answer["seconds"], max(0.0, _cpu_seconds(process.pid) - before), peak.bytes)
 
     def close(self) -> None:
         """End the process and those that it started."""
@@ -107,7 +110,12 @@ def flink_side() -> Side | str:
     python, jar = os.environ.get("BENCH_FLINK_PYTHON"), os.environ.get("BENCH_FLINK_KAFKA_JAR")
     if not python or not jar:
         return "set BENCH_FLINK_PYTHON (a Python with apache-flink 2.2) and BENCH_FLINK_KAFKA_JAR (its SQL connector)"
-    return Side("flink", [python, str(_HERE / "flink_side.py"), jar])
+    return flink(python, jar)
+
+
+def flink(python: str, *jars: str) -> Side:
+    """PyFlink of a Python, with these jars."""
+    return Side("flink", [python, str(_HERE / "flink_side.py"), *jars])
 
 
 def spark_side() -> Side | str:
@@ -125,8 +133,45 @@ def _kill(process: subprocess.Popen[Any]) -> None:
     process.wait()
 
 
+class _Peak:
+    """The most memory of a process and of all below it, looked at once a second. Pages that processes share are counted
+    once."""
+
+    def __init__(self, root: int):
+        self.bytes = 0
+        self._root = root
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> _Peak:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while True:
+            self.bytes = max(self.bytes, sum(map(_memory, _family(self._root))))
+            if self._done.wait(1):
+                return
+
+
+def _memory(process: int) -> int:
+    with suppress(OSError):
+        found = re.search(r"^Pss:\s+(\d+) kB", Path(f"/proc/{process}/smaps_rollup").read_text(), re.MULTILINE)
+        return int(found[1]) << 10 if found else 0
+    return 0
+
+
 def _cpu_seconds(root: int) -> float:
     """Processor seconds of a process and of all below it, those that ended among them."""
+    return sum(_family(root).values()) / _TICKS
+
+
+def _family(root: int) -> dict[int, int]:
+    """A process and all below it, each with the ticks that it and its ended children have used."""
     parents, used = {}, {}
     for place in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -134,8 +179,8 @@ def _cpu_seconds(root: int) -> float:
             number = int(place.parent.name)
             parents[number] = int(fields[1])
             used[number] = sum(map(int, fields[11:15]))
-    total, level = 0, {root}
+    found, level = set[int](), {root}
     while level:
-        total += sum(used.get(each, 0) for each in level)
+        found |= level
         level = {each for each, parent in parents.items() if parent in level}
-    return total / _TICKS
+    return {each: used[each] for each in found if each in used}

@@ -1,8 +1,9 @@
-"""The process that runs Spark's own stateful queries, in a Python of its own with PySpark and nothing of this project.
+"""The process that runs Spark's own queries, in a Python of its own with PySpark and nothing of this project.
 
 Its argument is the folder of the jars of Spark's connector for Kafka, which writes at least once. Tasks are
 ``{"how": "groupBy" | "transformWithState", "provider": "rocksdb" | "hdfs", "bootstrap", "source", "target", "columns",
-"key", "per_batch", "folder"}``; the folder is for the checkpoint.
+"key", "per_batch", "folder"}``; the folder is for the checkpoint. Without state ``how`` is "read", "filter" (of JSON,
+by the SQL condition ``key``) or "copy", and ``provider`` is empty.
 """
 
 from __future__ import annotations
@@ -45,14 +46,10 @@ def main(jars: str) -> None:
 
 def _run(spark: Any, task: dict[str, Any]) -> float:
     functions: Any = importlib.import_module("pyspark.sql.functions")
+    if not task["provider"]:
+        return _ran(_stateless(_source(spark, task), functions, task), task)
     spark.conf.set(f"{_STATE}.providerClass", _PROVIDERS[task["provider"]])
-    read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", task["bootstrap"])
-    read = read.option("subscribe", task["source"]).option("startingOffsets", "earliest")
-    if task["per_batch"]:
-        read = read.option("maxOffsetsPerTrigger", task["per_batch"])
-    columns = task["columns"].replace("TIMESTAMP(3)", "TIMESTAMP")
-    parsed = functions.from_json(functions.col("value").cast("string"), columns)
-    rows = read.load().select(parsed.alias("row")).select("row.*")
+    rows = _parsed(_source(spark, task), functions, task)
     key = task["key"]
     if task["how"] == "groupBy":
         totals = rows.groupBy(key).agg(functions.count("*").alias("n"), functions.sum("amount").alias("s"))
@@ -60,16 +57,40 @@ def _run(spark: Any, task: dict[str, Any]) -> float:
         result = f"{key} BIGINT, n BIGINT, s DOUBLE"
         totals = rows.groupBy(key).transformWithState(_processor(key), result, "Update", "None")
     message = totals.select(functions.col(key).cast("string").alias("key"), functions.to_json(functions.struct("*")))
+    return _ran(message.toDF("key", "value").writeStream.format("kafka").outputMode("update"), task)
+
+
+def _source(spark: Any, task: dict[str, Any]) -> Any:
+    read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", task["bootstrap"])
+    read = read.option("subscribe", task["source"]).option("startingOffsets", "earliest")
+    if task["per_batch"]:
+        read = read.option("maxOffsetsPerTrigger", task["per_batch"])
+    return read.load()
+
+
+def _parsed(rows: Any, functions: Any, task: dict[str, Any]) -> Any:
+    columns = task["columns"].replace("TIMESTAMP(3)", "TIMESTAMP")
+    parsed = functions.from_json(functions.col("value").cast("string"), columns)
+    return rows.select(parsed.alias("row")).select("row.*")
+
+
+def _stateless(rows: Any, functions: Any, task: dict[str, Any]) -> Any:
+    if task["how"] == "copy":
+        return rows.select("value").writeStream.format("kafka")
+    if task["how"] == "filter":
+        rows = _parsed(rows, functions, task).where(task["key"])
+    return rows.writeStream.format("noop")
+
+
+def _ran(writer: Any, task: dict[str, Any]) -> float:
+    """The seconds that a query takes."""
     begun = time.perf_counter()
     query = (
-        message.toDF("key", "value")
-        .writeStream.format("kafka")
-        .option("kafka.bootstrap.servers", task["bootstrap"])
+        writer.option("kafka.bootstrap.servers", task["bootstrap"])
         .option("kafka.linger.ms", "50")
         .option("kafka.batch.size", "1000000")
         .option("topic", task["target"])
         .option("checkpointLocation", task["folder"])
-        .outputMode("update")
         .trigger(availableNow=True)
         .start()
     )

@@ -114,6 +114,10 @@ class Topics:
         total = pc.sum(rows.column("n")).as_py() if "n" in rows.column_names else rows.num_rows
         return Found(rows.num_rows, int(total or 0))
 
+    def count(self, name: str) -> int:
+        """How many records a topic has for committed readers."""
+        return sum(len(records) for records in self._records(name, None))
+
     def _records(self, name: str, since: dict[tuple[str, int], int] | None) -> Iterator[Records]:
         """Committed records: of one partition after the other, in order."""
         places = [(name, partition) for partition in range(PARTITIONS)]

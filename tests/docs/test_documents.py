@@ -120,11 +120,16 @@ def test_the_table_of_the_guide_to_schema_registries_is_read_and_written():
 
 
 def test_the_queries_of_the_guide_to_sql_are_planned():
-    turnover, newest = blocks("docs/sql.md", "sql")
+    turnover, largest, newest = blocks("docs/sql.md", "sql")
     script = parse_script(turnover)
     assert not script.warnings
     shown = explain(planned(script.jobs[0]))
     assert "as 'turnover: join(orders, customers)'" in shown
+    columns = "city STRING, place BIGINT, id BIGINT, amount DECIMAL(10, 2)"
+    takes = f"CREATE TABLE largest ({columns}) WITH ('connector' = 'print');"
+    tables = turnover[: turnover.index("CREATE VIEW")] + takes
+    shown = explain(planned(parse_script(tables + largest).jobs[0]))
+    assert "rows 1 to 3 of each `city`, by `amount` DESC, numbered `place`" in shown
     tables = (
         "CREATE TABLE states (id BIGINT, status STRING, changed TIMESTAMP(3), WATERMARK FOR changed AS changed) WITH "
         "('connector' = 'kafka', 'topic' = 's', 'properties.bootstrap.servers' = 'localhost:9092', 'format' = 'json');"

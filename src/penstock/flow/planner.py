@@ -17,6 +17,7 @@ from penstock.flow.join import JoinOperator
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.normalize import NormalizeOperator
 from penstock.flow.operators import Operator
+from penstock.flow.rank import RankOperator
 from penstock.plan.expressions import ColumnRef, cast, coerce, fields_of
 from penstock.plan.lifetimes import lifetimes
 from penstock.plan.nodes import (
@@ -29,6 +30,7 @@ from penstock.plan.nodes import (
     Node,
     Normalize,
     Project,
+    Rank,
     Scan,
     Sink,
     Step,
@@ -197,6 +199,8 @@ def _operator(node: Node, *, timed: bool) -> Operator:
             return NormalizeOperator.of(node)
         case Deduplicate():
             return DeduplicateOperator.of(node)
+        case Rank():
+            return RankOperator.of(node, retracts=traits(node.input).kinds != INSERTIONS)
     raise TypeError(f"unknown plan node {type(node).__name__}")
 
 
@@ -248,7 +252,7 @@ def _partitioned(way: _Way) -> tuple[str, ...]:
     not survive."""
     origin = way.origin
     match origin:
-        case GroupAggregate(keys=keys) | Normalize(keys=keys) | Deduplicate(keys=keys):
+        case GroupAggregate(keys=keys) | Normalize(keys=keys) | Deduplicate(keys=keys) | Rank(keys=keys):
             names: tuple[str, ...] = keys
         case _:
             return ()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.plan.expressions import ColumnRef, Expression, is_deterministic
 from penstock.plan.flink_sql import flink_sql
-from penstock.plan.nodes import STATEFUL, Deduplicate, GroupAggregate, Job, Join, Node, Normalize, Scan, Sink
+from penstock.plan.nodes import STATEFUL, Deduplicate, GroupAggregate, Job, Join, Node, Normalize, Rank, Scan, Sink
 from penstock.plan.traits import Traits, own_traits, traits
 from penstock.plan.walk import expressions_of, fold, scans
 from penstock.spi import WATERMARK, Guarantee, ScanSpec, SinkSpec
@@ -56,6 +56,7 @@ _CHANGES: dict[type[Node], str] = {
     GroupAggregate: "aggregate",
     Join: "join",
     Deduplicate: "ROW_NUMBER()",
+    Rank: "Top-N",
     Normalize: "source of upserts",
 }
 

@@ -24,11 +24,13 @@ from penstock.plan.nodes import (
     Node,
     Normalize,
     Project,
+    Rank,
     Scan,
     Sink,
+    SortColumn,
     Union,
 )
-from penstock.plan.traits import Traits, own_traits
+from penstock.plan.traits import Traits, own_traits, traits
 from penstock.plan.walk import fold
 from penstock.settings import Settings
 from penstock.types import quoted_name
@@ -112,6 +114,10 @@ def _state(node: Node) -> str:
             return "each group"
         case Deduplicate(last=False):
             return "the first row of each key"
+        case Rank(input=below) if traits(below).changing:
+            return "all rows of each key"
+        case Rank(last=last):
+            return f"the first {last} rows of each key"
     return "the last row of each key"
 
 
@@ -119,7 +125,7 @@ def _shuffled_by(node: Node) -> tuple[tuple[str, ...], ...]:
     match node:
         case Join(left_keys=left, right_keys=right):
             return left, right
-        case GroupAggregate(keys=keys) | Normalize(keys=keys) | Deduplicate(keys=keys):
+        case GroupAggregate(keys=keys) | Normalize(keys=keys) | Deduplicate(keys=keys) | Rank(keys=keys):
             return (keys,)
     return ()
 
@@ -156,9 +162,24 @@ def step_lines(node: Node) -> list[str]:
             which = f"the {'last' if last else 'first'} row"
             by = f"by {quoted_name(order)}" if order else "to arrive"
             return [f"{which} {by} of each {_names(keys)}" if keys else f"{which} {by}"]
+        case Rank():
+            return [_rank(node)]
         case MapRows(rows=rows):
             return [f"map rows with {getattr(rows, '__qualname__', type(rows).__name__)}"]
     return [type(node).__name__]
+
+
+def _rank(rank: Rank) -> str:
+    which = f"row {rank.last}" if rank.first == rank.last else f"rows {rank.first} to {rank.last}"
+    order = ", ".join(map(_sort, rank.order)) or "arrival"
+    order += ", the latest first" if rank.latest else ""
+    of = f" of each {_names(rank.keys)}" if rank.keys else ""
+    return f"{which}{of}, by {order}" + (f", numbered {quoted_name(rank.number)}" if rank.number else "")
+
+
+def _sort(column: SortColumn) -> str:
+    nulls = "" if column.nulls_first != column.descending else f" NULLS {'FIRST' if column.nulls_first else 'LAST'}"
+    return f"{quoted_name(column.name)}{' DESC' if column.descending else ''}{nulls}"
 
 
 def _item(item: Item) -> str:

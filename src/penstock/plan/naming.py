@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from penstock.errors import Problem, SchemaError
-from penstock.plan.nodes import STATEFUL, Deduplicate, GroupAggregate, Join, Node, Normalize, Sink
+from penstock.plan.nodes import STATEFUL, Deduplicate, GroupAggregate, Join, Node, Normalize, Rank, Sink
 from penstock.plan.walk import fold, scans
 
 _KINDS: dict[type[Node], str] = {
@@ -14,6 +14,7 @@ _KINDS: dict[type[Node], str] = {
     Join: "join",
     Normalize: "changes",
     Deduplicate: "deduplicate",
+    Rank: "rank",
 }
 
 

@@ -197,8 +197,31 @@ class Deduplicate(Step):
     last: bool = False
 
 
+@dataclass(frozen=True)
+class SortColumn:
+    """A column that rows are ordered by."""
+
+    name: str
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True)
+class Rank(Step):
+    """Orders the rows of each key by the columns ``order``, and keeps those from the number ``first`` to ``last``, both
+    counted from 1. Rows that are equal there are in the order in which they came, with ``latest`` the other way round.
+    ``schema`` has the input's columns, then, if it has a name, the ``number``."""
+
+    keys: tuple[str, ...]
+    order: tuple[SortColumn, ...]
+    first: int
+    last: int
+    number: str = ""
+    latest: bool = False
+
+
 #: The nodes that keep state.
-STATEFUL = GroupAggregate | Join | Normalize | Deduplicate
+STATEFUL = GroupAggregate | Join | Normalize | Deduplicate | Rank
 
 
 @dataclass(frozen=True)

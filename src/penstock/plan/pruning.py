@@ -19,6 +19,7 @@ from penstock.plan.nodes import (
     Node,
     Normalize,
     Project,
+    Rank,
     Sink,
     Union,
     items_of,
@@ -83,6 +84,8 @@ def _reads(node: Node, wanted: Names) -> tuple[Names, ...]:
             return (wanted | set(keys),)
         case Deduplicate(keys=keys, order=order):
             return (wanted | set(keys) | ({order} if order else set()),)
+        case Rank(keys=keys, order=columns, number=number):
+            return (wanted - {number} | set(keys) | {each.name for each in columns},)
     return _all(node)
 
 
@@ -126,6 +129,11 @@ def _pruned(node: Node, inputs: tuple[Node, ...], wanted: Names) -> Node:
         case Normalize() | Deduplicate():
             below = _narrowed(inputs[0], reads[0])
             return replace(node, schema=below.schema, input=below)
+        case Rank(number=number):
+            below = _narrowed(inputs[0], reads[0])
+            own = [node.schema.fields[-1]] if number in wanted else []
+            schema = replace(below.schema, fields=(*below.schema.fields, *own))
+            return replace(node, schema=schema, input=below, number=number if own else "")
     return node.with_inputs(inputs)
 
 

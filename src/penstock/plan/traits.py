@@ -18,6 +18,7 @@ from penstock.plan.nodes import (
     Node,
     Normalize,
     Project,
+    Rank,
     Scan,
     Sink,
     Union,
@@ -97,6 +98,8 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
             # The first row to arrive is never replaced.
             kinds = below.kinds | (_UPDATES if order or last else INSERTIONS)
             return replace(below, kinds=kinds, upsert_keys=(keys,), stateful=True)
+        case Rank(), (below,):
+            return _ranked(node, below)
     raise TypeError(f"unknown plan node {type(node).__name__}")
 
 
@@ -159,6 +162,20 @@ def _joined(join: Join, left: Traits, right: Traits) -> Traits:
         upsert_keys=tuple(dict.fromkeys(keys)),
         stateful=True,
     )
+
+
+def _ranked(rank: Rank, below: Traits) -> Traits:
+    """The traits of the rows with the first numbers. Those of one key are at one place."""
+    found = [key for key in below.upsert_keys if set(rank.keys) <= set(key)]
+    if rank.first == rank.last:
+        found.insert(0, rank.keys)
+    elif rank.number:
+        found.append((*rank.keys, rank.number))
+    if not (rank.order or rank.latest or below.changing):  # the first rows to arrive are never replaced
+        return replace(below, upsert_keys=tuple(dict.fromkeys(found)), stateful=True)
+    # Without changes below, a number that was given stays given.
+    gone = _DELETE if below.changing or not rank.number else INSERTIONS
+    return replace(below, kinds=INSERTIONS | _UPDATES | gone, upsert_keys=tuple(dict.fromkeys(found)), stateful=True)
 
 
 def _unique(side: Traits, columns: tuple[str, ...]) -> bool:

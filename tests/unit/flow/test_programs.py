@@ -14,7 +14,10 @@ from penstock.errors import DefinitionError
 from tests.corpora import flink_programs, needed
 from tests.programs import MORE_WAYS, WAYS, NeedsSpark, Way, outcome
 
-OPERATORS = ("group-aggregate", "join", "multi-join", "deduplicate", "changelog-normalize", "union", "values")
+OPERATORS = (
+    *("group-aggregate", "join", "multi-join", "deduplicate", "changelog-normalize", "union", "values"),
+    *("rank", "sort", "limit"),
+)
 PROGRAMS = [each for each in flink_programs() if each["operator"] in OPERATORS]
 #: Programs that are not run, or give other rows, and why.
 LISTED = {
@@ -22,12 +25,13 @@ LISTED = {
     "group-aggregate-udf-with-merge-mini-batch": "functions of users",
     "group-aggregate-udf-without-merge": "functions of users",
     "group-aggregate-udf-without-merge-mini-batch": "functions of users",
-    "agg-with-state-ttl-hint": "the hint STATE_TTL",
-    "join-with-state-ttl-hint": "the hint STATE_TTL",
-    "three-way-inner-join-with-ttl-hints-with-restore": "the hint STATE_TTL",
+    "agg-with-state-ttl-hint": "state that is forgotten between two runs",
     "semi-anti-join-with-literal-agg": "a query in CASE",
     "three-way-left-outer-join-updating": "an outer join with a condition other than equality",
     "changelog-normalize-upsert-filter-watermark": "the present watermark of a table of upserts",
+    "rank-2-test": "RANK(), which streams do not have",
+    "sort-asc": "ORDER BY without LIMIT, which streams do not have",
+    "sort-desc": "ORDER BY without LIMIT, which streams do not have",
 }
 
 programs = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program["name"])

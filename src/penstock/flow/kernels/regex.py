@@ -96,9 +96,9 @@ class _Translation:
                 return self._escape(inside=False)
             case ".":
                 return f"[^{_LINES}]"
-            case "^" if self._at == 1:
+            case "^":
                 return "^"
-            case "^" | "$" | "*" | "+" | "?" | "{" | "}" | "]":
+            case "$" | "*" | "+" | "?" | "{" | "}" | "]":
                 raise _UnknownError
         return _literal(each)
 
@@ -131,7 +131,7 @@ class _Translation:
     def _member(self) -> tuple[str, bool]:
         """A part of a class, and whether it is a single character."""
         each = self._pattern[self._at : self._at + 1]
-        if not each or each in "[]&^":
+        if not each or each in "[]^" or self._pattern.startswith("&&", self._at):
             raise _UnknownError
         self._at += 1
         if each != "\\":

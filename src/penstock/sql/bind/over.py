@@ -9,12 +9,13 @@ from penstock.plan.expressions import Expression, walk
 
 @dataclass(frozen=True)
 class RowNumber(Expression):
-    """The number of a row among those with equal values of ``partition``, by ``order``, of which those at the places
-    ``descending`` are. Exists while a query is bound; the plan has a node instead."""
+    """The number of a row among those with equal values of ``partition``, by ``order``, each of which may be
+    ``descending``, and has its nulls first or last. Exists while a query is bound; the plan has a node instead."""
 
     partition: tuple[Expression, ...]
     order: tuple[Expression, ...]
     descending: tuple[bool, ...]
+    nulls_first: tuple[bool, ...]
 
     @property
     def operands(self) -> tuple[Expression, ...]:

@@ -22,6 +22,7 @@ from penstock.sql.bind.ranking import Ranked, RankedSource
 from penstock.sql.bind.results import Relation, Result, fitted
 from penstock.sql.bind.scope import UNTYPED_NULL, Scope
 from penstock.sql.bind.selection import Selected, projected, select
+from penstock.sql.bind.sorting import Sorting
 from penstock.sql.bind.sources import NodeSource, Source, TableSource, filtered
 from penstock.sql.bind.subqueries import Subquery, outer_tables
 from penstock.sql.bind.tables import DeclaredTable, typed
@@ -37,6 +38,7 @@ from penstock.sql.parse.syntax import (
     UnboundOver,
     UnboundQuery,
     UnboundSelect,
+    UnboundSorted,
     UnboundSource,
     UnboundSubquery,
     UnboundTable,
@@ -69,7 +71,7 @@ class Queries:
         ranked = found.ranked(self.source)
         if ranked is None:
             return found
-        self.errors.attempt(lambda: ranked.first(()))
+        self.errors.attempt(lambda: ranked.kept(()))
         return Result(None, found.columns)
 
     def rows(self, given: UnboundQuery) -> Node | None:
@@ -97,6 +99,8 @@ class Queries:
                 return self._values(given)
             case UnboundUnion():
                 return self._union(given)
+            case UnboundSorted():
+                return self._sorted(given)
             case UnboundWith():
                 return self._with(given)
         raise TypeError(f"unknown query {type(given).__name__}")
@@ -120,7 +124,7 @@ class Queries:
         columns = result.complete
         ranked = result.ranked(self.source)
         if ranked is not None:
-            return self.errors.attempt(lambda: ranked.first(()))
+            return self.errors.attempt(lambda: ranked.kept(()))
         if result.node is None or columns is None:
             return None
         for each in columns:
@@ -140,7 +144,7 @@ class Queries:
     def _union(self, given: UnboundUnion) -> Result:
         members = [self._result(each) for each in self._members(given)]
         for ranked in filter(None, (each.ranked(self.source) for each in members)):
-            self.errors.attempt(partial(ranked.first, ()))
+            self.errors.attempt(partial(ranked.kept, ()))
             return _BROKEN
         found = [(each.node, each.complete) for each in members]
         rows = [(node, columns) for node, columns in found if node is not None and columns is not None]
@@ -165,6 +169,12 @@ class Queries:
             node = distinct(node)
         refs = zip(first, fields_of(schema), strict=True)
         return Result(node, tuple(replace(each, value=ref) for each, ref in refs))
+
+    def _sorted(self, given: UnboundSorted) -> Result:
+        sorting = Sorting(given, self.source)
+        result = self._result(sorting.selected())
+        found = self.errors.attempt(lambda: sorting.result(result, self._rows))
+        return _BROKEN if found is None else found
 
     def _common(self, columns: tuple[Selected, ...], of: str) -> DataType | None:
         """The type of a column of UNION or VALUES; None after a problem."""

@@ -1,17 +1,28 @@
-"""ROW_NUMBER(): a query that keeps the first or the last row of each key, as Flink writes it.
+"""ROW_NUMBER(): a query that keeps the first rows of each key, as Flink writes it.
 
-``SELECT .. FROM (SELECT .., ROW_NUMBER() OVER (PARTITION BY key ORDER BY time) AS n FROM ..) WHERE n = 1``
+``SELECT .. FROM (SELECT .., ROW_NUMBER() OVER (PARTITION BY key ORDER BY columns) AS n FROM ..) WHERE n <= 3``
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from penstock.errors import DefinitionError
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, substituted
-from penstock.plan.nodes import AssignWatermarks, Deduplicate, Filter, Item, Node, Project, project, row_of
+from penstock.plan.nodes import (
+    AssignWatermarks,
+    Deduplicate,
+    Filter,
+    Item,
+    Node,
+    Project,
+    Rank,
+    SortColumn,
+    project,
+    row_of,
+)
 from penstock.plan.traits import traits
 from penstock.sql.bind.names import NamedTable, named_table
 from penstock.sql.bind.naming import free_name, name_of
@@ -19,11 +30,10 @@ from penstock.sql.bind.over import RowNumber
 from penstock.sql.bind.selection import Selected, projected
 from penstock.sql.bind.sources import filtered
 from penstock.sql.parse.source import Errors, SourceText
-from penstock.types import BIGINT, RowType
+from penstock.types import BIGINT, ArrayType, Field, MapType, RowType
 
-#: Comparisons of a row number with 1 or 2 that only the first row fulfils, and those with their sides exchanged.
-_FIRST = {("=", 1), ("<=", 1), ("<", 2)}
-_EXCHANGED = {"=": "=", ">=": "<=", ">": "<"}
+#: Comparisons with their sides exchanged.
+_EXCHANGED = {"=": "=", ">=": "<=", ">": "<", "<=": ">=", "<": ">"}
 _COUNT = BIGINT.with_nullability(False)
 
 
@@ -57,63 +67,114 @@ class Ranked:
             self, columns=tuple(replace(each, name=name) for each, name in zip(self.columns, names, strict=True))
         )
 
-    def first(self, conditions: Sequence[Expression]) -> Node:
-        """The rows with the number 1 for which the other ``conditions`` are true too. Raises UnsupportedError unless
-        one of the conditions asks for these rows."""
+    def kept(self, conditions: Sequence[Expression]) -> Node:
+        """The rows for which all ``conditions`` are true. Raises UnsupportedError unless these give the row number an
+        upper bound."""
         items = projected(list(self.columns))
         name = next(each.name for each in items if isinstance(each.expression, RowNumber))
-        asked = [each for each in conditions if _asks_for_first(each, name)]
-        if not asked:
-            reason = "ROW_NUMBER() is supported only for the first row of each key"
-            raise self.error(reason, f"write WHERE {name} = 1 in the query around it")
-        one = Literal(1, type=_COUNT)
-        others = [substituted(each, {name: one}) for each in conditions if each not in asked]
-        node = self._deduplicated(tuple(each for each in items if each.name != name))
+        spans = [_span(each, name) for each in conditions]
+        first = max([1, *(span[0] for span in spans if span is not None and span[0] is not None)])
+        ends = [span[1] for span in spans if span is not None and span[1] is not None]
+        if not ends:
+            reason = "ROW_NUMBER() is supported only for the first rows of each key"
+            raise self.error(reason, f"write WHERE {name} <= 10 in the query around it")
+        if min(ends) < first:
+            raise self.error("no row has such a ROW_NUMBER(): it begins with 1", f"write WHERE {name} <= 10")
+        others = [each for each, span in zip(conditions, spans, strict=True) if span is None]
+        columns = tuple(each for each in items if each.name != name)
+        node = _Rows(self).ranked(columns, name, first, min(ends))
+        number: Expression = ColumnRef(name, type=_COUNT)
+        if first == min(ends):
+            number = Literal(first, type=_COUNT)
         values = {each.name: each.expression for each in items}
-        columns = (Item(each, one if each == name else ColumnRef(each, type=values[each].type)) for each in values)
-        return filtered(project(node, tuple(columns)), others)
-
-    def _deduplicated(self, items: tuple[Item, ...]) -> Node:
-        """The first rows, with the columns ``items`` and those that the row number reads."""
-        number = self.number
-        if traits(self.node).changing:
-            hint = "aggregate with GROUP BY, for example MAX(..)"
-            raise self.error("ROW_NUMBER() of rows that are updated or deleted is not supported", hint)
-        if len(number.order) != 1:
-            reason = f"ROW_NUMBER() needs one column in ORDER BY, not {len(number.order)}"
-            raise self.error(reason, "order by a time attribute")
-        values = {each.expression: each.name for each in items}
-        taken = [each.name for each in items]
-        added: list[Item] = []
-
-        def named(value: Expression) -> str:
-            if value not in values:
-                values[value] = free_name(name_of(value), taken)
-                taken.append(values[value])
-                added.append(Item(values[value], value))
-            return values[value]
-
-        keys = tuple(dict.fromkeys(named(each) for each in number.partition))
-        order = "" if _is_proctime(number.order[0], self.node) else named(self._time(number.order[0]))
-        below = project(self.node, (*items, *added))
-        return Deduplicate(below.schema, below, keys, order, number.descending[0])
-
-    def _time(self, order: Expression) -> Expression:
-        """The column of ORDER BY. Raises UnsupportedError unless it is the event time."""
-        if isinstance(order, ColumnRef) and order.name == traits(self.node).event_time:
-            return order
-        reason = "ROW_NUMBER() is supported only in the order of a time attribute"
-        raise self.error(reason, "order by a column with WATERMARK FOR, or by a computed column AS PROCTIME()")
+        whole = (Item(each, number if each == name else ColumnRef(each, type=values[each].type)) for each in values)
+        return filtered(project(node, tuple(whole)), [substituted(each, {name: number}) for each in others])
 
 
-def _asks_for_first(condition: Expression, name: str) -> bool:
-    """Whether a condition on the row number ``name`` is true for the first row only."""
+@dataclass
+class _Rows:
+    """The way to the first rows: columns for what the row number reads."""
+
+    source: Ranked
+    _items: list[Item] = field(default_factory=list, init=False)
+
+    def ranked(self, items: tuple[Item, ...], name: str, first: int, last: int) -> Node:
+        """The rows from ``first`` to ``last`` with the columns ``items``, among others, and the number as ``name``
+        unless it is always the same."""
+        self._items = [*items]
+        number, changing = self.source.number, traits(self.source.node).changing
+        keys = tuple(dict.fromkeys(self._column(each) for each in number.partition))
+        if (first, last) == (1, 1) and len(number.order) == 1 and not changing and self._is_time(number.order[0]):
+            of_arrival = _is_proctime(number.order[0], self.source.node)
+            order = "" if of_arrival else self._column(number.order[0])
+            below = self._below()
+            return Deduplicate(below.schema, below, keys, order, number.descending[0])
+        columns, latest = self._order(changing)
+        below = self._below()
+        numbered = "" if first == last else free_name(name, below.schema.names)
+        schema = below.schema
+        if numbered:
+            schema = replace(schema, fields=(*schema.fields, Field(numbered, _COUNT)))
+        return Rank(schema, below, keys, columns, first, last, numbered, latest)
+
+    def _below(self) -> Node:
+        return project(self.source.node, tuple(self._items))
+
+    def _order(self, changing: bool) -> tuple[tuple[SortColumn, ...], bool]:
+        """The columns of ORDER BY up to the time of processing, and whether that is descending."""
+        number, found = self.source.number, list[SortColumn]()
+        for each, descending, nulls_first in zip(number.order, number.descending, number.nulls_first, strict=True):
+            if _is_proctime(each, self.source.node):
+                if changing:
+                    reason = "ROW_NUMBER() in the order of arrival of rows that are updated or deleted is not supported"
+                    raise self.source.error(reason, "order by a column of the rows")
+                return tuple(found), descending
+            if isinstance(each.type, ArrayType | MapType | RowType):
+                raise self.source.error(f"{each.type.text()} has no order", "order by its elements")
+            if not isinstance(each, Literal):
+                found.append(SortColumn(self._column(each), descending, nulls_first))
+        if not found:
+            reason = "ROW_NUMBER() needs an ORDER BY with fields that are not constant"
+            raise self.source.error(reason, "write OVER (PARTITION BY .. ORDER BY ..)")
+        return tuple(found), False
+
+    def _is_time(self, order: Expression) -> bool:
+        """Whether ORDER BY is by a time attribute."""
+        node = self.source.node
+        event_time = isinstance(order, ColumnRef) and order.name == traits(node).event_time
+        default = self.source.number.nulls_first[0] != self.source.number.descending[0]
+        return (event_time and default) or _is_proctime(order, node)
+
+    def _column(self, value: Expression) -> str:
+        """The column with a value."""
+        known = next((each.name for each in self._items if each.expression == value), None)
+        if known is not None:
+            return known
+        name = free_name(name_of(value), [each.name for each in self._items])
+        self._items.append(Item(name, value))
+        return name
+
+
+def _span(condition: Expression, name: str) -> tuple[int | None, int | None] | None:
+    """The least and the greatest row number ``name`` for which a condition is true, None for no bound; None if it says
+    more."""
     match condition:
-        case Call(function=sign, args=(ColumnRef(name=found), Literal(value=int(limit)))):
-            return found == name and (sign, limit) in _FIRST
-        case Call(function=sign, args=(Literal(value=int(limit)), ColumnRef(name=found))):
-            return found == name and (_EXCHANGED.get(sign, ""), limit) in _FIRST
-    return False
+        case Call(function="BETWEEN", args=(ColumnRef(name=found), Literal(value=int(low)), Literal(value=int(high)))):
+            return (low, high) if found == name else None
+        case Call(function=sign, args=(ColumnRef(name=found), Literal(value=int(limit)))) if sign in _EXCHANGED:
+            return _bounds(sign, limit) if found == name else None
+        case Call(function=sign, args=(Literal(value=int(limit)), ColumnRef(name=found))) if sign in _EXCHANGED:
+            return _bounds(_EXCHANGED[sign], limit) if found == name else None
+    return None
+
+
+def _bounds(sign: str, limit: int) -> tuple[int | None, int | None]:
+    match sign:
+        case "=":
+            return limit, limit
+        case "<" | "<=":
+            return None, limit - (sign == "<")
+    return limit + (sign == ">"), None
 
 
 def _is_proctime(expression: Expression, node: Node) -> bool:
@@ -145,4 +206,4 @@ class RankedSource:
         return (named_table(self.qualifier, self.schema, self.names),)
 
     def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
-        return self.errors.attempt(lambda: self.ranked.first(conditions))
+        return self.errors.attempt(lambda: self.ranked.kept(conditions))

@@ -136,6 +136,9 @@ class Scope(Names):
         return aggregate(given, args, condition, self.grouping, self.source)
 
     def _over(self, given: UnboundOver) -> Expression:
+        if given.name in ("RANK", "DENSE_RANK"):
+            reason = f"streaming tables do not support the rank function {given.name}"
+            raise self.source.unsupported(given.at, reason, "use ROW_NUMBER()")
         if given.name != "ROW_NUMBER" or given.args:
             hint = "aggregate with GROUP BY, or keep the first row of each key with ROW_NUMBER()"
             raise self.source.unsupported(given.at, f"{given.name}() OVER is not supported", hint)
@@ -145,8 +148,9 @@ class Scope(Names):
         partition = tuple(inner.value(each) for each in given.partition)
         order = tuple(inner.value(each.expression) for each in given.order)
         descending = tuple(each.descending for each in given.order)
+        nulls_first = tuple(each.nulls_first for each in given.order)
         type_ = BIGINT.with_nullability(False)
-        return RowNumber(partition, order, descending, type=type_, place=self.source.at(given.at))
+        return RowNumber(partition, order, descending, nulls_first, type=type_, place=self.source.at(given.at))
 
     # --- CAST, CASE and functions ---------------------------------------------------------------------------
 

@@ -291,9 +291,13 @@ class Grammar(Cursor):
     def _sort_key(self) -> SortKey:
         expression = self.expression()
         descending = self.take_any("ASC", "DESC") == "DESC"
-        if self.sees("NULLS"):
-            raise self.unsupported("NULLS FIRST or LAST", "leave it out: nulls come first, with DESC last")
-        return SortKey(expression, descending)
+        nulls_first = not descending
+        if self.take("NULLS"):
+            found = self.take_any("FIRST", "LAST")
+            if not found:
+                raise self.unexpected("FIRST or LAST")
+            nulls_first = found == "FIRST"
+        return SortKey(expression, descending, nulls_first)
 
     def _interval(self) -> Unbound:
         at = self.advance().at

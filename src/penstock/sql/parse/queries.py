@@ -16,6 +16,7 @@ from penstock.sql.parse.syntax import (
     UnboundJoin,
     UnboundQuery,
     UnboundSelect,
+    UnboundSorted,
     UnboundSource,
     UnboundTable,
     UnboundUnion,
@@ -26,10 +27,6 @@ from penstock.sql.parse.tokens import Token, TokenType
 
 #: Words that follow a table or a query in Flink only: the feature, and what to do instead.
 _AFTERWARDS = {
-    "ORDER": ("ORDER BY", "leave it out: a stream has no end to sort at"),
-    "LIMIT": ("LIMIT", "bound the source with 'scan.bounded.mode'"),
-    "OFFSET": ("OFFSET", "set where reading starts with 'scan.startup.mode'"),
-    "FETCH": ("FETCH", "bound the source with 'scan.bounded.mode'"),
     "WINDOW": ("WINDOW", "aggregate with GROUP BY"),
     "QUALIFY": ("QUALIFY", "filter the rows of a query in FROM with WHERE"),
     "INTERSECT": ("INTERSECT", "join the queries"),
@@ -49,10 +46,35 @@ class QueryGrammar(Grammar):
     def query(self) -> UnboundQuery:
         at = self.at
         if not self.take("WITH"):
-            return self._union(self._member())
+            return self._sorted(self._union(self._member()))
         if self.sees("RECURSIVE"):
             raise self.unsupported("WITH RECURSIVE", "write out the steps")
-        return UnboundWith(at, self.listed(self._named_query), self._union(self._member()))
+        return UnboundWith(at, self.listed(self._named_query), self._sorted(self._union(self._member())))
+
+    def _sorted(self, query: UnboundQuery) -> UnboundQuery:
+        at, limit, offset = self.at, None, 0
+        order = self.listed(self._sort_key) if self.take("ORDER", "BY") else ()
+        while word := self.take_any("LIMIT", "OFFSET", "FETCH"):
+            if word == "OFFSET":
+                offset = self._count()
+                self.take_any("ROW", "ROWS")
+            elif word == "FETCH":
+                self.take_any("FIRST", "NEXT")
+                limit = self._count()
+                self.take_any("ROW", "ROWS")
+                self.expect("ONLY")
+            elif not self.take("ALL"):
+                limit = self._count()
+                if self.take(","):
+                    offset, limit = limit, self._count()
+        if self.at == at:
+            return query
+        return UnboundSorted(query.at, query, order, limit, offset, at)
+
+    def _count(self) -> int:
+        if self.token.type is not TokenType.NUMBER or not self.token.text.isdigit():
+            raise self.unexpected("a number of rows")
+        return int(self.advance().text)
 
     def _named_query(self) -> NamedQuery:
         name = self.name("a query's name")

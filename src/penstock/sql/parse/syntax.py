@@ -74,10 +74,11 @@ class UnboundAggregate(Unbound):
 
 @dataclass(frozen=True)
 class SortKey:
-    """One entry of ORDER BY."""
+    """One entry of ORDER BY. Without NULLS FIRST or LAST, NULL is the smallest value."""
 
     expression: Unbound
     descending: bool
+    nulls_first: bool
 
 
 @dataclass(frozen=True)
@@ -235,6 +236,17 @@ class UnboundUnion(UnboundQuery):
     left: UnboundQuery
     right: UnboundQuery
     all: bool
+
+
+@dataclass(frozen=True)
+class UnboundSorted(UnboundQuery):
+    """``query [ORDER BY order] [LIMIT limit] [OFFSET offset]``. ``clause`` is the offset of what follows the query."""
+
+    query: UnboundQuery
+    order: tuple[SortKey, ...]
+    limit: int | None
+    offset: int
+    clause: int
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""penstock beside what one would use instead."""

@@ -1,0 +1,108 @@
+"""ORDER BY and LIMIT: the first rows of a query, which change while rows come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.plan.expressions import ColumnRef
+from penstock.plan.nodes import Node, Rank, SortColumn
+from penstock.sql.bind.results import Result
+from penstock.sql.bind.selection import Selected
+from penstock.sql.parse.source import SourceText
+from penstock.sql.parse.syntax import (
+    SelectItem,
+    SortKey,
+    Unbound,
+    UnboundLiteral,
+    UnboundName,
+    UnboundQuery,
+    UnboundSelect,
+    UnboundSorted,
+)
+from penstock.types import ArrayType, MapType, RowType
+
+
+@dataclass(frozen=True)
+class Sorting:
+    """A query with ORDER BY, LIMIT or OFFSET, of ``source``."""
+
+    given: UnboundSorted
+    source: SourceText
+
+    def selected(self) -> UnboundQuery:
+        """The query, which also selects what only ORDER BY names, behind its own columns."""
+        query, hidden = self.given.query, self._hidden()
+        if not hidden or not isinstance(query, UnboundSelect):
+            return query
+        return replace(query, items=(*query.items, *(SelectItem(each, None) for each in hidden)))
+
+    def result(self, result: Result, rows: Callable[[Result], Node | None]) -> Result:
+        """The first rows of the ``result`` of :meth:`selected`, whose ``rows`` are computed. Raises DefinitionError for
+        an order that streams do not have."""
+        given, columns = self.given, result.complete
+        node = None if columns is None else rows(result)
+        if node is None or columns is None:
+            return Result(None, result.columns)
+        if given.limit is None:
+            reason = "ORDER BY without LIMIT is not supported: a stream has no end to sort at"
+            if not given.order:
+                reason = "OFFSET without LIMIT is not supported on a stream"
+            raise self.source.unsupported(given.clause, reason, "add LIMIT, which keeps the first rows as they change")
+        if not given.limit:
+            raise self.source.error(given.clause, "LIMIT 0 leaves no rows", "ask for one row at least")
+        visible = len(columns) - len(self._hidden())
+        order = self._order(node, columns, visible)
+        ranked = Rank(node.schema, node, (), order, given.offset + 1, given.offset + given.limit)
+        refs = zip(columns[:visible], node.schema.fields, strict=False)
+        return Result(ranked, tuple(replace(each, value=_ref(each, field.name)) for each, field in refs))
+
+    def _order(self, node: Node, columns: Sequence[Selected], visible: int) -> tuple[SortColumn, ...]:
+        hidden = self._hidden()
+        found = []
+        for key in self.given.order:
+            if key.expression in hidden:
+                place = visible + hidden.index(key.expression)
+            else:
+                place = self._place(key, columns[:visible])
+            column = node.schema.fields[place]
+            if isinstance(column.type, ArrayType | MapType | RowType):
+                reason = f"{column.type.text()} has no order"
+                raise self.source.error(key.expression.at, reason, "order by its elements")
+            found.append(SortColumn(column.name, key.descending, key.nulls_first))
+        return tuple(found)
+
+    def _hidden(self) -> list[Unbound]:
+        """The expressions of ORDER BY that are not columns of the result."""
+        query = self.given.query
+        if not isinstance(query, UnboundSelect) or query.distinct:
+            return []
+        aliases = {each.alias.text for each in query.items if each.alias is not None}
+        return [each.expression for each in self.given.order if not _is_of_result(each.expression, aliases)]
+
+    def _place(self, key: SortKey, columns: Sequence[Selected]) -> int:
+        """The column of the result that ORDER BY names, or counts from 1."""
+        match key.expression:
+            case UnboundLiteral(form="NUMBER", text=text):
+                if text.isdigit() and 1 <= int(text) <= len(columns):
+                    return int(text) - 1
+                reason = f"there is no column number {text} to order by"
+            case UnboundName(parts=(name,)):
+                found = [index for index, each in enumerate(columns) if each.name == name.text]
+                if found:
+                    return found[0]
+                reason = f"there is no column '{name.text}' in the result"
+            case _:
+                reason = "the rows of DISTINCT, or of several queries, are ordered by their columns only"
+        hint = f"the columns are {', '.join(each.name for each in columns)}"
+        raise self.source.schema_error(key.expression.at, reason, hint)
+
+
+def _is_of_result(given: Unbound, aliases: set[str]) -> bool:
+    if isinstance(given, UnboundLiteral):
+        return given.form == "NUMBER"
+    return isinstance(given, UnboundName) and len(given.parts) == 1 and given.parts[0].text in aliases
+
+
+def _ref(column: Selected, name: str) -> ColumnRef:
+    return ColumnRef(name, type=column.value.type, place=column.value.place)
