@@ -13,6 +13,7 @@ from penstock.settings.codecs import FILLED
 from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.settings.job import Settings
 from penstock.settings.kerberos import KERBEROS_PREFIX, KerberosSettings, kerberos_of, kerberos_remarks
+from penstock.settings.refused import REFUSED
 from penstock.settings.restart import (
     DEFAULT_WITH_CHECKPOINTS,
     PREFIX,
@@ -70,8 +71,11 @@ class GivenSettings:
         for a text that cannot be read."""
         self._check_known(key, at or place)
         ignored = WITHOUT_EFFECT.get(key)
-        name, codec = KEYS[key] if ignored is None else ("", ignored.codec)
         try:
+            if key in REFUSED:
+                REFUSED[key].check(text)
+                return
+            name, codec = KEYS[key] if ignored is None else ("", ignored.codec)
             value = codec.parse(text)
         except ValueError as error:
             written = f"'{text}'" if shown is None else shown
@@ -150,8 +154,8 @@ class GivenSettings:
         return replace(before, **{name: value for name, value in self._values.items() if name}, **composed)
 
     def _check_known(self, key: str, place: str) -> None:
-        if key not in KEYS and key not in WITHOUT_EFFECT:
-            hint = nearest(key, (*KEYS, *WITHOUT_EFFECT))
+        if key not in KEYS and key not in WITHOUT_EFFECT and key not in REFUSED:
+            hint = nearest(key, (*KEYS, *WITHOUT_EFFECT, *REFUSED))
             raise OptionsError((Problem("unknown key", key, place, hint),))
 
     def _warn(self, warning: str) -> None:

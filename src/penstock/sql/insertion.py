@@ -8,13 +8,13 @@ from functools import partial
 from penstock.options import nearest
 from penstock.plan.expressions import Literal, cast
 from penstock.plan.nodes import Sink, project
-from penstock.spi import Connector, Registry
+from penstock.spi import Connector, Registry, SinkCapabilities
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.selection import Selected, projected
 from penstock.sql.bind.tables import DeclaredTable
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.statements import Insert
-from penstock.types import NULL, Field, NullType, RowType
+from penstock.types import NULL, Field, NullType, RowKind, RowType
 from penstock.types.casts import assignable
 
 
@@ -42,12 +42,27 @@ class Insertion:
         if made is None:
             return None
         definition, spec = made
+        self.errors.attempt(partial(self._check_conflict, spec.capabilities))
         order = self._order(self.into, definition.written)
         columns = [] if result.columns is None else self._fitted(list(result.columns), definition.written, order)
         if self.errors or result.node is None:
             return None
         input_ = project(result.node, projected(columns))
         return Sink(definition.written, input_, definition.name, self.into.connector, spec)
+
+    def _check_conflict(self, table: SinkCapabilities) -> None:
+        """Raises DefinitionError for ON CONFLICT where no two rows can conflict, or where it asks for more than the
+        last row."""
+        conflict, name = self.statement.conflict, self.statement.table.text
+        if conflict is None:
+            return
+        if not table.upsert_keys:
+            kinds = "rows before an update too" if RowKind.UPDATE_BEFORE in table.kinds else "insertions only"
+            reason = f"ON CONFLICT is for tables of upserts, and '{name}' takes {kinds}"
+            raise self.source.error(conflict.at, reason, "leave it out")
+        if conflict.text != "DEDUPLICATE":
+            reason = f"ON CONFLICT DO {conflict.text} is not supported"
+            raise self.source.unsupported(conflict.at, reason, "write DO DEDUPLICATE: the last row stays")
 
     def _order(self, into: DeclaredTable, written: RowType) -> tuple[str, ...]:
         """The columns that the query's values go to, in the query's order."""

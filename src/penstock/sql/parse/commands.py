@@ -249,7 +249,17 @@ def _insert(cursor: QueryGrammar, at: int) -> Insert:
     columns = cursor.enclosed(partial(cursor.name, "a column")) if named else ()
     if cursor.sees("TABLE"):
         raise cursor.unsupported("INSERT INTO .. TABLE", "write INSERT INTO .. SELECT * FROM")
-    return Insert(at, table, columns, cursor.query(), hints)
+    return Insert(at, table, columns, cursor.query(), hints, _conflict(cursor))
+
+
+def _conflict(cursor: QueryGrammar) -> Name | None:
+    at = cursor.at
+    if not cursor.take("ON", "CONFLICT"):
+        return None
+    cursor.expect("DO")
+    if not (action := cursor.take_any("ERROR", "NOTHING", "DEDUPLICATE")):
+        raise cursor.unexpected("ERROR, NOTHING or DEDUPLICATE")
+    return Name(action, at)
 
 
 def _execute(cursor: QueryGrammar, at: int) -> Statement:

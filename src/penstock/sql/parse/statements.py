@@ -301,12 +301,13 @@ class Explain(Statement):
 
 @dataclass(frozen=True)
 class Insert(Statement):
-    """INSERT INTO table [/*+ hints */] [(columns)] query."""
+    """INSERT INTO table [hints] [(columns)] query [ON CONFLICT DO conflict]. ``conflict`` has the place of ON."""
 
     table: TableName
     columns: tuple[Name, ...]
     query: UnboundQuery
     hints: tuple[Hint, ...] = ()
+    conflict: Name | None = None
 
 
 @dataclass(frozen=True)
