@@ -36,6 +36,22 @@ def by_name() -> FlinkKafkaConsumer:
     return consumer
 
 
+#: What a consumer that is given a topic may be told about where it begins; the offsets of its group are the default.
+STARTS = {
+    "earliest": FlinkKafkaConsumer.set_start_from_earliest,
+    "latest": FlinkKafkaConsumer.set_start_from_latest,
+    "group": FlinkKafkaConsumer.set_start_from_group_offsets,
+    "time": lambda consumer: consumer.set_start_from_timestamp(1700000001000),
+}
+
+
+def starting(where: str) -> FlinkKafkaConsumer:
+    """Reads a topic from one of these places."""
+    consumer = FlinkKafkaConsumer(f"{PREFIX}topic", SimpleStringSchema(), properties)
+    STARTS[where](consumer)
+    return consumer
+
+
 def by_pattern() -> FlinkKafkaConsumer:
     """Reads all topics whose names match, new ones too, from the earliest records."""
     looking = {**properties, "flink.partition-discovery.interval-millis": "10000"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from penstock.common import Duration, SimpleStringSchema, Types, WatermarkStrategy
+from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import DataStream, StreamExecutionEnvironment
 from penstock.datastream.connectors.base import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import (
@@ -38,26 +39,47 @@ def described(record: ConsumerRecord) -> str:
     return f"offset {record.offset}, {len(record.headers)} headers: {(record.value or b'').decode()}"
 
 
+def starts() -> dict[str, KafkaOffsetsInitializer]:
+    """Where a source may begin; without any of them it is the earliest offset."""
+    return {
+        # at the offsets of the group; without them the source fails
+        "group": KafkaOffsetsInitializer.committed_offsets(),
+        # at the offsets of the group; without them at the earliest
+        "group or earliest": KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.EARLIEST),
+        # at the first record with this timestamp or a later one
+        "time": KafkaOffsetsInitializer.timestamp(1592323200000),
+        "earliest": KafkaOffsetsInitializer.earliest(),
+        "latest": KafkaOffsetsInitializer.latest(),
+    }
+
+
+class ByLength(TimestampAssigner):
+    """Timestamps of one's own: a second later for each letter."""
+
+    def extract_timestamp(self, value: str, record_timestamp: int) -> int:
+        """In milliseconds."""
+        return record_timestamp + 1000 * len(value)
+
+
 def streams(env: StreamExecutionEnvironment) -> list[DataStream]:
     """A stream for each way to describe a source."""
     plain, string = WatermarkStrategy.no_watermarks(), SimpleStringSchema()
-    late = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(20)).with_idleness(Duration.of_minutes(1))
-    earliest = KafkaOffsetsInitializer.earliest()
-    committed = KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.EARLIEST)
+    own = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(20)).with_idleness(Duration.of_minutes(1))
+    own = own.with_timestamp_assigner(ByLength())
 
-    # A list of topics, from the earliest offsets; only the value of a message is read, as a string.
-    topics = source().set_topics(f"{PREFIX}input-topic").set_starting_offsets(earliest)
-    topics.set_value_only_deserializer(string)
-    # All topics that match a pattern, from the offsets of the group, else from the earliest.
-    pattern = source().set_topic_pattern(f"{PREFIX}topic.*").set_starting_offsets(committed)
+    # A list of topics; only the value of a message is read, as a string.
+    topics = source().set_topics(f"{PREFIX}input-topic", f"{PREFIX}other-topic")
+    topics.set_starting_offsets(starts()["earliest"]).set_value_only_deserializer(string)
+    # All topics that match a pattern, their values by one of Kafka's own deserializers.
+    pattern = source().set_topic_pattern(f"{PREFIX}topic.*").set_starting_offsets(starts()["group or earliest"])
     pattern.set_deserializer(KafkaRecordDeserializationSchema.value_only("StringDeserializer"))
-    # Chosen partitions, from a point in time; whole records are read by a function.
+    # Chosen partitions; whole records are read by a function.
     partitions = source().set_partitions({KafkaTopicPartition(f"{PREFIX}topic-a", 0)})
-    partitions.set_starting_offsets(KafkaOffsetsInitializer.timestamp(1592323200000))
+    partitions.set_starting_offsets(starts()["time"])
     partitions.set_deserializer(KafkaRecordDeserializationSchema.of(described, Types.STRING()))
     return [
         env.from_source(topics.build(), plain, "Kafka Source"),
-        env.from_source(pattern.build(), late, "Kafka Source With Watermarks"),
+        env.from_source(pattern.build(), own, "Kafka Source With Custom Watermark Strategy"),
         env.from_source(partitions.build(), plain, "Kafka Source Of Partitions"),
     ]
 

@@ -71,6 +71,8 @@ class _Running:
     folder: str
     tables: Mapping[str, Table]
     manifest: Manifest = field(default_factory=Manifest)
+    #: The time, which is a minute later after each start.
+    now_ms: int = 0
     #: The scans of VALUES that were read, each of them once.
     done: set[int] = field(default_factory=set)
 
@@ -88,12 +90,21 @@ class _Running:
         planner.check()
         for _, lacking in planner.hops.values():
             raise NeedsSpark(lacking.function)
-        flow = Dataflow(tuple(planner.branches), planner.ordered(), self.outputs, self.folder)
+        flow = Dataflow(
+            tuple(planner.branches),
+            planner.ordered(),
+            self.outputs,
+            self.folder,
+            timings=tuple(planner.timings),
+        )
         self.scans = planner.scans
-        self.driver = Driver(flow, manifest=self.manifest, batch=self.manifest.batch + 1)
+        self.now_ms += 60_000
+        self.driver = Driver(flow, manifest=self.manifest, batch=self.manifest.batch + 1, now_ms=self.now_ms)
 
-    def run(self, changes: Mapping[str, Sequence[Change]], rng: random.Random, owners: int) -> None:
-        """One batch."""
+    def run(
+        self, changes: Mapping[str, Sequence[Change]], rng: random.Random, owners: int, *, ended: bool = False
+    ) -> None:
+        """One batch; ``ended``: the last one, after which no row comes."""
         tasks = []
         for number, scan in enumerate(self.scans):
             if scan.table in changes:
@@ -103,10 +114,12 @@ class _Running:
                 self.done.add(number)
             if part:
                 tasks.append((number, [_batch(part, scan)]))
+        if ended and self.driver.flow.timings:
+            tasks = tasks or [(0, [])]
         if not tasks:
             return
         rng.shuffle(tasks)
-        for batch in self.driver.run(tasks, owners):
+        for batch in self.driver.run(tasks, owners, ended=ended):
             for output in self.outputs:
                 rows, hidden = output.rows(batch)
                 self.tables[output.table].apply(rows, hidden.column(KIND).to_pylist(), output.schema)
@@ -160,6 +173,9 @@ def outcome(program: Mapping[str, Any], way: Way, folder: str) -> dict[str, Coun
         if phase == "before" and way.restart:
             for each in running:
                 each.start()
+    if program["run"]["end_of_input"] != "infinite":
+        for each in running:
+            each.run({table["name"]: [] for table in program["tables"]}, rng, way.owners, ended=True)
     return {name: table.rows for name, table in tables.items()}
 
 

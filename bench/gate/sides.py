@@ -100,22 +100,23 @@ class Side:
         )
 
 
-def penstock_side() -> Side:
+def penstock_side(module: str = "bench.gate.penstock_side") -> Side:
     """This penstock."""
-    return Side("penstock", [sys.executable, "-m", "bench.gate.penstock_side"])
+    return Side("penstock", [sys.executable, "-m", module])
 
 
-def flink_side() -> Side | str:
-    """PyFlink, or what is missing for it."""
+def flink_side(script: Path = _HERE / "flink_side.py") -> Side | str:
+    """PyFlink, which runs ``script``, or what is missing for it."""
     python, jar = os.environ.get("BENCH_FLINK_PYTHON"), os.environ.get("BENCH_FLINK_KAFKA_JAR")
     if not python or not jar:
         return "set BENCH_FLINK_PYTHON (a Python with apache-flink 2.2) and BENCH_FLINK_KAFKA_JAR (its SQL connector)"
-    return flink(python, jar)
+    return flink(python, jar, script=script)
 
 
-def flink(python: str, *jars: str) -> Side:
-    """PyFlink of a Python, with these jars."""
-    return Side("flink", [python, str(_HERE / "flink_side.py"), *jars])
+def flink(python: str, *jars: str, script: Path = _HERE / "flink_side.py") -> Side:
+    """PyFlink of a Python, with these jars, which runs ``script``."""
+    path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"  # where PyFlink's workers find their Python
+    return Side("flink", [python, str(script), *jars], {"PATH": path})
 
 
 def spark_side() -> Side | str:

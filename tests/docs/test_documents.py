@@ -100,7 +100,7 @@ def test_every_command_that_is_shown_exists(document, capsys):
 
 
 def test_every_table_of_the_guide_to_security_is_understood():
-    tables = blocks("docs/security.md", "sql")
+    tables = blocks("docs/security.md", "sql") + blocks("docs/kerberos.md", "sql")
     assert len(tables) == 4
     variables = dict.fromkeys(("TRUSTSTORE_PASSWORD", "PASSWORD", "CLIENT_SECRET"), "hush")
     for table in tables:
@@ -120,7 +120,8 @@ def test_the_table_of_the_guide_to_schema_registries_is_read_and_written():
 
 
 def test_the_queries_of_the_guide_to_sql_are_planned():
-    turnover, largest, newest = blocks("docs/sql.md", "sql")
+    turnover, largest, newest, hinted = blocks("docs/sql.md", "sql")
+    assert "forgets the left rows 24 h after" in explain(planned(parse_script(turnover + hinted).jobs[1]))
     script = parse_script(turnover)
     assert not script.warnings
     shown = explain(planned(script.jobs[0]))
@@ -142,6 +143,14 @@ def test_the_statements_of_their_guide_print_a_table():
     (statements,) = blocks("docs/sql-statements.md", "sql")
     (shown,) = parse_script(statements).printed
     assert re.findall(r"^\| +(\w+) \|", shown, re.MULTILINE) == ["name", "id", "note", "reason", "moved"]
+def test_the_python_beside_flinks_examples_is_that_of_the_programs():
+    programs = "".join(text(f"examples/{name}") for name in EXAMPLES if name.startswith("pyflink"))
+    indented = re.findall(r"^   ```python\n(.*?)^   ```$", text("docs/upgrading.md"), re.MULTILINE | re.DOTALL)
+    assert len(indented) == 2
+    shown = blocks("docs/pyflink-examples.md", "python") + blocks("docs/upgrading.md", "python")
+    shown += [re.sub("^   ", "", each, flags=re.M) for each in indented]
+    assert len(shown) > 10
+    assert [code for code in shown if code not in programs] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,13 +25,14 @@ _BACKEND = b"CoarseGrainedExecutorBackend"
 # --- a cluster on this machine -----------------------------------------------------------------------------------
 
 
-def clustered(trial: Trial, sql: str) -> JobProcess:
+def clustered(trial: Trial, sql: str, environment: Mapping[str, str] | None = None) -> JobProcess:
     """A job on two executors of one core each, which are processes of their own."""
     home = trial.folder / "job" / "spark"  # where executors get their folders: they are the job's processes
     home.mkdir(parents=True)
     for each in Path(pyspark.__file__).parent.iterdir():
         (home / each.name).symlink_to(each)
-    return trial.job(sql, environment={"SPARK_MASTER": "local-cluster[2,1,1024]", "SPARK_HOME": str(home)})
+    own = {"SPARK_MASTER": "local-cluster[2,1,1024]", "SPARK_HOME": str(home)}
+    return trial.job(sql, environment=own | dict(environment or {}))
 
 
 def executors(job: JobProcess) -> list[int]:
@@ -44,7 +46,12 @@ def executor_of(frame: Frame) -> int:
     Workers need not be its children, but are started in its folder.
     """
     assert frame.pid is not None
-    folder = os.readlink(f"/proc/{frame.pid}/cwd")
+    return executor_at(frame.pid)
+
+
+def executor_at(worker: int) -> int:
+    """The executor's JVM of a Python worker."""
+    folder = os.readlink(f"/proc/{worker}/cwd")
     found = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit() and _works_in(each, folder)]
     assert len(found) == 1, f"executors in the folder of the frame's process: {found}"
     return found[0]
@@ -53,6 +60,12 @@ def executor_of(frame: Frame) -> int:
 def kill_executor(frame: Frame) -> None:
     """Kill the executor that a frame belongs to. Its workers find out by themselves."""
     os.kill(executor_of(frame), signal.SIGKILL)
+
+
+def kill_executor_of(worker: int) -> None:
+    """Kill the executor of a Python worker, and the worker."""
+    for pid in (executor_at(worker), worker):
+        os.kill(pid, signal.SIGKILL)
 
 
 def _command(pid: int) -> bytes:

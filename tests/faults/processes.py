@@ -41,6 +41,7 @@ class JobProcess:
         """``name`` is the job's; ``mutation`` one of mutated_penstock.py; ``arguments`` go to ``penstock run``."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.checkpoint, self.name, self.mutation = folder, checkpoint, name, mutation
+        self.sql = sql
         self.starts = 0
         self._file = folder / "job.sql"
         self._file.write_text(sql)

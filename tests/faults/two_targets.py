@@ -43,7 +43,7 @@ class _CommitLoss(Relay):
             sink.shutdown(socket.SHUT_RDWR if source in self._recording else socket.SHUT_WR)
 
 
-class _Database:
+class Database:
     """A table that the job writes beside its topic. ``port``: where the job finds it."""
 
     def __init__(self, trial: Trial):
@@ -61,11 +61,15 @@ class _Database:
             "kafka": "INSERT INTO t SELECT k, n, h FROM s;",
             "postgres": "INSERT INTO numbers SELECT k, n FROM s;",
         }
-        return self._trial.job(
-            f"{head}CREATE TABLE numbers (k STRING, n BIGINT) WITH ('connector' = 'postgres', "
+        return self._trial.job(f"{head}{self.table}EXECUTE STATEMENT SET BEGIN {inserts[first]} {inserts[then]} END;\n")
+
+    @property
+    def table(self) -> str:
+        """The statement that makes the table known to a job."""
+        return (
+            "CREATE TABLE numbers (k STRING, n BIGINT) WITH ('connector' = 'postgres', "
             f"'url' = '{self._url}', 'table-name' = 'numbers', 'username' = '{self._server.user}', "
             f"'password' = '{self._server.password}');\n"
-            f"EXECUTE STATEMENT SET BEGIN {inserts[first]} {inserts[then]} END;\n"
         )
 
     @property
@@ -99,7 +103,7 @@ class _Database:
             return cursor.fetchall() if rows else []
 
 
-def _killed_between(trial: Trial, database: _Database, job: JobProcess, trap: Trap, *, in_database: int) -> Outcome:
+def _killed_between(trial: Trial, database: Database, job: JobProcess, trap: Trap, *, in_database: int) -> Outcome:
     """Kill the job at the trap, make sure which of the two has the batch, and let it come to its end."""
     die(trial, job, trap, planned=trial.before, done=trial.before - 1)
     trial.hit(f"in PostgreSQL batch {database.committed()} was done", database.committed() == in_database)
@@ -110,7 +114,7 @@ def _killed_between(trial: Trial, database: _Database, job: JobProcess, trap: Tr
 
 @cell("F13", "killed after Kafka's commit, before PostgreSQL's")
 def kafka_first(trial: Trial) -> Outcome:
-    database = _Database(trial)
+    database = Database(trial)
     job = database.job("kafka", "postgres")
     trap = trial.ended(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
     return _killed_between(trial, database, job, trap, in_database=trial.before - 1)
@@ -118,7 +122,7 @@ def kafka_first(trial: Trial) -> Outcome:
 
 @cell("F13", "killed after PostgreSQL's commit, before Kafka's")
 def postgres_first(trial: Trial) -> Outcome:
-    database = _Database(trial)
+    database = Database(trial)
     job = database.job("postgres", "kafka")
     trap = trial.committing(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
     return _killed_between(trial, database, job, trap, in_database=trial.before)
@@ -127,7 +131,7 @@ def postgres_first(trial: Trial) -> Outcome:
 @cell("F13", "the answer to PostgreSQL's COMMIT lost, connection closed")
 def postgres_unknown(trial: Trial) -> Outcome:
     """The driver finds out in the database what became of the transaction, and does not insert again."""
-    database = _Database(trial)
+    database = Database(trial)
     loss = trial.stack.enter_context(_CommitLoss(database.port))
     database.port = loss.port
     job = database.job("kafka", "postgres")

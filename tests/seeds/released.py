@@ -148,6 +148,20 @@ def public(folder: Path, package: str) -> list[str]:
     return sorted(ast.literal_eval(lists[0]))
 
 
+def streams(folder: Path) -> dict[str, list[str]]:
+    """The public classes, and functions that are no methods, of every module of ``pyflink.datastream``."""
+    root = folder / "pyflink" / "datastream"
+    found = {}
+    for path in sorted(root.rglob("*.py")):
+        name = ".".join(path.relative_to(root).with_suffix("").parts)
+        tree = ast.parse(path.read_text("utf-8"))
+        kinds = (ast.ClassDef, ast.FunctionDef) if name == "async_retry_predicates" else ast.ClassDef
+        names = [each.name for each in tree.body if isinstance(each, kinds) and not each.name.startswith("_")]
+        if names and "tests" not in path.parts:
+            found[name] = names
+    return found
+
+
 def main() -> None:
     """Write the names."""
     parser = argparse.ArgumentParser(description="write the names of released PyFlinks")
@@ -158,7 +172,7 @@ def main() -> None:
         for version, modules in MODULES.items()
     }
     exported = {package: public(Path(given[PUBLIC]), package) for package in ("pyflink.common", "pyflink.datastream")}
-    found = {"how": _HOW, "public": exported, "releases": names}
+    found = {"how": _HOW, "public": exported, "streams": streams(Path(given[PUBLIC])), "releases": names}
     RELEASED.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -21,13 +22,25 @@ from penstock.connectors.kafka.sink.writer import (
     encode_rows_and_publish,
     publish,
 )
+from penstock.delivery import deliver
 from penstock.errors import AbortableError
 from penstock.kafka import partitioner
 from penstock.kafka.offsets import CommittedOffset
 from penstock.kafka.produce import Producer
 from penstock.kafka.session import session_for
 from penstock.settings import Settings
-from penstock.spi import HIDDEN, Batch, Column, JobContext, NextBatch, Output, TableDefinition, Task
+from penstock.spi import (
+    HIDDEN,
+    Batch,
+    Column,
+    JobContext,
+    NextBatch,
+    Output,
+    Results,
+    Stage,
+    TableDefinition,
+    Task,
+)
 from penstock.types import BYTES
 from tests.simulation.checkpoint import Checkpoint, group_of, text_of
 from tests.simulation.faults import Plan, TaskFault
@@ -43,7 +56,8 @@ TRANSACTIONAL_ID = f"walk-{_JOB}".encode()
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A job that copies ``records`` input records: what it is made of in one walk."""
+    """A job that copies ``records`` input records: what it is made of in one walk. ``stateful``: it keeps a state,
+    which tells from which state it was made in which batch."""
 
     records: int
     per_batch: int
@@ -54,6 +68,7 @@ class Pipeline:
     group: str
     progress_topic: str
     properties: tuple[tuple[str, str], ...]
+    stateful: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,6 +132,19 @@ class SimulatedJobs:
             ]
         found = self._run(runs, dies=fault is TaskFault.DIES)
         done = _acknowledged(found, clean=fault is not TaskFault.TWICE)
+        if fault is TaskFault.ROW_IN_PROGRESS:
+            done = replace(done, topics=done.topics | {self._pipeline.progress_topic})
+        return done
+
+    def publish(self, encoded: pa.Table, spec: WriteSpec, transaction: OpenTransaction, owners: int) -> Acknowledged:
+        """As on the driver: what operators have made is published by one task."""
+        self._invariants.publishing(self._driver)
+        fault = self._plan.task_fault()
+        if fault is TaskFault.ROW_IN_PROGRESS:
+            self._write_beside_progress(spec, transaction)
+        rows = encoded.sort_by([(name, "ascending") for name in PUBLISHING_ORDER]).to_batches()
+        run = partial(publish, self._own(spec, 0), transaction, Task(0, 1), rows)
+        done = _acknowledged(self._run([run], dies=fault is TaskFault.DIES), clean=fault is not TaskFault.TWICE)
         if fault is TaskFault.ROW_IN_PROGRESS:
             done = replace(done, topics=done.topics | {self._pipeline.progress_topic})
         return done
@@ -185,6 +213,33 @@ def _acknowledged(rows: Sequence[dict[str, Any]], *, clean: bool) -> Acknowledge
     return Acknowledged.of(rows, "" if clean else "a task of the batch ran twice")
 
 
+@dataclass(frozen=True)
+class _Attempt:
+    """An attempt at a batch."""
+
+    state: str
+    rows: pa.Table
+
+    def results(self, target: int) -> Results:
+        return Results(self.state, self.rows, lambda: None)
+
+
+@dataclass(frozen=True)
+class _Operators:
+    """Operators whose state after a batch names the state before it, the batch and the attempt."""
+
+    driver: str
+    stage: Stage
+    frame: pa.RecordBatch
+
+    def run(self, batch: Batch, state: str) -> _Attempt:
+        rows = pa.Table.from_batches(self.stage.run(Task(0, 1), iter([self.frame])), WRITTEN)
+        return _Attempt(f"({state}){batch.id} of {self.driver}", rows)
+
+    def kept(self, batch: Batch, state: str) -> _Attempt:
+        raise AssertionError("with one target no batch is in some of the targets only")
+
+
 class Driver:
     """One start of the job: from opening its committer to the end of its input, or to whatever ends it before."""
 
@@ -211,6 +266,7 @@ class Driver:
         pipeline, checkpoint = self._pipeline, self._checkpoint
         checkpoint.adopted |= self.start.adopts
         committer = KafkaCommitter(self._outputs(), self._context(), self.jobs)
+        stage = committer.stage() if pipeline.stateful else None
         committer.check()
         committer.open()
         while True:
@@ -222,7 +278,11 @@ class Driver:
                 self._scheduler.park(0.001)
                 checkpoint.add_offsets(number, (start, min(pipeline.records, start + pipeline.per_batch)))
             start, end = checkpoint.offsets[number]
-            committer.publish(self._batch(start, end, number), list(range(start, end)))
+            batch, records = self._batch(start, end, number), list(range(start, end))
+            if stage is None:
+                committer.publish(batch, records)
+            else:
+                deliver(batch, [committer], _Operators(self.name, stage, _frame(records, checkpoint.query)))
             self.batches += 1
             self._invariants.reported(self.name, number, start, end)
             self._scheduler.park(0.001)

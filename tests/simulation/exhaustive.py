@@ -24,7 +24,7 @@ UNTIL_UNKNOWN = 2
 _FOR_GOOD = 60
 
 
-def setting(version: int, published_before: int | None = None) -> Setting:
+def setting(version: int, published_before: int | None = None, *, stateful: bool = False) -> Setting:
     """Two batches of two records, by two tasks, with a group's offsets."""
     properties = {
         "bootstrap.servers": "simulated:9092",
@@ -32,13 +32,13 @@ def setting(version: int, published_before: int | None = None) -> Setting:
         "default.api.timeout.ms": "10000",
         "delivery.timeout.ms": "10000",
     }
-    pipeline = Pipeline(4, 2, 2, 2, ("out",), True, "group", PROGRESS_TOPIC, tuple(properties.items()))
+    pipeline = Pipeline(4, 2, 2, 2, ("out",), True, "group", PROGRESS_TOPIC, tuple(properties.items()), stateful)
     return Setting(pipeline, 1, 1, 1, version, published_before=published_before)
 
 
-def singles(version: int) -> Iterator[Plan]:
+def singles(version: int, *, stateful: bool = False) -> Iterator[Plan]:
     """One fault, at each request."""
-    requests = walk(0, setting=setting(version), plan=Plan()).requests
+    requests = walk(0, setting=setting(version, stateful=stateful), plan=Plan()).requests
     for index in range(requests):
         for fault in _SINGLE:
             yield Plan([Rule(fault, "", index)])

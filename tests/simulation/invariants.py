@@ -57,6 +57,8 @@ class Invariants:
         self._outcomes: dict[str, _Outcome] = {}
         #: Progress of open transactions that was lost with its topic, by producer id.
         self._swept: dict[int, list[tuple[str, dict[str, Any]]]] = {}
+        #: The state after the last batch of each query.
+        self._states: dict[str, tuple[int, str]] = {}
         #: The partitions that hold records of a transactional id.
         self._homes: dict[str, set[TopicPartition]] = {}
 
@@ -98,11 +100,21 @@ class Invariants:
             self.broken(f"{who} commits batch {new.batch} torn: {sum(rows.values())} rows of {end - start}")
         for against in self.ledger.publishes(driver, new):
             self.broken(f"{who} commits batch {new.batch} {against}")
+        self._follows(who, new, record.get("state", ""))
         if swept:
             self.ledger.progress_is_lost()
         wanted = {group_of(self._group, new.query): {("input", 0): end}} if self._group else {}
         if offsets != wanted:
             self.broken(f"{who} commits batch {new.batch} with offsets {offsets} instead of {wanted}")
+
+    def _follows(self, who: str, new: Published, state: str) -> None:
+        """A state is made in its batch, from the state that was committed with the batch before it."""
+        before = self._states.get(new.query, (-1, ""))[1] if new.batch else ""
+        if state and not state.startswith(f"({before}){new.batch} of "):
+            self.broken(f"{who} commits batch {new.batch} with the state '{state}', which was not made from '{before}'")
+        if not state and before:
+            self.broken(f"{who} commits batch {new.batch} without the state that was there before")
+        self._states[new.query] = new.batch, state
 
     def offsets_committed(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """A group is never ahead of what is committed."""

@@ -92,7 +92,10 @@ def random_setting(rng: random.Random) -> Setting:
         ),
         published_before=rng.choice((None, None, None, None, 0, 7)),
     )
-    return _widened(made, rng) if rng.random() < 0.5 else made
+    made = _widened(made, rng) if rng.random() < 0.5 else made
+    # Drawn apart, so that a seed is what it was before there were jobs with state.
+    stateful = random.Random(str(made)).random() < 0.5
+    return replace(made, pipeline=replace(pipeline, stateful=stateful))
 
 
 def _widened(made: Setting, rng: random.Random) -> Setting:

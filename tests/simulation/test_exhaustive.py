@@ -26,6 +26,14 @@ def test_no_fault_breaks_a_rule(plans: Callable[[int], Iterator[Plan]], version:
     assert_unbroken(walks)
 
 
+@pytest.mark.rule("state commits with the output")
+def test_no_fault_parts_the_state_from_the_output() -> None:
+    made = setting(2, stateful=True)
+    walks = [walk(0, setting=made, plan=plan) for plan in singles(2, stateful=True)]
+    assert all(each.plan.rules[0].hits for each in walks), "a fault was never met"
+    assert_unbroken(walks)
+
+
 @pytest.mark.parametrize("version", [2, 0])
 def test_the_outcome_of_a_first_batch_is_found_where_another_query_published_before(version: int) -> None:
     lost = Plan([Rule(Fault.UNANSWERED, "EndTxn commit", 1, UNTIL_UNKNOWN)])  # the first commit is the claim's

@@ -208,7 +208,7 @@ class _Walk:
             if job.finished:
                 return
             if isinstance(job.error, CheckpointError | PossibleDataLossError):
-                if "another query has used" in text:
+                if "another query has used" in text or "cannot replace" in text:
                     job.displaced = True
                     return  # it has to start with a new checkpoint
                 if "--adopt-progress" in text:

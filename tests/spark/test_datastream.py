@@ -8,6 +8,7 @@ import warnings
 
 import pytest
 
+from penstock.cli.main import main
 from penstock.common import (
     Configuration,
     JobStatus,
@@ -43,7 +44,7 @@ from penstock.datastream.connectors.kafka import (
     Semantic,
 )
 from penstock.datastream.formats.json import JsonRowSerializationSchema
-from penstock.errors import FunctionError
+from penstock.errors import FunctionError, PenstockError
 from tests.waiting import eventually
 
 
@@ -402,31 +403,133 @@ def prefix(topic, kafka_admin, tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:checkpointing is off")
 def test_the_example_of_sources(prefix, monkeypatch, kafka, topics):
-    name = prefix("input-topic", "topic-a", "topic-b", "read")
-    for each, value in (("input-topic", "one"), ("topic-a", "two"), ("topic-b", "three")):
+    name = prefix("input-topic", "other-topic", "topic-a", "topic-b", "read")
+    for each, value in (("input-topic", "one"), ("other-topic", "four"), ("topic-a", "two"), ("topic-b", "three")):
         produce(kafka, f"{name}{each}", [value])
     example("pyflink_source", monkeypatch, kafka, name)["main"]()
     assert texts(topics, f"{name}read") == [
-        (text, 1_700_000_000_000) for text in ("offset 0, 0 headers: two", "one", "three", "two")
+        ("four", 1_700_000_000_000),
+        ("offset 0, 0 headers: two", 1_700_000_000_000),
+        ("one", 1_700_000_000_000),
+        ("three", 1_700_000_005_000),
+        ("two", 1_700_000_003_000),
     ]
 
 
-def test_the_example_of_the_former_classes(prefix, monkeypatch, kafka, topics):
+def test_the_example_s_sources_begin_where_they_are_told(env, prefix, monkeypatch, kafka, topics):
+    name = prefix("input-topic")
+    produce(kafka, f"{name}input-topic", ["then"], start=1_500_000_000_000)
+    produce(kafka, f"{name}input-topic", ["later"])
+    module = example("pyflink_source", monkeypatch, kafka, name)
+
+    def values(start):
+        source = module["source"]().set_topics(f"{name}input-topic").set_starting_offsets(module["starts"]()[start])
+        built = source.set_value_only_deserializer(SimpleStringSchema()).build()
+        stream = env.from_source(built, WatermarkStrategy.no_watermarks(), start.replace(" ", "-"))
+        return list(stream.execute_and_collect(f"{name}{start.replace(' ', '-')}"))
+
+    with pytest.raises(PenstockError, match="offset"):
+        values("group")
+    assert values("latest") == []
+    assert values("time") == ["later"]
+    assert values("earliest") == ["then", "later"]
+    assert values("group") == []
+    produce(kafka, f"{name}input-topic", ["new"])
+    assert values("group or earliest") == ["new"]
+
+
+def until_stopped(module, made):
+    """Runs the program of an example until ``made`` is true."""
     from penstock.datastream import execution
 
+    collected = []
+    with execution.runner(collected.append):
+        module["main"]()
+    running = execution.start(collected[0])
+    try:
+        eventually(made)
+    finally:
+        running.stop()
+
+
+def test_the_example_of_the_former_classes(prefix, monkeypatch, kafka, topics):
     name = prefix("topic", "test-topic-1", "other-topic-1", "my-topic")
     produce(kafka, f"{name}topic", ["skipped", "one"])
     produce(kafka, f"{name}test-topic-1", ["two"])
     produce(kafka, f"{name}other-topic-1", ["three"])
-    collected = []
-    with execution.runner(collected.append):
-        example("pyflink_consumer", monkeypatch, kafka, name)["main"]()
-    running = execution.start(collected[0])
-    try:
-        wanted = [("one", 1_700_000_001_000), ("two", 1_700_000_000_000)]
-        eventually(lambda: texts(topics, f"{name}my-topic") == wanted)
-    finally:
-        running.stop()
+    wanted = [("one", 1_700_000_001_000), ("two", 1_700_000_000_000)]
+    module = example("pyflink_consumer", monkeypatch, kafka, name)
+    until_stopped(module, lambda: texts(topics, f"{name}my-topic") == wanted)
+
+
+@pytest.mark.parametrize(
+    ("start", "wanted"), [("earliest", ["a", "b"]), ("time", ["b"]), ("latest", []), ("group", [])]
+)
+def test_the_example_s_former_consumers_begin_where_they_are_told(
+    env, prefix, monkeypatch, kafka, topics, start, wanted
+):
+    name = prefix("topic", "read")
+    produce(kafka, f"{name}topic", ["a", "b"])
+    module = example("pyflink_consumer", monkeypatch, kafka, name)
+    producer = FlinkKafkaProducer(f"{name}read", SimpleStringSchema(), {"bootstrap.servers": kafka.bootstrap})
+    env.add_source(module["starting"](start), "in").add_sink(producer).name("out")
+    client = env.execute_async(f"{name}{start}")
+    eventually(lambda: client.metrics["operator.in.pendingRecords"] == 0)
+    produce(kafka, f"{name}topic", ["new"], start=1_700_000_005_000)
+    eventually(lambda: [value for value, _ in texts(topics, f"{name}read")] == [*wanted, "new"])
+    client.cancel().result()
+
+
+def test_the_example_of_a_sink_finds_new_topics(prefix, monkeypatch, kafka, topics):
+    name = prefix("input-1", "my-topic")
+    produce(kafka, f"{name}input-1", ["one"])
+    given = ["ONE"]
+
+    def made():
+        if [value for value, _ in texts(topics, f"{name}my-topic")] != given:
+            return False
+        if len(given) == 1:
+            produce(kafka, f"{name}input-2", ["two"])
+            given.append("TWO")
+            return False
+        return True
+
+    until_stopped(example("pyflink_sink", monkeypatch, kafka, name), made)
+
+
+def test_the_example_of_a_sink_logs_in(monkeypatch, tmp_path):
+    from penstock.services import KafkaCluster, Security
+    from tests.spark.conftest import Topics
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("USERNAME", "anna")
+    monkeypatch.setenv("PASSWORD", "hush")
+    with KafkaCluster(security=Security("SASL_PLAINTEXT", "PLAIN", {"anna": "hush"})) as cluster:
+        topics = Topics(cluster.plain_bootstrap)
+        topics.write("input-1", [b"one"])
+        module = example("pyflink_sink", monkeypatch, cluster, "")
+        until_stopped(module, lambda: [value for value, _ in texts(topics, "my-topic")] == ["ONE"])
+
+
+@pytest.mark.filterwarnings("ignore:source 'present-source' continues:UserWarning")
+@pytest.mark.filterwarnings("ignore:the state of .* is left out:UserWarning")
+@pytest.mark.parametrize("way", ["same name", "other name", "savepoint"])
+def test_a_job_is_upgraded_to_todays_source(prefix, monkeypatch, kafka, topics, tmp_path, way):
+    """The recipe of docs/upgrading.md."""
+    name = prefix("in", "out")
+    module = example("pyflink_upgrade", monkeypatch, kafka, name)
+
+    def run(upgraded, job_name, savepoint, wanted):
+        program = {"main": lambda: module["main"](upgraded, job_name, savepoint)}
+        until_stopped(program, lambda: [value for value, _ in texts(topics, f"{name}out")] == wanted)
+
+    produce(kafka, f"{name}in", ["a", "b"])
+    run(False, f"{name}job", "", ["A", "B"])
+    savepoint = str(tmp_path / "savepoint") if way == "savepoint" else ""
+    if savepoint:
+        assert main(["savepoint", f"{name}job", savepoint]) == 0
+    produce(kafka, f"{name}in", ["c"])
+    run(True, f"{name}job" if way == "same name" else f"{name}other", savepoint, ["A", "B", "C"])
 
 
 @pytest.mark.filterwarnings("ignore:.* has no effect here:UserWarning")

@@ -146,7 +146,25 @@ def test_totals_of_a_topic_in_several_runs(jobs, topics, topic):
             topics.write(source, orders[upto - 1000 : upto])
         while_running(running, lambda upto=upto: materialised(topics, target) == totals(orders[:upto]))
         running.stop()
+    figures = {name.rpartition(".")[2]: value for name, value in dict(running.metrics).items() if "group(" in name}
+    assert figures["stateRows"] >= 7
+    assert figures["stateBytes"] > 0
+    assert figures["stateSegments"] > 0
     assert materialised(topics, target) == totals(orders)
+
+
+def test_tables_stay_exact_when_the_parallelism_changes(jobs, topics, topic):
+    source, target = topic(partitions=2), topic(partitions=2)
+    sql = jobs.table("orders", ORDERS, source, scan_startup_mode="earliest-offset") + upserts(jobs, target) + GROUP
+    orders = [{**order(number), "customer": f"c{number % 2003}"} for number in range(150_000)]
+    for step, parallelism in enumerate((2, 8, 2)):
+        topics.write(source, orders[step * 50_000 : (step + 1) * 50_000])  # enough for two tasks
+        settings = f"SET 'penstock.available-now' = 'true'; SET 'parallelism.default' = '{parallelism}';"
+        result = jobs.run(settings + sql)
+        assert result.progress.records_in == 50_000
+        assert result.progress.state_rows >= 2003
+        assert result.progress.state_bytes > 0
+        assert materialised(topics, target) == totals(orders[: (step + 1) * 50_000])
 
 
 def test_groups_a_copy_and_dead_letters_are_one_commit(jobs, topics, topic):

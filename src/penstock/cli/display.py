@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from penstock.delivery import utc
 from penstock.errors import Problem
 
+_BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 
 
@@ -42,6 +43,14 @@ def span(ms: int) -> str:
         whole, ms = divmod(ms, size)
         parts += [f"{whole} {name}"] if whole else []
     return " ".join(parts)
+
+
+def size(number: float) -> str:
+    """A number of bytes: ``512 B``, ``1.5 GiB``"""
+    unit = 0
+    while number >= 1024 and unit + 1 < len(_BYTES):
+        number, unit = number / 1024, unit + 1
+    return f"{number:.0f} {_BYTES[unit]}" if unit == 0 else f"{number:.1f} {_BYTES[unit]}"
 
 
 def moment(ms: int) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from penstock import datastream
 from penstock.common.calls import CALLS
 from penstock.connectors.kafka.table.metadata import READABLE, WRITABLE
-from penstock.datastream.refusals import LATER
+from penstock.datastream.refusals import ABSENT, STREAM_MODULES
 from penstock.errors import DefinitionError, Problem
 from penstock.ingest import PipelineOptions
 from penstock.ingest.kafka_options import KafkaIngestSinkOptions, KafkaIngestSourceOptions
@@ -198,10 +198,30 @@ def _datastream() -> Iterator[str]:
             for call, each in sorted(members)
         ]
         yield from _table(("Method", "Key", "In Flink", "Here"), rows)
-    yield from ("## Classes of `pyflink.datastream`", "", "There are:", "")
-    yield f"{', '.join(map(_code, sorted(datastream.__all__)))}."
-    yield from ("", "Refused by their names, because they come later:", "")
-    yield from _table(("Class", "Until then"), [(_code(name), hint) for name, hint in sorted(LATER.items())])
+    yield from ("## Classes of `pyflink.datastream` 2.2", "")
+    yield "By the modules that have them. What is refused raises an error that names the alternative."
+    yield ""
+    rows = []
+    for module in STREAM_MODULES:
+        absent = [each for each in ABSENT if each.module == module]
+        refused = [f"{', '.join(map(_code, each.names))}: {each.hint}" for each in absent if not each.later]
+        later = [f"{', '.join(map(_code, each.names))}: until then {each.hint}" for each in absent if each.later]
+        rows.append((_code(module), _classes(module), "; ".join(refused), "; ".join(later)))
+    yield from _table(("Module", "There", "Refused", "Later"), rows)
+
+
+def _classes(module: str) -> str:
+    """The public classes of a module of streams."""
+    found = importlib.import_module(f"penstock.datastream.{module}")
+    exported = getattr(found, "__all__", ())
+    names = [
+        name
+        for name, each in vars(found).items()
+        if isinstance(each, type)
+        and not name.startswith("_")
+        and (name in exported or each.__module__ == found.__name__)
+    ]
+    return ", ".join(map(_code, sorted({*names, *exported})))
 
 
 # --- options -------------------------------------------------------------------------------------------------

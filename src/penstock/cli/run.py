@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.display import add_pairs, count, pairs
+from penstock.cli.display import add_pairs, count, pairs, size
 from penstock.errors import DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_identities, check_settings
 from penstock.plan.deadletters import with_dead_letters
@@ -343,6 +343,8 @@ class _Reporter:
         commits = [each.committed_at for each in done if each.committed_at]
         committed = f"{time.time() - min(commits):.0f} s ago" if commits else "not yet"
         text = f"{read:,} read ({rate:,.0f}/s), {written:,} written, lag {lag}, last commit {committed}"
+        held = [each.state_bytes for each in done if each.state_bytes is not None]
+        text += f", state {size(sum(held))}" if held else ""
         text += _after_restarts(sum(each.restarts for each in done))
         if self._live:
             text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be rewritten

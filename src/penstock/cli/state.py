@@ -12,13 +12,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.checkpoints import add_job, checkpoint_of
-from penstock.cli.display import span, table
+from penstock.cli.display import size, span, table
 from penstock.errors import DefinitionError, Problem
 
 if TYPE_CHECKING:
     from penstock.engine.checkpoint.inspection import JobState, StepState
-
-_BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -58,11 +56,11 @@ def _unknown(kind: str, name: str, where: str, known: Sequence[str]) -> Definiti
 
 
 def _overview(found: JobState, form: str) -> None:
-    titles = ("step", "table", "keys", "rows", "bytes", "segments", "oldest")
+    titles = ("step", "table", "key", "keys", "rows", "bytes", "segments", "oldest")
     now = time.time_ns() // 1_000_000
     if form != "table":
-        rows = ([step.uid, *_figures(step, number)] for step in found.steps for number in range(len(step.tables)))
-        _write(titles, rows, form)
+        figures = ([step.uid, *_figures(step, number)] for step in found.steps for number in range(len(step.tables)))
+        _write(titles, figures, form)
         return
     print(f"job '{found.job}', after batch {found.batch}")
     if not found.steps:
@@ -71,22 +69,16 @@ def _overview(found: JobState, form: str) -> None:
     lines = []
     for step in found.steps:
         for number in range(len(step.tables)):
-            name, keys, rows_, size, segments, oldest = _figures(step, number)
+            name, key, keys, rows, held, segments, oldest = _figures(step, number)
             age = "" if oldest is None else f"{span(max(0, now - oldest))} ago"
-            lines.append((step.uid, name, keys, f"{rows_:,}", _size(size), str(segments), age))
+            lines.append((step.uid, name, key, f"{keys:,}", f"{rows:,}", size(held), str(segments), age))
     print(table(titles, lines))
 
 
-def _figures(step: StepState, number: int) -> tuple[str, str, int, int, int, int | None]:
+def _figures(step: StepState, number: int) -> tuple[str, str, int, int, int, int, int | None]:
     each = step.tables[number]
-    return each.name, ", ".join(each.key), each.size.rows, each.size.bytes, each.size.segments, each.oldest_ms
-
-
-def _size(size: float) -> str:
-    unit = 0
-    while size >= 1024 and unit + 1 < len(_BYTES):
-        size, unit = size / 1024, unit + 1
-    return f"{size:.0f} {_BYTES[unit]}" if unit == 0 else f"{size:.1f} {_BYTES[unit]}"
+    held = each.size
+    return each.name, ", ".join(each.key), each.keys, held.rows, held.bytes, held.segments, each.oldest_ms
 
 
 def _write(titles: Sequence[str], rows: Iterable[Sequence[Any]], form: str) -> None:

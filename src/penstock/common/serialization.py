@@ -52,11 +52,14 @@ class SerializationSchema:
 
 @dataclass(frozen=True, kw_only=True)
 class FormatDeserializationSchema(DeserializationSchema):
-    """Reads messages with ``format``, whose options are ``options``, into values of ``type_info``."""
+    """Reads messages with ``format``, whose options are ``options``, into values of ``type_info``. If the format reads
+    another type, ``wire``, the function ``converts`` makes values of it."""
 
     format: str
     type_info: TypeInformation
     options: tuple[tuple[str, str], ...] = field(default=())
+    wire: TypeInformation | None = None
+    converts: Any = field(default=None, compare=False)
 
     def get_produced_type(self) -> TypeInformation:
         """The type of the values."""
@@ -65,11 +68,14 @@ class FormatDeserializationSchema(DeserializationSchema):
 
 @dataclass(frozen=True, kw_only=True)
 class FormatSerializationSchema(SerializationSchema):
-    """Writes values of ``type_info`` with ``format``, whose options are ``options``."""
+    """Writes values of ``type_info`` with ``format``, whose options are ``options``. If the format writes another type,
+    ``wire``, the function ``converts`` makes it of values."""
 
     format: str
     type_info: TypeInformation
     options: tuple[tuple[str, str], ...] = field(default=())
+    wire: TypeInformation | None = None
+    converts: Any = field(default=None, compare=False)
 
 
 class SimpleStringSchema(FormatDeserializationSchema, FormatSerializationSchema):

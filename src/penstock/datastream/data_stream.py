@@ -24,7 +24,7 @@ from penstock.datastream.functions import (
 )
 from penstock.datastream.lowering import branches_of
 from penstock.datastream.output_tag import OutputTag
-from penstock.datastream.refusals import refused
+from penstock.datastream.refusals import lookup, refused
 from penstock.datastream.slot_sharing_group import SlotSharingGroup
 from penstock.datastream.transformations import (
     FunctionStep,
@@ -47,7 +47,17 @@ if TYPE_CHECKING:
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
-__all__ = ["ConnectedStreams", "DataStream", "DataStreamSink"]
+__all__ = ["CloseableIterator", "ConnectedStreams", "DataStream", "DataStreamSink"]
+
+_absent = lookup("data_stream")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "CloseableIterator":  # imports this module
+        from penstock.datastream.collected import CloseableIterator
+
+        return CloseableIterator
+    return _absent(name)
 
 
 class DataStream:

@@ -292,7 +292,15 @@ def of_row(error: RecordError, origin: NDArray[np.int64]) -> RecordError:
     """``error`` of a row of a result, with the number of the row that it came from."""
     if error.topic or error.offset < 0:
         return error
-    row = int(origin[error.offset])
+    return _at(error, int(origin[error.offset]))
+
+
+def later(error: RecordError, first: int) -> RecordError:
+    """``error`` of a row that is counted from row number ``first`` on, with its number among all rows."""
+    return error if error.topic or error.offset < 0 else _at(error, first + error.offset)
+
+
+def _at(error: RecordError, row: int) -> RecordError:
     return type(error)(error.reason, "", -1, row, error.format, error.field, error.hint)
 
 

@@ -24,6 +24,7 @@ from penstock.datastream.function_calls import (
     Rows,
     TimestampsCall,
     failed,
+    later,
     of_row,
 )
 from penstock.datastream.functions import Function, RuntimeContext, Surroundings
@@ -38,6 +39,9 @@ TIMESTAMP = "__timestamp"
 TIMESTAMP_TYPE = TimestampType(3, True)
 #: The column with the number of a row's output where a function has side outputs: 0 is the main one.
 OUTPUT = "__output"
+
+#: The rows that functions of values are called on at a time: as many as the processor's caches hold.
+AT_A_TIME = 4096
 
 _KINDS = ("map", "flat_map", "filter", "process", "present", "timestamps", "repeat", "check")
 
@@ -185,6 +189,20 @@ class OpenChain:
     def __call__(self, columns: Sequence[pa.Array]) -> tuple[list[pa.Array], NDArray[np.int64]]:
         """The results for the rows of ``columns``, and the number of the row that each came from. Raises FunctionError
         and RecordError with the number of the row in place of the offset."""
+        count = len(columns[0])
+        if count <= AT_A_TIME or all(isinstance(each, ArrowCall) for each in self._works):
+            return self._made(columns)
+        parts, origins = [], []
+        for first in range(0, count, AT_A_TIME):
+            try:
+                made, origin = self._made([column.slice(first, AT_A_TIME) for column in columns])
+            except RecordError as error:
+                raise later(error, first) from error
+            parts.append(made)
+            origins.append(origin + first)
+        return [pa.concat_arrays(arrays) for arrays in zip(*parts, strict=True)], np.concatenate(origins)
+
+    def _made(self, columns: Sequence[pa.Array]) -> tuple[list[pa.Array], NDArray[np.int64]]:
         chain = self._chain
         given = columns[:-1] if chain.timed else columns
         rows = Rows(chain.given, list(given), len(columns[0]))

@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.datastream.refusals import refused
+from penstock.datastream.refusals import lookup, refused
 from penstock.datastream.timerservice import TimerService
 from penstock.errors import Problem, UnsupportedError
 from penstock.java_gateway import without_java
 from penstock.spi import Task
+
+__getattr__ = lookup("functions")
 
 _NO_STATE = "state belongs to keyed streams, which penstock does not have yet"
 

@@ -85,8 +85,6 @@ def as_seen(info: TypeInformation) -> _Convert | None:
 def listed(column: pa.Array) -> list[Any]:
     """The values of a column, quickly."""
     kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
     if not column.null_count and (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
     return column.to_pylist()  # type: ignore[no-any-return]

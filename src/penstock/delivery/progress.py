@@ -38,11 +38,17 @@ class Progress:
 
     @classmethod
     def of(
-        cls, query_id: str, batch_id: int, start: Sequence[Any], end: Sequence[Any] | None, tables: tuple[str, ...] = ()
+        cls,
+        query_id: str,
+        batch_id: int,
+        start: Sequence[Any],
+        end: Sequence[Any] | None,
+        tables: tuple[str, ...] = (),
+        state: str = "",
     ) -> Progress:
         """A batch with the positions of each source before and after it; ``end`` is None if it is not planned."""
         after = None if end is None else {"sources": list(end)}
-        return cls(query_id, batch_id, {"sources": list(start)}, after, tables)
+        return cls(query_id, batch_id, {"sources": list(start)}, after, tables, state)
 
     def __str__(self) -> str:
         end = "" if self.end is None else f" to {canonical(self.end)}"

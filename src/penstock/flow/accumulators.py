@@ -16,7 +16,7 @@ from penstock.flow.extremes import GroupValues, extremes_of_added, extremes_of_c
 from penstock.flow.hashing import Groups, taken
 from penstock.flow.operators import finer_hashes, select_groups
 from penstock.flow.ordinals import valid_of
-from penstock.flow.state import StateStore, TableSpec
+from penstock.flow.state import Tables, TableSpec
 from penstock.flow.sums import sums, weighted_sums
 from penstock.flow.wide_decimals import added, limbs_of, weighted_limb_sums, wide_column
 from penstock.types.arrow import quoted_name
@@ -79,7 +79,7 @@ class Accumulators:
         batch: pa.RecordBatch,
         weights: npt.NDArray[np.int64],
         groups: Groups,
-        state: StateStore,
+        state: Tables,
     ) -> dict[str, pa.Array]:
         """The columns after the rows of ``batch``, from those before, which are null for new groups."""
         given = GroupValues(groups.index, self._values(batch), self._effective(batch, weights))
@@ -121,7 +121,7 @@ class Accumulators:
         valid = None if self.argument.column is None else is_valid(batch.column(self.argument.column))
         return weights if valid is None else np.where(valid, weights, 0)
 
-    def _distinct(self, given: GroupValues, groups: Groups, state: StateStore) -> GroupValues:
+    def _distinct(self, given: GroupValues, groups: Groups, state: Tables) -> GroupValues:
         """The values that appeared (weight 1) and disappeared (-1), after the multiset of values was changed."""
         pairs, net = self._net(given, groups)
         table = state.keyed(self._table)
@@ -136,7 +136,7 @@ class Accumulators:
         return GroupValues(net.index, net.values, change)
 
     def _extremes(
-        self, old: Mapping[str, pa.Array], given: GroupValues, groups: Groups, state: StateStore
+        self, old: Mapping[str, pa.Array], given: GroupValues, groups: Groups, state: Tables
     ) -> dict[str, pa.Array]:
         net = self._net(given, groups)[1]
         changed = np.flatnonzero(net.weights)

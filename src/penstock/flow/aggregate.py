@@ -15,15 +15,17 @@ from penstock.flow.accumulators import Accumulators, Argument, counts_of, sum_ty
 from penstock.flow.equality import Flags, fixed_values, same_rows
 from penstock.flow.hashing import Groups, taken
 from penstock.flow.operators import Input, hashes_of, replacements, select_groups, weights_of
-from penstock.flow.state import KeyedState, StateStore, TableSpec
+from penstock.flow.state import KeyedState, StateStore, Tables, TableSpec
 from penstock.flow.sums import sums
 from penstock.flow.wide_decimals import decimal_column, limbs_of, quotients
+from penstock.formats.columns.buffers import batch_of
 from penstock.plan.nodes import AggregateCall, GroupAggregate
 from penstock.types import arrow_schema
 from penstock.types.arrow import arrow_type
 
 _FUNCTIONS = {"COUNT": {"COUNT"}, "SUM": {"COUNT", "SUM"}, "AVG": {"COUNT", "SUM"}, "MIN": {"MIN"}, "MAX": {"MAX"}}
-_GROUPS, _ROWS = "groups", "rows"
+#: The table of groups, and its column with the number of a group's rows.
+GROUPS, ROWS = "groups", "rows"
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,8 @@ class GroupAggregateOperator:
     @property
     def tables(self) -> tuple[TableSpec, ...]:
         (given,) = self.inputs
-        fields = [pa.field(_ROWS, pa.int64()), *(field for each in self.accumulators for field in each.fields)]
-        groups = TableSpec(_GROUPS, given.key_schema, pa.schema(fields), "keyed", exact=True)
+        fields = [pa.field(ROWS, pa.int64()), *(field for each in self.accumulators for field in each.fields)]
+        groups = TableSpec(GROUPS, given.key_schema, pa.schema(fields), "keyed", exact=True)
         return (groups, *(table for each in self.accumulators for table in each.tables))
 
     def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
@@ -70,21 +72,32 @@ class GroupAggregateOperator:
         (given,) = self.inputs
         weights = weights_of(batch)
         groups = Groups.of(hashes_of(batch), batch.select(given.keys))
-        table = state.keyed(_GROUPS)
+        table = state.keyed(GROUPS)
         found, old = table.get(groups)
         if table.spec.timed:
             weights = _remembered(weights, groups, found)
-        rows = counts_of(old.column(_ROWS)) + sums(groups.index, weights, len(groups))
-        columns = {_ROWS: pa.array(rows)}
-        for each in self.accumulators:
-            columns |= each.updated(old, batch, weights, groups, state)
-        new = pa.RecordBatch.from_arrays([columns[name] for name in old.schema.names], schema=old.schema)
+        new = self.updated(old, batch, weights, groups, state)
         self._keep(table, groups, found, old, new)
         return self._changes(groups, old, new)
 
+    def updated(
+        self,
+        old: pa.RecordBatch,
+        batch: pa.RecordBatch,
+        weights: npt.NDArray[np.int64],
+        groups: Groups,
+        state: Tables,
+    ) -> pa.RecordBatch:
+        """The states of groups after the rows of a batch, from those before, which are null for new groups."""
+        rows = counts_of(old.column(ROWS)) + sums(groups.index, weights, len(groups))
+        columns = {ROWS: pa.array(rows)}
+        for each in self.accumulators:
+            columns |= each.updated(old, batch, weights, groups, state)
+        return pa.RecordBatch.from_arrays([columns[name] for name in old.schema.names], schema=old.schema)
+
     def _keep(self, table: KeyedState, groups: Groups, found: Flags, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
         every = np.arange(len(groups))
-        counts = counts_of(new.column(_ROWS))
+        counts = counts_of(new.column(ROWS))
         # A group may be asked to take back rows that it has forgotten; and rows that change nothing keep it alive.
         present = counts > 0 if table.spec.timed else counts != 0
         changed = table.spec.timed | ~same_rows(old.columns, every, new.columns, every)
@@ -92,15 +105,16 @@ class GroupAggregateOperator:
         table.put(select_groups(groups, changed), taken(new, np.flatnonzero(changed)), present[changed])
 
     def _changes(self, groups: Groups, old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
-        before, after = (self._results(groups, each) for each in (old, new))
-        was, stays = (counts_of(each.column(_ROWS)) > 0 for each in (old, new))
+        before, after = (self.results(groups.keys, each) for each in (old, new))
+        was, stays = (counts_of(each.column(ROWS)) > 0 for each in (old, new))
         every = np.arange(len(groups))
         changed = ~same_rows(before.columns, every, after.columns, every) | (was != stays)
         return replacements(self.schema, before, np.flatnonzero(was & changed), after, np.flatnonzero(stays & changed))
 
-    def _results(self, groups: Groups, state: pa.RecordBatch) -> pa.RecordBatch:
+    def results(self, keys: pa.RecordBatch, state: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of groups with these ``keys``, from their states."""
         columns = [_result(call, state) for call in self.calls]
-        return pa.RecordBatch.from_arrays([*groups.keys.columns, *columns], schema=self.schema)
+        return batch_of([*keys.columns, *columns], self.schema, len(keys))
 
 
 def _remembered(weights: npt.NDArray[np.int64], groups: Groups, found: Flags) -> npt.NDArray[np.int64]:
@@ -144,7 +158,7 @@ def _result(call: AggregateCall, state: pa.RecordBatch) -> pa.Array:
     argument = _argument(call)
     kind = arrow_type(call.type)
     if argument == Argument(None):
-        return state.column(_ROWS).cast(kind)
+        return state.column(ROWS).cast(kind)
     name = f"{call.function} {argument}"
     if call.function in ("MIN", "MAX"):
         return state.column(name).cast(kind)

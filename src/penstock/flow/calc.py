@@ -114,6 +114,10 @@ class Rows:
                 columns = {item.name: _in_terms_of(columns, item.expression) for item in step.items}
         return cls(below, conditions, columns)
 
+    def expressed(self, expression: Expression) -> Expression:
+        """An expression of the rows' columns, of those of the base."""
+        return _in_terms_of(self.columns, expression)
+
     def of_sink(self, sink: Sink) -> dict[str, Expression]:
         """The columns of ``sink``, whose input these rows are: cast to the types that the table declares, then to those
         that the connector takes. Raises SchemaError if there are more or fewer."""

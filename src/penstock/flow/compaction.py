@@ -22,8 +22,10 @@ from penstock.flow.segments import SegmentRef
 _FAN = 8
 #: Segments of fewer rows are merged whenever there are two.
 _SMALL = 4096
-#: What a batch may merge in any case, and what one merge may at most: it happens in memory.
+#: What a batch may merge in any case, and what one merge may at most.
 _SOME, _MOST = 1 << 18, 1 << 21
+#: How many bytes one merge may read at most: it holds them, its result and the bytes of its segment in memory.
+_MOST_BYTES = 24 << 20
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,10 @@ class _Slice:
     def weight(self) -> float:
         return sum(ref.weight / (ref.high - ref.low) for ref in self.merge) * (self.high - self.low)
 
+    @property
+    def bytes(self) -> float:
+        return sum(ref.rows * ref.width / (ref.high - ref.low) for ref in self.merge) * (self.high - self.low)
+
 
 def merges(refs: Sequence[SegmentRef], low: int, high: int, added: float) -> list[Merge]:
     """The merges that are due, as far as a batch that added this :attr:`SegmentRef.weight` should do them. No two
@@ -66,7 +72,8 @@ def merges(refs: Sequence[SegmentRef], low: int, high: int, added: float) -> lis
     for group in due:
         rest: Sequence[_Slice] = group
         while rest and (budget >= whole / 4 or sum(part.weight for part in rest) <= budget):
-            first, rest = _parted(rest, min(budget, _MOST))
+            share = _MOST_BYTES / max(1.0, sum(part.bytes for part in rest))
+            first, rest = _parted(rest, min(budget, _MOST, share * sum(part.weight for part in rest)))
             budget -= sum(part.weight for part in first)
             taking = {ref for part in first for ref in part.merge}
             newest_first = tuple(sorted(taking, key=lambda ref: (-ref.newest, ref.low)))

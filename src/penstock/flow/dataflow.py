@@ -9,23 +9,27 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from penstock.flow.calc import Calc
+from penstock.flow.assigning import OfBatches
 from penstock.flow.exchange import (
     ENCODED,
+    FIGURES,
     ROWS,
     STATE,
+    TIMES,
     Origin,
     Receiver,
     Sender,
     joined,
+    of_target,
     range_of,
     received,
 )
 from penstock.flow.hashing import key_hashes
-from penstock.flow.operators import HASH, WEIGHT, Operator
+from penstock.flow.operators import HASH, WEIGHT, Operator, TimedOperator
 from penstock.flow.segments import SegmentRef, TableSpec
 from penstock.flow.state import StateStore
 from penstock.flow.storage import Storage
+from penstock.flow.times import Awaited, Clock, Measured, Timing, clock_of
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Stage, Task
 from penstock.types import RowKind, arrow_schema
 
@@ -71,7 +75,7 @@ class Branch:
     they are the scan's dead letters."""
 
     scan: int
-    calc: Calc | Passing | None
+    calc: OfBatches | None
     edge: Edge | None = None
     output: int | None = None
 
@@ -79,14 +83,15 @@ class Branch:
 @dataclass(frozen=True)
 class Vertex:
     """An operator, or the end of an output (:class:`Changes`), in the stage number ``stage`` after that of the scans.
-    Its results go through each of ``outs``. ``ttls`` are the times to live, in milliseconds, of the rows that it keeps
-    of each of its inputs; None for ever."""
+    Its results go through each of ``outs``. ``timings`` are the numbers of those that its rows have event time of.
+    ``ttls`` are the times to live, in milliseconds, of the rows that it keeps of each of its inputs; None for ever."""
 
     number: int
     stage: int
-    operator: Operator
-    outs: tuple[tuple[Calc | None, Edge], ...] = ()
+    operator: Operator | TimedOperator
+    outs: tuple[tuple[OfBatches | None, Edge], ...] = ()
     output: int | None = None
+    timings: tuple[int, ...] = ()
     ttls: tuple[int | None, ...] = ()
 
     @property
@@ -102,7 +107,7 @@ class Plan:
     """The driver's instructions for the tasks of one batch. ``owners`` tasks share the keys; ``whole``: the one reading
     task does everything. ``name`` distinguishes the attempt at the batch; names of segments begin with it. ``tasks`` is
     the number of reading tasks. ``tables`` has the state before the batch, ``now_ms`` is the time of the batch, in
-    milliseconds since the epoch."""
+    milliseconds since the epoch, and ``awaited`` has the event time of each timing, by its number."""
 
     name: str
     tasks: int
@@ -111,18 +116,29 @@ class Plan:
     folder: str
     tables: Mapping[str, Mapping[str, Sequence[SegmentRef]]]
     now_ms: int = 0
+    awaited: Mapping[int, Awaited] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The outputs that are committed together, by their numbers. ``stage`` encodes their rows where they are made; None
+    if the committer takes rows."""
+
+    outputs: tuple[int, ...]
+    stage: Stage | None = None
 
 
 @dataclass(frozen=True)
 class Dataflow:
-    """A job with state. ``stage`` encodes the rows of outputs where they are made; None if the committers take rows.
-    ``storage`` is the location of the segments."""
+    """A job with state. ``storage`` is the location of the segments. By default one target has all outputs. Reading
+    tasks measure event time by the ``timings``."""
 
     branches: tuple[Branch, ...]
     vertices: tuple[Vertex, ...]
     outputs: tuple[Output, ...]
     storage: str
-    stage: Stage | None = None
+    targets: tuple[Target, ...] = ()
+    timings: tuple[Timing, ...] = ()
 
     @property
     def stages(self) -> int:
@@ -137,8 +153,11 @@ class Dataflow:
             if not batch.num_rows:
                 continue
             rows = _without_dead_letters(batch)
+            work.measure(rows)
             for branch in mine:
                 work.branch(branch, batch if branch.calc is None else rows)
+        if self.timings:
+            work.tell()
         if plan.whole:
             for stage in range(1, self.stages + 1):
                 work.stage(stage, 0)
@@ -153,8 +172,10 @@ class Dataflow:
         for number, sent in received(rows).items():
             if number in now:
                 work.take(now[number], sent)
-            else:
-                passing += sent
+                continue
+            if number == TIMES:
+                work.hear(sent)
+            passing += sent
         work.stage(stage, owner)
         return [*passing, work.done()]
 
@@ -176,6 +197,7 @@ class _Work:
     results: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     waiting: dict[int, tuple[Edge, list[pa.RecordBatch]]] = field(default_factory=dict)
     receiver: Receiver = field(default_factory=Receiver)
+    measured: Measured = field(default_factory=Measured)
 
     def __post_init__(self) -> None:
         self.sender = Sender(self.origin, self.plan.folder)
@@ -194,6 +216,24 @@ class _Work:
             self.give(branch.edge, branch.edge.keyed(_with_kinds(rows)))
         else:
             self.give(branch.edge, branch.edge.keyed(with_weights(rows)))
+
+    def measure(self, rows: pa.RecordBatch) -> None:
+        """Measure the event time of rows of the scan that this task reads."""
+        for number, timing in enumerate(self.flow.timings):
+            if timing.scan == self.origin.scan and rows.num_rows:
+                self.measured.note(number, timing.measured(rows))
+
+    def tell(self) -> None:
+        """Send what was measured to every owner."""
+        data = pa.py_buffer(self.measured.to_bytes())
+        for owner in range(self.plan.owners):
+            self.sender.put(TIMES, owner, data, 0, inline=True)
+
+    def hear(self, rows: Iterable[pa.RecordBatch]) -> None:
+        """Take in what the reading tasks have measured."""
+        for each in rows:
+            for data in self.receiver.data(each):
+                self.measured.add(bytes(data))
 
     def take(self, edge: Edge, rows: Iterable[pa.RecordBatch]) -> None:
         """Rows of the exchange that came through an edge."""
@@ -223,7 +263,9 @@ class _Work:
             change = pa.field(KIND, pa.int8()) if each.kinds else pa.field(WEIGHT, pa.int64())
             schema = pa.schema([*each.schema, change, pa.field(HASH, pa.uint64())])
             inputs.append(joined(self.inputs.pop((vertex.number, number), []), schema))
-        if not any(each.num_rows for each in inputs):
+        clock = clock_of(vertex.timings, self.plan.awaited, self.measured, self.plan.now_ms)
+        timed = isinstance(operator, TimedOperator) and clock.moves
+        if not timed and not any(each.num_rows for each in inputs):
             return
         before = self.plan.tables.get(operator.uid, {})
         store = StateStore(
@@ -236,7 +278,7 @@ class _Work:
             uid=operator.uid,
             now_ms=self.plan.now_ms,
         )
-        rows = operator.process(inputs, store)
+        rows = self._processed(operator, inputs, store, clock)
         if vertex.tables:
             self._keep(operator.uid, store.flush(), low, high)
         if vertex.output is not None:
@@ -244,6 +286,16 @@ class _Work:
         for calc, edge in vertex.outs:
             if rows.num_rows:
                 self.give(edge, edge.keyed(rows if calc is None else calc.batch(rows)))
+
+    def _processed(
+        self, operator: Operator | TimedOperator, inputs: Sequence[pa.RecordBatch], store: StateStore, clock: Clock
+    ) -> pa.RecordBatch:
+        if not isinstance(operator, TimedOperator):
+            return operator.process(inputs, store)
+        advance = operator.advance(inputs, store, clock)
+        figures = json.dumps({"uid": operator.uid, "late": advance.late, "watermark": clock.after}).encode()
+        self.sender.put(FIGURES, 0, pa.py_buffer(figures), 0, inline=True)
+        return advance.rows
 
     def _keep(self, uid: str, tables: Mapping[str, Sequence[SegmentRef]], low: int, high: int) -> None:
         """Report an operator's state in a range of hashes to the driver."""
@@ -260,17 +312,23 @@ class _Work:
         return self.sender.rows()
 
     def _end(self) -> None:
-        stage, outputs = self.flow.stage, self.flow.outputs
-        schema = placed_schema(outputs)
-        results = sorted(self.results.items())
-        batches = (completed(placed(outputs[number], each), schema) for number, rows in results for each in rows)
-        if stage is None:
-            for batch in batches:
-                self.sender.hand(ROWS, 0, batch)
-            return
-        task = Task(self.task.number, self.task.of, folder=self.plan.folder)
-        for batch in stage.run(task, batches):
-            self.sender.hand(ENCODED, 0, batch, inline=True)
+        for number, target in enumerate(self.flow.targets or (Target(tuple(range(len(self.flow.outputs)))),)):
+            batches = self._results(target)
+            if target.stage is None:
+                for batch in batches:
+                    self.sender.hand(of_target(ROWS, number), 0, batch)
+                continue
+            task = Task(self.task.number, self.task.of, folder=self.plan.folder)
+            for batch in target.stage.run(task, batches):
+                self.sender.hand(of_target(ENCODED, number), 0, batch, inline=True)
+
+    def _results(self, target: Target) -> Iterator[pa.RecordBatch]:
+        """The rows of a target's outputs."""
+        outputs = self.flow.outputs
+        schema = placed_schema([outputs[number] for number in target.outputs])
+        for number in target.outputs:
+            for rows in self.results.get(number, ()):
+                yield completed(placed(outputs[number], rows), schema)
 
 
 def placed(output: Output, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -36,8 +36,18 @@ EXCHANGE = pa.schema(
 
 ORDER = ("edge", "scan", "task", "ordinal")
 
-#: The ``edge`` of results for the driver: what a committer's stage gave, rows of outputs, and the state of an operator.
-ENCODED, ROWS, STATE = -1, -2, -3
+#: The ``edge`` of results for the driver: what a committer's stage gave, rows of outputs, the state of an operator, and
+#: its figures.
+ENCODED, ROWS, STATE, FIGURES = -1, -2, -3, -4
+#: The ``edge`` of event times that reading tasks have measured: every owner gets all, in every stage, and the driver.
+TIMES = -5
+#: Each target has edges of its own for its results: those of the target before it, less this.
+_EDGES_OF_TARGET = 1000
+
+
+def of_target(edge: int, target: int) -> int:
+    """The edge :data:`ENCODED` or :data:`ROWS` of a target, by its number."""
+    return edge - _EDGES_OF_TARGET * target
 
 
 def owner_of(hashes: NDArray[np.uint64], owners: int) -> NDArray[np.int64]:

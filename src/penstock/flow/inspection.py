@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.flow.compaction import stacks
 from penstock.flow.merging import merged
-from penstock.flow.segments import SEEN, WEIGHT, Segment, SegmentReader, SegmentRef, TableSpec
+from penstock.flow.segments import END, SEEN, WEIGHT, Segment, SegmentReader, SegmentRef, TableSpec
 from penstock.flow.storage import Storage
 
 #: How many stored rows are read at once, about.
@@ -30,6 +30,14 @@ class TableSize:
     def of(cls, refs: Sequence[SegmentRef]) -> TableSize:
         segments = {(ref.file, ref.offset): ref.bytes for ref in refs}
         return cls(sum(max(0, ref.rows - ref.stale) for ref in refs), sum(segments.values()), len(segments))
+
+    def __add__(self, other: TableSize) -> TableSize:
+        return TableSize(self.rows + other.rows, self.bytes + other.bytes, self.segments + other.segments)
+
+
+def size_of(tables: Mapping[str, Sequence[SegmentRef]]) -> TableSize:
+    """How large all tables of an operator are."""
+    return sum((TableSize.of(refs) for refs in tables.values()), TableSize(0, 0, 0))
 
 
 def stored_spec(storage: Storage, refs: Sequence[SegmentRef], name: str, uid: str = "") -> TableSpec | None:
@@ -55,6 +63,18 @@ def read_rows(
         whole = merged(parts, spec, oldest=True, since=since)
         if len(whole):
             yield _shown(whole)
+
+
+def count_keys(storage: Storage, refs: Sequence[SegmentRef], spec: TableSpec, uid: str = "") -> int:
+    """How many keys a table has: of a large one about, by a part of it, since the hashes of keys are spread evenly.
+    Raises CheckpointError as :func:`read_rows`."""
+    share = max(1, TableSize.of(refs).rows // _ROWS)
+    some = [part for ref in refs if (part := ref.within(0, END // share))]
+    reader, found = SegmentReader(storage, uid), 0
+    for low, high, stack in stacks(some, _ROWS):
+        parts = [reader.read(ref, spec).between(low, high) for ref in stack]
+        found += len(np.unique(merged(parts, spec, oldest=True).hashes))
+    return found * share
 
 
 def _shown(segment: Segment) -> pa.RecordBatch:

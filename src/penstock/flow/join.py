@@ -121,7 +121,7 @@ class SideRows:
     matches: Weights
 
     @property
-    def left(self) -> Weights:
+    def after(self) -> Weights:
         """The weights after the batch. A row that was forgotten may be taken back: it had none."""
         found: Weights = np.maximum(self.weights + self.changes, 0)
         return found
@@ -305,7 +305,7 @@ def _own_matches(
     first = np.where(rows.changes > 0, there, rows.matches)
     padded = np.where(there == 0, rows.changes, 0)
     last = np.maximum(first + change, 0)
-    padded += np.where(last == 0, rows.left, 0) - np.where(first == 0, rows.left, 0)
+    padded += np.where(last == 0, rows.after, 0) - np.where(first == 0, rows.after, 0)
     stored = (rows.groups >= 0) & ((rows.changes != 0) | (last != rows.matches))
     _store_matches(side, rows, np.flatnonzero(stored), last, groups, state)
     kept = np.flatnonzero(padded)
@@ -317,7 +317,7 @@ def _store_matches(
 ) -> None:
     """Store these rows with their new weights and numbers of matches, instead of the old ones."""
     which = np.concatenate([chosen, chosen])
-    weights = np.concatenate([-rows.weights[chosen], rows.left[chosen]])
+    weights = np.concatenate([-rows.weights[chosen], rows.after[chosen]])
     numbers = np.concatenate([rows.matches[chosen], matches[chosen]])
     some = weights != 0
     which, weights, numbers = which[some], weights[some], numbers[some]
@@ -335,7 +335,7 @@ def _pairs(left: SideRows, right: SideRows, groups: int) -> tuple[Rows, Rows, We
     first = _product(left.groups, changed, right.groups, every, groups)
     second = _product(left.groups, unchanged, right.groups, others, groups)
     lefts, rights = (np.concatenate(each) for each in zip(first, second, strict=True))
-    made = left.changes[lefts] * right.weights[rights] + left.left[lefts] * right.changes[rights]
+    made = left.changes[lefts] * right.weights[rights] + left.after[lefts] * right.changes[rights]
     kept = np.flatnonzero(made)
     return left.places[lefts[kept]], right.places[rights[kept]], made[kept]
 

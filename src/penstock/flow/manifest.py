@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+
+import pyarrow as pa
 
 from penstock.delivery import canonical
 from penstock.errors import CheckpointError
 from penstock.flow.compaction import joined
+from penstock.flow.parts import part_of
 from penstock.flow.segments import END, SegmentRef
-from penstock.flow.storage import Storage
+from penstock.flow.storage import Storage, missing
+from penstock.flow.times import Reached
 
 VERSION = 1
 
@@ -20,16 +24,46 @@ Tables = Mapping[str, tuple[SegmentRef, ...]]
 
 
 @dataclass(frozen=True)
+class KeptOutput:
+    """The output of a batch for several targets: a file, its SHA-256, and the tables of each target."""
+
+    file: str
+    sha256: str
+    tables: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def write(cls, storage: Storage, name: str, rows: pa.Table, tables: tuple[tuple[str, ...], ...]) -> KeptOutput:
+        """Write rows of :data:`penstock.flow.exchange.EXCHANGE` as the file ``name``."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(rows)
+        data = sink.getvalue()
+        storage.write(name, [data])
+        return cls(name, hashlib.sha256(data).hexdigest(), tables)
+
+    def read(self, storage: Storage) -> pa.Table:
+        """The rows. Raises CheckpointError if the file is missing, or is not the one that was written."""
+        data = storage.open(self.file)
+        if hashlib.sha256(data).hexdigest() != self.sha256:
+            raise changed(f"'{self.file}', which holds the output of a batch that is not in all targets yet,")
+        with pa.ipc.open_stream(data) as reader:
+            return reader.read_all()
+
+
+@dataclass(frozen=True)
 class Manifest:
     """The state after batch number ``batch`` (-1: before the first): for each operator, by uid, its tables.
 
     ``time_ms`` is the time of the batch, in milliseconds since the epoch: no batch has an earlier one than the batch
-    before it.
+    before it. ``times`` says how far event time has come, by the names of timings. ``output`` is that of the batch, if
+    the job has several targets that commit the state.
     """
 
     batch: int = -1
     operators: Mapping[str, Tables] = field(default_factory=dict)
     time_ms: int = 0
+    times: Mapping[str, Reached] = field(default_factory=dict)
+    output: KeptOutput | None = None
 
     def files(self) -> frozenset[str]:
         """The names of the files that hold the state."""
@@ -52,8 +86,12 @@ class Manifest:
             uid: {table: [ref.to_json() for ref in refs] for table, refs in tables.items()}
             for uid, tables in self.operators.items()
         }
+        times = {
+            name: {"watermark": each.watermark, "partitions": each.partitions} for name, each in self.times.items()
+        }
         document = {"version": VERSION, "batch": self.batch, "time_ms": self.time_ms, "operators": operators}
-        data = canonical(document).encode()
+        kept = {} if self.output is None else {"output": asdict(self.output)}
+        data = canonical(document | ({"times": times} if times else {}) | kept).encode()
         storage.write(name, [data])
         return f"{name}#{hashlib.sha256(data).hexdigest()}"
 
@@ -67,10 +105,7 @@ class Manifest:
         where = f"'{name}', which names the files of the job's state,"
         data = storage.open(name).to_pybytes()
         if hashlib.sha256(data).hexdigest() != digest:
-            raise CheckpointError(
-                f"{where} is not the one that was committed: its content has changed; restore the checkpoint with all "
-                "its files, or start the job with a new one"
-            )
+            raise changed(where)
         found = json.loads(data)
         if found["version"] != VERSION:
             raise CheckpointError(
@@ -81,12 +116,39 @@ class Manifest:
             uid: {table: tuple(SegmentRef.from_json(ref) for ref in refs) for table, refs in tables.items()}
             for uid, tables in found["operators"].items()
         }
-        return cls(found["batch"], operators, found.get("time_ms", 0))
+        times = {name: Reached(each["watermark"], each["partitions"]) for name, each in found.get("times", {}).items()}
+        kept = found.get("output")
+        tables = tuple(map(tuple, kept["tables"])) if kept else ()
+        output = KeptOutput(kept["file"], kept["sha256"], tables) if kept else None
+        return cls(found["batch"], operators, found.get("time_ms", 0), times, output)
 
 
-def merged(before: Manifest, batch: int, reports: Sequence[bytes], time_ms: int = 0) -> Manifest:
-    """The state after a batch at ``time_ms``, from the state before it and the reports of the owners (:data:`STATE`). A
-    range of hashes whose owner reports nothing stays as it was."""
+def check_state(storage: Storage, reference: str) -> Manifest:
+    """The manifest of a reference, all of whose files are there. Raises CheckpointError, which names a missing one."""
+    manifest = Manifest.read(storage, reference)
+    lost = manifest.files() - {each.name for each in storage.files()} if manifest.operators else frozenset()
+    if lost:
+        raise missing(min(lost), storage.place)
+    return manifest
+
+
+def changed(where: str) -> CheckpointError:
+    """The error for a file that is not what its SHA-256 says."""
+    return CheckpointError(
+        f"{where} is not the one that was committed: its content has changed; restore the checkpoint with all its "
+        "files, or start the job with a new one"
+    )
+
+
+def merged(
+    before: Manifest,
+    batch: int,
+    reports: Sequence[bytes],
+    time_ms: int = 0,
+    times: Mapping[str, Reached] | None = None,
+) -> Manifest:
+    """The state after a batch at ``time_ms``, from the state before it and the reports of the owners (:data:`STATE`),
+    with ``times``, if event time is measured. A range of hashes whose owner reports nothing stays as it was."""
     changed: dict[str, list[tuple[int, int, Tables]]] = {}
     for report in map(json.loads, reports):
         tables = {name: tuple(map(SegmentRef.from_json, refs)) for name, refs in report["tables"].items()}
@@ -95,8 +157,9 @@ def merged(before: Manifest, batch: int, reports: Sequence[bytes], time_ms: int 
     for uid, parts in changed.items():
         former = before.operators.get(uid, {})
         names = dict.fromkeys([*former, *(name for *_, tables in parts for name in tables)])
-        operators[uid] = {name: _of_table(former.get(name, ()), name, parts) for name in names}
-    return Manifest(batch, operators, max(before.time_ms, time_ms))
+        tables = {name: _of_table(former.get(name, ()), name, parts) for name in names}
+        operators[uid] = {name: refs for name, refs in tables.items() if refs or part_of(name) is None}
+    return Manifest(batch, operators, max(before.time_ms, time_ms), before.times if times is None else times)
 
 
 def _of_table(

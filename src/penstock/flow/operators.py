@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from penstock.flow.equality import Flags, Rows, fixed_values
 from penstock.flow.hashing import Groups, Hashes, key_hashes, taken
 from penstock.flow.state import StateStore, TableSpec
 from penstock.flow.sums import sums
+from penstock.flow.times import Clock
 from penstock.formats.columns.buffers import batch_of
 
 #: Columns that rows have beside those of their node: int64, uint64 and int8 (a RowKind).
@@ -75,6 +76,37 @@ class Operator(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Advance:
+    """What an operator gives that knows time: rows as those of :meth:`Operator.process`, and the number of late rows,
+    which it dropped."""
+
+    rows: pa.RecordBatch
+    late: int = 0
+
+
+@runtime_checkable
+class TimedOperator(Protocol):
+    """An operator that depends on time. It runs in batches without rows too, when the watermark moves."""
+
+    @property
+    def uid(self) -> str: ...
+
+    @property
+    def inputs(self) -> tuple[Input, ...]: ...
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]: ...
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
+        """The result of the rows of one batch and owner, and then of the time that passes. Called once per batch and
+        owner."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
 class Delta:
     """Rows with their weights and the hashes of their keys."""
 
@@ -86,6 +118,11 @@ class Delta:
     def of(cls, batch: pa.RecordBatch, given: Input) -> Delta:
         """The rows of an input's batch."""
         return cls(batch.select(given.schema.names), weights_of(batch), hashes_of(batch))
+
+    @staticmethod
+    def nothing(schema: pa.Schema) -> pa.RecordBatch:
+        """No change of rows of this schema, as an operator gives it."""
+        return _weighted([pa.nulls(0, each.type) for each in schema], schema, np.zeros(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.weights)

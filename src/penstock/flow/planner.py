@@ -8,23 +8,30 @@ from datetime import timedelta
 
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.aggregate import GroupAggregateOperator
-from penstock.flow.calc import Calc, calc_of
+from penstock.flow.assigning import Assigning, Chain
+from penstock.flow.calc import Calc, Rows, calc_of, calc_of_rows
 from penstock.flow.changes import Changes, Mode
 from penstock.flow.dataflow import Branch, Edge, Passing, Vertex
 from penstock.flow.deduplicate import DeduplicateOperator
 from penstock.flow.expressions import Lacking
+from penstock.flow.in_windows import InWindowsOperator
 from penstock.flow.join import JoinOperator
+from penstock.flow.kernels.moments import local_zone
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.normalize import NormalizeOperator
-from penstock.flow.operators import Operator
+from penstock.flow.operators import Operator, TimedOperator
 from penstock.flow.rank import RankOperator
-from penstock.plan.expressions import ColumnRef, cast, coerce, fields_of
+from penstock.flow.times import MOMENT, Timing
+from penstock.flow.window_aggregate import WindowAggregateOperator
+from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, cast, coerce, fields_of
 from penstock.plan.lifetimes import lifetimes
 from penstock.plan.nodes import (
     STATEFUL,
+    AssignWatermarks,
     DeadLetters,
     Deduplicate,
     GroupAggregate,
+    InWindows,
     Item,
     Join,
     Node,
@@ -35,12 +42,16 @@ from penstock.plan.nodes import (
     Sink,
     Step,
     Union,
+    WindowAggregate,
+    WindowTable,
 )
 from penstock.plan.traits import traits
-from penstock.plan.walk import base
+from penstock.plan.walk import base, fold, rewrite
 from penstock.spi import INSERTIONS
 from penstock.types import RowKind, RowType, arrow_schema
 from penstock.types.casts import alike
+
+_PLAINER = "measure a column, or a column less an interval"
 
 
 @dataclass(frozen=True)
@@ -59,7 +70,24 @@ class _Way:
         return found
 
 
-def _calc(way: _Way, session: Session) -> Calc | Lacking:
+def _calc(way: _Way, session: Session) -> Calc | Chain | Lacking:
+    """The work of the steps of a way."""
+    works: list[Calc | Assigning] = []
+    at = _Way(way.origin)
+    for step in way.steps:
+        if not isinstance(step, WindowTable):
+            at = _Way(at.origin, (*at.steps, step))
+            continue
+        calc = _plain(at, session)
+        if isinstance(calc, Lacking):
+            return calc
+        works += [calc, Assigning.of(step, local_zone(session))]
+        at = _Way(step.with_inputs((at.node,)))
+    last = _plain(at, session)
+    return last if isinstance(last, Lacking) or not works else Chain((*works, last))
+
+
+def _plain(way: _Way, session: Session) -> Calc | Lacking:
     if base(way.node) is not way.origin:
         return Lacking("a Python function")
     return calc_of(way.node, session)
@@ -80,6 +108,7 @@ class Planner:
     branches: list[Branch] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
     hops: dict[int, tuple[Node, Lacking]] = field(default_factory=dict)
+    timings: list[Timing] = field(default_factory=list)
     _made: dict[int, int] = field(default_factory=dict)
     _edges: int = 0
 
@@ -125,13 +154,14 @@ class Planner:
             mode = Mode.RETRACTIONS if RowKind.UPDATE_BEFORE in taken.kinds else Mode.UPSERTS
         return Changes(uid, schema, keys, mode, netting=len(ways) > 1)
 
-    def _vertex(self, operator: Operator, ways: Sequence[Sequence[_Way]]) -> int:
+    def _vertex(self, operator: Operator | TimedOperator, ways: Sequence[Sequence[_Way]]) -> int:
         """The number of a new vertex, with the rows of ``ways`` by input."""
         sources = [self._node(way.origin) for each in ways for way in each if not isinstance(way.origin, Scan)]
         local = self._local(operator, ways)
+        timings = self._timings(ways) if isinstance(operator, TimedOperator) else ()
         stages = [self.vertices[number].stage + (0 if local else 1) for number in sources]
         number, stage = len(self.vertices), max([1, *stages])
-        self.vertices.append(Vertex(number, stage, operator))
+        self.vertices.append(Vertex(number, stage, operator, timings=timings))
         for position, (each, into) in enumerate(zip(ways, operator.inputs, strict=True)):
             for way in each:
                 edge = Edge(self._edges, into.schema, number, position, into.keys, into.kinds, local)
@@ -154,7 +184,7 @@ class Planner:
     def _branch(self, way: _Way, edge: Edge | None, output: int | None) -> None:
         """Add a branch from a scan."""
         number, found = self._number(way.origin), _calc(way, self.session)
-        calc: Calc | Passing
+        calc: Calc | Chain | Passing
         if not isinstance(found, Lacking):
             calc = found
         else:
@@ -162,7 +192,7 @@ class Planner:
             calc = Passing()
         self.branches.append(Branch(number, calc, edge, output))
 
-    def _local(self, operator: Operator, ways: Sequence[Sequence[_Way]]) -> bool:
+    def _local(self, operator: Operator | TimedOperator, ways: Sequence[Sequence[_Way]]) -> bool:
         """Whether the rows of each key are in one task already: the operator has one input, from one vertex, whose keys
         pass unchanged and are its own, in the same order. The end of an output keeps no state by hash: it needs all
         rows of a key, whatever the order, and without keys nothing."""
@@ -180,17 +210,53 @@ class Planner:
             ways = tuple(tuple(_ways(each)) for each in node.inputs)
             lives = lifetimes(node, self.ttl)
             ttls = tuple(None if each is None else each // timedelta(milliseconds=1) for each in lives)
-            number = self._vertex(_operator(node, timed=any(ttls)), ways)
+            number = self._vertex(_operator(node, self.session, timed=any(ttls)), ways)
             self.vertices[number] = replace(self.vertices[number], ttls=ttls)
             self._made[id(node)] = number
         return self._made[id(node)]
+
+    def _timings(self, ways: Sequence[Sequence[_Way]]) -> tuple[int, ...]:
+        """The numbers of the timings of all event time in these rows."""
+        found = fold([way.node for each in ways for way in each], self._timed)
+        return tuple(sorted({number for each in found for number in each}))
+
+    def _timed(self, node: Node, below: tuple[frozenset[int], ...]) -> frozenset[int]:
+        if not isinstance(node, AssignWatermarks):
+            return frozenset[int]().union(*below)
+        return frozenset({self._timing(node)})
+
+    def _timing(self, node: AssignWatermarks) -> int:
+        """The number of the timing that measures event time in the rows of a scan."""
+        moment, lag = _moment_and_lag(node.watermark)
+        rows, scan = _rows_of_scan(node.input), _scan_of(node)
+        calc = calc_of_rows(rows, {MOMENT: rows.expressed(moment)}, self.session)
+        number = self._number(scan)
+        if isinstance(calc, Lacking):
+            reason = f"{calc.function} has no kernel, so the watermark cannot be measured"
+            raise UnsupportedError((Problem(reason, where=f"table '{self.scans[number].table}'", hint=_PLAINER),))
+        names = [each.table for each in self.scans]
+        again = names[:number].count(names[number])
+        timing = Timing(f"{names[number]}-{again + 1}" if again else names[number], number, calc, lag)
+        known = [each for each in self.timings if (each.scan, each.lag) == (number, lag)]
+        for each in known:
+            if each.calc.items.expressions == calc.items.expressions:
+                return self.timings.index(each)
+        self.timings.append(timing)
+        return len(self.timings) - 1
 
     def _number(self, scan: Node) -> int:
         return next(number for number, each in enumerate(self.scans) if each is scan or each == scan)
 
 
-def _operator(node: Node, *, timed: bool) -> Operator:
+def _operator(node: Node, session: Session, *, timed: bool) -> Operator | TimedOperator:
     match node:
+        case WindowAggregate():
+            retracts = traits(node.input).kinds != INSERTIONS
+            return WindowAggregateOperator.of(node, retracts=retracts, zone=local_zone(session))
+        case InWindows(inner=inner, windows=windows):
+            made = _operator(replace(inner, uid=node.uid), session, timed=False)
+            assert not isinstance(made, TimedOperator)  # noqa: S101
+            return InWindowsOperator.of(made, windows, zone=local_zone(session))
         case GroupAggregate():
             return GroupAggregateOperator.of(node, retracts=traits(node.input).kinds != INSERTIONS)
         case Join():
@@ -208,6 +274,19 @@ def _scan_of(node: Node) -> Node:
     while not isinstance(node, Scan):
         (node,) = node.inputs
     return node
+
+
+def _rows_of_scan(node: Node) -> Rows:
+    """The rows of ``node`` in terms of those of a scan, whatever becomes of its changes in between."""
+    return Rows.of(rewrite((node,), lambda each: each.input if isinstance(each, Normalize) else each)[0])
+
+
+def _moment_and_lag(watermark: Expression) -> tuple[Expression, int]:
+    """A watermark as a moment and the microseconds that are taken off."""
+    match watermark:
+        case Call(function="-", args=(moment, Literal(value=timedelta() as lag))):
+            return moment, lag // timedelta(microseconds=1)
+    return watermark, 0
 
 
 def _ways(node: Node) -> Iterator[_Way]:
@@ -252,7 +331,13 @@ def _partitioned(way: _Way) -> tuple[str, ...]:
     not survive."""
     origin = way.origin
     match origin:
-        case GroupAggregate(keys=keys) | Normalize(keys=keys) | Deduplicate(keys=keys) | Rank(keys=keys):
+        case (
+            GroupAggregate(keys=keys)
+            | WindowAggregate(keys=keys)
+            | Normalize(keys=keys)
+            | Deduplicate(keys=keys)
+            | Rank(keys=keys)
+        ):
             names: tuple[str, ...] = keys
         case _:
             return ()

@@ -44,7 +44,8 @@ class TableSpec:
     """A table of an operator's state: its name, its key and value columns, and whether a key has one row (``keyed``) or
     rows with weights (``multiset``). ``exact``: no value columns may be added to it. ``timed``: the time of its last
     writing is kept with each row. With ``ttl_ms`` rows are gone that were not written for so long; ``side`` is the
-    number of the operator's input whose time to live they have."""
+    number of the operator's input whose time to live they have. ``parted``: there is such a table for each of several
+    times (:mod:`penstock.flow.parts`)."""
 
     name: str
     key: pa.Schema
@@ -54,6 +55,7 @@ class TableSpec:
     exact: bool = False
     side: int = 0
     ttl_ms: int | None = None
+    parted: bool = False
 
     @property
     def replaces(self) -> bool:
@@ -225,10 +227,7 @@ class SegmentWriter:
         """The reference to a segment of one row at least, which :meth:`write` is going to write."""
         self._append(bytes(-self._size % _ALIGNMENT))
         offset = self._size
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, segment.rows.schema) as stream:
-            stream.write_batch(segment.rows)
-        content = sink.getvalue()
+        content = _stream(segment.rows)
         self._append(content)
         for part in HashIndex.of(segment.hashes).parts():
             self._append(part)
@@ -255,6 +254,17 @@ class SegmentWriter:
         """Write the file, unless there are no segments."""
         if self._parts:
             storage.write(self._name, self._parts)
+
+
+def _stream(rows: pa.RecordBatch) -> pa.Buffer:
+    """Rows as an IPC stream, in a buffer of just its size: one that grows would be copied."""
+    count = pa.MockOutputStream()
+    with pa.ipc.new_stream(count, rows.schema) as stream:
+        stream.write_batch(rows)
+    content = pa.allocate_buffer(count.size())
+    with pa.ipc.new_stream(pa.FixedSizeBufferWriter(content), rows.schema) as stream:
+        stream.write_batch(rows)
+    return content
 
 
 class SegmentReader:

@@ -6,11 +6,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 
 from penstock.errors import CheckpointError
+from penstock.flow.parts import Parts, PartStore, Tables
 from penstock.flow.segments import SegmentReader, SegmentRef, SegmentWriter, TableSpec
 from penstock.flow.storage import Storage
 from penstock.flow.tables import KeyedState, MultisetState
 
-__all__ = ["KeyedState", "MultisetState", "SegmentRef", "StateStore", "TableSpec"]
+__all__ = ["KeyedState", "MultisetState", "PartStore", "SegmentRef", "StateStore", "TableSpec", "Tables"]
 
 
 class StateStore:
@@ -41,11 +42,16 @@ class StateStore:
         self._prefix = prefix
         reader = SegmentReader(storage, uid, now_ms)
         self._tables: dict[str, KeyedState | MultisetState] = {}
+        self._parts = Parts(specs, refs, low, high, reader)
         for spec in specs:
+            if spec.parted:
+                continue
             own = [part for ref in refs.get(spec.name, ()) if (part := ref.within(low, high))]
             kind = KeyedState if spec.kind == "keyed" else MultisetState
             self._tables[spec.name] = kind(spec, own, reader, 0 if spec.ttl_ms is None else now_ms - spec.ttl_ms)
-        unknown = [name for name, stored in refs.items() if stored and name not in self._tables]
+        unknown = [
+            name for name, stored in refs.items() if stored and name not in self._tables and not self._parts.known(name)
+        ]
         if unknown:
             raise CheckpointError(
                 f"the operator '{uid}' has the state {', '.join(map(repr, unknown))} in the checkpoint, which the job "
@@ -78,10 +84,23 @@ class StateStore:
             raise KeyError(name)
         return table
 
+    def part(self, time: int) -> PartStore:
+        """The parts of tables at ``time``."""
+        return PartStore(self._parts, time)
+
+    def times(self, name: str) -> list[int]:
+        """The times at which the table of that name has a part, ascending."""
+        return self._parts.times(name)
+
+    def drop(self, time: int) -> None:
+        """Drop the parts of all tables at ``time``, whatever is in them."""
+        self._parts.drop(time)
+
     def flush(self) -> Mapping[str, Sequence[SegmentRef]]:
         """Write the changes of all tables as one file, and return the segments that the state of this range consists of
         from now on. When the call returns, they are durable."""
         writer = SegmentWriter(f"{self._prefix}{uuid.uuid4().hex}.arrow")
-        result = {name: table.flush(writer, self._low, self._high) for name, table in self._tables.items()}
+        tables = self._tables | self._parts.named()
+        result = {name: table.flush(writer, self._low, self._high) for name, table in tables.items()}
         writer.write(self._storage)
         return result

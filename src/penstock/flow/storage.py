@@ -9,7 +9,7 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +59,11 @@ class Storage(abc.ABC):
             ) from error
         return RemoteStorage(uri, str(cache or _own_cache()))
 
+    @property
+    @abc.abstractmethod
+    def place(self) -> str:
+        """Where it is, for messages."""
+
     @abc.abstractmethod
     def write(self, name: str, parts: Sequence[Any]) -> None:
         """Write a new file of these bytes-like parts. When the call returns, the file is whole and durable. A file that
@@ -81,12 +86,21 @@ class Storage(abc.ABC):
     def delete(self, name: str) -> None:
         """Delete a file, if there is one of that name."""
 
+    def unseen(self, names: Collection[str]) -> list[str]:
+        """Which of these files, written by other machines perhaps, this one does not find. A storage that all machines
+        reach under one address answers none."""
+        return []
+
 
 @dataclass(frozen=True)
 class LocalStorage(Storage):
     """A folder of this machine, or one that is mounted here."""
 
     folder: str
+
+    @property
+    def place(self) -> str:
+        return self.folder
 
     def write(self, name: str, parts: Sequence[Any]) -> None:
         with _failures(f"write '{name}' to", self.folder):
@@ -145,6 +159,9 @@ class LocalStorage(Storage):
         with _failures(f"delete '{name}' from", self.folder):
             Path(self.folder, name).unlink(missing_ok=True)
 
+    def unseen(self, names: Collection[str]) -> list[str]:
+        return sorted(name for name in names if not Path(self.folder, name).exists())
+
 
 @dataclass(frozen=True)
 class RemoteStorage(Storage):
@@ -153,6 +170,10 @@ class RemoteStorage(Storage):
 
     uri: str
     cache: str
+
+    @property
+    def place(self) -> str:
+        return self.uri
 
     def write(self, name: str, parts: Sequence[Any]) -> None:
         with _failures(f"write '{name}' to", self.uri):

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.flow.compaction import joined, merges, stale_rows, without
+from penstock.flow.compaction import Merge, joined, merges, stale_rows, without
 from penstock.flow.equality import Flags, Rows, same_rows
 from penstock.flow.hashing import Groups, Hashes, row_hashes, runs_of
 from penstock.flow.loops import count_found
@@ -47,15 +47,29 @@ class Table:
             elif len(part := change.between(ref.low, ref.high)):
                 result.append(writer.add(part, ref.low, ref.high, ref.newest, ref.stale))
         for merge in due:
-            parts = [
-                (self._reader.read(ref, self.spec) if ref.file else change).between(merge.low, merge.high)
-                for ref in merge.refs
-            ]
-            whole = merged(parts, self.spec, oldest=merge.oldest, since=self._since)
-            if len(whole):
-                stale = 0 if merge.oldest else stale_rows(merge, sum(map(len, parts)) - len(whole))
-                result.append(writer.add(whole, merge.low, merge.high, merge.newest, stale))
+            result += self._merged(merge, change, writer)
         return joined(result)
+
+    def _merged(self, merge: Merge, change: Segment, writer: SegmentWriter) -> Sequence[SegmentRef]:
+        """The segment that a merge makes, if there are rows in it."""
+        parts = [
+            (self._reader.read(ref, self.spec) if ref.file else change).between(merge.low, merge.high)
+            for ref in merge.refs
+        ]
+        whole = merged(parts, self.spec, oldest=merge.oldest, since=self._since)
+        if not len(whole):
+            return ()
+        stale = 0 if merge.oldest else stale_rows(merge, sum(map(len, parts)) - len(whole))
+        return (writer.add(whole, merge.low, merge.high, merge.newest, stale),)
+
+    def everything(self) -> Segment:
+        """All rows, as they are after the change of this batch."""
+        stored = [self._reader.read(ref, self.spec).between(ref.low, ref.high) for ref in self.refs]
+        parts = stored if self._change is None else [self._change, *stored]
+        if not parts:
+            schema = self.spec.schema()
+            return Segment.of(batch_of([pa.nulls(0, each.type) for each in schema], schema, 0), self.spec)
+        return merged(parts, self.spec, oldest=True, since=self._since)
 
     def _find(self, ref: SegmentRef, groups: Groups, which: Rows) -> tuple[Segment, Rows, Rows, Rows]:
         """A segment, and those of the groups ``which``, ascending, that may have rows in it: from where up to but not

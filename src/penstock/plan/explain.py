@@ -17,6 +17,7 @@ from penstock.plan.nodes import (
     Deduplicate,
     Filter,
     GroupAggregate,
+    InWindows,
     Item,
     Job,
     Join,
@@ -29,9 +30,12 @@ from penstock.plan.nodes import (
     Sink,
     SortColumn,
     Union,
+    WindowAggregate,
+    WindowTable,
 )
 from penstock.plan.traits import Traits, own_traits, traits
 from penstock.plan.walk import fold
+from penstock.plan.windowing import WindowColumns
 from penstock.settings import Settings
 from penstock.types import quoted_name
 
@@ -108,10 +112,14 @@ def _facts(node: Node, own: Traits, ttl: timedelta | None) -> list[str]:
 
 def _state(node: Node) -> str:
     match node:
+        case InWindows():
+            return "the rows of the windows that are open"
         case Join():
             return "the rows of both tables"
         case GroupAggregate():
             return "each group"
+        case WindowAggregate():
+            return "each group of the windows that are open"
         case Deduplicate(last=False):
             return "the first row of each key"
         case Rank(input=below) if traits(below).changing:
@@ -123,9 +131,17 @@ def _state(node: Node) -> str:
 
 def _shuffled_by(node: Node) -> tuple[tuple[str, ...], ...]:
     match node:
+        case InWindows(inner=inner):
+            return _shuffled_by(inner)
         case Join(left_keys=left, right_keys=right):
             return left, right
-        case GroupAggregate(keys=keys) | Normalize(keys=keys) | Deduplicate(keys=keys) | Rank(keys=keys):
+        case (
+            GroupAggregate(keys=keys)
+            | WindowAggregate(keys=keys)
+            | Normalize(keys=keys)
+            | Deduplicate(keys=keys)
+            | Rank(keys=keys)
+        ):
             return (keys,)
     return ()
 
@@ -151,6 +167,14 @@ def step_lines(node: Node) -> list[str]:
         case GroupAggregate(keys=keys, calls=calls):
             head = f"group by {_names(keys)}" if keys else "group all rows"
             return [head, *(f"  {quoted_name(each.name)} = {_call(each)}" for each in calls)]
+        case WindowAggregate(keys=keys, calls=calls, windowing=windowing, columns=columns):
+            head = f"group by {windowing.describe()}" + (f" and {_names(keys)}" if keys else "")
+            return [head, *(f"  {quoted_name(each.name)} = {_call(each)}" for each in calls), _window(columns)]
+        case InWindows(inner=inner, windows=windows):
+            first, *more = step_lines(inner)
+            return [f"{first}, in {windows[0].describe()}", *more]
+        case WindowTable(windowing=windowing, columns=columns):
+            return [f"rows of each window of {windowing.describe()}", _window(columns)]
         case Join(kind=kind, left_keys=left, right_keys=right):
             pairs = (f"{quoted_name(a)} = {quoted_name(b)}" for a, b in zip(left, right, strict=True))
             return [f"{kind.value} join on {' and '.join(pairs)}" if left else f"{kind.value} join of all pairs"]
@@ -167,6 +191,10 @@ def step_lines(node: Node) -> list[str]:
         case MapRows(rows=rows):
             return [f"map rows with {getattr(rows, '__qualname__', type(rows).__name__)}"]
     return [type(node).__name__]
+
+
+def _window(columns: WindowColumns) -> str:
+    return f"  window {_names((columns.start, columns.end))}, time attribute {quoted_name(columns.time)}"
 
 
 def _rank(rank: Rank) -> str:

@@ -6,11 +6,23 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from penstock.errors import Problem, SchemaError
-from penstock.plan.nodes import STATEFUL, Deduplicate, GroupAggregate, Join, Node, Normalize, Rank, Sink
+from penstock.plan.nodes import (
+    STATEFUL,
+    Deduplicate,
+    GroupAggregate,
+    InWindows,
+    Join,
+    Node,
+    Normalize,
+    Rank,
+    Sink,
+    WindowAggregate,
+)
 from penstock.plan.walk import fold, scans
 
 _KINDS: dict[type[Node], str] = {
     GroupAggregate: "group",
+    WindowAggregate: "window",
     Join: "join",
     Normalize: "changes",
     Deduplicate: "deduplicate",
@@ -60,7 +72,8 @@ def _stateful(*sinks: Sink) -> list[Node]:
 
 def _name(node: Node, sink: Sink) -> str:
     tables = ", ".join(dict.fromkeys(each.table for each in scans(node)))
-    name = f"{_KINDS[type(node)]}({tables})"
+    inner = node.inner if isinstance(node, InWindows) else node
+    name = f"{'window ' if inner is not node else ''}{_KINDS[type(inner)]}({tables})"
     return name if isinstance(node, Normalize) else f"{sink.table}: {name}"
 
 

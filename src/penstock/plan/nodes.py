@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, Self
 
 from penstock.plan.expressions import Expression, fields_of
+from penstock.plan.windowing import Attached, WindowColumns, Windowing
 from penstock.settings import Settings
 from penstock.spi import ScanSpec, SinkSpec
 from penstock.types import DataType, Field, RowType
@@ -131,6 +132,26 @@ class GroupAggregate(Step):
     ttl: timedelta | None = field(default=None, kw_only=True)
 
 
+@dataclass(frozen=True)
+class WindowTable(Step):
+    """Gives each row once for each window of event time that it is in. ``schema`` has the columns of the input, then
+    the ``columns`` of the window."""
+
+    windowing: Windowing
+    columns: WindowColumns
+
+
+@dataclass(frozen=True)
+class WindowAggregate(Step):
+    """Groups the rows of each window by the columns ``keys``, and gives its groups when it closes. ``schema`` has the
+    keys, then the ``calls``, then the ``columns`` of the window."""
+
+    keys: tuple[str, ...]
+    calls: tuple[AggregateCall, ...]
+    windowing: Windowing | Attached
+    columns: WindowColumns
+
+
 class JoinKind(enum.Enum):
     """Which rows without a match a join keeps."""
 
@@ -220,8 +241,25 @@ class Rank(Step):
     latest: bool = False
 
 
+@dataclass(frozen=True)
+class InWindows(Node):
+    """What ``inner`` makes of the rows of each window, given when the window closes. Its inputs have the ``windows`` in
+    their columns, and only add rows. The schema is that of ``inner``."""
+
+    inner: Node
+    windows: tuple[Attached, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.inner.inputs
+
+    def with_inputs(self, inputs: Sequence[Node]) -> Self:
+        inner = self.inner.with_inputs(inputs)
+        return self if inner is self.inner else replace(self, schema=inner.schema, inner=inner)
+
+
 #: The nodes that keep state.
-STATEFUL = GroupAggregate | Join | Normalize | Deduplicate | Rank
+STATEFUL = GroupAggregate | WindowAggregate | InWindows | Join | Normalize | Deduplicate | Rank
 
 
 @dataclass(frozen=True)

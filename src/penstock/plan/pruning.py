@@ -13,6 +13,7 @@ from penstock.plan.nodes import (
     Deduplicate,
     Filter,
     GroupAggregate,
+    InWindows,
     Item,
     Join,
     JoinKind,
@@ -22,11 +23,14 @@ from penstock.plan.nodes import (
     Rank,
     Sink,
     Union,
+    WindowAggregate,
+    WindowTable,
     items_of,
     project,
 )
 from penstock.plan.traits import traits
 from penstock.plan.walk import fold
+from penstock.plan.windowing import Attached
 from penstock.spi import WATERMARK
 from penstock.types import BOOLEAN, Field, RowType
 
@@ -71,6 +75,15 @@ def _reads(node: Node, wanted: Names) -> tuple[Names, ...]:
             calls = _calls(node, wanted)
             arguments = (name for each in calls for name in (each.argument, each.filter) if name is not None)
             return (frozenset((*keys, *arguments)),)
+        case WindowAggregate(keys=keys, windowing=windowing):
+            used = (each for each in node.calls if each.name in wanted)
+            arguments = (name for each in used for name in (each.argument, each.filter) if name is not None)
+            times = (windowing.start, windowing.end) if isinstance(windowing, Attached) else (windowing.time,)
+            return (frozenset((*keys, *arguments, *times)),)
+        case WindowTable(windowing=windowing, columns=columns):
+            return ((wanted - set(columns.names)) | {windowing.time},)
+        case InWindows(inner=inner):  # the columns of windows are among the keys
+            return _reads(inner, wanted)
         case Join(left=left, right=right, left_keys=left_keys, right_keys=right_keys):
             given = zip((*left.schema.names, *right.schema.names), node.schema.names, strict=True)
             read = [own if name in wanted else None for own, name in given]
@@ -120,6 +133,18 @@ def _pruned(node: Node, inputs: tuple[Node, ...], wanted: Names) -> Node:
             calls = _calls(node, wanted)
             fields = (*below.schema.select(keys).fields, *(Field(each.name, each.type) for each in calls))
             return replace(node, schema=RowType(fields, nullable=False), input=below, calls=calls)
+        case WindowAggregate(keys=keys, columns=columns):
+            below = _narrowed(inputs[0], reads[0])
+            calls = tuple(each for each in node.calls if each.name in wanted)
+            kept = (*keys, *(each.name for each in calls), *columns.names)
+            return replace(node, schema=node.schema.select(kept), input=below, calls=calls)
+        case WindowTable(columns=columns):
+            below = _narrowed(inputs[0], reads[0])
+            fields = (*below.schema.fields, *node.schema.select(columns.names).fields)
+            return replace(node, schema=RowType(fields, nullable=False), input=below)
+        case InWindows(inner=inner):
+            inner = _pruned(inner, inputs, wanted)
+            return replace(node, schema=inner.schema, inner=inner)
         case Join():
             return _pruned_join(node, _narrowed(inputs[0], reads[0]), _narrowed(inputs[1], reads[1]))
         case Union():

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
-from penstock.plan.expressions import Cast, ColumnRef, Expression, columns_of
+from penstock.plan.expressions import Call, Cast, ColumnRef, Expression, columns_of
 from penstock.plan.nodes import (
     AssignWatermarks,
     DeadLetters,
     Deduplicate,
     Filter,
     GroupAggregate,
+    InWindows,
+    Item,
     Join,
     JoinKind,
     MapRows,
@@ -22,8 +25,11 @@ from penstock.plan.nodes import (
     Scan,
     Sink,
     Union,
+    WindowAggregate,
+    WindowTable,
 )
 from penstock.plan.walk import fold
+from penstock.plan.windowing import Attached, WindowColumns, Windowing
 from penstock.spi import CHANGES, INSERTIONS
 from penstock.types import RowKind
 from penstock.types.casts import widens
@@ -34,20 +40,37 @@ _UPDATES = frozenset({RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER})
 _DELETE = frozenset({RowKind.DELETE})
 
 
+@dataclass(frozen=True)
+class Windowed:
+    """The ``columns`` of rows that say which window a row belongs to, and how it was assigned to it."""
+
+    columns: WindowColumns
+    windowing: Windowing | Attached
+
+
 @dataclass(frozen=True, kw_only=True)
 class Traits:
-    """``kinds`` are the row kinds that a node gives. ``bounded``: whether its rows end. ``event_time`` is the column
-    that is the time attribute, empty without one.
+    """``kinds`` are the row kinds that a node gives. ``bounded``: whether its rows end. ``rowtimes`` and ``proctimes``
+    are the columns that are time attributes: event time that watermarks follow, and the time of processing. ``window``
+    has the columns of the window that each row belongs to, and how it was assigned to it.
 
     ``upsert_keys`` are the keys of the table that the rows make up, such that all changes of a key's row come in order;
-    the empty key stands for a table of one row. ``stateful``: whether the rows depend on those before them.
+    the empty key stands for a table of one row. ``stateful``: whether the rows depend on those before them, or are in
+    windows.
     """
 
     kinds: frozenset[RowKind]
     bounded: bool
-    event_time: str = ""
+    rowtimes: tuple[str, ...] = ()
+    proctimes: tuple[str, ...] = ()
+    window: Windowed | None = None
     upsert_keys: tuple[Key, ...] = ()
     stateful: bool = False
+
+    @property
+    def event_time(self) -> str:
+        """The first column that is event time, empty without one."""
+        return next(iter(self.rowtimes), "")
 
     @property
     def changing(self) -> bool:
@@ -68,7 +91,7 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
             key = can.upsert_keys or node.key
             return Traits(kinds=can.kinds, bounded=can.bounded, upsert_keys=(key,) if key else ())
         case AssignWatermarks(column=column), (below,):
-            return replace(below, event_time=column)
+            return replace(below, rowtimes=(column,))
         case DeadLetters(), (below,):
             return Traits(kinds=INSERTIONS, bounded=below.bounded)
         case Filter(condition=condition), (below,):
@@ -79,19 +102,40 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
             names: dict[str, str] = {}
             for each in items:  # of equal columns, the first counts
                 names.setdefault(_kept(each.expression), each.name)
-            times = (each.name for each in items if _is_column(each.expression, below.event_time))
-            return replace(_renamed(below, names), event_time=next(times, ""))
+            return replace(_renamed(below, names), **_times(items, below))
         case MapRows(), (below,):
             return Traits(kinds=below.kinds, bounded=below.bounded, stateful=below.stateful)
         case GroupAggregate(keys=keys, calls=calls), (below,):
             kinds = INSERTIONS | (_UPDATES if calls else INSERTIONS) | (_DELETE if below.changing else INSERTIONS)
             return Traits(kinds=kinds, bounded=below.bounded, upsert_keys=(keys,), stateful=True)
+        case WindowTable(columns=columns, windowing=windowing), (below,):
+            times = (*below.rowtimes, columns.time)
+            found = tuple((*key, columns.start, columns.end) for key in below.upsert_keys)
+            own = Windowed(columns, windowing)
+            return replace(below, rowtimes=times, window=own, upsert_keys=found, stateful=True)
+        case WindowAggregate(keys=keys, columns=columns, windowing=windowing), (below,):
+            return Traits(
+                kinds=INSERTIONS,
+                bounded=below.bounded,
+                rowtimes=() if windowing.processing else (columns.time,),
+                proctimes=(columns.time,) if windowing.processing else (),
+                window=Windowed(columns, windowing),
+                upsert_keys=((*keys, columns.start, columns.end),),
+                stateful=True,
+            )
+        case InWindows(inner=inner), _:
+            return _in_windows(inner, own_traits(inner, inputs), inputs)
         case Join(), (left, right):
             return _joined(node, left, right)
         case Union(), _:
             kinds = frozenset[RowKind]().union(*(each.kinds for each in inputs))
-            stateful = any(each.stateful for each in inputs)
-            return Traits(kinds=kinds, bounded=all(each.bounded for each in inputs), stateful=stateful)
+            return Traits(
+                kinds=kinds,
+                bounded=all(each.bounded for each in inputs),
+                rowtimes=_common(node, [each.rowtimes for each in inputs]),
+                proctimes=_common(node, [each.proctimes for each in inputs]),
+                stateful=any(each.stateful for each in inputs),
+            )
         case Normalize(keys=keys), (below,):
             return replace(below, kinds=CHANGES, upsert_keys=(keys,), stateful=True)
         case Deduplicate(keys=keys, order=order, last=last), (below,):
@@ -101,6 +145,18 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
         case Rank(), (below,):
             return _ranked(node, below)
     raise TypeError(f"unknown plan node {type(node).__name__}")
+
+
+def _in_windows(inner: Node, own: Traits, inputs: tuple[Traits, ...]) -> Traits:
+    """The traits of rows that are given when their window closes: those of the window are those of the first input."""
+    first = inputs[0]
+    names = dict(zip(inner.inputs[0].schema.names, inner.schema.names, strict=False))
+    window = first.window
+    if window is not None:
+        start, end, time = (names.get(each, "") for each in window.columns.names)
+        window = replace(window, columns=WindowColumns(start, end, time))
+    rowtimes = tuple(names[each] for each in first.rowtimes if each in names)
+    return replace(own, kinds=INSERTIONS, rowtimes=rowtimes, proctimes=(), window=window)
 
 
 def _left_out(condition: Expression, below: Traits) -> frozenset[RowKind]:
@@ -118,8 +174,27 @@ def _kept(expression: Expression) -> str:
     return expression.name if isinstance(expression, ColumnRef) else ""
 
 
-def _is_column(expression: Expression, name: str) -> bool:
-    return isinstance(expression, ColumnRef) and expression.name == name
+def _times(items: tuple[Item, ...], below: Traits) -> dict[str, Any]:
+    """The time attributes and the window of a projection: columns that pass unchanged, and calls of PROCTIME()."""
+    passing = [(each.name, each.expression.name) for each in items if isinstance(each.expression, ColumnRef)]
+    now = [each.name for each in items if isinstance(each.expression, Call) and each.expression.function == "PROCTIME"]
+    names = {own: name for name, own in reversed(passing)}
+    window = below.window
+    if window is not None:
+        start, end, time = (names.get(each, "") for each in window.columns.names)
+        window = replace(window, columns=WindowColumns(start, end, time)) if start and end else None
+    return {
+        "rowtimes": tuple(name for name, own in passing if own in below.rowtimes),
+        "proctimes": (*(name for name, own in passing if own in below.proctimes), *now),
+        "window": window,
+    }
+
+
+def _common(union: Union, times: list[tuple[str, ...]]) -> tuple[str, ...]:
+    """The columns of a union that are time attributes of all members."""
+    members = zip(union.members, times, strict=True)
+    places = [{member.schema.names.index(each) for each in own} for member, own in members]
+    return tuple(union.schema.names[each] for each in sorted(set.intersection(*places)))
 
 
 def _renamed(below: Traits, names: Mapping[str, str]) -> Traits:
@@ -127,7 +202,9 @@ def _renamed(below: Traits, names: Mapping[str, str]) -> Traits:
     keys = (tuple(names.get(each, "") for each in key) for key in below.upsert_keys)
     return replace(
         below,
-        event_time=names.get(below.event_time, ""),
+        rowtimes=(),
+        proctimes=(),
+        window=None,
         upsert_keys=tuple(dict.fromkeys(key for key in keys if "" not in key)),
     )
 

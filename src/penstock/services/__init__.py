@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from penstock.services.java import Java, find_java
     from penstock.services.kafka import KafkaCluster
     from penstock.services.registry import RegistryServer
+    from penstock.services.spark import SparkCluster
 
 __all__ = [
     "DEFAULT_VERSION",
@@ -19,6 +20,7 @@ __all__ = [
     "KafkaJars",
     "RegistryServer",
     "Security",
+    "SparkCluster",
     "cached_jars",
     "fetch_jars",
     "find_java",
@@ -31,6 +33,7 @@ _MODULES = {
     "KafkaJars": "jars",
     "RegistryServer": "registry",
     "Security": "broker_config",
+    "SparkCluster": "spark",
     "cached_jars": "jars",
     "fetch_jars": "jars",
     "find_java": "java",

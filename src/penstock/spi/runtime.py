@@ -122,9 +122,8 @@ class Batch:
     """One micro-batch. ``start`` and ``end`` hold one position per source (None at the start of the first batch).
 
     ``tasks`` is the number of tasks that read it. ``consumed`` holds the result of each source's ``consumed``; it is
-    empty for every committer but the last that publishes the batch. ``operators`` runs the operators of a job with
-    state on the batch; None in other jobs. It takes the reference to the state before the batch, and runs them once
-    however often it is called with it.
+    empty for every committer but the last that publishes the batch. ``results`` is what the operators of a job with
+    state made of the batch for the committer; None in other jobs.
     """
 
     id: int
@@ -132,18 +131,27 @@ class Batch:
     end: tuple[dict[str, Any], ...]
     tasks: int
     consumed: tuple[Any, ...] = ()
-    operators: Callable[[str], Results] | None = None
+    results: Results | None = None
 
 
 @dataclass(frozen=True)
 class Results:
-    """What the operators of a batch gave: ``state`` is the reference to the state after the batch, which is committed
-    with the output. ``rows`` has what the committer's stage made of the output; None if it has no stage. ``frame``
-    returns a DataFrame of the output's rows, with the columns :data:`HIDDEN` and :data:`KIND`."""
+    """What the operators of a batch gave for one committer: ``state`` is the reference to the state after the batch,
+    which is committed with the output. ``rows`` has what the committer's stage made of the output; None if it has no
+    stage. ``frame`` returns a DataFrame of the output's rows, with the columns :data:`HIDDEN` and :data:`KIND`."""
 
     state: str
     rows: pa.Table | None
     frame: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a committer that keeps the state knows of a batch: whether it is ``done``, and the reference to the state
+    after it; before it is done, that to the state before it, or None where progress does not tell."""
+
+    done: bool
+    state: str | None
 
 
 @dataclass(frozen=True)
@@ -215,12 +223,11 @@ class Published:
     """What one batch wrote through one committer: ``written`` to each of its outputs, in their order.
 
     ``consumed`` has the numbers of the sources whose consumption the committer records: True where it has, False where
-    it has not the right to. ``state`` is the reference to the state after the batch, if the committer keeps it.
+    it has not the right to.
     """
 
     written: tuple[Written, ...] = ()
     skipped: bool = False
-    state: str = ""
     consumed: Mapping[int, bool] = field(default_factory=dict)
 
     @property
@@ -232,6 +239,17 @@ class Published:
     def bytes(self) -> int:
         """Bytes written to all outputs."""
         return sum(each.bytes for each in self.written)
+
+
+@dataclass(frozen=True)
+class SourcePartition:
+    """A partition of a source at a position: its ``number`` in ``__partition``, its ``name`` in checkpoints, and
+    whether event time does not wait for it: because it is ``idle``, or because it was read to its end."""
+
+    number: int
+    name: str
+    idle: bool = False
+    ended: bool = False
 
 
 class Source(Protocol):
@@ -254,6 +272,10 @@ class Source(Protocol):
 
     def partition(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
         """The (topic, partition) of a ``__partition``, or None when it belongs to another source."""
+
+    def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
+        """The partitions of the source at a position; none if it does not know them: then it has no event time."""
+        return ()
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """How many offsets lie between the two positions."""
@@ -296,8 +318,8 @@ class Source(Protocol):
 class Committer(Protocol):
     """All sinks of a job that are written, and committed, together."""
 
-    #: Whether it commits the reference to a job's state with its output. Then it calls ``operators`` of each batch that
-    #: it publishes, and gets no frame.
+    #: Whether it commits the reference to a job's state with its output. Then it gets the ``results`` of each batch of
+    #: a job with state, and no frame.
     keeps_state: bool = False
 
     def stage(self) -> Stage | None:
@@ -318,6 +340,20 @@ class Committer(Protocol):
     def records(self, consumed: Any) -> bool:
         """Whether it commits ``consumed``, the result of a source's ``consumed``, with its output. After ``open``."""
         return False
+
+    def standing(self, batch: Batch) -> Standing:
+        """What it has committed, when a batch of a job with state begins. Writes nothing, and raises what
+        :meth:`publish` would raise. For committers with ``keeps_state``."""
+        return Standing(False, None)
+
+    def state(self) -> str:
+        """The reference to the state that its progress holds, after :meth:`open`; empty if it holds none. For
+        committers with ``keeps_state``."""
+        return ""
+
+    def check_owner(self) -> None:
+        """Raise FencedError when another run has taken over: the better explanation of another error."""
+        return
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Write the batch and commit it; write nothing when it was committed before. All or nothing."""
@@ -351,6 +387,14 @@ class Warmable(Protocol):
 
     def warm(self) -> None:
         """Import the modules of tasks, and load compiled loops. Starts no threads: forks would not have them."""
+
+
+_ONE_MACHINE = re.compile(r"local(\[[^]]*\])?")
+
+
+def on_one_machine(master: object) -> bool:
+    """Whether a Spark master runs all tasks in the driver's process, so that files of this machine reach them."""
+    return _ONE_MACHINE.fullmatch(str(master)) is not None
 
 
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?$", re.MULTILINE)

@@ -29,7 +29,7 @@ from penstock.datastream.formats.avro import (
 )
 from penstock.datastream.formats.csv import CsvRowSerializationSchema
 from penstock.datastream.formats.json import JsonRowDeserializationSchema
-from penstock.errors import SchemaError, UnsupportedError
+from penstock.errors import OptionsError, SchemaError, UnsupportedError
 
 
 def test_a_configuration_has_values_of_all_kinds():
@@ -169,8 +169,8 @@ def test_what_formats_do_not_have_is_refused():
         JsonRowDeserializationSchema.builder().json_schema("{}")
     builder = CsvRowSerializationSchema.Builder(Types.ROW([Types.INT()]))
     builder.set_line_delimiter("")
-    with pytest.raises(UnsupportedError, match="set_line_delimiter"):
-        builder.set_line_delimiter("\n")
+    with pytest.raises(OptionsError, match=r"set_line_delimiter.*';' ends no line"):
+        builder.set_line_delimiter(";")
 
 
 @pytest.mark.parametrize(

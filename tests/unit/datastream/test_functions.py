@@ -26,7 +26,7 @@ from penstock.datastream import (
     StreamExecutionEnvironment,
 )
 from penstock.datastream.connectors.values import ValuesSink
-from penstock.datastream.function_chain import FunctionChain, Step
+from penstock.datastream.function_chain import AT_A_TIME, FunctionChain, Step
 from penstock.datastream.functions import Surroundings
 from penstock.errors import FunctionError, RecordError, SchemaError, UnsupportedError
 from penstock.plan.nodes import MapRows
@@ -59,6 +59,41 @@ def values(*streams):
     """The values of streams of single values."""
     found = rows(*streams)
     return [[value for (value,) in each] for each in found] if len(streams) > 1 else [value for (value,) in found]
+
+
+# --- how they are called -------------------------------------------------------------------------------------
+
+
+def test_many_rows_are_computed_in_parts():
+    count = 2 * AT_A_TIME + 7
+    texts = pa.array([str(number) for number in range(count)])
+    steps = (
+        Step("filter", lambda text: text[-1] != "3", Types.STRING(), "filter"),
+        Step("flat_map", lambda text: [text] * (int(text) % 3), Types.STRING(), "flat_map"),
+        Step("map", int, Types.INT(), "map"),
+    )
+    chain = FunctionChain(steps, Types.STRING(), timed=True).opened(Task(0, 1))
+    stamps = pa.array(range(count), pa.timestamp("us", "UTC"))
+    (made, times), origin = chain([texts, stamps])
+    wanted = [number for number in range(count) if number % 10 != 3 for _ in range(number % 3)]
+    assert made.to_pylist() == wanted
+    assert origin.tolist() == wanted
+    assert times.cast(pa.int64()).to_pylist() == wanted
+    assert len(chain([texts.slice(0, 0), stamps.slice(0, 0)])[0][0]) == 0
+
+
+@pytest.mark.parametrize("row", [0, AT_A_TIME - 1, AT_A_TIME, 2 * AT_A_TIME + 6])
+@pytest.mark.parametrize("raises", [True, False])
+def test_an_error_in_any_part_has_the_number_of_its_row(row, raises):
+    def number(given):
+        if given != row:
+            return given
+        return given.missing if raises else "not a number"
+
+    chain = FunctionChain((Step("map", number, Types.LONG(), "map"),), Types.LONG()).opened(Task(0, 1))
+    with pytest.raises(RecordError) as error:
+        chain([pa.array(range(2 * AT_A_TIME + 7))])
+    assert error.value.offset == row
 
 
 # --- what they see -------------------------------------------------------------------------------------------

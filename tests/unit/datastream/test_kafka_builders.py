@@ -480,7 +480,11 @@ def test_json_and_csv_schemas_are_formats_with_options(env):
     out = CsvRowSerializationSchema.Builder(ORDER).set_null_literal("-").disable_quote_character().build()
     stream(env).map(lambda text: Row(1, text), ORDER).sink_to(sink(out).build())
     value = env.to_job().sinks[0].spec.value
-    assert value.options.to_text() == {"null-literal": "-", "disable-quote-character": "true"}
+    assert value.options.to_text() == {
+        "null-literal": "-",
+        "disable-quote-character": "true",
+        "line-delimiter": "\n",
+    }
 
 
 @pytest.mark.parametrize("builder", [JsonRowDeserializationSchema.builder(), JsonRowSerializationSchema.builder()])

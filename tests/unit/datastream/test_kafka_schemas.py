@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections import defaultdict
+from datetime import datetime, time
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,14 +38,16 @@ from penstock.datastream.connectors.kafka import (
     KafkaTopicSelector,
     ProducerRecord,
 )
+from penstock.datastream.connectors.kafka.deserialization import read_info
 from penstock.datastream.connectors.values import ValuesSink
-from penstock.datastream.formats.json import JsonRowSerializationSchema
+from penstock.datastream.formats.csv import CsvRowSerializationSchema
+from penstock.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from penstock.errors import FunctionError, OptionsError, RecordError, UnsupportedError
 from penstock.kafka.record_batches import scan
 from penstock.plan.nodes import Scan
 from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, Task
-from penstock.types import arrow_schema
+from penstock.types import STRING, arrow_schema
 from tests.computed import batch_of, results
 
 SERVERS = {"bootstrap.servers": "localhost:9092", "group.id": "g"}
@@ -352,6 +355,80 @@ def test_formats_and_functions_stand_together(env):
     built.set_key_serialization_schema(key).set_header_provider(lambda row: [("id", str(row.id).encode())])
     found = records(env, stream, sink(built.build()), partitions=1)
     assert plain(found) == {("a", 0): [(b'{"id":1}', b'{"id":1,"name":"a"}', [("id", b"1")])]}
+
+
+TIMES = Types.ROW_NAMED(
+    ["at", "times", "inner"],
+    [
+        Types.SQL_TIMESTAMP(),
+        Types.OBJECT_ARRAY(Types.SQL_TIME()),
+        Types.ROW_NAMED(["ats"], [Types.MAP(Types.STRING(), Types.SQL_TIMESTAMP())]),
+    ],
+)
+TIMED = Row(
+    at=datetime(2026, 1, 2, 3, 4, 5, 678_000),
+    times=[time(3, 4, 5), None, time(3, 4, 5, 10)],
+    inner=Row(ats={"a": datetime(2026, 1, 2)}),
+)
+WRITTEN = (
+    b'{"at":"2026-01-02T03:04:05.678Z","times":["03:04:05Z",null,"03:04:05.00001Z"],'
+    b'"inner":{"ats":{"a":"2026-01-02T00:00:00Z"}}}'
+)
+NOTHING = b'{"at":null,"times":null,"inner":null}'
+
+
+@pytest.mark.parametrize("selects", [False, True])
+def test_times_in_rows_of_json_are_written_by_rfc_3339(env, selects):
+    """As Flink's JsonRowSerializationSchema does, and other than the format of its SQL."""
+    stream = env.from_collection([TIMED, (None, None, None)], TIMES)
+    schema = JsonRowSerializationSchema.builder().with_type_info(TIMES).build()
+    built = builder().set_value_serialization_schema(schema)
+    built = (
+        built.set_topic_selector(lambda row: f"t{row.at.year if row.at else 0}") if selects else built.set_topic("t")
+    )
+    found = records(env, stream, sink(built.build()), partitions=1)
+    assert [each[1] for place in sorted(found, reverse=True) for each in found[place]] == [WRITTEN, NOTHING]
+
+
+def test_times_in_rows_of_json_are_read_by_rfc_3339():
+    schema = JsonRowDeserializationSchema.builder().type_info(TIMES).build()
+    convert = schema.converts
+    convert.open(None)
+    texts = Row(
+        at="2026-01-02T03:04:05.678Z",
+        times=["03:04:05Z", None, "03:04:05.000Z"],
+        inner=Row(ats={"a": "2026-01-02T00:00:00Z"}),
+    )
+    found = convert.map(texts)
+    assert (found.at, found.times, found.inner) == (TIMED.at, [time(3, 4, 5), None, time(3, 4, 5)], TIMED.inner)
+    assert convert.map(Row(at=None, times=None, inner=None)).as_dict() == dict.fromkeys(("at", "times", "inner"))
+    assert read_info(KafkaRecordDeserializationSchema.value_only(schema)).row.fields[0].type == STRING
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (Types.SQL_TIMESTAMP(), "2026-01-02T03:04:05"),
+        (Types.SQL_TIMESTAMP(), "2026-01-02 03:04:05Z"),
+        (Types.SQL_TIME(), "03:04:05"),
+        (Types.SQL_TIME(), "03:04:05.1Z"),
+    ],
+)
+def test_a_text_that_is_no_time_by_rfc_3339_is_refused(kind, text):
+    convert = JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["at"], [kind])).build().converts
+    convert.open(None)
+    with pytest.raises(RecordError, match="expected a time"):
+        convert.map(Row(at=text))
+
+
+def test_lines_of_csv_end_with_a_line_feed_unless_they_are_told_not_to(env):
+    kind = Types.ROW([Types.INT(), Types.STRING()])
+    for end, wanted in ((None, b"1,a\n"), ("\r\n", b"1,a\r\n"), ("", b"1,a")):
+        schema = CsvRowSerializationSchema.Builder(kind)
+        schema = schema if end is None else schema.set_line_delimiter(end)
+        built = builder().set_topic("t").set_value_serialization_schema(schema.build()).build()
+        found = records(env, env.from_collection([Row(1, "a")], kind), sink(built), partitions=1)
+        assert plain(found) == {("t", 0): [(None, wanted, [])]}
 
 
 def test_values_of_any_kind_are_written_by_a_schema_of_ones_own(env):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import enum
+import importlib
 import inspect
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.datastream.refusals import LATER
+from penstock.datastream.refusals import ABSENT, LATER, STREAM_MODULES
 from penstock.errors import UnsupportedError
 from tests.seeds.released import RELEASED
 from tests.unit.datastream.test_names import found, shown
@@ -55,6 +58,7 @@ WITHOUT: dict[str, str] = {
         (
             "pyflink.common.restart_strategy.RestartStrategies.FixedDelayRestartStrategyConfiguration.__init__",
             "pyflink.common.restart_strategy.RestartStrategies.FailureRateRestartStrategyConfiguration.__init__",
+            "pyflink.common.typeinfo.TypeInformation.__init__",
             "pyflink.datastream.connectors.kafka.KafkaTopicPartition.__init__",
         ),
         "made in another way: by a static method, or as a named tuple",
@@ -89,11 +93,13 @@ def check(path: str, kind: str, content: Any) -> None:
     value = found(path)
     if kind == "class":
         assert inspect.isclass(value)
+    if kind == "constants":
+        check_constant(value, content)
     if kind != "methods":
         return
     owner, _, name = path.rpartition(".")
     wanted = content["arguments"]
-    if name == "__init__" and (not wanted or wanted[0]["name"].startswith("j_") or wanted[0].get("star")):
+    if name == "__init__" and wanted and wanted[0]["name"].startswith("j_"):
         return  # made by others, of a Java object
     declared = inspect.getattr_static(found(owner), name)
     static = isinstance(declared, staticmethod)
@@ -111,10 +117,21 @@ def check(path: str, kind: str, content: Any) -> None:
     assert all("default" in each for each in given[len(wanted) :])
 
 
+def check_constant(value: Any, content: str) -> None:
+    """Raises AssertionError unless a constant has PyFlink's value, where its source says it."""
+    try:
+        wanted = ast.literal_eval(content)
+    except ValueError:
+        return  # found out from Java
+    if isinstance(wanted, tuple):  # a comma too many at the end of a line
+        (wanted,) = wanted
+    assert (value.value if isinstance(value, enum.Enum) else value) == wanted
+
+
 @pytest.mark.parametrize(("path", "kind", "content"), list(cases()))
 def test_a_name_of_pyflink_is_there(path, kind, content):
     if path in WITHOUT or path.rpartition(".")[0] in WITHOUT:
-        with pytest.raises((AssertionError, ImportError, AttributeError)):
+        with pytest.raises((AssertionError, ImportError, AttributeError, UnsupportedError)):
             check(path, kind, content)
     else:
         check(path, kind, content)
@@ -128,6 +145,49 @@ def test_what_pyflink_exports_is_there_or_refused_by_name(name):
     if name in LATER:
         with pytest.raises(UnsupportedError, match=f"'{name}': is not supported yet"):
             getattr(penstock.datastream, name)
+
+
+STREAMS = json.loads(RELEASED.read_text("utf-8"))["streams"]
+
+
+@pytest.mark.parametrize("module", STREAMS)
+def test_every_class_of_every_module_is_there_or_refused_by_name_with_an_alternative(module):
+    absent = {name: each for each in ABSENT if each.module == module for name in each.names}
+    ours = importlib.import_module(f"penstock.datastream.{module}")
+    for name in STREAMS[module]:
+        if name in absent:
+            with pytest.raises(UnsupportedError) as error:
+                getattr(ours, name)
+            assert str(error.value).startswith(f"'{module}.{name}': is not supported")
+            assert absent[name].hint in str(error.value)
+        else:
+            assert callable(getattr(ours, name))
+    with pytest.raises(AttributeError):
+        ours.NoSuchName  # noqa: B018
+
+
+def test_every_class_of_every_module_is_in_the_reference():
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "datastream.md").read_text("utf-8")
+    for module, names in STREAMS.items():
+        row = "".join(line for line in page.splitlines() if line.startswith(f"| `{module}` |"))
+        assert [name for name in names if f"`{name}`" not in row] == [], module
+
+
+def test_what_is_absent_is_a_name_of_pyflink():
+    assert set(STREAM_MODULES) == set(STREAMS)
+    assert [each for each in ABSENT for name in each.names if name not in STREAMS[each.module]] == []
+
+
+def test_the_package_of_connectors_has_the_main_classes_of_its_modules():
+    from penstock.datastream.connectors import FlinkKafkaConsumer, NumberSequenceSource, Sink, Source, kafka
+
+    assert FlinkKafkaConsumer is kafka.FlinkKafkaConsumer
+    assert issubclass(NumberSequenceSource, Source)
+    assert issubclass(kafka.KafkaSink, Sink)
+    with pytest.raises(UnsupportedError, match="JdbcSink': is not supported"):
+        from penstock.datastream.connectors import JdbcSink  # noqa: F401
+    with pytest.raises(ImportError):
+        from penstock.datastream.connectors import NoSuchSink  # noqa: F401
 
 
 #: For files, serialisers and Java's assigners.

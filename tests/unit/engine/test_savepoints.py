@@ -89,6 +89,16 @@ def test_a_batch_whose_state_is_noted_is_committed_though_spark_has_not_logged_i
     assert (found.batch, found.begun, found.state) == (0, None, reference)
 
 
+def test_positions_and_state_are_of_one_batch_though_spark_has_logged_a_later_one(checkpoint: Checkpoint) -> None:
+    for batch in range(3):
+        checkpoint.plan(batch)
+        checkpoint.done(batch)
+    reference = checkpoint.state(1, {1: (1, "a")})  # a former run has written it late
+    found = committed(checkpoint.place)
+    assert (found.batch, found.state) == (1, reference)
+    assert found.positions == {"orders": position(20)}
+
+
 @pytest.mark.parametrize(
     ("stopped", "batch", "begun"),
     [
@@ -193,8 +203,8 @@ def test_state_shows_steps_and_rows(checkpoint: Checkpoint, capsys: pytest.Captu
     assert main(["state", place]) == 0
     head, titles, line = capsys.readouterr().out.splitlines()
     assert head == "job 'totals', after batch 0"
-    assert titles.split() == ["step", "table", "keys", "rows", "bytes", "segments", "oldest"]
-    assert line.startswith(f"{UID}  groups  k ")
+    assert titles.split() == ["step", "table", "key", "keys", "rows", "bytes", "segments", "oldest"]
+    assert line.startswith(f"{UID}  groups  k    3     3  ")
     assert line.endswith(" ago")
 
     assert main(["state", place, "--uid", UID, "--limit", "2", "--format", "json"]) == 0

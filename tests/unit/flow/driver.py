@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
 from penstock.flow.dataflow import Dataflow, Plan
-from penstock.flow.exchange import EXCHANGE, ORDER, ROWS, STATE, Receiver
+from penstock.flow.event_times import EventTimes
+from penstock.flow.exchange import EXCHANGE, FIGURES, ORDER, ROWS, STATE, TIMES, Receiver, of_target
 from penstock.flow.manifest import Manifest, merged
 from penstock.flow.storage import Storage
-from penstock.spi import Task
+from penstock.flow.times import Measured
+from penstock.spi import Batch, Source, SourcePartition, Task
+
+
+class Partitions(Source):
+    """A source of partitions that have no rows but those of the tests."""
+
+    bounded = False
+
+    def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
+        return tuple(
+            SourcePartition(number, str(number), number in end["idle"], end["ended"]) for number in end["numbers"]
+        )
 
 
 @dataclass
@@ -24,13 +39,27 @@ class Driver:
     manifest: Manifest = field(default_factory=Manifest)
     batch: int = 0
     now_ms: int = 0
+    #: The partitions of each scan, and those that are idle.
+    partitions: Sequence[int] = (0,)
+    idle: Sequence[int] = ()
+    #: The late rows of all batches.
+    late: int = 0
+    #: What the last batch gave to the driver, by edge.
+    edges: Mapping[int, pa.RecordBatch] = field(default_factory=dict)
 
-    def run(self, tasks: Sequence[tuple[int, Sequence[pa.RecordBatch]]], owners: int) -> list[pa.RecordBatch]:
+    def run(
+        self, tasks: Sequence[tuple[int, Sequence[pa.RecordBatch]]], owners: int, *, ended: bool = False
+    ) -> list[pa.RecordBatch]:
         """The rows of the outputs after a batch: ``tasks`` are scans and the batches that one task reads of each. With
-        one owner and one task that task does everything."""
+        one owner and one task that task does everything. ``ended``: the scans end with this batch."""
         whole = owners == 1 and len(tasks) == 1
         name = f"{self.batch:04d}-{uuid.uuid4().hex[:6]}"
-        plan = Plan(name, len(tasks), owners, whole, self.folder, self.manifest.operators, self.now_ms)
+        scans = 1 + max([each.scan for each in self.flow.timings], default=0)
+        times = EventTimes(self.flow.timings, [Partitions()] * scans)
+        end = {"numbers": self.partitions, "idle": self.idle, "ended": ended}
+        batch = Batch(self.batch, (None,) * scans, (end,) * scans, len(tasks))
+        awaited = times.awaited(batch, self.manifest)
+        plan = Plan(name, len(tasks), owners, whole, self.folder, self.manifest.operators, self.now_ms, awaited)
         rows = [
             self.flow.read(scan, plan, Task(number, len(tasks)), batches)
             for number, (scan, batches) in enumerate(tasks)
@@ -42,13 +71,23 @@ class Driver:
                 (owner, table.filter(pa.array([each == owner for each in of], pa.bool_()))) for owner in range(owners)
             )
             rows = [row for owner, part in parts for row in self.flow.run(stage, plan, owner, part.to_batches())]
-        edges = by_edge(rows)
-        reports = [bytes(each) for each in Receiver().data(edges[STATE])] if STATE in edges else []
-        after = merged(self.manifest, self.batch, reports, self.now_ms)
+        edges = self.edges = by_edge(rows)
+        reports, told, figures = (
+            [bytes(each) for each in Receiver().data(edges[edge])] if edge in edges else []
+            for edge in (STATE, TIMES, FIGURES)
+        )
+        self.late += sum(json.loads(each)["late"] for each in figures)
+        reached = times.after(batch, self.manifest, Measured.of(told))
+        after = merged(self.manifest, self.batch, reports, self.now_ms, reached)
         storage = Storage.of(self.flow.storage)
         self.manifest = Manifest.read(storage, after.write(storage, f"{name}.manifest"))
         self.batch += 1
         return list(Receiver().batches(edges[ROWS])) if ROWS in edges else []
+
+    def results(self, target: int) -> list[pa.RecordBatch]:
+        """The rows of a target's outputs in the last batch."""
+        edge = of_target(ROWS, target)
+        return list(Receiver().batches(self.edges[edge])) if edge in self.edges else []
 
 
 def by_edge(rows: Sequence[pa.RecordBatch]) -> Mapping[int, pa.RecordBatch]:

@@ -137,3 +137,13 @@ def test_wide_rows_are_merged_a_few_at_a_time() -> None:
     for merge in due:
         parts = [part for each in merge.refs if (part := each.within(merge.low, merge.high))]
         assert sum(part.rows * part.width for part in parts) < 1 << 30
+
+
+def test_no_merge_reads_more_than_fits_into_memory() -> None:
+    """Eight segments of wide rows, which are merged in parts."""
+    refs = [SegmentRef(f"f{at}", 0, 30 << 20, 15_000, 0, END, at, "keyed", width=2000) for at in range(1, 9)]
+    found = merges(refs, 0, END, refs[0].weight)
+    assert len(found) > 1
+    for each in found:
+        parts = [part for ref in each.refs if (part := ref.within(each.low, each.high))]
+        assert sum(part.rows * part.width for part in parts) <= 26 << 20

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 import pyarrow as pa
 import pytest
 
-from penstock.flow.dataflow import Dataflow
+from penstock.flow.dataflow import Dataflow, Target
 from penstock.flow.planner import Planner
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Join, JoinKind, Scan, Sink, Union
 from penstock.plan.walk import scans
@@ -169,3 +169,29 @@ def test_each_batch_of_an_aborted_attempt_leaves_only_files(tmp_path):
         driver.manifest = before  # the attempt is not committed
         table = applied(table, driver.run([(0, [part])], 3))
     assert +table == totals(live)
+
+
+@pytest.mark.parametrize("owners", [1, 2])
+def test_each_target_gets_the_rows_of_its_own_outputs(tmp_path, owners):
+    """Also when there are more targets than owners."""
+    orders = scan("orders", ORDERS)
+    planner, outputs = Planner((orders,)), []
+    for number, key in enumerate(("customer", "id", "customer")):
+        node = total(orders, key, "amount", uid=f"totals-{number}")
+        takes = SinkCapabilities(kinds=CHANGES, guarantee=Guarantee.NONE)
+        sink = Sink(node.schema, node, f"out-{number}", "values", Written(f"out-{number}", node.schema, takes))
+        planner.add(sink, number)
+        outputs.append(Output(number, sink.table, sink.spec, node.schema, f"sink_{number}"))
+    targets = (Target((0,)), Target((1,)), Target((2,)))
+    flow = Dataflow(tuple(planner.branches), planner.ordered(), tuple(outputs), str(tmp_path), targets)
+    changes = [(RowKind.INSERT, (number, "ab"[number % 2], 1)) for number in range(6)]
+    driver = Driver(flow)
+    driver.run([(0, [encoded(changes, ORDERS, 0)])] * owners, owners)
+    found = {target: driver.results(target) for target in range(3)}
+    counts = {target: sum(each.num_rows for each in batches) for target, batches in found.items()}
+    assert counts == {0: 2, 1: 6, 2: 2}
+    assert [each.schema.names[0] for batches in found.values() for each in batches[:1]] == [
+        "sink_0",
+        "sink_1",
+        "sink_2",
+    ]

@@ -3,10 +3,11 @@
 import json
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from penstock.errors import CheckpointError
-from penstock.flow.manifest import Manifest, merged
+from penstock.flow.manifest import KeptOutput, Manifest, check_state, merged
 from penstock.flow.segments import END, SegmentRef
 from penstock.flow.storage import Storage
 
@@ -44,6 +45,37 @@ def test_a_manifest_that_is_not_the_committed_one_is_refused(storage, tmp_path):
         Manifest.read(storage, reference)
 
 
+def test_a_start_looks_for_the_files_of_its_state(storage):
+    storage.write("a", [b"1"])
+    storage.write("b", [b"2"])
+    reference = Manifest(7, {"groups": {"rows": (ref("a"), ref("b", 5, 9))}}).write(storage, "7.manifest")
+    assert check_state(storage, reference).batch == 7
+    storage.delete("b")
+    with pytest.raises(CheckpointError, match=r"'b' in '.*state' is missing"):
+        check_state(storage, reference)
+
+
+def test_the_output_of_a_batch_is_kept_beside_its_state(storage, tmp_path):
+    rows = pa.table({"edge": [1, 2], "data": [b"a", b"b"]})
+    kept = KeptOutput.write(storage, "7.output", rows, (("a", "b"), ("c",)))
+    reference = Manifest(7, output=kept).write(storage, "7.manifest")
+    found = Manifest.read(storage, reference)
+    assert found.output == kept
+    assert found.output.read(storage) == rows
+    assert "7.output" not in found.files(), "it is deleted when all targets have it"
+
+
+def test_kept_output_that_is_changed_or_missing_is_refused(storage, tmp_path):
+    kept = KeptOutput.write(storage, "7.output", pa.table({"data": [b"abc"]}), (("a",),))
+    path = tmp_path / "state" / "7.output"
+    path.write_bytes(path.read_bytes().replace(b"abc", b"abd"))
+    with pytest.raises(CheckpointError, match=r"'7\.output'.*its content has changed"):
+        kept.read(storage)
+    path.unlink()
+    with pytest.raises(CheckpointError, match=r"'7\.output'.*is missing"):
+        kept.read(storage)
+
+
 def test_owners_that_report_nothing_keep_their_part_of_the_state():
     before = Manifest(1, {"groups": {"rows": (ref("a"),)}, "other": {"rows": (ref("x"),)}})
     after = merged(before, 2, [report(0, 100, replace(ref("a"), high=100, rows=0), ref("b", 0, 100, 2))])
@@ -61,3 +93,19 @@ def test_an_owner_that_has_merged_its_part_leaves_that_of_others():
 def test_a_key_range_may_become_empty():
     before = Manifest(1, {"groups": {"rows": (ref("a", 0, 100),)}})
     assert merged(before, 2, [report(0, END)]).operators["groups"]["rows"] == ()
+
+
+def test_a_manifest_of_another_version_is_refused(storage, monkeypatch):
+    monkeypatch.setattr("penstock.flow.manifest.VERSION", 2)
+    reference = Manifest(7).write(storage, "7.manifest")
+    monkeypatch.undo()
+    with pytest.raises(
+        CheckpointError, match=r"has version 2, and this penstock reads version 1; run the version that"
+    ):
+        Manifest.read(storage, reference)
+
+
+def test_no_batch_is_earlier_than_the_one_before_it():
+    before = Manifest(7, time_ms=5000)
+    assert merged(before, 8, [], 4000).time_ms == 5000
+    assert merged(before, 8, [], 6000).time_ms == 6000

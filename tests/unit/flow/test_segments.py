@@ -246,3 +246,16 @@ def test_garbage_is_what_nothing_names_and_is_old(storage: Storage) -> None:
 
 def test_a_folder_that_does_not_exist_has_no_files(tmp_path: Path) -> None:
     assert list(LocalStorage(str(tmp_path / "none")).files()) == []
+
+
+def test_the_keys_of_a_large_table_are_about_those_of_a_part_of_it(storage: Storage) -> None:
+    from penstock.flow import inspection
+
+    refs = put(storage, {}, list(range(20_000)))
+    (table,) = refs.values()
+    exact = inspection.count_keys(storage, table, SPEC)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inspection, "_ROWS", 1000)
+        about = inspection.count_keys(storage, table, SPEC)
+    assert exact == 20_000
+    assert 18_000 < about < 22_000

@@ -44,6 +44,12 @@ def test_a_missing_file_is_an_error_of_the_checkpoint(storage: Storage) -> None:
     assert not isinstance(failure.value, CheckpointUnavailableError)
 
 
+def test_files_that_this_machine_does_not_see_are_told(storage: Storage) -> None:
+    storage.write("here", [b"1"])
+    elsewhere = ["there"] if isinstance(storage, LocalStorage) else []  # a remote storage is the same for all machines
+    assert storage.unseen({"here", "there"}) == elsewhere
+
+
 def test_a_storage_that_does_not_answer_may_answer_later(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     for storage in (

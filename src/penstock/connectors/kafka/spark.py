@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 import tempfile
 import uuid
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -71,10 +70,12 @@ from penstock.spi import (
     JobContext,
     Output,
     Source,
+    SourcePartition,
     Stage,
     Task,
     failure_of,
     guarded,
+    on_one_machine,
     pickled,
     unpickled,
 )
@@ -90,8 +91,6 @@ _FORMAT = "penstock_kafka"
 _MOST_BYTES_OF_DRIVER = 64 << 20
 #: The time limit of the last commit of a job, in ms.
 _LAST_COMMIT_MS = 5000
-#: A Spark master that runs all tasks on this machine.
-_LOCAL = re.compile(r"local(\[[^]]*\])?")
 _T = TypeVar("_T")
 #: Properties that name a cluster and a principal.
 _CONNECTING = ("bootstrap.servers", "security.", "sasl.", "ssl.")
@@ -255,6 +254,25 @@ class KafkaScan(Source):
         ordinal, index = divmod(number, PARTITIONS_PER_SOURCE)
         partitions = Positions.from_json(end).partitions()
         return partitions[index] if ordinal == self._enumerator.spec.ordinal and index < len(partitions) else None
+
+    def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
+        """The partitions of all topics. One that was read to its stop has ended."""
+        stop, at, first = self._enumerator.spec.stop, Positions.from_json(end), self._first
+        found = ((number, tp, at.at[tp]) for number, tp in enumerate(at.partitions(), first))
+        return tuple(
+            SourcePartition(
+                number,
+                f"{tp[0]}/{tp[1]}",
+                position.idle,
+                stop is not None and position.offset >= stop.offset(tp, position.offset),
+            )
+            for number, tp, position in found
+        )
+
+    @property
+    def _first(self) -> int:
+        """The number of the first partition."""
+        return self._enumerator.spec.ordinal * PARTITIONS_PER_SOURCE
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         return sum(len(each) for each in self._enumerator.ranges(self._start(start), Positions.from_json(end)))
@@ -504,7 +522,7 @@ class SparkWriteJobs:
         """The folder in which encoded batches wait for their owners when all tasks run on this machine: copied once
         instead of a dozen times on the way through Spark. Empty on a cluster, where Spark shuffles them."""
         context = self._spark.sparkContext
-        if not _LOCAL.fullmatch(str(context.master)):
+        if not on_one_machine(context.master):
             yield ""
             return
         with tempfile.TemporaryDirectory(

@@ -24,7 +24,7 @@ from penstock.errors import (
     PossibleDataLossError,
     Problem,
 )
-from penstock.spi import Batch, Committer, JobContext, Output, Published, Written
+from penstock.spi import Batch, Committer, JobContext, Output, Published, Standing, Written
 
 #: Clearing does not wait long for a lock: it can be done later.
 _HOUSEKEEPING_MS = 1000
@@ -87,6 +87,8 @@ class PostgresCommitter(Committer):
     from there. The protocol and its rules are described in docs/decisions/0015-postgresql.md.
     """
 
+    keeps_state = True
+
     def __init__(self, outputs: Sequence[Output], context: JobContext, copy_rows: CopyRows, database: Database):
         self._outputs = outputs
         self._context = context
@@ -98,6 +100,7 @@ class PostgresCommitter(Committer):
         self._names: tuple[str, ...] = ()
         self._document = ""
         self._complete_before: int | None = None  # the batch before which the rows cover all tables
+        self._states: dict[int, str] = {}  # the references to the state in all rows of the query, by batch
         self._published = False
         self._branches: tuple[PostgresOutput, ...] = ()
         self._progress: Progress | None = None
@@ -198,6 +201,7 @@ class PostgresCommitter(Committer):
             rows = self._rows.of_query(transaction, context.query_id)
         upcoming = context.next_batch()  # after the rows, since a healthy run goes on with the checkpoint
         batch = Progress.of(context.query_id, upcoming.id, upcoming.start, None)
+        self._states = {row.progress.batch_id: row.progress.state for row in rows if row.progress}
         names, here = set(self._names), dict[int, set[str]]()
         for row in rows:
             if row.progress and row.progress.batch_id >= upcoming.id and names & set(row.tables):
@@ -256,23 +260,56 @@ class PostgresCommitter(Committer):
         Retries a few times after passing errors. Raises FencedError when another run took over, and
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
-        progress = Progress.of(self._context.query_id, batch.id, batch.start, batch.end, self._names)
+        progress = self._progress_of(batch)
         if self._is_done(progress):
             return Published(skipped=True)
+        if batch.results is None:
+            self._check_stateless()
+        else:
+            frame = batch.results.frame()
         errors = DatabaseError, KafkaError
         published = attempted(lambda: self._owned_attempt(batch, frame, progress), batch.id, self._context, errors)
         self._progress, self._published = progress, True
         return published
 
+    def standing(self, batch: Batch) -> Standing:
+        """Whether its row has the batch, and the state that it refers to."""
+        progress = self._progress_of(batch)
+        if self._is_done(progress, warns=False):
+            return Standing(True, self._progress.state if self._progress else "")
+        if batch.id == 0:
+            return Standing(False, "")
+        known = self._progress
+        if known is not None and (known.query_id, known.batch_id) == (progress.query_id, batch.id - 1):
+            return Standing(False, known.state)
+        return Standing(False, self._states.get(batch.id - 1))
+
+    def state(self) -> str:
+        """The reference in the row of this query."""
+        known = self._progress
+        return known.state if known is not None and known.query_id == self._context.query_id else ""
+
+    def _progress_of(self, batch: Batch) -> Progress:
+        state = "" if batch.results is None else batch.results.state
+        return Progress.of(self._context.query_id, batch.id, batch.start, batch.end, self._names, state)
+
+    def _check_stateless(self) -> None:
+        """Raises CheckpointError for a job that had state before and has none now."""
+        if self._progress is not None and self.state():
+            raise CheckpointError(
+                f"job '{self._context.job}' had state in batch {self._progress.batch_id} and has none now, which would "
+                "lose it. Start the former definition, or a new checkpoint"
+            )
+
     def _owned_attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:
         try:
             return self._attempt(batch, frame, progress)
         except (DatabaseError, KafkaError):
-            self._check_owner()  # another run that took over is the better explanation
+            self.check_owner()  # another run that took over is the better explanation
             raise
 
-    def _is_done(self, progress: Progress) -> bool:
-        """Whether the batch was committed before."""
+    def _is_done(self, progress: Progress, *, warns: bool = True) -> bool:
+        """Whether the batch was committed before. Warns of progress that is taken over."""
         adopt = self._context.settings.adopt_progress and not self._published
         known = self._progress
         behind = known is None or (known.query_id == progress.query_id and known.batch_id < progress.batch_id - 1)
@@ -285,7 +322,7 @@ class PostgresCommitter(Committer):
                 "you are sure that the batch was not inserted"
             )
         decision = decide(known, progress.query_id, progress.batch_id, progress.start, progress.end, adopt)
-        if isinstance(decision, TakeOver):
+        if isinstance(decision, TakeOver) and warns:
             takeover = f"{progress} takes over {self._shown_row}, which last recorded {self._progress}"
             self._context.warn(takeover if self._progress else decision.warning)
         return isinstance(decision, Skip)
@@ -294,7 +331,7 @@ class PostgresCommitter(Committer):
         """Copy the rows and commit them. May be called again after a retriable error."""
         spec = StageSpec(self._database.address, self._rows.namespace, self._branches)
         nothing = Staged(({},) * len(self._branches), (0,) * len(self._branches))
-        staged = self._copy_rows(frame, spec) if batch.tasks else nothing
+        staged = self._copy_rows(frame, spec) if batch.tasks or batch.results is not None else nothing
         try:
             with self._transaction() as transaction:
                 self._commit(transaction, staged, progress)
@@ -348,8 +385,8 @@ class PostgresCommitter(Committer):
             raise FencedError(f"{self._shown_row} was taken over by {row.owner}; stop one of the two")
         return row
 
-    def _check_owner(self) -> None:
-        """Raises FencedError when another run owns the job: it drops our staging tables, which makes us fail."""
+    def check_owner(self) -> None:
+        """Raise FencedError when another run owns the job: it drops our staging tables, which makes us fail."""
         with contextlib.suppress(DatabaseError), self._transaction() as transaction:
             self._owned(transaction)
 
@@ -391,10 +428,10 @@ class PostgresCommitter(Committer):
 
 
 def _same(one: Progress | None, other: Progress | None) -> bool:
-    """Whether two records are of the same batch."""
+    """Whether two records are of the same batch, and of one attempt at it where the job has state."""
     if one is None or other is None:
         return one is other
-    return (one.query_id, one.batch_id) == (other.query_id, other.batch_id)
+    return (one.query_id, one.batch_id, one.state) == (other.query_id, other.batch_id, other.state)
 
 
 def _hash(text: str) -> str:

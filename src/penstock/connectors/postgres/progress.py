@@ -19,7 +19,7 @@ from penstock.errors import CheckpointError
 
 TABLE = "penstock_progress"
 
-_COLUMNS = "job, run_id, owner, query_id, batch_id, start_position, end_position, tables"
+_COLUMNS = "job, run_id, owner, query_id, batch_id, start_position, end_position, tables, state"
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,19 @@ class ProgressTable:
         """Create the table if it is missing, for which the user needs the right."""
         ((exists,),) = transaction.rows("SELECT to_regclass($1) IS NOT NULL", (self._name,))
         if exists:
-            # Tables of versions before 0.1.0 lack a column.
-            sql = "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = 'tables'"
-            if not transaction.rows(sql, (self._name,)):
-                transaction.run(f"ALTER TABLE {self._name} ADD COLUMN IF NOT EXISTS tables text")
+            # Tables of earlier versions lack a column.
+            sql = "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = $2"
+            for column in ("tables", "state"):
+                if not transaction.rows(sql, (self._name, column)):
+                    transaction.run(f"ALTER TABLE {self._name} ADD COLUMN IF NOT EXISTS {column} text")
             return
         # Two transactions that create a table at the same time fail in spite of IF NOT EXISTS.
         transaction.run("SELECT pg_advisory_xact_lock(hashtext($1))", (self._name,))
         transaction.run(
             f"CREATE TABLE IF NOT EXISTS {self._name} ("
             "job text PRIMARY KEY, run_id text NOT NULL, owner text NOT NULL, query_id text, batch_id bigint, "
-            "start_position text, end_position text, tables text, updated_at timestamptz NOT NULL DEFAULT now())"
+            "start_position text, end_position text, tables text, state text, "
+            "updated_at timestamptz NOT NULL DEFAULT now())"
         )
 
     def locked(self, transaction: Transaction, key: str) -> ProgressRow | None:
@@ -71,12 +73,12 @@ class ProgressTable:
         return list(self._read(transaction, sql, query_id))
 
     def _read(self, transaction: Transaction, sql: str, parameter: str) -> Iterator[ProgressRow]:
-        for key, run_id, owner, query_id, batch_id, start, end, tables in transaction.rows(sql, (parameter,)):
+        for key, run_id, owner, query_id, batch_id, start, end, tables, state in transaction.rows(sql, (parameter,)):
             try:
                 claim = Claim(run_id, **json.loads(owner))
-                committed = (
-                    None if batch_id is None else Progress(query_id, batch_id, json.loads(start), json.loads(end))
-                )
+                committed = None
+                if batch_id is not None:
+                    committed = Progress(query_id, batch_id, json.loads(start), json.loads(end), state=state or "")
                 yield ProgressRow(key, claim, committed, tuple(json.loads(tables or "[]")))
             except (ValueError, TypeError):
                 reason = "was not written by penstock; check that nothing else writes to this table"
@@ -96,6 +98,6 @@ class ProgressTable:
         positions = [json.dumps(each, sort_keys=True, separators=(",", ":")) for each in (progress.start, progress.end)]
         transaction.run(
             f"UPDATE {self._name} SET query_id = $2, batch_id = $3, start_position = $4, end_position = $5, "  # noqa: S608
-            "tables = $6, updated_at = now() WHERE job = $1",
-            (key, progress.query_id, progress.batch_id, *positions, json.dumps(list(progress.tables))),
+            "tables = $6, state = $7, updated_at = now() WHERE job = $1",
+            (key, progress.query_id, progress.batch_id, *positions, json.dumps(list(progress.tables)), progress.state),
         )

@@ -29,6 +29,7 @@ from penstock.spi import (
     Output,
     Published,
     Source,
+    SourcePartition,
     Stage,
     Written,
     pickled,
@@ -98,6 +99,10 @@ class RowsSource(Source):
     def partition(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
         """All rows are in partition 0 of the id."""
         return (self._scan.options.data_id, 0) if number == self._ordinal * PARTITIONS_PER_SOURCE else None
+
+    def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
+        """The only partition."""
+        return (SourcePartition(self._ordinal * PARTITIONS_PER_SOURCE, "0", ended=self.ended(end)),)
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """The rows between the two positions."""

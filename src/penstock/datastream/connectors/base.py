@@ -7,7 +7,10 @@ from abc import ABC, abstractmethod
 
 from penstock.common import TypeInformation, WatermarkStrategy
 from penstock.datastream.function_chain import Step
+from penstock.datastream.refusals import lookup
 from penstock.spi import TableDefinition
+
+__getattr__ = lookup("connectors.base")
 
 
 class Source(ABC):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from penstock.common import TypeInformation
 from penstock.common.serialization import FormatDeserializationSchema, FormatSerializationSchema
 from penstock.common.typeinfo import of
+from penstock.datastream.refusals import lookup
 from penstock.errors import Problem, SchemaError
 from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union, parse
 from penstock.java_gateway import without_java
@@ -28,6 +29,8 @@ from penstock.types import (
     TimestampType,
     TimeType,
 )
+
+__getattr__ = lookup("formats.avro")
 
 __all__ = [
     "AvroRowDeserializationSchema",

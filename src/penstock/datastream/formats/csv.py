@@ -7,7 +7,10 @@ from typing import Self
 from penstock.common import TypeInformation
 from penstock.common.serialization import FormatDeserializationSchema, FormatSerializationSchema
 from penstock.datastream.formats.json import row_type
-from penstock.errors import Problem, UnsupportedError
+from penstock.datastream.refusals import lookup
+from penstock.errors import OptionsError, Problem
+
+__getattr__ = lookup("formats.csv")
 
 
 class _Builder:
@@ -68,18 +71,21 @@ class CsvRowSerializationSchema(FormatSerializationSchema):
     class Builder(_Builder):
         """Builds the schema."""
 
+        def __init__(self, type_info: TypeInformation):
+            super().__init__(type_info)
+            self._options["line-delimiter"] = "\n"
+
         def set_field_delimiter(self, c: str) -> Self:
             """The separator of columns, by default a comma."""
             return self._set("field-delimiter", c)
 
         def set_line_delimiter(self, delimiter: str) -> Self:
-            """The end of a line. Raises UnsupportedError for anything but none, since each message is one line."""
-            if delimiter:
-                hint = "leave it out"
-                raise UnsupportedError(
-                    (Problem("a message is a line without an end", "set_line_delimiter", hint=hint),)
-                )
-            return self
+            """The end of a line, by default a line feed: a line feed, a carriage return, both, or nothing. Raises
+            OptionsError for anything else."""
+            if delimiter not in {"", "\n", "\r", "\r\n"}:
+                reason, hint = f"{delimiter!r} ends no line", "give '\\n', '\\r', '\\r\\n' or ''"
+                raise OptionsError((Problem(reason, "set_line_delimiter", hint=hint),))
+            return self._set("line-delimiter", delimiter)
 
         def set_null_literal(self, s: str) -> Self:
             """The text for null."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from penstock.common import TypeInformation
 from penstock.common.serialization import FormatDeserializationSchema, FormatSerializationSchema
+from penstock.datastream.formats.json_times import ReadTimes, WriteTimes, with_texts
 from penstock.errors import OptionsError, Problem, UnsupportedError
 
 
 class JsonRowDeserializationSchema(FormatDeserializationSchema):
-    """Reads JSON objects into rows."""
+    """Reads JSON objects into rows. Times are read by RFC 3339, with a Z."""
 
     @staticmethod
     def builder() -> JsonRowDeserializationSchema.Builder:
@@ -45,13 +46,18 @@ class JsonRowDeserializationSchema(FormatDeserializationSchema):
         def build(self) -> JsonRowDeserializationSchema:
             """The schema. Raises OptionsError without a type."""
             type_info = row_type(self._type, "type_info")
+            wire = with_texts(type_info)
             return JsonRowDeserializationSchema(
-                format="json", type_info=type_info, options=tuple(sorted(self._options.items()))
+                format="json",
+                type_info=type_info,
+                options=tuple(sorted(self._options.items())),
+                wire=wire,
+                converts=wire and ReadTimes(type_info),
             )
 
 
 class JsonRowSerializationSchema(FormatSerializationSchema):
-    """Writes rows as JSON objects."""
+    """Writes rows as JSON objects. Times are written by RFC 3339, with a Z."""
 
     @staticmethod
     def builder() -> JsonRowSerializationSchema.Builder:
@@ -71,7 +77,11 @@ class JsonRowSerializationSchema(FormatSerializationSchema):
 
         def build(self) -> JsonRowSerializationSchema:
             """The schema. Raises OptionsError without a type."""
-            return JsonRowSerializationSchema(format="json", type_info=row_type(self._type, "with_type_info"))
+            type_info = row_type(self._type, "with_type_info")
+            wire = with_texts(type_info)
+            return JsonRowSerializationSchema(
+                format="json", type_info=type_info, wire=wire, converts=wire and WriteTimes(type_info)
+            )
 
 
 def row_type(given: TypeInformation | None, method: str) -> TypeInformation:

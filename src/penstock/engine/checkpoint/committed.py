@@ -37,7 +37,8 @@ def committed(checkpoint: JobCheckpoint) -> Committed:
     """What the checkpoint of a job knows. Raises CheckpointError if it holds no job, or is damaged.
 
     Spark logs a batch as done a moment after it was committed, and not at all if it was stopped in between: so the
-    documents that penstock writes after a commit count too.
+    documents that penstock writes after a commit count too. In a job with state its document alone counts: a batch of
+    Spark's log and the state of another would be torn.
     """
     known = checkpoint.read("job")
     if known is None:
@@ -45,11 +46,11 @@ def committed(checkpoint: JobCheckpoint) -> Committed:
             f"'{checkpoint.location}' is not the checkpoint of a job: it has no 'penstock/job.json'. Name the job's "
             "own folder, which `penstock run` shows when it starts"
         )
-    state = checkpoint.read(STATE) or {"batch": -1, "state": ""}
-    stopped = checkpoint.read(STOPPED) or {}
-    planned, done = checkpoint.last("offsets"), checkpoint.last("commits")
-    batch = max(done, state["batch"], stopped.get("batch", -1))
-    begun = planned if planned > batch and stopped.get("planned") != planned else None
+    state, stopped = checkpoint.read(STATE), checkpoint.read(STOPPED) or {}
+    planned = checkpoint.last("offsets")
+    published = stopped.get("batch", -1)
+    batch = max(checkpoint.last("commits"), published) if state is None else state["batch"]
+    begun = planned if planned > batch and (stopped.get("planned"), published) != (planned, batch) else None
     uids: Sequence[str] = known.get("sources", ())
     ends = checkpoint.offsets(batch) if batch >= 0 else ()
     if ends is None or (ends and len(ends) != len(uids)):
@@ -63,7 +64,7 @@ def committed(checkpoint: JobCheckpoint) -> Committed:
         query_id=str(known["query_id"]),
         batch=batch,
         positions=dict(zip(uids, ends, strict=False)),
-        state=state["state"] or known.get("origin", {}).get("state", ""),
+        state=(state or {}).get("state") or known.get("origin", {}).get("state", ""),
         begun=begun,
         sources={uid: document for uid, document in documents if document is not None},
     )

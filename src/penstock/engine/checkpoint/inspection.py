@@ -9,7 +9,7 @@ from typing import Any
 from penstock.engine.checkpoint.committed import STATE, committed
 from penstock.engine.checkpoint.documents import JobCheckpoint
 from penstock.engine.checkpoint.savepoints import read_savepoint
-from penstock.flow.inspection import TableSize, oldest_seen, read_rows, stored_spec
+from penstock.flow.inspection import TableSize, count_keys, oldest_seen, read_rows, stored_spec
 from penstock.flow.manifest import Manifest
 from penstock.flow.segments import SEEN, WEIGHT, SegmentRef
 from penstock.flow.storage import Storage
@@ -20,11 +20,12 @@ _OWN = {WEIGHT: "(times)", SEEN: "(last change)"}
 
 @dataclass(frozen=True)
 class TableState:
-    """A table of a step: its key columns, how large it is, and when the row was written that was not written for
-    longest, in milliseconds since the epoch (None without times to live)."""
+    """A table of a step: its key columns, about how many keys it has, how large it is, and when the row was written
+    that was not written for longest, in milliseconds since the epoch (None without times to live)."""
 
     name: str
     key: tuple[str, ...]
+    keys: int
     size: TableSize
     oldest_ms: int | None
 
@@ -81,5 +82,6 @@ def _table(storage: Storage, uid: str, name: str, refs: Sequence[SegmentRef]) ->
     spec = stored_spec(storage, refs, name, uid)
     size = TableSize.of(refs)
     if spec is None:
-        return TableState(name, (), size, None)
-    return TableState(name, tuple(spec.key.names), size, oldest_seen(storage, refs, spec, uid))
+        return TableState(name, (), 0, size, None)
+    keys = count_keys(storage, refs, spec, uid)
+    return TableState(name, tuple(spec.key.names), keys, size, oldest_seen(storage, refs, spec, uid))

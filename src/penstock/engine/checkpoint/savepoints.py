@@ -134,7 +134,7 @@ def origin_of(
     if kept:
         storage = Storage.of(checkpoint.folder(STATE))
         before = Manifest.read(Storage.of(place.folder(STATE)), content.state)
-        manifest = replace(before, batch=-1, operators={uid: before.operators[uid] for uid in kept})
+        manifest = replace(before, batch=-1, operators={uid: before.operators[uid] for uid in kept}, output=None)
         _copy(manifest.files(), place.folder(STATE), checkpoint.folder(STATE))
         state = manifest.write(storage, f"savepoint-{uuid.uuid4().hex[:12]}.manifest")
     return {

@@ -22,7 +22,8 @@ _QUERY_ID = "sql.streaming.queryId"
 class JobProgress:
     """The progress of a job in this process, over all its restarts. ``records_in`` counts offsets read, ``records_out``
     records written, both since the start; ``committed_at`` is the Unix time of the last committed batch. ``restarts``
-    counts the restarts, ``last_failure`` is the failure before the last one."""
+    counts the restarts, ``last_failure`` is the failure before the last one. ``state_rows`` and ``state_bytes`` are the
+    size of the state after the last batch, about; None in a job without state."""
 
     batch: int = -1
     records_in: int = 0
@@ -32,6 +33,8 @@ class JobProgress:
     committed_at: float | None = None
     restarts: int = 0
     last_failure: str = ""
+    state_rows: int | None = None
+    state_bytes: int | None = None
 
 
 def described(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
@@ -18,24 +19,28 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.delivery import attempted
+from penstock.delivery import attempted, deliver
 from penstock.engine.checkpoint.committed import STATE as DOCUMENT
-from penstock.engine.runs.batches import published
+from penstock.engine.runs.figures import Figures, figures_of
 from penstock.engine.runs.sources import Readings
 from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
-from penstock.errors import CheckpointError, ExecutionError, Problem, UnsupportedError
-from penstock.flow.dataflow import Dataflow, Plan, completed, placed_schema
-from penstock.flow.exchange import ENCODED, EXCHANGE, ORDER, ROWS, STATE, Receiver
+from penstock.errors import CheckpointError, ExecutionError, OptionsError, Problem, UnsupportedError
+from penstock.flow.dataflow import Dataflow, Plan, Target, completed, placed_schema
+from penstock.flow.event_times import EventTimes
+from penstock.flow.exchange import ENCODED, EXCHANGE, FIGURES, ORDER, ROWS, STATE, TIMES, Receiver, of_target
 from penstock.flow.garbage import garbage
-from penstock.flow.manifest import Manifest, merged
+from penstock.flow.inspection import TableSize, size_of
+from penstock.flow.manifest import KeptOutput, Manifest, check_state, merged
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
-from penstock.plan.nodes import STATEFUL, Job, Node, Scan, Union
+from penstock.flow.times import Measured
+from penstock.plan.nodes import STATEFUL, Job, Node, Scan, Union, WindowTable
 from penstock.plan.walk import fold
 from penstock.spi import (
     INSTRUCTIONS,
     Batch,
+    Checkpoint,
     Committer,
     Guarantee,
     JobContext,
@@ -43,35 +48,49 @@ from penstock.spi import (
     Published,
     Results,
     Stage,
+    Standing,
     Task,
     failure_of,
     guarded,
+    on_one_machine,
     pickled,
     unpickled,
 )
+
+_NOTHING = TableSize(0, 0, 0)
 
 #: The age of files that no manifest names before they are deleted: a day.
 _GRACE_MS = 24 * 3600 * 1000
 
 
 def stateful(job: Job) -> bool:
-    """Whether the job is a dataflow: it keeps state, or unites rows."""
+    """Whether the job is a dataflow: it keeps state, unites rows, or gives one several times."""
 
     def visit(node: Node, below: tuple[bool, ...]) -> bool:
-        return isinstance(node, STATEFUL | Union) or any(below)
+        return isinstance(node, STATEFUL | Union | WindowTable) or any(below)
 
     found: tuple[bool, ...] = fold(job.sinks, visit)
     return any(found)
 
 
-def check_committers(job: Job, committers: Sequence[Committer]) -> None:
-    """Raises UnsupportedError for sinks that cannot be committed with one state."""
-    exact = [sink for sink in job.sinks if sink.spec.capabilities.guarantee is Guarantee.EXACTLY_ONCE]
-    if not exact or (len(committers) == 1 and committers[0].keeps_state):
-        return
-    hint = "write one Kafka cluster exactly-once, or all tables at-least-once"
-    reason = "is exactly-once, and a job with state cannot commit it together with its state and its other tables yet"
-    raise UnsupportedError((Problem(reason, where=f"table '{exact[0].table}'", hint=hint),))
+def check_committers(job: Job, committers: Sequence[Committer], outputs: Sequence[Sequence[Output]]) -> None:
+    """Raises UnsupportedError for exactly-once sinks whose committer does not keep the state. ``outputs`` are those of
+    each committer."""
+    for committer, members in zip(committers, outputs, strict=True):
+        sink = job.sinks[members[0].index]
+        if sink.spec.capabilities.guarantee is Guarantee.EXACTLY_ONCE and not committer.keeps_state:
+            reason = "is exactly-once, and its connector cannot commit the state of a job with its output"
+            hint = "make it at-least-once, or write kafka or postgres tables"
+            raise UnsupportedError((Problem(reason, where=f"table '{sink.table}'", hint=hint),))
+
+
+def check_attempts(spark: SparkSession) -> None:
+    """Raises OptionsError for a session on a cluster that may run a part of a stage again: rows that were sent before
+    it, and those that are sent again, may be divided among owners in different ways."""
+    key = "spark.stage.maxConsecutiveAttempts"
+    conf = spark.sparkContext.getConf()
+    if not on_one_machine(spark.sparkContext.master) and conf.get(key, "4") != "1":
+        raise OptionsError((Problem("must be 1 in a job with state", key, "Spark's configuration"),))
 
 
 @dataclass(eq=False)
@@ -80,15 +99,18 @@ class FlowRun:
 
     job: Job
     scans: Sequence[Scan]
-    outputs: Sequence[Output]
-    #: Encodes the rows of outputs where they are made; None if the committers take rows.
-    stage: Stage | None
+    committers: Sequence[Committer]
+    #: The outputs of each committer.
+    outputs: Sequence[Sequence[Output]]
     context: JobContext
     #: The folder of the state.
     place: str
     #: The reference to the state that the job began with; empty without a savepoint.
     origin: str = ""
     _last: tuple[str, Manifest] = field(default=("", Manifest()), init=False)
+    _readings: Readings | None = field(default=None, init=False)
+    #: What the operators of the batch under way report, by uid.
+    _figures: dict[str, Figures] = field(default_factory=dict, init=False)
     #: Manifests that no batch needs any more, once the next batch is committed.
     _former: list[tuple[str, Manifest]] = field(default_factory=list, init=False)
 
@@ -96,16 +118,49 @@ class FlowRun:
     _orphans: frozenset[str] = field(default=frozenset(), init=False)
 
     def __post_init__(self) -> None:
+        check_attempts(self.context.spark)
         planner = Planner(self.scans, kernel_session(self.context.spark), self.job.settings.state_ttl)
         for number, sink in enumerate(self.job.sinks):
             planner.add(sink, number)
         planner.check()
-        self.flow = Dataflow(tuple(planner.branches), planner.ordered(), tuple(self.outputs), self.place, self.stage)
+        self._keepers = [each for each in self.committers if each.keeps_state]
+        targets = (
+            Target(tuple(output.index for output in members), each.stage() if each.keeps_state else None)
+            for each, members in zip(self.committers, self.outputs, strict=True)
+        )
+        outputs = sorted((each for members in self.outputs for each in members), key=lambda each: each.index)
+        self.flow = Dataflow(
+            tuple(planner.branches),
+            planner.ordered(),
+            tuple(outputs),
+            self.place,
+            tuple(targets),
+            tuple(planner.timings),
+        )
         self._hops = {number: node for number, (node, _) in planner.hops.items()}
         self._storage = Storage.of(self.place)
+        for vertex in self.flow.vertices:
+            if vertex.tables:
+                self._show(vertex.operator.uid)
+
+    def _show(self, uid: str) -> None:
+        """Give the size of an operator's state as metrics."""
+        group = self.context.operator(uid)
+        group.gauge("stateRows", lambda: self.sizes().get(uid, _NOTHING).rows)
+        group.gauge("stateBytes", lambda: self.sizes().get(uid, _NOTHING).bytes)
+        group.gauge("stateSegments", lambda: self.sizes().get(uid, _NOTHING).segments)
+
+    def sizes(self) -> Mapping[str, TableSize]:
+        """The sizes of the operators' states after the last batch, by uid."""
+        return {uid: size_of(tables) for uid, tables in self._last[1].operators.items()}
 
     def frame(self, readings: Readings) -> DataFrame:
-        """The rows of the exchange that the reading tasks send. Called when the committers are open."""
+        """The rows of the exchange that the reading tasks send. Called when the committers are open.
+
+        Raises CheckpointError if a file of the state is missing.
+        """
+        self._readings = readings
+        self._check_files()
         # Later a copy of the job may have taken over: what it has written since is not among these.
         old = garbage(self._storage, (), now_ms=_now_ms(), grace_ms=_GRACE_MS)
         self._orphans = frozenset(each.name for each in old if each.written_ms)
@@ -123,73 +178,84 @@ class FlowRun:
         frame = rows_of(self._hops[number], readings) if number in self._hops else readings.frame(scan)
         return frame.mapInArrow(guarded(run), from_arrow_schema(EXCHANGE))
 
-    def publish(self, batch: Batch, frame: DataFrame, committers: Sequence[Committer]) -> list[Published]:
+    def publish(self, batch: Batch, frame: DataFrame) -> list[Published]:
         """Run the operators on a batch, publish the results, and commit the state with them (rule "state commits with
         the output"). A batch that was committed before runs nothing."""
         with tempfile.TemporaryDirectory(
             prefix="penstock-", dir=SparkFiles.getRootDirectory(), ignore_cleanup_errors=True
         ) as folder:
-            run = _once(partial(self._run, batch, frame, folder if self._local else ""))
-            if committers[0].keeps_state:
-                done = [committers[0].publish(replace(batch, operators=run), None)]
-                self._committed(done[0].state, batch.id)
-                return done
-            return self._published(batch, run, committers)
+            # Output that is kept for several targets is in the rows.
+            operators = _Operators(self, frame, folder if self._local and not self._several else "")
+            done = deliver(batch, self._targets, operators)
+        self._committed(done.state, batch.id if self._keepers else None)
+        return list(done.published[: len(self.committers)])
 
-    def _published(
-        self, batch: Batch, run: Callable[[str], Results], committers: Sequence[Committer]
-    ) -> list[Published]:
-        """Publish a batch without transactions: rows may be repeated, the state counts each row once."""
-        checkpoint = self.context.checkpoint
-        known = checkpoint.read(DOCUMENT)
-        if known is None and batch.id > 0:
-            raise CheckpointError(
-                f"the checkpoint '{checkpoint.location}' continues with batch {batch.id}, but has no state: the job "
-                "had none before, or another guarantee. Start the former definition, or a new checkpoint"
-            )
-        known = known or {"batch": -1, "state": ""}
-        if known["batch"] == batch.id:
-            self._committed(known["state"])
-            return [Published(skipped=True) for _ in committers]
-        if known["batch"] != batch.id - 1:
-            raise CheckpointError(
-                f"the checkpoint '{checkpoint.location}' continues with batch {batch.id}, but its state is that after "
-                f"batch {known['batch']}; restore the checkpoint with all its files, or start the job with a new one"
-            )
-        results = run(known["state"])
-        done = published(batch, results.frame(), committers)
-        checkpoint.write(DOCUMENT, {"batch": batch.id, "state": results.state})
-        self._committed(results.state)
-        return done
+    @property
+    def _targets(self) -> list[Committer]:
+        """All targets. The checkpoint keeps the state if no committer does."""
+        own = [] if self._keepers else [CheckpointTarget(self.context.checkpoint)]
+        return [*self.committers, *own]
+
+    @property
+    def _several(self) -> bool:
+        """Whether several targets commit the state."""
+        return len(self._keepers) > 1
+
+    @property
+    def _times(self) -> EventTimes:
+        """The event time of the job's sources."""
+        return EventTimes(self.flow.timings, self._readings.sources if self._readings is not None else ())
 
     # --- operators -------------------------------------------------------------------------------------------
 
     @property
     def _local(self) -> bool:
         """Whether all tasks run on this machine."""
-        return str(self.context.spark.sparkContext.master).startswith("local")
+        return on_one_machine(self.context.spark.sparkContext.master)
 
-    def _run(self, batch: Batch, frame: DataFrame, folder: str, state: str) -> Results:
+    def run(self, batch: Batch, frame: DataFrame, folder: str, state: str) -> FlowAttempt:
+        """Run the operators on a batch, from the state before it."""
         if not batch.tasks:
-            return Results(state, None, lambda: self._frame([]))
+            return FlowAttempt(self, state, EXCHANGE.empty_table())
         before = self._manifest(state or self.origin)
         now = max(before.time_ms, _now_ms())
         name, rows = attempted(
             lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context, (ExecutionError,)
         )
-        receiver = Receiver()
-        reports = [bytes(data) for each in _of(rows, STATE) for data in receiver.data(each)]
-        reference = state
-        if reports:
-            after = merged(before, batch.id, reports, now)
-            reference = after.write(self._storage, f"{name}.manifest")
-            self._last = reference, after
-        encoded = [batch for each in _of(rows, ENCODED) for batch in receiver.batches(each)]
-        return Results(
-            reference,
-            pa.Table.from_batches(encoded) if encoded else None,
-            lambda: self._frame(_of(rows, ROWS)),
-        )
+        reports = _data(rows, STATE)
+        self._figures = figures_of(_data(rows, FIGURES))
+        measured = Measured.of(_data(rows, TIMES))
+        times = self._times.after(batch, before, measured)
+        results = [of_target(edge, target) for target in range(len(self.outputs)) for edge in (ENCODED, ROWS)]
+        output = rows.filter(pc.is_in(rows.column("edge"), pa.array(results, pa.int32())))
+        if reports or self._several or times != before.times:
+            after = merged(before, batch.id, reports, now, times)
+            self._check_shared(after.files() - before.files())
+            if self._several:
+                kept = KeptOutput.write(self._storage, f"{name}.output", output, self._tables)
+                after = replace(after, output=kept)
+            state = after.write(self._storage, f"{name}.manifest")
+            self._last = state, after
+        return FlowAttempt(self, state, output)
+
+    def kept(self, batch: Batch, state: str) -> FlowAttempt:
+        """The attempt at a batch with the state after it, by the output that it has kept."""
+        if not batch.tasks:
+            return FlowAttempt(self, state, EXCHANGE.empty_table())
+        output = self._manifest(state).output
+        if output is None or output.tables != self._tables:
+            tables = ", ".join(map(repr, itertools.chain(*output.tables))) if output else "one target"
+            raise CheckpointError(
+                f"batch {batch.id} is not in all targets of job '{self.context.job}' yet, and it was computed for "
+                f"{tables}: the job's definition has changed since. Start it once with the former definition, so that "
+                "it finishes this batch, and stop it; then start it with the present one"
+            )
+        return FlowAttempt(self, state, output.read(self._storage))
+
+    @property
+    def _tables(self) -> tuple[tuple[str, ...], ...]:
+        """The tables of each target."""
+        return tuple(tuple(output.table for output in members) for members in self.outputs)
 
     def _collect(
         self, batch: Batch, frame: DataFrame, folder: str, before: Manifest, now_ms: int
@@ -200,7 +266,8 @@ class FlowRun:
         whole = batch.tasks == 1 and len(scans) == 1
         owners = 1 if batch.tasks == 1 else max(1, self.context.parallelism)
         name = f"{batch.id:09d}-{uuid.uuid4().hex[:12]}"
-        plan = Plan(name, batch.tasks, owners, whole, folder, before.operators, now_ms)
+        awaited = self._times.awaited(batch, before)
+        plan = Plan(name, batch.tasks, owners, whole, folder, before.operators, now_ms, awaited)
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):
             owned = job.repartitionById(owners, "owner").sortWithinPartitions(*ORDER)
@@ -214,10 +281,10 @@ class FlowRun:
             context.setLocalProperty(INSTRUCTIONS, None)
         return name, table.cast(EXCHANGE)
 
-    def _frame(self, parts: Sequence[pa.RecordBatch]) -> DataFrame:
-        """A frame of the rows of all outputs."""
+    def load(self, outputs: Sequence[Output], parts: Sequence[pa.RecordBatch]) -> DataFrame:
+        """A frame of the rows of these outputs."""
         spark: SparkSession = self.context.spark
-        schema = placed_schema(self.flow.outputs)
+        schema = placed_schema(outputs)
 
         def load(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             receiver = Receiver()
@@ -229,6 +296,12 @@ class FlowRun:
         sent = spark.createDataFrame(pa.Table.from_batches(parts, EXCHANGE)).coalesce(1)
         return sent.mapInArrow(guarded(load), from_arrow_schema(schema))
 
+    def _count(self) -> None:
+        """Count what the operators of a committed batch report."""
+        figures, self._figures = self._figures, {}
+        for uid, each in figures.items():
+            each.count(self.context.operator(uid))
+
     # --- state -----------------------------------------------------------------------------------------------
 
     def _manifest(self, state: str) -> Manifest:
@@ -239,22 +312,49 @@ class FlowRun:
         if unknown:
             raise CheckpointError(
                 f"the checkpoint '{self.context.checkpoint.location}' has state of {', '.join(map(repr, unknown))}, "
-                "which job does not have any more: start the former definition, or a new checkpoint"
+                "which the job does not have any more: start the former definition, or a new job from a savepoint with "
+                "--allow-non-restored-state"
             )
         return self._last[1]
 
+    def _check_files(self) -> None:
+        """Look for the files of the newest state that a target knows, so that a start does not wait for the next batch
+        to find out. Once a target has a batch, the state before it may be gone."""
+        known = [state for each in self._targets if (state := each.state())] or [self.origin]
+        manifests = {state: Manifest.read(self._storage, state) for state in known if state}
+        if manifests:
+            check_state(self._storage, max(manifests, key=lambda state: manifests[state].batch))
+
+    def _check_shared(self, files: Collection[str]) -> None:
+        """Raises CheckpointError for files of tasks that the driver does not see, before the state is committed."""
+        unseen = [] if self._local else self._storage.unseen(files)
+        if unseen:
+            raise CheckpointError(
+                f"tasks of job '{self.context.job}' have written state, '{unseen[0]}' among it, which the driver does "
+                f"not find in the checkpoint '{self.context.checkpoint.location}': its folder is not the same on all "
+                "machines of the Spark cluster. Put the checkpoint on a volume that all of them mount at this path, or "
+                "in s3://, gs:// or hdfs://"
+            )
+
     def _committed(self, state: str, batch: int | None = None) -> None:
-        """Delete the files that neither the state after the last committed batch needs nor the one before it. Where the
-        reference to the state is in the progress of a ``batch``, the checkpoint gets it too, for those who look at it.
-        Only warns if that fails: the batch is committed."""
+        """Count what was done, and delete the files that neither the state after the last committed batch needs nor
+        the one before it. Only warns if that fails: the batch is committed.
+
+        Where the reference to the state is in the progress of a ``batch``, the checkpoint gets it too, for savepoints
+        and for those who look at it. Raises CheckpointError if it cannot be written: a batch that Spark logged without
+        it would be missing from them.
+        """
+        self._count()
+        if batch is not None:
+            self.context.checkpoint.write(DOCUMENT, {"batch": batch, "state": state})
         if not state or state in [reference for reference, _ in self._former]:
             return
         try:
-            if batch is not None:
-                self.context.checkpoint.write(DOCUMENT, {"batch": batch, "state": state})
             if self._last[0] != state:
                 self._last = state, Manifest.read(self._storage, state)
             self._former.append(self._last)
+            if (output := self._last[1].output) is not None:  # all targets have it
+                self._storage.delete(output.file)
             orphans, self._orphans = self._orphans, frozenset()
             for file in sorted(orphans - self._last[1].files() - {state.partition("#")[0]}):
                 self._storage.delete(file)
@@ -281,17 +381,82 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def _data(rows: pa.Table, edge: int) -> list[bytes]:
+    """The bytes that tasks sent to the driver."""
+    receiver = Receiver()
+    return [bytes(data) for each in _of(rows, edge) for data in receiver.data(each)]
+
+
 def _of(rows: pa.Table, edge: int) -> list[pa.RecordBatch]:
     return list(rows.filter(pc.equal(rows.column("edge"), edge)).to_batches())
 
 
-def _once(run: Callable[[str], Results]) -> Callable[[str], Results]:
-    """``run``, which is called once for each state."""
-    done: dict[str, Results] = {}
+@dataclass(frozen=True)
+class FlowAttempt:
+    """An attempt at a batch: the state after it, and its output in rows of :data:`EXCHANGE`."""
 
-    def once(state: str) -> Results:
-        if state not in done:
-            done[state] = run(state)
-        return done[state]
+    flow: FlowRun
+    state: str
+    output: pa.Table
 
-    return once
+    def results(self, target: int) -> Results:
+        """The results for the committer of that number."""
+        receiver, rows = Receiver(), _of(self.output, of_target(ROWS, target))
+        encoded = [each for sent in _of(self.output, of_target(ENCODED, target)) for each in receiver.batches(sent)]
+        outputs = self.flow.outputs[target] if target < len(self.flow.outputs) else ()
+        return Results(
+            self.state,
+            pa.Table.from_batches(encoded) if encoded else None,
+            lambda: self.flow.load(outputs, rows),
+        )
+
+
+@dataclass(frozen=True)
+class _Operators:
+    """The operators of a job on one batch's frame. Bytes wait in ``folder``, if there is one."""
+
+    flow: FlowRun
+    frame: DataFrame
+    folder: str
+
+    def run(self, batch: Batch, state: str) -> FlowAttempt:
+        return self.flow.run(batch, self.frame, self.folder, state)
+
+    def kept(self, batch: Batch, state: str) -> FlowAttempt:
+        return self.flow.kept(batch, state)
+
+
+@dataclass(frozen=True)
+class CheckpointTarget(Committer):
+    """Keeps the reference to the state of a job none of whose tables is exactly-once: their rows may be repeated, the
+    state counts each row once."""
+
+    checkpoint: Checkpoint
+    keeps_state = True
+
+    def standing(self, batch: Batch) -> Standing:
+        """By the checkpoint's document."""
+        where = f"the checkpoint '{self.checkpoint.location}' continues with batch {batch.id}"
+        known = self.checkpoint.read(DOCUMENT)
+        if known is None and batch.id > 0:
+            raise CheckpointError(
+                f"{where}, but has no state: the job had none before, or another guarantee. Start the former "
+                "definition, or a new checkpoint"
+            )
+        known = known or {"batch": -1, "state": ""}
+        if known["batch"] not in (batch.id - 1, batch.id):
+            raise CheckpointError(
+                f"{where}, but its state is that after batch {known['batch']}; restore the checkpoint with all its "
+                "files, or start the job with a new one"
+            )
+        return Standing(known["batch"] == batch.id, known["state"])
+
+    def state(self) -> str:
+        """The reference in the document."""
+        return str((self.checkpoint.read(DOCUMENT) or {}).get("state", ""))
+
+    def publish(self, batch: Batch, frame: Any) -> Published:
+        """Write the document."""
+        state = batch.results.state if batch.results else ""
+        self.checkpoint.write(DOCUMENT, {"batch": batch.id, "state": state})
+        return Published()

@@ -96,11 +96,9 @@ class Query:
         if staged is None:
             self._committers = self._build_committers(outputs, context)
         if keeps_state:
-            check_committers(self.job, self._committers)
-            stage = self._committers[0].stage() if self._committers[0].keeps_state else None
-            self._flow = FlowRun(
-                self.job, self._scans, outputs, stage, context, self.checkpoint.folder(STATE), self._origin_state
-            )
+            check_committers(self.job, self._committers, self._outputs)
+            place, origin = self.checkpoint.folder(STATE), self._origin_state
+            self._flow = FlowRun(self.job, self._scans, self._committers, self._outputs, context, place, origin)
         # Sources look for their starts later: an open transaction of a former run holds back the group's offsets.
         for committer in self._committers:
             committer.check()
@@ -234,8 +232,8 @@ class Query:
 
     def _publish(self, frame: DataFrame, batch_id: int) -> None:
         batch = described(batch_id, self.job, self.spark, self.checkpoint, self._sources, self.warn)
-        publish = published if self._flow is None else self._flow.publish
-        done = publish(batch, frame, self._committers)
+        flow = self._flow
+        done = published(batch, frame, self._committers) if flow is None else flow.publish(batch, frame)
         self._published = batch_id
         recorded = {number: well for each in done for number, well in each.consumed.items()}
         for number, (source, reached) in enumerate(zip(self._sources, batch.end, strict=True)):
@@ -250,8 +248,11 @@ class Query:
         skipped = all(each.skipped for each in done)
         before = self.progress
         self._reached = batch.end
+        sizes = None if self._flow is None else self._flow.sizes().values()
         self.progress = replace(
             before,
+            state_rows=None if sizes is None else sum(each.rows for each in sizes),
+            state_bytes=None if sizes is None else sum(each.bytes for each in sizes),
             batch=batch_id,
             records_in=before.records_in + (0 if skipped else read),
             records_out=before.records_out + sum(each.records for each in done),

@@ -42,6 +42,11 @@ def is_utc(session: Session) -> bool:
     return session.zone in _UTC
 
 
+def local_zone(session: Session) -> str:
+    """The zone of local time; empty for UTC, or if it is not known."""
+    return "" if is_utc(session) else session.zone
+
+
 def is_local(data_type: DataType, session: Session) -> bool:
     """Whether the local time of values is known: not that of TIMESTAMP_LTZ in most zones."""
     return is_utc(session) or not (isinstance(data_type, TimestampType) and data_type.local_zone)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.formats.columns.buffers import Bytes, cast, messages_of
 from penstock.formats.columns.nested import NestedInputs, Shape
@@ -18,7 +19,7 @@ from penstock.types import RowType
 
 
 class CsvEncoder(TableCodec[CsvOptions]):
-    """Encodes each row as one line without a line end. Text is quoted by Jackson's loose rule: if it has more than 24
+    """Encodes each row as one line, with its end. Text is quoted by Jackson's loose rule: if it has more than 24
     characters, a character that does not sort after both delimiter and quote, or the escape character (a backslash if
     there is none).
 
@@ -30,7 +31,12 @@ class CsvEncoder(TableCodec[CsvOptions]):
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row. Raises RecordError if they exceed the size of a column."""
-        rows, options = cast(rows, self.schema), self.options
+        lines = self._lines(cast(rows, self.schema))
+        end = self.options.line_delimiter.encode()
+        return pc.binary_join_element_wise(lines, end, b"") if end else lines
+
+    def _lines(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        options = self.options
         if not options.ascii_marks:
             return pa.array(csv_lines(rows, self.schema, options), pa.binary())
         finished = {index for index, field in enumerate(self.schema.fields) if isinstance(field.type, NESTED)}

@@ -63,6 +63,12 @@ class CsvOptions(OptionSet):
     escape_character: str | None = opt(
         "escape-character", CHARACTER, default=None, doc="The character that escapes the next one."
     )
+    line_delimiter: str = opt(
+        "line-delimiter",
+        TEXT,
+        default="",
+        doc="What ends each message. Flink's SQL has no such option; its CsvRowSerializationSchema writes a line feed.",
+    )
     null_literal: str | None = opt("null-literal", TEXT, default=None, doc="The text for NULL.")
     scientific_decimals: bool = opt(
         "write-bigdecimal-in-scientific-notation",

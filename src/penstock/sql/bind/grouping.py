@@ -9,6 +9,7 @@ from datetime import timedelta
 from penstock.plan.expressions import ColumnRef, Expression, Literal
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Item, Node, project
+from penstock.plan.windows import grouped
 from penstock.sql.bind.aggregates import Aggregate
 from penstock.sql.bind.naming import free_name, name_of, shortened
 from penstock.sql.parse.source import SourceText
@@ -64,7 +65,7 @@ class Groups:
             self._call(Aggregate("COUNT", None, False, None, type=BIGINT.with_nullability(False)))
         fields = [*below.schema.select(keys).fields, *(Field(each.name, each.type) for each in self._calls.values())]
         schema = RowType(tuple(fields), nullable=False)
-        return GroupAggregate(schema, below, keys, tuple(self._calls.values()), ttl=self.lifetime)
+        return grouped(GroupAggregate(schema, below, keys, tuple(self._calls.values()), ttl=self.lifetime))
 
     def _input(self, value: Expression) -> str:
         """The name of the input's column with this value."""
@@ -92,4 +93,4 @@ def _name(call: AggregateCall) -> str:
 
 def distinct(node: Node, lifetime: timedelta | None = None) -> Node:
     """The different rows of ``node``, each of which is kept for its ``lifetime``; None where no hint says so."""
-    return GroupAggregate(node.schema, node, node.schema.names, (), ttl=lifetime)
+    return grouped(GroupAggregate(node.schema, node, node.schema.names, (), ttl=lifetime))

@@ -22,6 +22,7 @@ from penstock.plan.expressions import (
     substituted,
 )
 from penstock.plan.nodes import Item, Join, JoinKind, Node, items_of, project
+from penstock.plan.windows import in_windows
 from penstock.sql.bind.hints import QueryHints
 from penstock.sql.bind.names import NamedTable
 from penstock.sql.bind.naming import free_name, name_of
@@ -159,8 +160,8 @@ class _Plan:
         names = {each: self._join.right_names.get(each, each) for each in right.schema.names}
         schema = _row(left.schema, right.schema, names, self._join.kind)
         left_ttl, right_ttl = self._join.lifetimes
-        joined: Node = Join(
-            schema, left, right, self._join.kind, left_keys, right_keys, left_ttl=left_ttl, right_ttl=right_ttl
+        joined: Node = in_windows(
+            Join(schema, left, right, self._join.kind, left_keys, right_keys, left_ttl=left_ttl, right_ttl=right_ttl)
         )
         if schema != wanted:
             joined = project(joined, items_of(wanted))

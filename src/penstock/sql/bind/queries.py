@@ -14,6 +14,7 @@ from penstock.plan.nodes import Item, Node, Union, project, row_of
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import Grouping, aggregates_in
 from penstock.sql.bind.constants import OneRow, rows_of
+from penstock.sql.bind.group_windows import GroupWindow, check_windows
 from penstock.sql.bind.grouping import Groups, distinct
 from penstock.sql.bind.hints import QueryHints, with_options
 from penstock.sql.bind.joins import JoinSource, join
@@ -26,6 +27,7 @@ from penstock.sql.bind.sorting import Sorting
 from penstock.sql.bind.sources import NodeSource, Source, TableSource, filtered
 from penstock.sql.bind.subqueries import Subquery, outer_tables
 from penstock.sql.bind.tables import DeclaredTable, typed
+from penstock.sql.bind.windows import grouped_by_window, window_table
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.syntax import (
     Name,
@@ -44,6 +46,7 @@ from penstock.sql.parse.syntax import (
     UnboundTable,
     UnboundUnion,
     UnboundValues,
+    UnboundWindow,
     UnboundWith,
 )
 from penstock.types import DataType, MapType, NullType, RowType
@@ -226,6 +229,12 @@ class Queries:
             case UnboundDerived(query=query, alias=alias, columns=columns):
                 found = self.relation(query, columns)
                 return None if found is None else self._source(found, alias.text if alias else "", found.schema.names)
+            case UnboundWindow(table=table, alias=alias, columns=columns):
+                inner = self._read(table, hints)
+                below = None if inner is None else inner.rows(())
+                node = None if below is None else self.errors.attempt(partial(window_table, given, below, self.source))
+                names = None if node is None else self._names(columns, node.schema)
+                return None if node is None or names is None else NodeSource(node, alias.text if alias else "", names)
             case UnboundJoin():
                 left, right = self._read(given.left, hints), self._read(given.right, hints)
                 return join(given, left, right, hints, self.source, self.errors) if left and right else None
@@ -336,6 +345,7 @@ class Queries:
         stateful = grouped or given.distinct or isinstance(read, JoinSource)
         self.errors.attempt(lambda: self.warnings.extend(hints.check(read, self.source, stateful=stateful)))
         lifetime = hints.of_side(read)
+        self.errors.attempt(lambda: check_windows(values, given.grouping, self.source))
         if grouped:
             result = self._grouped(result, given.grouping or (), scope.within("in GROUP BY"), having, lifetime)
         return self._distinct(result, lifetime) if given.distinct else result
@@ -378,9 +388,14 @@ class Queries:
         known = tuple(each for each in keys if each is not None)
         if len(known) < len(keys) or result.columns is None:
             return Result(None, result.columns)
+        if any(isinstance(each, GroupWindow) for each in known):
+            in_windows = self.errors.attempt(partial(grouped_by_window, result, known, having, self.source))
+            if in_windows is None:
+                return Result(None, result.columns)
+            result, known, having = in_windows
         groups = Groups(known, self.source, lifetime)
         columns: list[Selected | None] = []
-        for each in result.columns:
+        for each in result.columns or ():
             value = None if each is None else self.errors.attempt(partial(groups.of, each.value))
             columns.append(replace(each, value=value) if each is not None and value is not None else None)
         conditions = [self.errors.attempt(partial(groups.of, each)) for each in having]

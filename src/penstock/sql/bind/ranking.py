@@ -24,6 +24,7 @@ from penstock.plan.nodes import (
     row_of,
 )
 from penstock.plan.traits import traits
+from penstock.plan.windows import in_windows
 from penstock.sql.bind.names import NamedTable, named_table
 from penstock.sql.bind.naming import free_name, name_of
 from penstock.sql.bind.over import RowNumber
@@ -108,14 +109,14 @@ class _Rows:
             of_arrival = _is_proctime(number.order[0], self.source.node)
             order = "" if of_arrival else self._column(number.order[0])
             below = self._below()
-            return Deduplicate(below.schema, below, keys, order, number.descending[0])
+            return in_windows(Deduplicate(below.schema, below, keys, order, number.descending[0]))
         columns, latest = self._order(changing)
         below = self._below()
         numbered = "" if first == last else free_name(name, below.schema.names)
         schema = below.schema
         if numbered:
             schema = replace(schema, fields=(*schema.fields, Field(numbered, _COUNT)))
-        return Rank(schema, below, keys, columns, first, last, numbered, latest)
+        return in_windows(Rank(schema, below, keys, columns, first, last, numbered, latest))
 
     def _below(self) -> Node:
         return project(self.source.node, tuple(self._items))

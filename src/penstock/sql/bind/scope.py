@@ -21,6 +21,7 @@ from penstock.plan.expressions import (
 from penstock.sql.bind.aggregates import Grouping, aggregate
 from penstock.sql.bind.arithmetic import arithmetic, sign
 from penstock.sql.bind.functions import ALIASES, SIGNATURES, families
+from penstock.sql.bind.group_windows import FUNCTIONS, group_window
 from penstock.sql.bind.literals import literal
 from penstock.sql.bind.names import Names
 from penstock.sql.bind.over import RowNumber
@@ -194,6 +195,8 @@ class Scope(Names):
 
     def _overloaded(self, call: UnboundCall) -> Expression:
         name = ALIASES.get(call.name, call.name)
+        if name in FUNCTIONS:
+            return group_window(call, self)
         if name not in SIGNATURES:
             raise self._no_function(call)
         args = tuple(self.bind(arg) for arg in call.args)

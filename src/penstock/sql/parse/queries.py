@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 
 from penstock.plan.nodes import JoinKind
-from penstock.sql.parse.grammar import Grammar
 from penstock.sql.parse.syntax import (
     Hint,
     Name,
@@ -21,9 +20,11 @@ from penstock.sql.parse.syntax import (
     UnboundTable,
     UnboundUnion,
     UnboundValues,
+    UnboundWindow,
     UnboundWith,
 )
 from penstock.sql.parse.tokens import Token, TokenType
+from penstock.sql.parse.windows import WindowGrammar
 
 #: Words that follow a table or a query in Flink only: the feature, and what to do instead.
 _AFTERWARDS = {
@@ -40,7 +41,7 @@ _KINDS = {kind.name: kind for kind in JoinKind}
 _BEFORE_JOIN = ("JOIN", "NATURAL", "CROSS", *_KINDS)
 
 
-class QueryGrammar(Grammar):
+class QueryGrammar(WindowGrammar):
     """Parses queries. Raises SqlError or UnsupportedError with the place."""
 
     def query(self) -> UnboundQuery:
@@ -209,9 +210,15 @@ class QueryGrammar(Grammar):
             raise self.unsupported("LATERAL", "join with a query that does not use columns of the other table")
         if self.sees("UNNEST", "("):
             raise self.unsupported("UNNEST", "name a table")
-        if self.sees("TABLE", "("):
+        found: UnboundSource
+        if self.sees_window_table():
+            found = self.window_table(lambda: self._enclosed(at))
+        elif self.sees("TABLE", "("):
             raise self.unsupported(f"the table function {self.ahead(2).shown}", "name a table")
-        found = self._enclosed(at) if self.take("(") else UnboundTable(at, self.table_name(), hints=self.hints())
+        elif self.take("("):
+            found = self._enclosed(at)
+        else:
+            found = UnboundTable(at, self.table_name(), hints=self.hints())
         if self.sees("("):
             name = found.table.text if isinstance(found, UnboundTable) else "after a query"
             raise self.unsupported(f"the table function {name}", "name a table: such functions come later", at)
@@ -221,7 +228,7 @@ class QueryGrammar(Grammar):
         alias = self._alias("a table's alias")
         columns = self._columns() if alias is not None else ()
         self._afterwards()
-        if alias is not None and isinstance(found, UnboundTable | UnboundDerived):
+        if alias is not None and isinstance(found, UnboundTable | UnboundDerived | UnboundWindow):
             return replace(found, alias=alias, columns=columns)
         return found
 

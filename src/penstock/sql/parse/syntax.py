@@ -202,6 +202,20 @@ class UnboundJoin(UnboundSource):
 
 
 @dataclass(frozen=True)
+class UnboundWindow(UnboundSource):
+    """``TABLE(function(TABLE table [PARTITION BY keys], DESCRIPTOR(time), lengths)) [AS alias [(columns)]]``, with the
+    lengths by the names of their parameters."""
+
+    function: str
+    table: UnboundSource
+    time: Name
+    lengths: tuple[tuple[str, Unbound], ...]
+    keys: tuple[Name, ...] = ()
+    alias: Name | None = None
+    columns: tuple[Name, ...] = ()
+
+
+@dataclass(frozen=True)
 class UnboundQuery:
     """A query. ``at`` is the offset of its first character."""
 

@@ -22,7 +22,7 @@ from penstock.connectors.kafka.sink.writer import (
     stage_rows,
 )
 from penstock.deadline import Deadline
-from penstock.delivery import Progress, Skip, TakeOver, attempted, check_ahead, decide
+from penstock.delivery import Decision, Progress, Skip, TakeOver, attempted, check_ahead, decide
 from penstock.errors import (
     AbortableError,
     AuthorizationError,
@@ -54,7 +54,7 @@ from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, TopicPartition, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
-from penstock.spi import Batch, Committer, JobContext, MetricGroup, Output, Published, Results, Stage, Written
+from penstock.spi import Batch, Committer, JobContext, MetricGroup, Output, Published, Stage, Standing, Written
 
 
 @dataclass(frozen=True)
@@ -436,56 +436,58 @@ class KafkaCommitter(_Writing):
         Retries a few times when the broker aborts. Raises FencedError when another instance took over, and
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
-        progress = Progress.of(self.context.query_id, batch.id, batch.start, batch.end, self._tables)
-        try:
-            decision = decide(self._progress, progress.query_id, batch.id, progress.start, progress.end, self._adopts)
-        except (CheckpointError, PossibleDataLossError):
-            self._check_owner()  # another copy on the checkpoint is the better explanation
-            raise
+        progress = self._progress_of(batch)
+        decision = self._decided(progress)
         if isinstance(decision, Skip):
             self._check_tables(decision.record)
-            return Published(skipped=True, state=decision.record.state)
+            return Published(skipped=True)
         if isinstance(decision, TakeOver):
             self.context.warn(decision.warning)
-        results = self._operated(batch)
-        if results is not None:
-            progress = replace(progress, state=results.state)
+        if batch.results is None:
+            self._check_stateless()
         # Before anything is sent: a record above the topic's limit raises here.
         progress_batch(self._progress_topic(), self.transactional_id, progress)
         errors = KafkaError, TransactionExpiredError
-        published = attempted(lambda: self._attempt(batch, progress, frame, results), batch.id, self.context, errors)
+        published = attempted(lambda: self._attempt(batch, progress, frame), batch.id, self.context, errors)
         self._progress, self._published = progress, True
         return published
 
-    def _operated(self, batch: Batch) -> Results | None:
-        """What the operators of a job with state make of a batch; this comes before the transaction begins, because it
-        may take long. Raises CheckpointError for a job that had state before and has none now."""
+    def standing(self, batch: Batch) -> Standing:
+        """Whether progress has the batch, and the state that it refers to."""
+        decision = self._decided(self._progress_of(batch))
+        if isinstance(decision, Skip):
+            self._check_tables(decision.record)
+            return Standing(True, decision.record.state)
+        if batch.id == 0:
+            return Standing(False, "")
         before = self._progress
-        if batch.operators is None:
-            if before is not None and before.query_id == self.context.query_id and before.state:
-                raise CheckpointError(
-                    f"job '{self.context.job}' had state in batch {before.batch_id} and has none now, which would "
-                    "lose it. Start the former definition, or a new checkpoint"
-                )
-            return None
+        known = before is not None and (before.query_id, before.batch_id) == (self.context.query_id, batch.id - 1)
+        return Standing(False, before.state if before is not None and known else None)
+
+    def state(self) -> str:
+        """The reference in the progress of this query."""
+        known = self._progress
+        return known.state if known is not None and known.query_id == self.context.query_id else ""
+
+    def _progress_of(self, batch: Batch) -> Progress:
+        state = "" if batch.results is None else batch.results.state
+        return Progress.of(self.context.query_id, batch.id, batch.start, batch.end, self._tables, state)
+
+    def _decided(self, batch: Progress) -> Decision:
+        """Whether to publish a batch. Raises FencedError, PossibleDataLossError or CheckpointError."""
         try:
-            return batch.operators(self._state_before(batch))
-        except CheckpointError:
-            self._check_owner()  # a new owner deletes files that this run has not read yet
+            return decide(self._progress, batch.query_id, batch.batch_id, batch.start, batch.end, self._adopts)
+        except (CheckpointError, PossibleDataLossError):
+            self.check_owner()  # another copy on the checkpoint is the better explanation
             raise
 
-    def _state_before(self, batch: Batch) -> str:
-        """The reference to the state before a batch that is to be published (rule "state commits with the output").
-        Raises CheckpointError when progress, which holds it, is lost."""
-        before = self._progress
-        if batch.id == 0:
-            return ""
-        if before is None or before.query_id != self.context.query_id or before.batch_id != batch.id - 1:
+    def _check_stateless(self) -> None:
+        """Raises CheckpointError for a job that had state before and has none now."""
+        if self._progress is not None and self.state():
             raise CheckpointError(
-                f"the state before batch {batch.id} is not known: progress of batch {batch.id - 1} is lost, which "
-                "--adopt-progress cannot replace; start the job with a new checkpoint"
+                f"job '{self.context.job}' had state in batch {self._progress.batch_id} and has none now, which would "
+                "lose it. Start the former definition, or a new checkpoint"
             )
-        return before.state
 
     def _check_tables(self, published: Progress) -> None:
         """Raises CheckpointError for a batch that was published without one of the present tables, which would never
@@ -498,13 +500,13 @@ class KafkaCommitter(_Writing):
                 "definition, so that it finishes this batch, and stop it; then start it with the present one"
             )
 
-    def _check_owner(self) -> None:
-        """Raises FencedError when another run has claimed the id."""
+    def check_owner(self) -> None:
+        """Raise FencedError when another run has claimed the id."""
         claimed = read_progress(self.session, self._progress_topic(), self.transactional_id).latest_claim
         if claimed is not None and claimed.run_id != self.context.run_id:
             raise taken_over(self.transactional_id, claimed)
 
-    def _attempt(self, batch: Batch, progress: Progress, frame: Any, results: Results | None) -> Published:
+    def _attempt(self, batch: Batch, progress: Progress, frame: Any) -> Published:
         """One transaction. After a retriable error nothing of it is published or open, and the batch may be retried.
         Raises UnknownOutcomeError when its outcome is not known; nothing may be published after that."""
         client, topic = self._opened()
@@ -512,14 +514,14 @@ class KafkaCommitter(_Writing):
         recorded: dict[int, bool] = {}
         try:
             transaction = OpenTransaction(self.transactional_id, client.begin())
-            done = self._write(batch, frame, results, transaction)
+            done = self._write(batch, frame, transaction)
             record(self.session, client, topic, progress)
             recorded = self._add_offsets(batch)
             client.commit()
         except BaseException as error:
             if not self._ended(progress, error) or not isinstance(error, Exception):
                 raise
-        return Published(self.written(done), consumed=recorded, state=progress.state)
+        return Published(self.written(done), consumed=recorded)
 
     def _ended(self, batch: Progress, reason: BaseException) -> bool:
         """End the transaction that ``reason`` has interrupted, or find out how it ended. Returns whether it was
@@ -585,7 +587,8 @@ class KafkaCommitter(_Writing):
                 context.warn(f"whether batch {batch.batch_id} was committed is not known yet: {error}")
             time.sleep(backoff.next())
 
-    def _write(self, batch: Batch, frame: Any, results: Results | None, transaction: OpenTransaction) -> Acknowledged:
+    def _write(self, batch: Batch, frame: Any, transaction: OpenTransaction) -> Acknowledged:
+        results = batch.results
         if not batch.tasks and results is None:
             return Acknowledged()
         spec = self.spec()

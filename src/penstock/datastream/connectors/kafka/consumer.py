@@ -127,7 +127,7 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
 
     ``properties`` are Kafka's and need ``bootstrap.servers`` and ``group.id``. By default it starts at the group's
     offsets; ``auto.offset.reset`` applies to partitions without one, and is ``latest`` by default, as for Kafka's own
-    consumer (seed 004). It looks for new partitions only with ``flink.partition-discovery.interval-millis``.
+    consumer. It looks for new partitions only with ``flink.partition-discovery.interval-millis``.
     """
 
     def __init__(

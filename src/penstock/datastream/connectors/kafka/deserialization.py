@@ -146,7 +146,8 @@ def read_steps(schema: KafkaRecordDeserializationSchema) -> tuple[Step, ...]:
     info = schema.get_produced_type()
     if isinstance(schema, ValueOnly):
         if isinstance(schema.schema, FormatDeserializationSchema):
-            return ()
+            converts = schema.schema.converts
+            return (Step("map", converts, info, "map", "Deserialize"),) if converts else ()
         return (Step("present", Reading(schema.schema), info, "map", "Deserialize"),)
     reader = schema.reader if isinstance(schema, Whole) else schema
     if isinstance(reader, ArrowFunction):
@@ -160,7 +161,7 @@ def read_info(schema: KafkaRecordDeserializationSchema) -> TypeInformation:
     if not isinstance(schema, ValueOnly):
         return RECORD
     if isinstance(schema.schema, FormatDeserializationSchema):
-        return schema.get_produced_type()
+        return schema.schema.wire or schema.get_produced_type()
     return Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 

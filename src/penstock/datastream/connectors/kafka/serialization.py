@@ -192,10 +192,19 @@ def write_steps(schema: KafkaSerializationSchema, stream: TypeInformation) -> tu
         info = info_of((TOPIC, PARTITION, KEY, VALUE, HEADERS, CREATED))
         return (Step("process", RecordMaker(schema), info, "process_element", "Serialize"),)
     if not schema.parts:
-        return ()
-    row = stream.row.fields
+        value = schema.value if isinstance(schema.value, FormatSerializationSchema) else None
+        if value is None or value.wire is None:
+            return ()
+        return (Step("map", value.converts, value.wire, "map", "Serialize"),)
+    row = written_info(schema.value, stream).row.fields
     columns = (*(Column(each.name, each.type) for each in row), *schema.parts)
     return (Step("map", PartMaker(schema, stream), info_of(columns), "map", "Serialize"),)
+
+
+def written_info(schema: SerializationSchema, stream: TypeInformation) -> TypeInformation:
+    """The type of the rows that the format of a schema is given for the values of a stream."""
+    wire = schema.wire if isinstance(schema, FormatSerializationSchema) else None
+    return wire or stream
 
 
 class PartMaker(Function):
@@ -207,7 +216,7 @@ class PartMaker(Function):
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the schemas of the user's."""
-        for each in (self._schema.key, self._schema.value):
+        for each in (self._schema.key, self._schema.value, getattr(self._schema.value, "converts", None)):
             opens = getattr(each, "open", None)
             if opens is not None:
                 opens(runtime_context)
@@ -215,7 +224,9 @@ class PartMaker(Function):
     def map(self, element: Any) -> tuple[Any, ...]:
         """The columns of a value, and the parts of its record."""
         schema = self._schema
-        (row,) = rows_of(self._stream, [element])
+        converts = getattr(schema.value, "converts", None)
+        written = converts.map(element) if converts else element
+        (row,) = rows_of(written_info(schema.value, self._stream), [written])
         made: dict[Column, Callable[[], Any]] = {
             TOPIC: lambda: schema.selector(element),
             KEY: lambda: schema.key and schema.key.serialize(element),

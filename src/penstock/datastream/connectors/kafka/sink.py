@@ -16,6 +16,7 @@ from penstock.datastream.connectors.kafka.serialization import (
     ElementPartitioner,
     KafkaSerializationSchema,
     write_steps,
+    written_info,
 )
 from penstock.datastream.function_chain import Step
 from penstock.datastream.tables import built_table, format_options, prefixed
@@ -75,7 +76,7 @@ def _built(
     options |= {"topic-pattern": _ANY} if schema.selector is not None else {"topic": schema.topic}
     row = stream.row
     if isinstance(schema.value, FormatSerializationSchema):
-        row = _fitting(schema.value, stream, name).row
+        row = written_info(schema.value, _fitting(schema.value, stream, name)).row
         options |= format_options(schema.value, "format", "")
     else:
         options["format"] = "raw"
@@ -147,7 +148,7 @@ class KafkaSinkBuilder:
 
 
 def _fitting(schema: FormatSerializationSchema, stream: TypeInformation, sink: str) -> TypeInformation:
-    """The type that is written: the schema's own. The stream's type must fit it column by column."""
+    """The schema's own type. The stream's must fit it column by column."""
     wanted = schema.type_info
     same = wanted.single == stream.single and len(wanted.row.fields) == len(stream.row.fields)
     if not same or (wanted.single and wanted.logical != stream.logical):

@@ -1,0 +1,1 @@
+"""Python functions on streams: penstock beside PyFlink."""

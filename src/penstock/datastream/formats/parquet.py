@@ -1,0 +1,7 @@
+"""PyFlink's ``pyflink.datastream.formats.parquet``: all of it is refused, with an alternative."""
+
+from __future__ import annotations
+
+from penstock.datastream.refusals import lookup
+
+__getattr__ = lookup("formats.parquet")

@@ -1,0 +1,96 @@
+"""A batch of a job with state, and its targets: all of them get the output of one attempt (rule "the first commit binds
+the attempt")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from penstock.errors import CheckpointError
+from penstock.spi import Batch, Committer, Published, Results, Standing
+
+
+class Attempt(Protocol):
+    """What one run of the operators made of a batch."""
+
+    @property
+    def state(self) -> str:
+        """The reference to the state after the batch."""
+
+    def results(self, target: int) -> Results:
+        """The results for the target of that number."""
+
+
+class Operators(Protocol):
+    """Runs the operators of a job with state."""
+
+    def run(self, batch: Batch, state: str) -> Attempt:
+        """A new attempt at the batch, from the state before it."""
+
+    def kept(self, batch: Batch, state: str) -> Attempt:
+        """The attempt that has the state after it, whose output was kept. Raises CheckpointError if it is not there."""
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """A batch that all targets have: ``published`` by each, and the reference to the state after it."""
+
+    state: str
+    published: tuple[Published, ...]
+
+
+def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) -> Delivered:
+    """Publish a batch to each target that does not have it yet.
+
+    Targets that keep the state commit one after the other. The first of these commits binds the attempt: the others get
+    the output of this attempt and no other, also when the job has died in between. Targets that repeat batches come
+    before the first commit: once it is made, they have the batch too. The last is a target that records what the
+    sources have consumed, if there is one.
+
+    Raises CheckpointError when the state before the batch is not known, or the output of the bound attempt is gone.
+    """
+    standings = {number: each.standing(batch) for number, each in enumerate(targets) if each.keeps_state}
+    left = [number for number, standing in standings.items() if not standing.done]
+    bound = _agreed(batch, [each.state for each in standings.values() if each.done])
+    skipped = tuple(Published(skipped=True) for _ in targets)
+    if bound is not None and not left:
+        return Delivered(bound, skipped)
+    try:
+        attempt = operators.run(batch, _before(batch, standings)) if bound is None else operators.kept(batch, bound)
+    except CheckpointError:
+        for number in standings:  # a new owner deletes files that this run has not read yet
+            targets[number].check_owner()
+        raise
+    left.sort(key=lambda number: any(map(targets[number].records, batch.consumed)))
+    repeating = [number for number in range(len(targets)) if number not in standings and bound is None]
+    done = dict(enumerate(skipped))
+    for number in (*repeating, *left):
+        results = attempt.results(number)
+        consumed = batch.consumed if number == left[-1] else ()
+        frame = results.frame() if number in repeating else None
+        done[number] = targets[number].publish(replace(batch, consumed=consumed, results=results), frame)
+    return Delivered(attempt.state, tuple(done[number] for number in range(len(targets))))
+
+
+def _before(batch: Batch, standings: Mapping[int, Standing]) -> str:
+    """The reference to the state before a batch that no target has."""
+    found = _agreed(batch, [each.state for each in standings.values()])
+    if found is None:
+        raise CheckpointError(
+            f"the state before batch {batch.id} is not known: progress of batch {batch.id - 1} is lost, which "
+            "--adopt-progress cannot replace; start the job with a new checkpoint"
+        )
+    return found
+
+
+def _agreed(batch: Batch, states: Sequence[str | None]) -> str | None:
+    """The one reference among these; None if there is none."""
+    found = sorted({each for each in states if each is not None})
+    if len(found) > 1:
+        raise CheckpointError(
+            f"the targets of the job have committed batch {batch.id} or the one before it with different states, "
+            f"{' and '.join(map(repr, found))}: their progress was changed by something else. Restore it, or start the "
+            "job with a new checkpoint"
+        )
+    return found[0] if found else None

@@ -1,0 +1,33 @@
+"""What operators report of a batch: late rows, and the watermark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock.flow.times import END_OF_TIME, NEVER
+from penstock.spi import MetricGroup
+
+
+@dataclass(frozen=True)
+class Figures:
+    """An operator's late rows in a batch, and the watermark at its end, in ms since 1970."""
+
+    late: int
+    watermark: int
+
+    def count(self, group: MetricGroup) -> None:
+        """Count them, by Flink's names of metrics."""
+        group.count("numLateRecordsDropped", "lateRecordsDroppedRate", self.late)
+        if NEVER < self.watermark < END_OF_TIME:
+            group.gauge("currentInputWatermark", lambda: self.watermark)
+
+
+def figures_of(reports: Iterable[bytes]) -> dict[str, Figures]:
+    """The figures of each operator, by uid, from the reports of its owners."""
+    found: dict[str, Figures] = {}
+    for report in map(json.loads, reports):
+        before = found.get(report["uid"], Figures(0, NEVER))
+        found[report["uid"]] = Figures(before.late + report["late"], max(before.watermark, report["watermark"]))
+    return found

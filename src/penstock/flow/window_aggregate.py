@@ -1,0 +1,153 @@
+"""Aggregates of windows, which are given once: when the watermark closes the window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.flow.accumulators import counts_of
+from penstock.flow.aggregate import GROUPS, ROWS, GroupAggregateOperator
+from penstock.flow.equality import Flags
+from penstock.flow.hashing import Groups, taken
+from penstock.flow.operators import Advance, Delta, Input, hashes_of, weights_of
+from penstock.flow.panes import Pane, mergeable, together
+from penstock.flow.state import StateStore, TableSpec
+from penstock.flow.times import Clock
+from penstock.flow.windows import AttachedSlices, Slices, last_windows
+from penstock.flow.zones import Millis, Zone
+from penstock.formats.columns.buffers import batch_of
+from penstock.plan.nodes import GroupAggregate, WindowAggregate
+from penstock.plan.windowing import Attached
+from penstock.types import Field, RowType, arrow_schema
+
+
+@dataclass(frozen=True)
+class WindowAggregateOperator:
+    """Groups the rows of each window by keys.
+
+    What is kept of a slice of time is in parts of the tables, by its end, and goes when its last window closes. A row
+    is late when its last window is closed; it is left out of earlier ones. Where states cannot be put together, a slice
+    is a window, and a row is in several.
+    """
+
+    uid: str
+    inputs: tuple[Input]
+    schema: pa.Schema
+    groups: GroupAggregateOperator
+    slices: Slices | AttachedSlices
+
+    @classmethod
+    def of(cls, node: WindowAggregate, *, retracts: bool, zone: str) -> WindowAggregateOperator:
+        """The operator of a plan's node, in a session with this time ``zone``. Raises UnsupportedError for calls that
+        there are not."""
+        windowing = node.windowing
+        zone_of = Zone(zone if windowing.zoned else "")
+        slices: Slices | AttachedSlices
+        if isinstance(windowing, Attached):  # the groups of a window are those of its start too
+            slices, keys = AttachedSlices(windowing, zone_of), (*node.keys, windowing.start)
+        else:
+            slices, keys = Slices(windowing, zone_of), node.keys
+        fields = (*node.input.schema.select(keys).fields, *(Field(each.name, each.type) for each in node.calls))
+        group = GroupAggregate(RowType(fields, nullable=False), node.input, keys, node.calls, uid=node.uid)
+        groups = GroupAggregateOperator.of(group, retracts=retracts)
+        return cls(node.uid, groups.inputs, arrow_schema(node.schema), groups, slices)
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        return tuple(replace(each, parted=True) for each in self.groups.tables)
+
+    @property
+    def shared(self) -> bool:
+        """Whether windows share slices."""
+        return mergeable(self.groups.accumulators)
+
+    def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
+        (batch,) = inputs
+        late = self._take(batch, state, clock) if batch.num_rows else 0
+        return Advance(self._closed(state, clock), late)
+
+    # --- rows ------------------------------------------------------------------------------------------------
+
+    def _take(self, batch: pa.RecordBatch, state: StateStore, clock: Clock) -> int:
+        """Take rows into their slices; the number of those that are late."""
+        found, valid = self.slices.of(batch)
+        ends, of = np.unique(found, return_inverse=True)
+        lasts = last_windows(self.slices, ends)
+        late = self.slices.closing(lasts) <= clock.before
+        kept = valid & ~late[of]
+        for rows, end in self._slices(ends, of, kept, clock):
+            self._add(batch if len(rows) == len(batch) else taken(batch, rows), state, end)
+        return int(np.count_nonzero(valid & late[of]))
+
+    def _slices(self, ends: Millis, of: Millis, kept: Flags, clock: Clock) -> list[tuple[Millis, int]]:
+        """The rows that are ``kept`` by the slice that they are put into."""
+        rows = np.flatnonzero(kept)
+        order = rows[np.argsort(of[rows], kind="stable")]
+        bounds = np.searchsorted(of[order], np.arange(len(ends) + 1))
+        parts = [(order[bounds[at] : bounds[at + 1]], end) for at, end in enumerate(ends.tolist())]
+        parts = [(rows, end) for rows, end in parts if len(rows)]
+        if self.shared:
+            return parts
+        by_window: dict[int, list[Millis]] = {}
+        for rows, end in parts:
+            for window in self.slices.windows(end):
+                by_window.setdefault(window, []).append(rows)
+        windows = np.array(sorted(by_window), np.int64)
+        alive = windows[self.slices.closing(windows) > clock.before].tolist()
+        return [(np.sort(np.concatenate(by_window[each])), each) for each in alive]
+
+    def _add(self, rows: pa.RecordBatch, state: StateStore, end: int) -> None:
+        (given,) = self.inputs
+        part = state.part(end)
+        groups = Groups.of(hashes_of(rows), rows.select(given.keys))
+        table = part.keyed(GROUPS)
+        _, old = table.get(groups)
+        new = self.groups.updated(old, rows, weights_of(rows), groups, part)
+        table.put(groups, new, counts_of(new.column(ROWS)) != 0)
+
+    # --- windows ---------------------------------------------------------------------------------------------
+
+    def _closed(self, state: StateStore, clock: Clock) -> pa.RecordBatch:
+        """The results of the windows that close, which go with the slices that no other window needs."""
+        times = state.times(GROUPS)
+        found = {each: self.slices.windows(each) if self.shared else [each] for each in times}
+        windows = np.array(sorted({window for each in found.values() for window in each}), np.int64)
+        closing = self.slices.closing(windows)
+        closed = windows[(closing > clock.before) & (closing <= clock.after)]
+        panes: dict[int, Pane] = {}
+        results = []
+        for window in closed.tolist():
+            parts = [each for each in times if window in found[each]]
+            for each in parts:
+                if each not in panes:
+                    panes[each] = Pane.of(state.part(each).keyed(GROUPS).everything())
+            results.append(self._result(together([panes[each] for each in parts]), window))
+        done = windows[closing <= clock.after]
+        for each, own in found.items():
+            if not len(own) or own[-1] in done:
+                state.drop(each)
+        if not results:
+            return Delta.nothing(self.schema)
+        rows = pa.concat_batches(results)
+        return Delta(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), np.uint64)).output()
+
+    def _result(self, pane: Pane, window: int) -> pa.RecordBatch:
+        there = np.flatnonzero(counts_of(pane.states.column(ROWS)) > 0)
+        keys, count = taken(pane.keys, there), len(there)
+        groups = self.groups.results(keys, taken(pane.states, there))
+        columns = dict(zip(self.groups.schema.names, groups.columns, strict=True))
+        start, end, time = self.schema.names[-3:]
+        closing = self.slices.closing(np.array([window], np.int64)).item()
+        if isinstance(self.slices, AttachedSlices):
+            columns[start] = columns.pop(self.slices.windowing.start)
+        else:
+            columns[start] = self._moment(start, self.slices.start(window), count)
+        columns |= {end: self._moment(end, window, count), time: self._moment(time, closing, count)}
+        return batch_of([columns[name] for name in self.schema.names], self.schema, count)
+
+    def _moment(self, name: str, millis: int, count: int) -> pa.Array:
+        """A column of one time."""
+        return pa.repeat(pa.scalar(millis * 1000, pa.int64()), count).view(self.schema.field(name).type)

@@ -1,0 +1,91 @@
+"""How rows are assigned to windows."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class WindowKind(enum.Enum):
+    """The windows that there are."""
+
+    TUMBLE = "tumble"
+    HOP = "hop"
+    CUMULATE = "cumulate"
+    SESSION = "session"
+
+
+@dataclass(frozen=True)
+class Windowing:
+    """Windows over the column ``time``, all lengths in milliseconds.
+
+    ``size`` is the length of a window, of CUMULATE the greatest, of SESSION the gap that ends one. ``step`` is the time
+    between the starts of windows of HOP, and between the ends of those of CUMULATE. Windows begin ``offset`` after full
+    ones since 1970. ``zoned``: they are windows of the local time of moments. ``processing``: the time is that of
+    processing, whatever the column has. Sessions are those of rows with equal ``keys``.
+    """
+
+    kind: WindowKind
+    time: str
+    size: int
+    step: int = 0
+    offset: int = 0
+    zoned: bool = False
+    processing: bool = False
+    keys: tuple[str, ...] = ()
+
+    @property
+    def stride(self) -> int:
+        """The time between the starts of windows, or between their ends."""
+        return self.step or self.size
+
+    def describe(self) -> str:
+        """For people: ``hop(ts, 5 s, 1 min)``."""
+        lengths = [_shown(each) for each in (self.step, self.size) if each]
+        lengths += [f"offset {_shown(self.offset)}"] if self.offset else []
+        time = f"processing time {self.time}" if self.processing else self.time
+        of = f" of each {', '.join(self.keys)}" if self.keys else ""
+        return f"{self.kind.value}({', '.join([time, *lengths])}){of}"
+
+
+@dataclass(frozen=True)
+class Attached:
+    """The windows that rows were assigned to before: their columns ``start`` and ``end``. ``zoned`` is as above."""
+
+    start: str
+    end: str
+    zoned: bool = False
+
+    @property
+    def processing(self) -> bool:
+        """Never: such windows are those of event time."""
+        return False
+
+    def describe(self) -> str:
+        """For people."""
+        return f"the windows {self.start} to {self.end}"
+
+
+@dataclass(frozen=True)
+class WindowColumns:
+    """The columns of a row that say what its window is: its start and end, which is not part of it, and its time
+    attribute, the last moment in it."""
+
+    start: str
+    end: str
+    time: str
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """The names, in this order."""
+        return self.start, self.end, self.time
+
+
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
+
+
+def _shown(millis: int) -> str:
+    for unit, size in _UNITS:
+        if millis % size == 0:
+            return f"{millis // size} {unit}"
+    return f"{millis} ms"

@@ -1,0 +1,163 @@
+"""GROUP BY over windows: groups that are given once, when their window closes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from penstock.plan.expressions import ColumnRef, Expression, columns_of, conjunction, fields_of, substituted
+from penstock.plan.nodes import (
+    Filter,
+    GroupAggregate,
+    InWindows,
+    Item,
+    Join,
+    Node,
+    Project,
+    Step,
+    WindowAggregate,
+    WindowTable,
+    project,
+)
+from penstock.plan.traits import Traits, traits
+from penstock.plan.windowing import Attached, WindowColumns, Windowing
+from penstock.types import Field, RowType, TimestampType
+
+#: The type of the start and the end of a window.
+BOUND = TimestampType(3, nullable=False)
+
+
+def bounds_and_time(columns: WindowColumns, *, zoned: bool) -> tuple[Field, Field, Field]:
+    """The columns of a window with their types; its time is a TIMESTAMP_LTZ if ``zoned``."""
+    time = TimestampType(3, local_zone=zoned, nullable=False)
+    return Field(columns.start, BOUND), Field(columns.end, BOUND), Field(columns.time, time)
+
+
+def grouped(node: GroupAggregate) -> Node:
+    """The groups of ``node``; if the start and the end of the window are among their keys, those of windows."""
+    window = traits(node.input).window
+    if window is None or not {window.columns.start, window.columns.end} <= set(node.keys):
+        return node
+    below = _unassigned(node) or _attached(node, window.columns, window.windowing)
+    own = dict(zip(window.columns.names, below.columns.names, strict=True))
+    return project(
+        below, tuple(Item(f.name, ColumnRef(own.get(f.name, f.name), type=f.type)) for f in node.schema.fields)
+    )
+
+
+def aggregated(
+    node: Node, group: GroupAggregate, keys: tuple[str, ...], windowing: Windowing | Attached, zoned: bool
+) -> WindowAggregate:
+    """The groups of windows with the ``keys`` and calls of ``group``, of the rows of ``node``."""
+    calls = tuple(Field(each.name, each.type) for each in group.calls)
+    fields = [*node.schema.select(keys).fields, *calls]
+    taken = [each.name for each in fields]
+    columns = WindowColumns(*(_free(name, taken) for name in ("window_start", "window_end", "window_time")))
+    row = RowType((*fields, *bounds_and_time(columns, zoned=zoned)), nullable=False)
+    return WindowAggregate(row, node, keys, group.calls, windowing, columns)
+
+
+def _attached(group: GroupAggregate, columns: WindowColumns, windowing: Windowing | Attached) -> WindowAggregate:
+    """The groups of windows that the rows have in their columns."""
+    keys = tuple(each for each in group.keys if each not in columns.names)
+    return aggregated(group.input, group, keys, Attached(columns.start, columns.end, windowing.zoned), windowing.zoned)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows in terms of the columns of ``table``: those for which ``conditions`` are true, with ``columns``."""
+
+    table: WindowTable
+    conditions: tuple[Expression, ...]
+    columns: Mapping[str, Expression]
+
+    @classmethod
+    def of(cls, node: Node) -> _Rows | None:
+        """The rows of ``node``, if only expressions are between it and a table of windows."""
+        steps: list[Filter | Project] = []
+        while isinstance(node, Filter | Project):
+            steps.append(node)
+            node = node.input
+        if not isinstance(node, WindowTable):
+            return None
+        conditions: tuple[Expression, ...] = ()
+        columns: dict[str, Expression] = {each.name: each for each in fields_of(node.schema)}
+        for step in reversed(steps):
+            if isinstance(step, Filter):
+                conditions = (*conditions, substituted(step.condition, columns))
+            else:
+                columns = {each.name: substituted(each.expression, columns) for each in step.items}
+        return cls(node, conditions, columns)
+
+
+def _unassigned(group: GroupAggregate) -> WindowAggregate | None:
+    """The groups of windows that the aggregate itself assigns rows to: it need not see a row once for each window. None
+    where the rows' windows are of interest before."""
+    rows = _Rows.of(group.input)
+    if rows is None:
+        return None
+    table = rows.table
+    names = set(table.columns.names)
+    windows = {name for name, each in rows.columns.items() if isinstance(each, ColumnRef) and each.name in names}
+    keys = tuple(each for each in group.keys if each not in windows)
+    read = {*keys, *(name for call in group.calls for name in (call.argument, call.filter) if name is not None)}
+    values = {name: rows.columns[name] for name in rows.columns if name in read}
+    if any(columns_of(each) & names for each in (*rows.conditions, *values.values())):
+        return None
+    time = next((name for name, each in values.items() if _is(each, table.windowing.time)), "")
+    if not time:
+        time = _free(table.windowing.time, list(values))
+        field = table.input.schema.field(table.windowing.time)
+        assert field is not None  # noqa: S101
+        values[time] = ColumnRef(table.windowing.time, type=field.type)
+    below: Node = table.input
+    if rows.conditions:
+        below = Filter(below.schema, below, conjunction(rows.conditions))
+    below = project(below, tuple(Item(name, each) for name, each in values.items()))
+    windowing = replace(table.windowing, time=time)
+    return aggregated(below, group, keys, windowing, windowing.zoned)
+
+
+def _is(expression: Expression, name: str) -> bool:
+    return isinstance(expression, ColumnRef) and expression.name == name
+
+
+def _free(name: str, taken: list[str]) -> str:
+    """``name``, or with a number behind it if it is taken; it is taken then."""
+    found, number = name, 0
+    while found in taken:
+        found, number = f"{name}{number}", number + 1
+    taken.append(found)
+    return found
+
+
+def in_windows(node: Join | Step) -> Node:
+    """``node``, which joins rows or chooses some of each key, for each window by itself if its keys tell windows apart:
+    if the window's start and end are among them, on both sides of a join."""
+    keys = (node.left_keys, node.right_keys) if isinstance(node, Join) else (getattr(node, "keys", ()),)
+    windows: list[Attached] = []
+    places = []
+    for each, own in zip(node.inputs, keys, strict=True):
+        found = traits(each)
+        window = found.window
+        if window is None or found.changing or not {window.columns.start, window.columns.end} <= set(own):
+            return node
+        windows.append(Attached(window.columns.start, window.columns.end, window.windowing.zoned))
+        places.append((own.index(window.columns.start), own.index(window.columns.end)))
+    if len(set(places)) > 1 or len({_lengths(traits(each)) for each in node.inputs}) > 1:
+        return node
+    return InWindows(node.schema, node, tuple(windows))
+
+
+def _lengths(own: Traits) -> object:
+    """What two windowings have in common whose windows are the same."""
+    windowing = own.window.windowing if own.window is not None else None
+    return replace(windowing, time="") if isinstance(windowing, Windowing) else None
+
+
+def windowed(node: Node, windowing: Windowing) -> WindowTable:
+    """The rows of ``node`` with the columns of their windows. Columns of these names get a number, as in Flink."""
+    taken = list(node.schema.names)
+    columns = WindowColumns(*(_free(name, taken) for name in ("window_start", "window_end", "window_time")))
+    fields = (*node.schema.fields, *bounds_and_time(columns, zoned=windowing.zoned))
+    return WindowTable(RowType(fields, nullable=False), node, windowing, columns)

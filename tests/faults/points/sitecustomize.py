@@ -1,0 +1,51 @@
+"""Keeps a process at a point of a job's state until it is killed: put on the path of a job's processes by
+:class:`tests.faults.stateful.Point`, which waits for it.
+
+``PENSTOCK_POINT`` is ``ACTION PATTERN FILE``: before or after a file whose name fits the pattern is written to the
+state, or before it is deleted, the first process writes its number to FILE and waits until it is gone. The others go
+on.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+__all__: list[str] = []
+
+
+def install(action: str, pattern: str, reached: str) -> None:
+    from penstock.flow.storage import LocalStorage
+
+    def keep(name: str) -> None:
+        if fnmatch.fnmatch(name, pattern):
+            try:
+                file = os.open(reached, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+            except FileExistsError:
+                return
+            os.write(file, str(os.getpid()).encode())
+            os.close(file)
+            while os.path.exists(reached):
+                time.sleep(0.05)
+
+    def wrapped(step: Callable[..., Any]) -> Callable[..., Any]:
+        def run(self: Any, name: str, *arguments: Any) -> Any:
+            if action != "after":
+                keep(name)
+            step(self, name, *arguments)
+            if action == "after":
+                keep(name)
+
+        return run
+
+    if action == "delete":
+        LocalStorage.delete = wrapped(LocalStorage.delete)
+    else:
+        LocalStorage.write = wrapped(LocalStorage.write)
+
+
+if given := os.environ.get("PENSTOCK_POINT"):
+    install(*given.split(" ", 2))

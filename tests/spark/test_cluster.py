@@ -1,0 +1,157 @@
+"""A job with state on a Spark cluster: two workers, whose executors are killed while they work on a batch."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.services import SparkCluster
+from tests.faults.processes import JobProcess
+from tests.jvm import UNOPTIMISED
+
+PATIENCE = 400
+WORKERS = (2, 3)
+CHANGES = "id BIGINT, customer STRING, amount BIGINT, PRIMARY KEY (id) NOT ENFORCED"
+
+#: Seven JVMs, and Python processes that are not forked from a warm one.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+
+@pytest.fixture
+def cluster() -> Iterator[SparkCluster]:
+    with SparkCluster(jvm_options=(UNOPTIMISED,)) as made:
+        yield made
+
+
+class Orders:
+    """Random changes of orders, of which each goes to the partition of its id, and the orders that are left."""
+
+    def __init__(self) -> None:
+        self.random = random.Random(11)
+        self.live: dict[int, dict[str, Any]] = {}
+        self.ids = 0
+
+    def changes(self, count: int) -> list[dict[str, Any]]:
+        """So many messages in Debezium's format."""
+        return [self._change() for _ in range(count)]
+
+    def _change(self) -> dict[str, Any]:
+        if self.live and self.random.random() < 0.4:
+            before = self.live.pop(self.random.choice(sorted(self.live)))
+            if self.random.random() < 0.5:
+                return {"op": "d", "before": before, "after": None}
+        else:
+            before, self.ids = None, self.ids + 1
+        number = before["id"] if before else self.ids
+        after = {"id": number, "customer": f"c{self.random.randrange(50)}", "amount": self.random.randrange(100)}
+        self.live[number] = after
+        return {"op": "u" if before else "c", "before": before, "after": after}
+
+    @property
+    def totals(self) -> dict[str, tuple[int, int]]:
+        """Number and amount of the orders of each customer."""
+        counts, amounts = Counter[str](), Counter[str]()
+        for each in self.live.values():
+            counts[each["customer"]] += 1
+            amounts[each["customer"]] += each["amount"]
+        return {name: (counts[name], amounts[name]) for name in counts}
+
+    def noted(self, notes: dict[int, str]) -> dict[int, tuple[int, str]]:
+        """Amount and note of each order that has one."""
+        return {number: (each["amount"], notes[number]) for number, each in self.live.items() if number in notes}
+
+
+def table(topics: Any, topic: str, key: str, *columns: str) -> dict[Any, tuple[Any, ...]]:
+    """The rows of an upsert topic, by their key."""
+    found: dict[Any, tuple[Any, ...]] = {}
+    for message in topics.read(topic):
+        number = json.loads(message.key)[key]
+        if message.value is None:
+            del found[number]
+        else:
+            found[number] = tuple(message.json[name] for name in columns)
+    return found
+
+
+def upserts(bootstrap: str, topic: str) -> str:
+    options = {
+        "connector": "upsert-kafka",
+        "topic": topic,
+        "properties.bootstrap.servers": bootstrap,
+        "key.format": "json",
+        "value.format": "json",
+        "sink.delivery-guarantee": "exactly-once",
+        "sink.transactional-id-prefix": "cluster",
+    }
+    clause = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
+    return f"WITH ({clause});\n"
+
+
+@pytest.mark.rule("state commits with the output")
+def test_groups_and_a_join_survive_two_killed_executors(
+    cluster: SparkCluster, jobs: Any, topics: Any, topic: Any, tmp_path: Path
+) -> None:
+    """In each of two batches one executor stands still when the batch begins, and is killed when the other has done its
+    part of the reading: the batch is redone with the state of the batch before."""
+    source, remarks, totals, noted = topic(partitions=2), topic(), topic(partitions=2), topic(partitions=2)
+    earliest = {"scan_startup_mode": "earliest-offset"}
+    sql = "SET 'parallelism.default' = '2';\n"
+    sql += jobs.table("orders", CHANGES, source, format="debezium-json", **earliest)
+    sql += "CREATE TABLE notes (id BIGINT, note STRING, PRIMARY KEY (id) NOT ENFORCED) "
+    sql += upserts(jobs.bootstrap, remarks)
+    sql += "CREATE TABLE totals (customer STRING, n BIGINT, s BIGINT, PRIMARY KEY (customer) NOT ENFORCED) "
+    sql += upserts(jobs.bootstrap, totals)
+    sql += "CREATE TABLE noted (id BIGINT, amount BIGINT, note STRING, PRIMARY KEY (id) NOT ENFORCED) "
+    sql += upserts(jobs.bootstrap, noted)
+    sql += "EXECUTE STATEMENT SET BEGIN\n"
+    sql += "INSERT INTO totals SELECT customer, COUNT(*), SUM(amount) FROM orders GROUP BY customer;\n"
+    sql += "INSERT INTO noted SELECT o.id, o.amount, n.note FROM orders AS o JOIN notes AS n ON o.id = n.id;\nEND;\n"
+
+    orders, notes = Orders(), {number: f"n{number}" for number in range(0, 3000, 2)}
+    rows = [{"id": number, "note": note} for number, note in notes.items()]
+    topics.write(remarks, rows, keys=[json.dumps({"id": number}).encode() for number in notes])
+
+    def write() -> None:
+        found = orders.changes(1000)
+        for partition in (0, 1):
+            mine = [each for each in found if ((each["after"] or each["before"])["id"] + partition) % 2]
+            topics.write(source, mine, partition=partition)
+
+    def exact() -> bool:
+        return table(topics, totals, "customer", "n", "s") == orders.totals and table(
+            topics, noted, "id", "amount", "note"
+        ) == orders.noted(notes)
+
+    environment = {"SPARK_MASTER": cluster.url, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    job = JobProcess(tmp_path / "driver", sql, tmp_path / "shared", name="job", environment=environment)
+    try:
+        write()
+        job.start().until(exact, PATIENCE)
+        for doomed in WORKERS:
+            job.until(lambda: job.planned() == job.done() and all(map(cluster.executors, WORKERS)), PATIENCE)
+            batch, before = job.done() + 1, map_outputs(cluster)
+            (executor,) = cluster.executors(doomed)
+            executor.freeze("the executor")
+            write()
+            job.until(lambda before=before: map_outputs(cluster) - before, PATIENCE)
+            executor.signal(signal.SIGKILL)
+            job.until(exact, PATIENCE)
+            assert f"batch {batch} is retried" in job.text
+        job.stop()
+    finally:
+        job.kill()
+    assert exact()
+    assert list((tmp_path / "shared" / "job" / "state").glob("*.manifest"))
+
+
+def map_outputs(cluster: SparkCluster) -> set[Path]:
+    """The finished outputs of tasks that read."""
+    return set(cluster.folder.rglob("shuffle_*.data"))

@@ -1,0 +1,140 @@
+"""Jobs with state whose tables are in several systems: which of them get which attempt at a batch."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.errors import CheckpointError, DatabaseError
+from penstock.services.postgres import PostgresServer
+from tests.spark.failpoints import before_commit, before_insertion_is_committed, failures
+from tests.spark.test_postgres import Db
+
+ORDERS = "id BIGINT, customer STRING, amount BIGINT"
+TOTALS = "customer STRING, n BIGINT, s BIGINT, PRIMARY KEY (customer) NOT ENFORCED"
+#: Rows that are only added: each order with its note.
+NOTED = "INSERT INTO noted SELECT o.id, n.note FROM orders AS o JOIN notes AS n ON o.id = n.id;\n"
+COUNTED = "INSERT INTO totals SELECT customer, COUNT(*), SUM(amount) FROM orders GROUP BY customer;\n"
+COUNT = 240
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with PostgresServer() as started:
+        yield started
+
+
+@pytest.fixture
+def db(server) -> Db:
+    """A new database with the table of noted orders."""
+    made = Db(server, f"db_{uuid.uuid4().hex[:12]}")
+    Db(server, "postgres").rows(f"CREATE DATABASE {made.name}")
+    made.rows("CREATE TABLE noted (id bigint, note text)")
+    return made
+
+
+def order(number):
+    return {"id": number, "customer": f"c{number % 7}", "amount": number % 11}
+
+
+@pytest.fixture
+def sources(jobs, topics, topic):
+    """The tables of orders and notes, a quarter of which a batch reads."""
+    orders, notes = topic(), topic()
+    topics.write(orders, [order(number) for number in range(COUNT)])
+    topics.write(notes, [{"id": number, "note": f"n{number}"} for number in range(0, COUNT, 2)])
+    limit = {"scan_max__records__per__trigger": str(COUNT // 4)}
+    return jobs.bounded("orders", ORDERS, orders, **limit) + jobs.bounded("notes", "id BIGINT, note STRING", notes)
+
+
+def totals_table(jobs, target):
+    options = {
+        "connector": "upsert-kafka",
+        "topic": target,
+        "properties.bootstrap.servers": jobs.bootstrap,
+        "key.format": "json",
+        "value.format": "json",
+        "sink.delivery-guarantee": "exactly-once",
+        "sink.transactional-id-prefix": "totals",
+    }
+    clause = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
+    return f"CREATE TABLE totals ({TOTALS}) WITH ({clause});\n"
+
+
+def totals(topics, target):
+    found = {json.loads(each.key)["customer"]: each.json for each in topics.read(target)}
+    return {name: (row["n"], row["s"]) for name, row in found.items()}
+
+
+def expected():
+    of = [[order(number) for number in range(COUNT) if number % 7 == rest] for rest in range(7)]
+    return {f"c{rest}": (len(mine), sum(each["amount"] for each in mine)) for rest, mine in enumerate(of)}
+
+
+def noted(db):
+    return db.rows("SELECT id, note FROM noted ORDER BY id")
+
+
+@pytest.mark.rule("the first commit binds the attempt")
+def test_a_batch_that_only_kafka_has_is_finished_with_the_output_that_was_kept(
+    jobs, topics, topic, sources, db, monkeypatch
+):
+    target = topic(partitions=2)
+    sql = sources + totals_table(jobs, target)
+    sql += db.table("noted", "id BIGINT, note STRING", sink_delivery__guarantee="exactly-once")
+    sql += f"EXECUTE STATEMENT SET BEGIN\n{COUNTED}{NOTED}END;\n"
+    before_insertion_is_committed(monkeypatch, failures(1, lambda: DatabaseError("the database says no")))
+    with pytest.raises(DatabaseError, match="says no"):
+        jobs.run(sql)
+    assert topics.read(target), "Kafka has the first batch"
+    assert noted(db) == []
+    state = jobs.checkpoint() / "state"
+    (output,) = state.glob("000000000-*.output")
+
+    shutil.move(output, jobs.folder / "away")
+    with pytest.raises(CheckpointError, match=rf"'{output.name}'.*is missing"):
+        jobs.run(sql)
+    assert noted(db) == []
+    shutil.move(jobs.folder / "away", output)
+
+    jobs.run(sql)
+    assert totals(topics, target) == expected()
+    assert noted(db) == [(number, f"n{number}") for number in range(0, COUNT, 2)]
+    assert len(list(state.glob("*.output"))) == 0
+    ((last,),) = db.rows("SELECT state FROM penstock_progress")
+    assert (state / last.partition("#")[0]).exists()
+
+
+@pytest.mark.rule("state commits with the output")
+def test_a_batch_that_postgres_rolls_back_changes_no_state(jobs, sources, db, monkeypatch):
+    sql = sources + db.table("noted", "id BIGINT, note STRING", sink_delivery__guarantee="exactly-once") + NOTED
+    before_insertion_is_committed(monkeypatch, failures(1, lambda: DatabaseError("the database says no")))
+    with pytest.raises(DatabaseError, match="says no"):
+        jobs.run(sql)
+    assert noted(db) == []
+    jobs.run(sql)
+    assert noted(db) == [(number, f"n{number}") for number in range(0, COUNT, 2)]
+
+
+@pytest.mark.rule("the first commit binds the attempt")
+def test_tables_that_repeat_rows_miss_none_beside_one_that_is_exactly_once(
+    jobs, topics, topic, sources, db, monkeypatch
+):
+    target = topic()
+    sql = sources + totals_table(jobs, target)
+    sql += db.table("noted", "id BIGINT, note STRING", sink_delivery__guarantee="at-least-once")
+    sql += f"EXECUTE STATEMENT SET BEGIN\n{COUNTED}{NOTED}END;\n"
+    before_commit(monkeypatch, failures(1, lambda: DatabaseError("stopped before the commit")))
+    with pytest.raises(DatabaseError, match="before the commit"):
+        jobs.run(sql)
+    first = noted(db)
+    assert first, "it comes before the first commit"
+    jobs.run(sql)
+    assert totals(topics, target) == expected()
+    rows = noted(db)
+    assert sorted(set(rows)) == [(number, f"n{number}") for number in range(0, COUNT, 2)]
+    assert len(rows) == COUNT // 2 + len(first), "the batch that was not committed is repeated"

@@ -1,0 +1,46 @@
+"""The programs of Flink's tests about windows, where they are present.
+
+Some rows are late in Flink, where each row moves the watermark by itself: so here each row is a batch.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import DefinitionError
+from tests.corpora import flink_programs, needed
+from tests.programs import NeedsSpark, Way
+from tests.unit.flow.test_programs import check
+
+OPERATORS = (
+    *("window-aggregate", "window-tvf", "window-join", "window-deduplicate", "window-rank"),
+    *("group-window-aggregate", "watermark"),
+)
+PROGRAMS = [each for each in flink_programs() if each["operator"] in OPERATORS]
+ONE_RUN = (Way(1), Way(1, 3))
+RESTARTED = (Way(1, restart=True),)
+#: Programs that are not run, or give other rows, and why.
+LISTED = {
+    **{each["name"]: "sessions" for each in PROGRAMS if "session" in each["name"]},
+    **{each["name"]: "windows of processing time" for each in PROGRAMS if each["name"].endswith("proc-time")},
+    "window-table-function-tumble-tvf-union-all": "a time attribute in a UNION",
+    "watermark-assigner-pushdown-computed": "the present watermark",
+    "watermark-assigner-pushdown-decode": "DECODE has no kernel",
+}
+
+programs = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program["name"])
+
+
+@needed()
+@programs
+def test_a_program_of_flink_gives_its_rows(program: dict[str, Any], tmp_path: Path):
+    if program["name"] not in LISTED:
+        # In Flink the watermark begins again with a restart, and rows that were late before are not any more.
+        afresh = "late-after-restore" in program["needs"]
+        check(program, ONE_RUN if afresh else (*ONE_RUN, *RESTARTED), tmp_path)
+        return
+    with pytest.raises((DefinitionError, NeedsSpark, AssertionError)):
+        check(program, ONE_RUN[:1], tmp_path)

@@ -1,0 +1,186 @@
+"""Windows of event time through dataflows: rows that are cut into batches, tasks, partitions and owners at random, and
+watermarks that close windows."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.flow.dataflow import Dataflow
+from penstock.flow.kernels.session import Session
+from penstock.flow.manifest import Manifest
+from penstock.flow.planner import Planner
+from penstock.plan.planning import planned
+from penstock.plan.walk import scans
+from penstock.spi import HIDDEN, KIND, Output
+from penstock.sql import parse_script
+from penstock.types import RowKind, arrow_schema
+from tests.changelogs import SEEDS
+from tests.corpora import Anything
+from tests.unit.flow.driver import Driver
+
+TABLES = """
+CREATE TABLE s (k STRING, n INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '2' SECOND)
+  WITH ('connector' = 'any', 'mode' = 'I');
+CREATE TABLE z (k STRING, n INT, ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts)
+  WITH ('connector' = 'any', 'mode' = 'I');
+CREATE TABLE c (k STRING, n INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
+  WITH ('connector' = 'any', 'mode' = 'I,UB,UA,D');
+"""
+START = datetime(2026, 1, 1)
+#: A key, a number, and milliseconds since the start.
+Row = tuple[str | None, int | None, int | None]
+
+
+@dataclass
+class Running:
+    """A query over one table, between batches."""
+
+    query: str
+    folder: str
+    zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        (columns,) = (self.query.split("FROM", 1)[0].removeprefix("SELECT").count(","),)
+        names = ", ".join(f"c{number} STRING" for number in range(columns + 1))
+        create = f"CREATE TABLE t ({names}) WITH ('connector' = 'any', 'mode' = 'I,UB,UA,D');"
+        self.script = f"{TABLES} {create} INSERT INTO t {self.query}"
+        self.result: Counter[tuple[Any, ...]] = Counter()
+        self.manifest = Manifest()
+        self.late = 0
+        self.start()
+
+    def start(self) -> None:
+        """Plan the job, and go on with the state of the last batch."""
+        (job,) = parse_script(self.script, connectors=Anything()).jobs  # type: ignore[arg-type]
+        (sink,) = planned(job).sinks
+        planner = Planner(scans(sink), Session(self.zone))
+        planner.add(sink, 0)
+        assert not planner.hops
+        self.scans = planner.scans
+        output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)
+        flow = Dataflow(
+            tuple(planner.branches), planner.ordered(), (output,), self.folder, timings=tuple(planner.timings)
+        )
+        self.driver = Driver(flow, manifest=self.manifest, batch=self.manifest.batch + 1)
+
+    def run(
+        self,
+        tasks: Sequence[Sequence[Row]],
+        owners: int = 1,
+        *,
+        partitions: Sequence[int] = (0, 0, 0),
+        ended: bool = False,
+        kinds: Sequence[RowKind] | None = None,
+    ) -> list[tuple[Any, ...]]:
+        """A batch of the only table, each task with rows of a partition; the rows that it gives."""
+        before = self.driver.late
+        given = [(0, [self._batch(rows, partitions[at], kinds)]) for at, rows in enumerate(tasks)]
+        out = self.driver.run(given, owners, ended=ended)
+        self.manifest = self.driver.manifest
+        self.late += self.driver.late - before
+        found = []
+        for batch in out:
+            names = [name for name in batch.schema.names if name not in (*HIDDEN.names, KIND)]
+            *columns, marks = (batch.column(name).to_pylist() for name in (*names, KIND))
+            for *values, kind in zip(*columns, marks, strict=True):
+                row = tuple(values)
+                self.result[row] += 1 if kind in (RowKind.INSERT, RowKind.UPDATE_AFTER) else -1
+                assert self.result[row] >= 0
+                found.append(row)
+        self.result = +self.result
+        return found
+
+    @property
+    def stored(self) -> int:
+        """How many rows the state has."""
+        return sum(ref.rows for tables in self.manifest.operators.values() for refs in tables.values() for ref in refs)
+
+    def _batch(self, rows: Sequence[Row], partition: int, kinds: Sequence[RowKind] | None) -> pa.RecordBatch:
+        schema = arrow_schema(self.scans[0].schema)
+        values = {
+            "k": [k for k, _, _ in rows],
+            "n": [n for _, n, _ in rows],
+            "ts": [None if ms is None else START + timedelta(milliseconds=ms) for _, _, ms in rows],
+        }
+        columns = [pa.array(values[each.name], each.type) for each in schema]
+        hidden = [pa.array([partition] * len(rows), pa.int32()), pa.array(range(len(rows)), pa.int64())]
+        marks = pa.array([int(each) for each in kinds or [RowKind.INSERT] * len(rows)], pa.int8())
+        return pa.RecordBatch.from_arrays([*columns, *hidden, marks], names=[*schema.names, *HIDDEN.names, KIND])
+
+
+def shown(ms: int) -> str:
+    """A moment of the test, as CAST to STRING has it."""
+    at = START + timedelta(milliseconds=ms)
+    return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}"
+
+
+TUMBLE = """SELECT k, CAST(window_start AS STRING), CAST(COUNT(*) AS STRING), CAST(SUM(n) AS STRING),
+CAST(MAX(n) AS STRING), CAST(COUNT(DISTINCT n) AS STRING)
+FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY k, window_start, window_end"""
+HOP = """SELECT k, CAST(window_start AS STRING), CAST(COUNT(*) AS STRING), CAST(SUM(n) AS STRING),
+CAST(MAX(n) AS STRING) FROM TABLE(HOP(TABLE s, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '15' SECOND))
+GROUP BY k, window_start, window_end"""
+CUMULATE = HOP.replace("HOP(", "CUMULATE(")
+HOP_DISTINCT = HOP.replace("MAX(n)", "COUNT(DISTINCT n)")
+
+
+def windows_of(query: str, ms: int) -> list[tuple[int, int]]:
+    """The windows of a moment: start and end."""
+    if query is TUMBLE:
+        start = ms // 10_000 * 10_000
+        return [(start, start + 10_000)]
+    if query is CUMULATE:
+        start = ms // 15_000 * 15_000
+        return [(start, end) for end in (start + 5000, start + 10_000, start + 15_000) if ms < end]
+    first = ms // 5000 * 5000
+    return [(start, start + 15_000) for start in (first - 10_000, first - 5000, first)]
+
+
+def expected(query: str, rows: Sequence[Row]) -> Counter[tuple[Any, ...]]:
+    """The result of a query over rows none of which is late."""
+    groups: dict[tuple[str | None, int, int], list[int | None]] = defaultdict(list)
+    for k, n, ms in rows:
+        if ms is not None:
+            for start, end in windows_of(query, ms):
+                groups[k, start, end].append(n)
+    found: Counter[tuple[Any, ...]] = Counter()
+    for (k, start, _), values in groups.items():
+        known = [each for each in values if each is not None]
+        total, most, distinct = (str(sum(known)), str(max(known)), str(len(set(known)))) if known else (None, None, "0")
+        row = [k, shown(start), str(len(values)), total, *((most, distinct) if query is TUMBLE else ())]
+        found[*row, *({HOP: (most,), CUMULATE: (most,), HOP_DISTINCT: (distinct,)}.get(query, ()))] += 1
+    return found
+
+
+@pytest.mark.parametrize("query", [TUMBLE, HOP, CUMULATE, HOP_DISTINCT], ids=["tumble", "hop", "cumulate", "distinct"])
+def test_a_window_counts_each_row_once_however_batches_are_cut(tmp_path, query):
+    for seed in SEEDS[: max(3, len(SEEDS) // 10)]:
+        rng = random.Random(seed)
+        running = Running(query, str(tmp_path / str(seed)))
+        rows: list[Row] = []
+        at = 0
+        while at < 60_000:  # out of order by less than the watermark's two seconds
+            late = rng.randrange(1999)
+            rows.append((rng.choice(["a", "b", None]), rng.choice([None, 1, 2, 3]), max(0, at - late)))
+            at += rng.choice([0, 10, 400, 3000])
+        rows.append(("a", 1, None))
+        waiting = list(rows)
+        while waiting:
+            size = rng.choice([1, 2, 10, 1000])
+            part, waiting = waiting[:size], waiting[size:]
+            middle = rng.randrange(len(part) + 1)
+            tasks = [part] if rng.random() < 0.5 else [part[:middle], part[middle:]]
+            running.run(tasks, rng.choice([1, 3]), ended=not waiting)
+            if rng.random() < 0.2:
+                running.start()
+        assert running.result == expected(query, rows)
+        assert running.late == 0
+        assert running.stored == 0
