@@ -101,6 +101,10 @@ class MemoryStorage(Storage):
     def __init__(self) -> None:
         self.content: dict[str, bytes] = {}
 
+    @property
+    def place(self) -> str:
+        return "memory"
+
     def write(self, name: str, parts: Sequence[Any]) -> None:
         assert name not in self.content
         self.content[name] = b"".join(bytes(part) for part in parts)

@@ -104,7 +104,7 @@ def _check(arguments: argparse.Namespace) -> int:
     from penstock.plan.explain import explain
 
     jobs = _jobs(arguments)
-    from penstock.flow.fused import route  # a file with mistakes is answered without it
+    from penstock.flow.routes import route  # a file with mistakes is answered without it
 
     if arguments.file.suffix.lower() != ".py":  # the jobs of a program run one after the other
         check_identities(jobs)

@@ -35,7 +35,7 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.traits import Traits, own_traits, traits
 from penstock.plan.walk import fold
-from penstock.plan.windowing import WindowColumns
+from penstock.plan.windowing import WindowColumns, Windowing, WindowKind
 from penstock.settings import Settings
 from penstock.types import quoted_name
 
@@ -133,6 +133,8 @@ def _shuffled_by(node: Node) -> tuple[tuple[str, ...], ...]:
     match node:
         case InWindows(inner=inner):
             return _shuffled_by(inner)
+        case WindowAggregate(windowing=Windowing(kind=WindowKind.SESSION, keys=keys)):
+            return (keys,)
         case Join(left_keys=left, right_keys=right):
             return left, right
         case (

@@ -78,10 +78,13 @@ def _reads(node: Node, wanted: Names) -> tuple[Names, ...]:
         case WindowAggregate(keys=keys, windowing=windowing):
             used = (each for each in node.calls if each.name in wanted)
             arguments = (name for each in used for name in (each.argument, each.filter) if name is not None)
-            times = (windowing.start, windowing.end) if isinstance(windowing, Attached) else (windowing.time,)
+            if isinstance(windowing, Attached):
+                times: tuple[str, ...] = (windowing.start, windowing.end)
+            else:
+                times = (windowing.time, *windowing.keys)
             return (frozenset((*keys, *arguments, *times)),)
         case WindowTable(windowing=windowing, columns=columns):
-            return ((wanted - set(columns.names)) | {windowing.time},)
+            return ((wanted - set(columns.names)) | {windowing.time, *windowing.keys},)
         case InWindows(inner=inner):  # the columns of windows are among the keys
             return _reads(inner, wanted)
         case Join(left=left, right=right, left_keys=left_keys, right_keys=right_keys):
