@@ -50,7 +50,8 @@ class Running:
     zone: str = "UTC"
 
     def __post_init__(self) -> None:
-        names = ", ".join(f"c{number} STRING" for number in range(1 + self.query.count("CAST(")))
+        columns = self.query.count("CAST(") + self.query.startswith("SELECT k,")
+        names = ", ".join(f"c{number} STRING" for number in range(columns))
         create = f"CREATE TABLE t ({names}) WITH ('connector' = 'any', 'mode' = 'I,UB,UA,D');"
         self.script = f"{TABLES} {create} INSERT INTO t {self.query}"
         self.result: Counter[tuple[Any, ...]] = Counter()
@@ -217,3 +218,49 @@ def test_a_window_counts_each_row_once_however_batches_are_cut(tmp_path, query):
         assert running.result == expected(query, rows)
         assert running.late == 0
         assert running.stored == 0
+
+
+def ms(text: str) -> int:
+    """Milliseconds from the test's start to a moment."""
+    return round((datetime.fromisoformat(text) - START).total_seconds() * 1000)
+
+
+def test_rows_are_late_by_the_watermark_of_the_batch_before(tmp_path):
+    running = Running(TUMBLE, str(tmp_path))
+    assert running.run([[("a", 1, 1000), ("a", 2, 12_000), ("a", 3, 2000)]]) == [
+        ("a", shown(0), "2", "4", "3", "2")  # the last row came behind the watermark, in the same batch
+    ]
+    assert running.run([[("a", 4, 9999), ("a", 5, 13_000)]]) == []
+    assert running.late == 1
+    assert running.run([[]], ended=True) == [("a", shown(10_000), "2", "7", "5", "2")]
+    assert running.stored == 0
+
+
+def test_the_watermark_is_that_of_the_slowest_partition_that_is_not_idle(tmp_path):
+    running = Running(TUMBLE, str(tmp_path))
+    running.driver.partitions = (0, 1)
+    assert running.run([[("a", 1, 1000), ("a", 2, 40_000)]], partitions=(0,)) == []
+    running.start()
+    running.driver.partitions = (0, 1)
+    (closed,) = running.run([[("a", 1, 14_000)]], partitions=(1,))
+    assert closed[1] == shown(0)
+    running.driver.idle = (1,)
+    (closed,) = running.run([[]])
+    assert closed[1] == shown(10_000)
+    running.driver.idle = ()  # a partition that comes back takes nothing away
+    assert running.run([[("a", 1, 15_000)]], partitions=(1,)) == []
+    assert running.late == 1
+
+
+def test_a_day_is_as_long_as_the_clocks_of_the_zone_make_it(tmp_path):
+    query = """SELECT CAST(window_start AS STRING), CAST(window_end AS STRING), CAST(COUNT(*) AS STRING)
+    FROM TABLE(TUMBLE(TABLE z, DESCRIPTOR(ts), INTERVAL '1' DAY)) GROUP BY window_start, window_end"""
+    for first, last, day in (
+        ("2026-03-28 23:00", "2026-03-29 21:59:59.999", "2026-03-29"),
+        ("2026-10-24 22:00", "2026-10-25 22:59:59.999", "2026-10-25"),
+    ):
+        running = Running(query, str(tmp_path / day), "Europe/Berlin")
+        before = running.run([[("a", 1, ms(first) - 1), ("a", 1, ms(first))]])
+        assert [row[0][:10] for row in before] == [str(datetime.fromisoformat(day) - timedelta(days=1))[:10]]
+        (closed,) = running.run([[("a", 1, ms(last))]])
+        assert (closed[0][:10], closed[2]) == (day, "2")
