@@ -115,7 +115,7 @@ class Query:
             self.checkpoint.write(STOPPED, {})  # from now on a batch may be committed that it does not know
         self._reached = self.checkpoint.offsets(self.checkpoint.first_batch() - 1)
         writer = frame.writeStream.foreachBatch(self._batch).queryName(self.job.name)
-        writer = writer.option("checkpointLocation", self.checkpoint.uri)
+        writer = writer.option("checkpointLocation", self.checkpoint.spark_uri)
         if self._bounded:
             writer = writer.trigger(availableNow=True)
         else:
