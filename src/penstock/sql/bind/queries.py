@@ -69,14 +69,14 @@ class _Aligned:
 
 @dataclass(frozen=True)
 class Queries:
-    """Binds the queries of ``source`` to ``tables`` by name: those of CREATE TABLE, and the rows of other queries; None
-    stands for a table with problems. ``unknown`` makes the error for another name. Problems are added to ``errors``,
-    what has no effect to ``warnings``."""
+    """Binds the queries of ``source`` to ``tables`` by the parts of their names: those of CREATE TABLE, and the rows of
+    other queries; None stands for a table with problems. ``unknown`` makes the error for another name. Problems are
+    added to ``errors``, what has no effect to ``warnings``."""
 
     source: SourceText
     connectors: Registry[Connector]
     errors: Errors
-    tables: Mapping[str, DeclaredTable | Relation | None]
+    tables: Mapping[tuple[str, ...], DeclaredTable | Relation | None]
     unknown: Callable[[TableName], DefinitionError]
     warnings: list[str]
 
@@ -155,7 +155,7 @@ class Queries:
     def _with(self, given: UnboundWith) -> Result:
         tables = dict(self.tables)
         for each in given.tables:
-            tables[each.name.text] = replace(self, tables=tables).relation(each.query, each.columns)
+            tables[(each.name.text,)] = replace(self, tables=tables).relation(each.query, each.columns)
         return replace(self, tables=tables)._result(given.body)
 
     def _union(self, given: UnboundUnion) -> Result:
@@ -269,11 +269,11 @@ class Queries:
         raise TypeError(f"unknown source {type(given).__name__}")
 
     def _table(self, given: UnboundTable) -> Source | None:
-        name = given.table.name
-        if name not in self.tables:
+        path = given.table.path
+        if path not in self.tables:
             self.errors.append(self.unknown(given.table))
-        found = self.tables.get(name)
-        qualifier = given.alias.text if given.alias else name
+        found = self.tables.get(path)
+        qualifier = given.alias.text if given.alias else given.table.name
         if found is None:
             return None
         names = self._names(given.columns, found.schema)

@@ -437,3 +437,8 @@ FORMS: dict[str, _Form] = {
     "MAP[]": _Form(Scope._map),
 }
 _KNOWN = sorted({*SIGNATURES, *ALIASES, *(name for name in FORMS if name.isidentifier()), "CAST", "TRY_CAST", "TRIM"})
+
+
+def known_functions() -> list[str]:
+    """The names of the functions that there are, aggregates excepted."""
+    return list(_KNOWN)

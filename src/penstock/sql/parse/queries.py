@@ -259,7 +259,8 @@ class QueryGrammar(WindowGrammar):
         else:
             found = UnboundTable(at, self.table_name(), hints=self.hints())
         if self.sees("("):
-            raise self.unsupported("a table function in FROM", "name a table", at)
+            name = found.table.text if isinstance(found, UnboundTable) else "after a query"
+            raise self.unsupported(f"the table function {name}", "name a table: such functions come later", at)
         self._afterwards()
         if isinstance(found, UnboundJoin):
             return found

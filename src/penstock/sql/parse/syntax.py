@@ -126,10 +126,22 @@ class SelectItem:
 
 @dataclass(frozen=True)
 class TableName:
-    """The name of a table; catalog and database are already checked and removed."""
+    """The name of a table, with the names of its catalog and its database, or of the latter alone, if they are
+    written."""
 
     name: str
     at: int
+    spaces: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """All parts of the name."""
+        return (*self.spaces, self.name)
+
+    @property
+    def text(self) -> str:
+        """The name as errors show it."""
+        return ".".join(self.path)
 
 
 @dataclass(frozen=True)
