@@ -31,7 +31,7 @@ def main(jars: list[str]) -> None:
         try:
             answer: dict[str, object] = {"seconds": _run(table, jars, task)}
         except Exception as error:  # noqa: BLE001 - the caller reports it
-            answer = {"error": f"{type(error).__name__}: {error}"[:800]}
+            answer = {"error": _reason(error)}
         print("GATE " + json.dumps(answer), flush=True)
 
 
@@ -48,6 +48,13 @@ def _run(table: Any, jars: list[str], task: dict[str, Any]) -> float:
     begun = time.perf_counter()
     environment.execute_sql(job).wait()
     return time.perf_counter() - begun
+
+
+def _reason(error: Exception) -> str:
+    """The last cause in the report of Java's error."""
+    lines = str(error).splitlines()
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return f"{type(error).__name__}: {causes[-1] if causes else error}"[:800]
 
 
 if __name__ == "__main__":

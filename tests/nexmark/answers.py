@@ -7,21 +7,23 @@ import hashlib
 import json
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from bench.gate.sides import Side, SideError, flink
-from bench.nexmark.queries import QUERIES, TABLES, statements
-from penstock.types import DataType, DecimalType, TimestampType
-from tests.nexmark.programs import COUNT, EVENTS, answer_types, ordinals
-from tests.programs import shown
+import pyarrow as pa
 
-#: Queries of which no answer is recorded: their result depends on time, or on a table that there is not.
-UNANSWERED = {"q12", "q13"}
+from bench.gate.sides import Side, flink
+from bench.nexmark.queries import QUERIES, TABLES, statements
+from penstock.types import DataType, DecimalType, RowKind, TimestampType, arrow_type
+from tests.nexmark.programs import COUNT, EVENTS, answer_schema, ordinals, program
+from tests.programs import Table
+
+#: Queries of which no answer is recorded: Flink refuses the first, the second depends on the time of the day, and the
+#: last on a table that there is not.
+UNANSWERED = {"q6", "q12", "q13"}
 _RECORDED = Path(__file__).with_name("answers.json")
 #: Longer results are recorded as a digest only.
 _MOST_ROWS = 20
@@ -29,7 +31,7 @@ _SETTINGS = {"parallelism.default": "1", "table.local-time-zone": "UTC"}
 
 
 def recorded() -> dict[str, Any]:
-    """Flink's answers, by query: those of :func:`answer`, or why there is none."""
+    """Flink's answers, by query, in the form of :func:`answer`."""
     found: dict[str, Any] = json.loads(_RECORDED.read_text("utf-8"))["answers"]
     return found
 
@@ -60,24 +62,24 @@ def _number(item: tuple[str, Any]) -> int:
     return int(item[0].removeprefix("q"))
 
 
-def _asked(side: Side, query: str, folder: Path) -> dict[str, Any] | str:
-    """The answer to a query, whose changes Flink writes to files, or its refusal."""
+def _asked(side: Side, query: str, folder: Path) -> dict[str, Any]:
+    """The answer to a query, whose changes Flink writes to files. Raises SideError for one that it refuses."""
     options = {table: _files(folder / table, "json") for table in TABLES}
     into = folder / query
     options |= {"answer": _files(into, "debezium-json"), "side_input": options["bid"]}
-    try:
-        side.run({"settings": _SETTINGS, "statements": statements(query, options)})
-    except SideError as error:
-        return str(error).partition("Caused by: ")[2].partition("\n")[0] or str(error)
-    types = answer_types(query)
-    rows: Counter[str] = Counter()
-    for path in into.rglob("*"):
-        for change in map(_parsed, path.read_text("utf-8").splitlines() if path.is_file() else ()):
-            for image, weight in (("before", -1), ("after", 1)):
-                if change[image] is not None:
-                    rows[_line(change[image], types)] += weight
-    assert all(count >= 0 for count in rows.values()), f"{query}: more rows are taken back than were given"
-    return answer(rows.elements())
+    side.run({"settings": _SETTINGS, "statements": statements(query, options)})
+    (sink,) = program(query, {})["sinks"]
+    table, schema = Table(sink["primary_key"] or ()), answer_schema(query)
+    for path in sorted(into.rglob("part-*"), key=lambda path: int(path.name.rpartition("-")[2])):
+        changes = list(map(_parsed, path.read_text("utf-8").splitlines()))
+        kinds = [RowKind.DELETE if each["after"] is None else RowKind.INSERT for each in changes]
+        rows = [each["after"] or each["before"] for each in changes]
+        columns = [
+            pa.array([_value(row[each.name], each.type) for row in rows], arrow_type(each.type))
+            for each in schema.fields
+        ]
+        table.apply(pa.RecordBatch.from_arrays(columns, names=list(schema.names)), kinds, schema)
+    return answer(table.rows.elements())
 
 
 def _parsed(line: str) -> dict[str, Any]:
@@ -87,10 +89,6 @@ def _parsed(line: str) -> dict[str, Any]:
 
 def _files(path: Path, form: str) -> dict[str, str]:
     return {"connector": "filesystem", "path": f"file://{path}", "format": form}
-
-
-def _line(row: Mapping[str, Any], types: Mapping[str, DataType]) -> str:
-    return f"[{', '.join(shown(_value(row[name], each), each) for name, each in types.items())}]"
 
 
 def _value(given: Any, type_: DataType) -> Any:

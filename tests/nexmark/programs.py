@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.nexmark.events import SHARES, Events
 from bench.nexmark.queries import TABLES, statements
-from penstock.types import DataType
+from penstock.types import RowType
 from tests.corpora import script
 
 #: Forty seconds of event time.
@@ -61,16 +61,17 @@ def program(query: str, rows: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str
                     "after": [],
                 }
             )
-    return {"name": query, "tables": tables, "sinks": sinks, "setup_sql": setup, "sql": [insert]}
+    run = {"end_of_input": "finite"}
+    return {"name": query, "tables": tables, "sinks": sinks, "setup_sql": setup, "sql": [insert], "run": run}
 
 
-def answer_types(query: str) -> dict[str, DataType]:
+def answer_schema(query: str) -> RowType:
     """The columns of a query's result."""
     (sink,) = program(query, {})["sinks"]
     same = {**sink, "changelog_mode": _ADDED, "primary_key": None}
     copy = {"tables": [{**same, "name": "rows"}], "sinks": [sink], "sql": ["INSERT INTO answer SELECT * FROM rows"]}
     (job,) = script(copy).jobs
-    return {each.name: each.type for each in job.sinks[0].schema.fields}
+    return job.sinks[0].schema
 
 
 def _names(text: str) -> list[str]:

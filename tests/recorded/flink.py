@@ -17,7 +17,7 @@ from typing import Any
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
-__all__ = ["Flink", "started"]
+__all__ = ["Flink", "gateway", "reason", "started"]
 
 _FACTORIES = {
     "json": "org.apache.flink.formats.json.JsonFormatFactory",
@@ -33,18 +33,25 @@ Answer = dict[str, Any]
 
 
 @contextmanager
-def started(environment: Path) -> Iterator[Flink]:
-    """Flink of the virtual environment, in a Java process that ends with the block."""
+def gateway(environment: Path) -> Iterator[JavaGateway]:
+    """A Java process with the jars of the virtual environment, which ends with the block."""
     (jars,) = environment.glob("lib/python*/site-packages/pyflink/lib")
     (py4j,) = environment.glob("lib/python*/site-packages/py4j/../../../../share/py4j/py4j*.jar")
     # Java would leave out the texts of errors that come often
     options = ["-XX:-OmitStackTraceInFastThrow"]
     port = launch_gateway(classpath=f"{jars}/*", jarpath=str(py4j), die_on_exit=True, javaopts=options)
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
+    started = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
     try:
-        yield Flink(gateway)
+        yield started
     finally:
-        gateway.shutdown()
+        started.shutdown()
+
+
+@contextmanager
+def started(environment: Path) -> Iterator[Flink]:
+    """Flink's formats, in a Java process that ends with the block."""
+    with gateway(environment) as found:
+        yield Flink(found)
 
 
 class Flink:
@@ -78,7 +85,7 @@ class Flink:
             try:
                 schema.deserialize(message, collector)
             except Py4JJavaError as error:
-                answer["error"] = _reason(error.java_exception)
+                answer["error"] = reason(error.java_exception)
             answer["rows"] = [
                 [row.getRowKind().shortString(), _text(show.serialize(row))] for row in found if row is not None
             ]
@@ -108,7 +115,7 @@ class Flink:
             try:
                 answers.append({"message": _text(schema.serialize(row))})
             except Py4JJavaError as error:
-                answers.append({"error": _reason(error.java_exception)})
+                answers.append({"error": reason(error.java_exception)})
         return answers
 
     def metadata(self, name: str) -> dict[str, str]:
@@ -156,7 +163,7 @@ def _text(message: bytes) -> str:
     return bytes(message).decode()
 
 
-def _reason(error: Any) -> str:
+def reason(error: Any) -> str:
     """The innermost cause, which says what was wrong."""
     while error.getCause() is not None:
         error = error.getCause()

@@ -9,7 +9,7 @@ import pytest
 from penstock.engine.runs import query
 from penstock.errors import RecordError
 from penstock.flow.expressions import Lacking
-from penstock.flow.fused import route
+from penstock.flow.routes import route
 
 COLUMNS = "id INT, name STRING, price DOUBLE, r ROW<x INT>"
 COUNT = 90

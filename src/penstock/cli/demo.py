@@ -1,4 +1,4 @@
-"""``penstock demo``: sends a year of flights through a real broker exactly once, with a crash in the middle."""
+"""``penstock demo``: sends a year of flights through a real broker exactly once, with crashes in the middle."""
 
 from __future__ import annotations
 
@@ -41,12 +41,16 @@ from penstock.services.downloads import package_folder
 from penstock.types import BIGINT, STRING, Field, RowType, TimestampType
 
 _PARTITIONS = 4
-_SOURCE, _DELAYED, _CANCELLED = "flights", "flights-delayed", "flights-cancelled"
-_COLUMNS = {
+_SOURCE = "flights"
+_DELAYED, _CANCELLED = "flights-delayed", "flights-cancelled"
+_DAYS, _CARRIERS = "flights-days", "flights-carriers"
+_SELECTED = {
     _DELAYED: ("carrier", "flight", "origin", "dest", "time_hour", "dep_delay"),
     _CANCELLED: ("carrier", "flight", "origin", "dest", "time_hour"),
 }
-_TIME = pa.timestamp("us", "UTC")
+_TIME, _DAY = pa.timestamp("us", "UTC"), pa.timestamp("us")
+#: Minutes after which a departure is late.
+_LATE = 60
 _DEADLINE_SECONDS = 300.0
 
 
@@ -67,13 +71,14 @@ def _demo(arguments: argparse.Namespace) -> int:
                 {"bootstrap.servers": cluster.bootstrap, "isolation.level": "read_committed"}
             )
             session = session_for(client)
-            for topic in (_SOURCE, _DELAYED, _CANCELLED):
+            for topic in (_SOURCE, _DELAYED, _CANCELLED, _DAYS, _CARRIERS):
                 create_topic(session, topic, partitions=_PARTITIONS)
             _replay(session, flights)
             _say(f"replayed {flights.num_rows:,} flights into topic '{_SOURCE}' as JSON, nulls kept")
-            job = _Job(cluster.bootstrap, Path(folder))
-            job.run_and_kill(session)
-            job.run_to_the_end()
+            for file, topics in (("flights.sql", (_DELAYED, _CANCELLED)), ("carriers.sql", (_DAYS, _CARRIERS))):
+                job = _Job(file, topics, cluster.bootstrap, Path(folder))
+                job.run_and_kill(session)
+                job.run_to_the_end()
             return _check(session, flights)
 
 
@@ -82,16 +87,18 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class _Job:
-    """``penstock run examples/flights.sql`` in its own process group, as a shell starts it."""
+    """``penstock run`` of an example in its own process group, as a shell starts it."""
 
+    file: str
+    topics: tuple[str, ...]
     bootstrap: str
     folder: Path
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "penstock.cli.main", "run", str(_example("flights.sql"))]
+        command = [sys.executable, "-m", "penstock.cli.main", "run", str(_example(self.file))]
         command += ["--var", f"bootstrap={self.bootstrap}", "--var", "topic_prefix="]
         command += ["--checkpoint-dir", str(self.folder / "checkpoints")]
-        _say(f"$ penstock run examples/flights.sql --var bootstrap={self.bootstrap} ...")
+        _say(f"$ penstock run examples/{self.file} --var bootstrap={self.bootstrap} ...")
         return subprocess.Popen(command, start_new_session=True)
 
     def run_and_kill(self, session: Session) -> None:
@@ -99,7 +106,7 @@ class _Job:
         process = self._start()
         try:
             until = time.monotonic() + _DEADLINE_SECONDS
-            while not (visible := sum(_ends(session, *_COLUMNS).values())):
+            while not (visible := sum(_ends(session, *self.topics).values())):
                 if process.poll() is not None:
                     raise ServiceError(f"the job ended with status {process.returncode} before it could be killed")
                 if time.monotonic() > until:
@@ -141,7 +148,7 @@ def _load_flights() -> pa.Table:
     with zipfile.ZipFile(path) as archive:
         content = archive.read("flights.csv")
     options = pyarrow.csv.ConvertOptions(strings_can_be_null=True, column_types={"time_hour": _TIME})
-    return pyarrow.csv.read_csv(io.BytesIO(content), convert_options=options)
+    return pyarrow.csv.read_csv(io.BytesIO(content), convert_options=options).sort_by("time_hour")
 
 
 def _replay(session: Session, flights: pa.Table) -> None:
@@ -161,7 +168,7 @@ def _replay(session: Session, flights: pa.Table) -> None:
 
 
 def _row_type(schema: pa.Schema) -> RowType:
-    types = {pa.int64(): BIGINT, pa.string(): STRING, _TIME: TimestampType(3, True)}
+    types = {pa.int64(): BIGINT, pa.string(): STRING, _TIME: TimestampType(3, True), _DAY: TimestampType(3)}
     return RowType(tuple(Field(each.name, types[each.type]) for each in schema))
 
 
@@ -174,15 +181,37 @@ def _ends(session: Session, *topics: str) -> dict[TopicPartition, int]:
     return {tp: found.offset for tp, found in list_offsets(session, tps, LATEST).items() if found}
 
 
+def _expected(flights: pa.Table) -> dict[str, pa.Table]:
+    """The rows of each topic, computed without penstock."""
+    late = pc.fill_null(pc.greater(flights["dep_delay"], _LATE), False)
+    cancelled = pc.is_null(flights["dep_time"])
+    midnight = pc.floor_temporal(
+        pc.local_timestamp(flights["time_hour"].cast(pa.timestamp("us", "America/New_York"))), unit="day"
+    )
+    counted = flights.select(["carrier", "distance"]).append_column("day", midnight)
+    counted = counted.append_column("late", late.cast(pa.int64())).append_column(
+        "cancelled", cancelled.cast(pa.int64())
+    )
+    days = counted.group_by(["carrier", "day"]).aggregate([([], "count_all"), ("late", "sum")])
+    carriers = counted.group_by("carrier").aggregate([([], "count_all"), ("cancelled", "sum"), ("distance", "sum")])
+    return {
+        _DELAYED: flights.filter(late).select(_SELECTED[_DELAYED]),
+        _CANCELLED: flights.filter(cancelled).select(_SELECTED[_CANCELLED]),
+        _DAYS: days.rename_columns(["carrier", "day", "flights", "late"]),
+        _CARRIERS: carriers.rename_columns(["carrier", "flights", "cancelled", "miles"]),
+    }
+
+
 def _check(session: Session, flights: pa.Table) -> int:
-    """Compares the rows that a read_committed reader sees with those of the table."""
-    late = flights.filter(pc.fill_null(pc.greater(flights["dep_delay"], 60), False))
-    cancelled = flights.filter(pc.is_null(flights["dep_time"]))
+    """Compares the rows that a read_committed reader sees with those that are expected. Of the table of carriers, the
+    reader keeps the last row of each key."""
     print(f"{'topic':<20}{'expected':>10}{'found':>10}{'lost':>8}{'duplicated':>12}")
     wrong = 0
-    for topic, expected in ((_DELAYED, late), (_CANCELLED, cancelled)):
-        wanted = _counted(expected.select(_COLUMNS[topic]).to_batches())
-        seen = _counted(_read(session, topic, expected.select(_COLUMNS[topic]).schema))
+    for topic, expected in _expected(flights).items():
+        found = _rows(_read(session, topic, expected.schema))
+        if topic == _CARRIERS:
+            found = iter({row[0]: row for row in found}.values())
+        wanted, seen = Counter(_rows(expected.to_batches())), Counter(found)
         lost, duplicated = (wanted - seen).total(), (seen - wanted).total()
         wrong += lost + duplicated
         print(f"{topic:<20}{wanted.total():>10,}{seen.total():>10,}{lost:>8,}{duplicated:>12,}")
@@ -191,7 +220,7 @@ def _check(session: Session, flights: pa.Table) -> int:
 
 
 def _read(session: Session, topic: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """All visible records of a topic, decoded."""
+    """All visible records of a topic, decoded, those of a partition in their order."""
     decoder = JsonDecoder(_row_type(schema), JsonOptions())
     for chunk in Fetcher(session, [Range(*tp, 0, end) for tp, end in _ends(session, topic).items() if end]):
         for records in chunk.slices():
@@ -201,8 +230,8 @@ def _read(session: Session, topic: str, schema: pa.Schema) -> Iterator[pa.Record
             yield decoded.rows
 
 
-def _counted(batches: Iterable[pa.RecordBatch]) -> Counter[tuple[Any, ...]]:
-    return Counter(row for batch in batches for row in zip(*(each.to_pylist() for each in batch.columns), strict=True))
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+    return (row for batch in batches for row in zip(*(each.to_pylist() for each in batch.columns), strict=True))
 
 
 def _say(text: str) -> None:

@@ -23,6 +23,7 @@ from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.settings.kerberos import KAFKA_CONTEXT, KERBEROS_PREFIX, KerberosSettings
 from penstock.settings.restart import DEFAULT_WITH_CHECKPOINTS, PREFIX, STRATEGIES, TYPE_KEYS
 from penstock.spi import ChangeFormat, Connector, Format, connectors, formats
+from penstock.sql.bind.catalogue import CATALOGUE, Builtin
 
 _NOTE = "<!-- Rendered from the code by `penstock reference docs/reference`. Change the declarations, not this. -->"
 #: Connectors with a page of their own; all others share one.
@@ -70,6 +71,7 @@ def pages() -> dict[str, str]:
         "pipeline.md": _page(_pipeline()),
         "settings.md": _page(_settings()),
         "datastream.md": _page(_datastream()),
+        "functions.md": _page(_functions()),
     }
 
 
@@ -113,6 +115,22 @@ def _client_properties() -> Iterator[str]:
         for why, members in groupby(by_reason, key=lambda pair: pair[0])
     ]
     yield from _table(("Properties", "Because"), grouped)
+
+
+def _functions() -> Iterator[str]:
+    yield from ("# Functions", "")
+    yield "The built-in functions of Flink 2.2 for values of one row: what is here, and why the rest is not."
+    yield "Aggregates and windows: [queries](../sql.md)."
+    yield ""
+    for group, functions in CATALOGUE.items():
+        yield from (f"## {group}", "")
+        yield from _table(("Function", "Here"), [(_code(each.syntax), _here(each)) for each in functions])
+
+
+def _here(function: Builtin) -> str:
+    if function.refused:
+        return f"refused: {function.refused}"
+    return f"yes; {function.note}" if function.note else "yes"
 
 
 def _connectors(found: Sequence[Connector]) -> Iterator[str]:

@@ -17,7 +17,18 @@ from penstock.flow.kernels.registry import KERNELS
 from penstock.flow.kernels.rewrites import rewritten, simplified
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.kernels.vectors import Kernel, Vector, all_constant
-from penstock.plan.expressions import Call, Cast, ColumnRef, Expression, FieldAccess, Literal, Place, walk
+from penstock.plan.expressions import (
+    CHANCE,
+    Call,
+    Cast,
+    ColumnRef,
+    Expression,
+    FieldAccess,
+    Literal,
+    Place,
+    is_deterministic,
+    walk,
+)
 from penstock.spi import WATERMARK
 from penstock.types import DataType, IntervalType, NullType, arrow_type
 
@@ -79,13 +90,16 @@ class _Step:
     kernel: Kernel | None
     args: tuple[int, ...] = ()
     constant: Vector | None = None
+    #: Whether it is computed for each row or batch anew, of constant arguments too.
+    volatile: bool = False
 
     def of(self, made: Sequence[Vector], rows: int) -> Vector:
         if self.constant is not None or self.kernel is None:
             assert self.constant is not None  # noqa: S101
             return self.constant
         args = [made[index] for index in self.args]
-        run = partial(all_constant, self.kernel) if all(each.constant for each in args) else self.kernel
+        once = not self.volatile and all(each.constant for each in args)
+        run = partial(all_constant, self.kernel) if once else self.kernel
         return run(args, rows)
 
 
@@ -187,6 +201,8 @@ class _Compiler:
                 kernel = maker(found, self._session) if maker else None
                 if kernel is None:
                     raise self._lacking(call)
+                if call.function in CHANCE or not (call.args or is_deterministic(call)):
+                    return self._volatile(found, kernel)
                 key = call.function, tuple(each.type.with_nullability(True) for each in found.args)
                 return self._call((*key, data_type), kernel, found.args)
             case Cast(safe=safe):
@@ -226,6 +242,12 @@ class _Compiler:
             if not value.failures:
                 return self._step((meaning, args), _Step(None, (), value))
         return self._step((meaning, args), _Step(kernel, args))
+
+    def _volatile(self, call: Call, kernel: Kernel) -> int:
+        """A call that has another value later, or, of chance, each time it is written."""
+        args = tuple(map(self.compiled, call.args))
+        meaning = object() if call.function in CHANCE else (call.function, args)
+        return self._step(meaning, _Step(kernel, args, volatile=True))
 
     def _step(self, meaning: object, step: _Step) -> int:
         if meaning not in self._by_meaning:

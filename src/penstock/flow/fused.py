@@ -13,7 +13,7 @@ from penstock.flow.calls import Called
 from penstock.flow.expressions import Lacking
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.plan.expressions import Expression
-from penstock.plan.nodes import AssignWatermarks, DeadLetters, Job, MapRows, Node, Scan, Sink
+from penstock.plan.nodes import AssignWatermarks, DeadLetters, MapRows, Node, Scan, Sink
 from penstock.plan.walk import base, fold, scans
 from penstock.spi import DEAD_LETTER, Output, Stage, Task
 
@@ -173,13 +173,3 @@ def _watches(sink: Sink) -> bool:
     found = []
     fold((sink,), lambda node, _: found.append(isinstance(node, AssignWatermarks)))
     return any(found)
-
-
-def route(job: Job) -> str:
-    """Who computes the job's rows, and what keeps tasks from it, as a line for people."""
-    found: Fused | Lacking = fused(job.sinks, Session(job.settings.session_time_zone or "UTC"))
-    if len({(sink.connector, sink.spec.capabilities.commits_to) for sink in job.sinks}) > 1:
-        found = Lacking("several commits")
-    if isinstance(found, Lacking):
-        return f"rows are computed by Spark, because of {found}"
-    return "rows are computed where they are read"

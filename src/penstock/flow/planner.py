@@ -16,11 +16,14 @@ from penstock.flow.deduplicate import DeduplicateOperator
 from penstock.flow.expressions import Lacking
 from penstock.flow.in_windows import InWindowsOperator
 from penstock.flow.join import JoinOperator
-from penstock.flow.kernels.moments import local_zone
+from penstock.flow.kernels.local import local_zone
 from penstock.flow.kernels.session import UNKNOWN, Session
+from penstock.flow.materialize import MaterializeOperator
 from penstock.flow.normalize import NormalizeOperator
 from penstock.flow.operators import Operator, TimedOperator
 from penstock.flow.rank import RankOperator
+from penstock.flow.sessions import SessionAggregateOperator
+from penstock.flow.set_operation import SetOperator
 from penstock.flow.times import MOMENT, Timing
 from penstock.flow.window_aggregate import WindowAggregateOperator
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, cast, coerce, fields_of
@@ -34,11 +37,13 @@ from penstock.plan.nodes import (
     InWindows,
     Item,
     Join,
+    Materialize,
     Node,
     Normalize,
     Project,
     Rank,
     Scan,
+    SetOperation,
     Sink,
     Step,
     Union,
@@ -47,6 +52,7 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.traits import traits
 from penstock.plan.walk import base, fold, rewrite
+from penstock.plan.windowing import Attached, Windowing, WindowKind
 from penstock.spi import INSERTIONS
 from penstock.types import RowKind, RowType, arrow_schema
 from penstock.types.casts import alike
@@ -81,6 +87,10 @@ def _calc(way: _Way, session: Session) -> Calc | Chain | Lacking:
         calc = _plain(at, session)
         if isinstance(calc, Lacking):
             return calc
+        if step.windowing.kind is WindowKind.SESSION or step.windowing.processing:
+            feature = "SESSION" if step.windowing.kind is WindowKind.SESSION else "a window of processing time"
+            reason = f"{feature} without GROUP BY of its window is not supported"
+            raise UnsupportedError((Problem(reason, hint="GROUP BY window_start, window_end"),))
         works += [calc, Assigning.of(step, local_zone(session))]
         at = _Way(step.with_inputs((at.node,)))
     last = _plain(at, session)
@@ -130,6 +140,11 @@ class Planner:
     def check(self) -> None:
         """Raises UnsupportedError for a scan of which Spark would have to compute one branch, beside others."""
         for number, (_, lacking) in self.hops.items():
+            if any(timing.scan == number for timing in self.timings):
+                table = self.scans[number].table
+                reason = f"{lacking.function} has no kernel, so the watermark of table '{table}' cannot be measured"
+                hint = "compute it in the query above the window, or in a job of its own"
+                raise UnsupportedError((Problem(reason, where=str(lacking.place or ""), hint=hint),))
             if sum(branch.scan == number and branch.calc is not None for branch in self.branches) > 1:
                 table = self.scans[number].table
                 reason = f"{lacking.function} has no kernel, and table '{table}' is read by several queries of one job"
@@ -251,8 +266,10 @@ class Planner:
 def _operator(node: Node, session: Session, *, timed: bool) -> Operator | TimedOperator:
     match node:
         case WindowAggregate():
-            retracts = traits(node.input).kinds != INSERTIONS
-            return WindowAggregateOperator.of(node, retracts=retracts, zone=local_zone(session))
+            retracts, zone = traits(node.input).kinds != INSERTIONS, local_zone(session)
+            if isinstance(node.windowing, Windowing) and node.windowing.kind is WindowKind.SESSION:
+                return SessionAggregateOperator.of(node, retracts=retracts, zone=zone)
+            return WindowAggregateOperator.of(node, retracts=retracts, zone=zone)
         case InWindows(inner=inner, windows=windows):
             made = _operator(replace(inner, uid=node.uid), session, timed=False)
             assert not isinstance(made, TimedOperator)  # noqa: S101
@@ -265,6 +282,10 @@ def _operator(node: Node, session: Session, *, timed: bool) -> Operator | TimedO
             return NormalizeOperator.of(node)
         case Deduplicate():
             return DeduplicateOperator.of(node)
+        case Materialize():
+            return MaterializeOperator.of(node)
+        case SetOperation():
+            return SetOperator.of(node)
         case Rank():
             return RankOperator.of(node, retracts=traits(node.input).kinds != INSERTIONS)
     raise TypeError(f"unknown plan node {type(node).__name__}")
@@ -331,12 +352,17 @@ def _partitioned(way: _Way) -> tuple[str, ...]:
     not survive."""
     origin = way.origin
     match origin:
+        case WindowAggregate(windowing=Attached()):
+            return ()
+        case WindowAggregate(keys=keys, windowing=Windowing(kind=WindowKind.SESSION, keys=of)) if keys != of:
+            return ()
         case (
             GroupAggregate(keys=keys)
             | WindowAggregate(keys=keys)
             | Normalize(keys=keys)
             | Deduplicate(keys=keys)
             | Rank(keys=keys)
+            | Materialize(keys=keys)
         ):
             names: tuple[str, ...] = keys
         case _:

@@ -188,9 +188,9 @@ def is_deterministic(expression: Expression) -> bool:
     )
 
 
-_VOLATILE = frozenset(
-    {
-        "UUID", "CURRENT_TIMESTAMP", "PROCTIME", "LOCALTIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_WATERMARK",
-    }
-)  # fmt: skip
+#: Functions that have another value each time they are computed, even of one row.
+CHANCE = frozenset({"UUID", "RAND", "RAND_INTEGER"})
+_VOLATILE = CHANCE | {
+    *("CURRENT_TIMESTAMP", "PROCTIME", "LOCALTIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_WATERMARK"),
+}
 _NOW_IN_SECONDS = Call("UNIX_TIMESTAMP", (), type=BIGINT.with_nullability(False))

@@ -87,6 +87,14 @@ class SqlText:
                 return Text(f"{call.function}[{', '.join(args)}]")
             case "EXTRACT":
                 return Text(f"EXTRACT({_word(call.args[0])} FROM {args[1]})")
+            case "FLOOR TO" | "CEIL TO":
+                return Text(f"{call.function.split()[0]}({args[1]} TO {_word(call.args[0])})")
+            case "JSON_VALUE" | "JSON_QUERY" | "JSON_EXISTS":
+                return Text(f"{call.function}({args[0]}, {args[1]})")
+            case "IS JSON":
+                return Text(f"({args[0]} IS JSON {_word(call.args[1])})")
+            case "SIMILAR":
+                return Text(f"({' ESCAPE '.join((f'{args[0]} SIMILAR TO {args[1]}', *args[2:]))})")
             case "TIMESTAMPADD" | "TIMESTAMPDIFF":
                 return Text(f"{call.function}({_word(call.args[0])}, {args[1]}, {args[2]})")
         return Text(f"{call.function}({', '.join(args)})")

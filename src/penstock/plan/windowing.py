@@ -22,7 +22,8 @@ class Windowing:
     ``size`` is the length of a window, of CUMULATE the greatest, of SESSION the gap that ends one. ``step`` is the time
     between the starts of windows of HOP, and between the ends of those of CUMULATE. Windows begin ``offset`` after full
     ones since 1970. ``zoned``: they are windows of the local time of moments. ``processing``: the time is that of
-    processing, whatever the column has. Sessions are those of rows with equal ``keys``.
+    processing, whatever the column has. Sessions are those of rows with equal ``keys``, or, if ``grouped``, of the rows
+    of each group.
     """
 
     kind: WindowKind
@@ -33,6 +34,7 @@ class Windowing:
     zoned: bool = False
     processing: bool = False
     keys: tuple[str, ...] = ()
+    grouped: bool = False
 
     @property
     def stride(self) -> int:

@@ -104,18 +104,25 @@ def _unassigned(group: GroupAggregate) -> WindowAggregate | None:
     values = {name: rows.columns[name] for name in rows.columns if name in read}
     if any(columns_of(each) & names for each in (*rows.conditions, *values.values())):
         return None
-    time = next((name for name, each in values.items() if _is(each, table.windowing.time)), "")
-    if not time:
-        time = _free(table.windowing.time, list(values))
-        field = table.input.schema.field(table.windowing.time)
-        assert field is not None  # noqa: S101
-        values[time] = ColumnRef(table.windowing.time, type=field.type)
+    given = table.windowing
+    time, *of = (_passed(each, table.input.schema, values) for each in (given.time, *given.keys))
     below: Node = table.input
     if rows.conditions:
         below = Filter(below.schema, below, conjunction(rows.conditions))
     below = project(below, tuple(Item(name, each) for name, each in values.items()))
-    windowing = replace(table.windowing, time=time)
+    windowing = replace(given, time=time, keys=keys if given.grouped else tuple(of), grouped=False)
     return aggregated(below, group, keys, windowing, windowing.zoned)
+
+
+def _passed(name: str, schema: RowType, values: dict[str, Expression]) -> str:
+    """The name among ``values`` of a column of ``schema``; it is added if it is not there."""
+    found = next((own for own, each in values.items() if _is(each, name)), "")
+    if not found:
+        found = _free(name, list(values))
+        field = schema.field(name)
+        assert field is not None  # noqa: S101
+        values[found] = ColumnRef(name, type=field.type)
+    return found
 
 
 def _is(expression: Expression, name: str) -> bool:

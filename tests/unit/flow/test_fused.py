@@ -10,7 +10,8 @@ import pytest
 
 from penstock.errors import SchemaError
 from penstock.flow.expressions import Lacking
-from penstock.flow.fused import Fused, fused, route
+from penstock.flow.fused import Fused, fused
+from penstock.flow.routes import route
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Job, MapRows, Project, Scan, Sink, Union, row_of
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Stage, Task
 from penstock.sql import condition, projection
@@ -197,8 +198,23 @@ TIME = projection("at", ROW)[0].expression
 def test_what_keeps_rows_from_being_computed_where_they_are_read_is_named(sinks, reason):
     found = fused(sinks)
     assert str(found if isinstance(found, Lacking) else "") == reason
-    line = f"rows are computed by Spark, because of {reason}" if reason else "rows are computed where they are read"
-    assert route(Job("job", sinks)) == line
+
+
+@pytest.mark.parametrize(
+    ("node", "line"),
+    [
+        (SCAN, "rows are computed where they are read"),
+        (select("UUID() AS u"), "rows are computed by Spark, because of UUID() at line 1, column 1"),
+        (Union(ROW, (SCAN, SCAN)), "rows are computed where they are read, and where their state is kept"),
+        (
+            Union(select("UUID() AS u").schema, (select("UUID() AS u"),)),
+            "rows are computed by Spark before they go to a step with state: table 'orders', because of UUID() at "
+            "line 1, column 1",
+        ),
+    ],
+)
+def test_who_computes_the_rows_of_a_job_is_named(node, line):
+    assert route(Job("job", (sink(node),))) == line
 
 
 def test_sinks_of_different_systems_are_committed_apart():

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from penstock.engine.translate import spark_sql
+from penstock.engine.translate.expressions import has_spark_sql
 from penstock.flow.expressions import Evaluator, compile_expression
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import failed_rows
@@ -60,7 +61,7 @@ def by_kernels(rows: pa.RecordBatch, session: Session, zone: str) -> Iterator[Co
     """The results of the expressions that have kernels; in UTC of those that may depend on it."""
     for sql, each in bound(times if zone == "UTC" else expressions):
         found = compile_expression(each, rows.schema, session)
-        if isinstance(found, Evaluator):
+        if isinstance(found, Evaluator) and has_spark_sql(each):
             (vector,) = found.vectors(rows)
             values = vector.spread(ROWS)
             values.validate(full=True)

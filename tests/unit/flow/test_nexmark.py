@@ -12,10 +12,12 @@ from bench.nexmark.queries import QUERIES
 from penstock.errors import UnsupportedError
 from tests.corpora import needed, nexmark
 from tests.nexmark.answers import answer, recorded
-from tests.nexmark.programs import answer_types, events, program
+from tests.nexmark.programs import answer_schema, events, program
 from tests.programs import Way, _value, outcome, shown
 
-ANSWERS = {query: found for query, found in recorded().items() if isinstance(found, dict)}
+ANSWERS = recorded()
+#: Queries that may be refused: they are not done yet.
+LATER = {"q11"}
 SMALL = nexmark()
 
 
@@ -24,6 +26,8 @@ def _rows(program: dict[str, Any], way: Way, folder: str) -> Iterable[str]:
     try:
         return outcome(program, way, folder)["answer"].elements()
     except UnsupportedError as error:
+        if program["name"] not in LATER:
+            raise
         pytest.skip(f"{program['name']} has no plan: {error}")
 
 
@@ -43,7 +47,7 @@ def test_a_query_gives_what_flink_gives(query: str, tmp_path):
 @needed()
 def test_a_query_gives_the_rows_of_the_corpus(query: str, tmp_path):
     rows = {table: SMALL[table] for table in ("person", "auction", "bid")}
-    types = answer_types(query).values()
+    types = [each.type for each in answer_schema(query).fields]
     expected = [
         f"[{', '.join(shown(_value(each, type_), type_) for each, type_ in zip(row, types, strict=True))}]"
         for row in SMALL["expected_flink"][query]

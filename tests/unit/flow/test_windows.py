@@ -14,9 +14,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.flow.dataflow import Dataflow
+from penstock.flow.inspection import read_rows, stored_spec
 from penstock.flow.kernels.session import Session
 from penstock.flow.manifest import Manifest
 from penstock.flow.planner import Planner
+from penstock.flow.storage import Storage
 from penstock.plan.planning import planned
 from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, KIND, Output
@@ -48,8 +50,8 @@ class Running:
     zone: str = "UTC"
 
     def __post_init__(self) -> None:
-        (columns,) = (self.query.split("FROM", 1)[0].removeprefix("SELECT").count(","),)
-        names = ", ".join(f"c{number} STRING" for number in range(columns + 1))
+        columns = self.query.count("CAST(") + self.query.startswith("SELECT k,")
+        names = ", ".join(f"c{number} STRING" for number in range(columns))
         create = f"CREATE TABLE t ({names}) WITH ('connector' = 'any', 'mode' = 'I,UB,UA,D');"
         self.script = f"{TABLES} {create} INSERT INTO t {self.query}"
         self.result: Counter[tuple[Any, ...]] = Counter()
@@ -101,7 +103,12 @@ class Running:
     @property
     def stored(self) -> int:
         """How many rows the state has."""
-        return sum(ref.rows for tables in self.manifest.operators.values() for refs in tables.values() for ref in refs)
+        storage, found = Storage.of(self.folder), 0
+        for uid, tables in self.manifest.operators.items():
+            for name, refs in tables.items():
+                spec = stored_spec(storage, refs, name, uid)
+                found += sum(map(len, read_rows(storage, refs, spec, uid))) if spec is not None else 0
+        return found
 
     def _batch(self, rows: Sequence[Row], partition: int, kinds: Sequence[RowKind] | None) -> pa.RecordBatch:
         schema = arrow_schema(self.scans[0].schema)
@@ -129,6 +136,12 @@ HOP = """SELECT k, CAST(window_start AS STRING), CAST(COUNT(*) AS STRING), CAST(
 CAST(MAX(n) AS STRING) FROM TABLE(HOP(TABLE s, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '15' SECOND))
 GROUP BY k, window_start, window_end"""
 CUMULATE = HOP.replace("HOP(", "CUMULATE(")
+SESSION = """SELECT k, CAST(window_start AS STRING), CAST(COUNT(*) AS STRING), CAST(SUM(n) AS STRING),
+CAST(window_end AS STRING) FROM TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), INTERVAL '4' SECOND))
+GROUP BY k, window_start, window_end"""
+GROUPED_SESSION = """SELECT k, CAST(SESSION_START(ts, INTERVAL '4' SECOND) AS STRING), CAST(COUNT(*) AS STRING),
+CAST(SUM(n) AS STRING), CAST(SESSION_END(ts, INTERVAL '4' SECOND) AS STRING)
+FROM s GROUP BY k, SESSION(ts, INTERVAL '4' SECOND)"""
 HOP_DISTINCT = HOP.replace("MAX(n)", "COUNT(DISTINCT n)")
 
 
@@ -144,8 +157,25 @@ def windows_of(query: str, ms: int) -> list[tuple[int, int]]:
     return [(start, start + 15_000) for start in (first - 10_000, first - 5000, first)]
 
 
+def sessions(rows: Sequence[Row]) -> Counter[tuple[Any, ...]]:
+    """The sessions of each key."""
+    found: list[list[Any]] = []
+    for k, n, ms in sorted((each for each in rows if each[2] is not None), key=lambda row: (row[0] or "", row[2])):
+        if not found or found[-1][0] != k or ms > found[-1][2]:
+            found.append([k, ms, ms + 4000, []])
+        found[-1][2] = ms + 4000
+        found[-1][3].append(n)
+    return Counter(
+        (k, shown(start), str(len(ns)), str(sum(known)) if (known := [n for n in ns if n is not None]) else None,
+         shown(end))
+        for k, start, end, ns in found
+    )  # fmt: skip
+
+
 def expected(query: str, rows: Sequence[Row]) -> Counter[tuple[Any, ...]]:
     """The result of a query over rows none of which is late."""
+    if query in (SESSION, GROUPED_SESSION):
+        return sessions(rows)
     groups: dict[tuple[str | None, int, int], list[int | None]] = defaultdict(list)
     for k, n, ms in rows:
         if ms is not None:
@@ -160,7 +190,11 @@ def expected(query: str, rows: Sequence[Row]) -> Counter[tuple[Any, ...]]:
     return found
 
 
-@pytest.mark.parametrize("query", [TUMBLE, HOP, CUMULATE, HOP_DISTINCT], ids=["tumble", "hop", "cumulate", "distinct"])
+@pytest.mark.parametrize(
+    "query",
+    [TUMBLE, HOP, CUMULATE, HOP_DISTINCT, SESSION, GROUPED_SESSION],
+    ids=["tumble", "hop", "cumulate", "distinct", "session", "grouped session"],
+)
 def test_a_window_counts_each_row_once_however_batches_are_cut(tmp_path, query):
     for seed in SEEDS[: max(3, len(SEEDS) // 10)]:
         rng = random.Random(seed)
@@ -184,3 +218,49 @@ def test_a_window_counts_each_row_once_however_batches_are_cut(tmp_path, query):
         assert running.result == expected(query, rows)
         assert running.late == 0
         assert running.stored == 0
+
+
+def ms(text: str) -> int:
+    """Milliseconds from the test's start to a moment."""
+    return round((datetime.fromisoformat(text) - START).total_seconds() * 1000)
+
+
+def test_rows_are_late_by_the_watermark_of_the_batch_before(tmp_path):
+    running = Running(TUMBLE, str(tmp_path))
+    assert running.run([[("a", 1, 1000), ("a", 2, 12_000), ("a", 3, 2000)]]) == [
+        ("a", shown(0), "2", "4", "3", "2")  # the last row came behind the watermark, in the same batch
+    ]
+    assert running.run([[("a", 4, 9999), ("a", 5, 13_000)]]) == []
+    assert running.late == 1
+    assert running.run([[]], ended=True) == [("a", shown(10_000), "2", "7", "5", "2")]
+    assert running.stored == 0
+
+
+def test_the_watermark_is_that_of_the_slowest_partition_that_is_not_idle(tmp_path):
+    running = Running(TUMBLE, str(tmp_path))
+    running.driver.partitions = (0, 1)
+    assert running.run([[("a", 1, 1000), ("a", 2, 40_000)]], partitions=(0,)) == []
+    running.start()
+    running.driver.partitions = (0, 1)
+    (closed,) = running.run([[("a", 1, 14_000)]], partitions=(1,))
+    assert closed[1] == shown(0)
+    running.driver.idle = (1,)
+    (closed,) = running.run([[]])
+    assert closed[1] == shown(10_000)
+    running.driver.idle = ()  # a partition that comes back takes nothing away
+    assert running.run([[("a", 1, 15_000)]], partitions=(1,)) == []
+    assert running.late == 1
+
+
+def test_a_day_is_as_long_as_the_clocks_of_the_zone_make_it(tmp_path):
+    query = """SELECT CAST(window_start AS STRING), CAST(window_end AS STRING), CAST(COUNT(*) AS STRING)
+    FROM TABLE(TUMBLE(TABLE z, DESCRIPTOR(ts), INTERVAL '1' DAY)) GROUP BY window_start, window_end"""
+    for first, last, day in (
+        ("2026-03-28 23:00", "2026-03-29 21:59:59.999", "2026-03-29"),
+        ("2026-10-24 22:00", "2026-10-25 22:59:59.999", "2026-10-25"),
+    ):
+        running = Running(query, str(tmp_path / day), "Europe/Berlin")
+        before = running.run([[("a", 1, ms(first) - 1), ("a", 1, ms(first))]])
+        assert [row[0][:10] for row in before] == [str(datetime.fromisoformat(day) - timedelta(days=1))[:10]]
+        (closed,) = running.run([[("a", 1, ms(last))]])
+        assert (closed[0][:10], closed[2]) == (day, "2")

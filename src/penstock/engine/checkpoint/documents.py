@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 from penstock.engine.checkpoint.local import NO_LOCKS
 from penstock.errors import CheckpointError, CheckpointUnavailableError
@@ -46,6 +47,11 @@ class JobCheckpoint:
         #: The location with its scheme, so that Spark's default file system does not matter.
         self.uri = uri or location
         self._files = files
+
+    @property
+    def spark_uri(self) -> str:
+        """The location as Hadoop's paths have it: what other addresses escape, such as a blank, stands for itself."""
+        return unquote(self.uri) if self.uri.startswith("file:") else self.uri
 
     def read(self, name: str) -> dict[str, Any] | None:
         """The document ``name``, or None. Raises CheckpointError when it is not a JSON object. All methods raise

@@ -21,6 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.delivery import attempted, deliver
 from penstock.engine.checkpoint.committed import STATE as DOCUMENT
+from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.engine.runs.figures import Figures, figures_of
 from penstock.engine.runs.sources import Readings
 from penstock.engine.session import kernel_session
@@ -35,12 +36,10 @@ from penstock.flow.manifest import KeptOutput, Manifest, check_state, merged
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
 from penstock.flow.times import Measured
-from penstock.plan.nodes import STATEFUL, Job, Node, Scan, Union, WindowTable
-from penstock.plan.walk import fold
+from penstock.plan.nodes import Job, Scan
 from penstock.spi import (
     INSTRUCTIONS,
     Batch,
-    Checkpoint,
     Committer,
     Guarantee,
     JobContext,
@@ -48,7 +47,6 @@ from penstock.spi import (
     Published,
     Results,
     Stage,
-    Standing,
     Task,
     failure_of,
     guarded,
@@ -61,16 +59,6 @@ _NOTHING = TableSize(0, 0, 0)
 
 #: The age of files that no manifest names before they are deleted: a day.
 _GRACE_MS = 24 * 3600 * 1000
-
-
-def stateful(job: Job) -> bool:
-    """Whether the job is a dataflow: it keeps state, unites rows, or gives one several times."""
-
-    def visit(node: Node, below: tuple[bool, ...]) -> bool:
-        return isinstance(node, STATEFUL | Union | WindowTable) or any(below)
-
-    found: tuple[bool, ...] = fold(job.sinks, visit)
-    return any(found)
 
 
 def check_committers(job: Job, committers: Sequence[Committer], outputs: Sequence[Sequence[Output]]) -> None:
@@ -424,39 +412,3 @@ class _Operators:
 
     def kept(self, batch: Batch, state: str) -> FlowAttempt:
         return self.flow.kept(batch, state)
-
-
-@dataclass(frozen=True)
-class CheckpointTarget(Committer):
-    """Keeps the reference to the state of a job none of whose tables is exactly-once: their rows may be repeated, the
-    state counts each row once."""
-
-    checkpoint: Checkpoint
-    keeps_state = True
-
-    def standing(self, batch: Batch) -> Standing:
-        """By the checkpoint's document."""
-        where = f"the checkpoint '{self.checkpoint.location}' continues with batch {batch.id}"
-        known = self.checkpoint.read(DOCUMENT)
-        if known is None and batch.id > 0:
-            raise CheckpointError(
-                f"{where}, but has no state: the job had none before, or another guarantee. Start the former "
-                "definition, or a new checkpoint"
-            )
-        known = known or {"batch": -1, "state": ""}
-        if known["batch"] not in (batch.id - 1, batch.id):
-            raise CheckpointError(
-                f"{where}, but its state is that after batch {known['batch']}; restore the checkpoint with all its "
-                "files, or start the job with a new one"
-            )
-        return Standing(known["batch"] == batch.id, known["state"])
-
-    def state(self) -> str:
-        """The reference in the document."""
-        return str((self.checkpoint.read(DOCUMENT) or {}).get("state", ""))
-
-    def publish(self, batch: Batch, frame: Any) -> Published:
-        """Write the document."""
-        state = batch.results.state if batch.results else ""
-        self.checkpoint.write(DOCUMENT, {"batch": batch.id, "state": state})
-        return Published()

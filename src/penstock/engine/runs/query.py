@@ -17,7 +17,7 @@ from penstock.engine.checkpoint.committed import STATE, STOPPED
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, write_starts
 from penstock.engine.runs.batches import JobProgress, described, published
 from penstock.engine.runs.failures import FOREIGN, explained, gone, stopped_by_others, translated
-from penstock.engine.runs.flows import FlowRun, check_committers, stateful
+from penstock.engine.runs.flows import FlowRun, check_committers
 from penstock.engine.runs.identity import identify, ordered_scans, uids_of
 from penstock.engine.runs.reports import Reports, reports_of
 from penstock.engine.runs.sources import Readings, runtime
@@ -25,6 +25,7 @@ from penstock.engine.session import close_idle_callbacks, is_alive, kernel_sessi
 from penstock.engine.translate import build, computed
 from penstock.errors import ExecutionError, FencedError, PenstockError, RecordError, UnknownOutcomeError
 from penstock.flow.fused import Fused, fused
+from penstock.flow.routes import stateful
 from penstock.plan.naming import uids_with_state
 from penstock.plan.nodes import Job, Scan
 from penstock.plan.walk import scans
@@ -114,7 +115,7 @@ class Query:
             self.checkpoint.write(STOPPED, {})  # from now on a batch may be committed that it does not know
         self._reached = self.checkpoint.offsets(self.checkpoint.first_batch() - 1)
         writer = frame.writeStream.foreachBatch(self._batch).queryName(self.job.name)
-        writer = writer.option("checkpointLocation", self.checkpoint.uri)
+        writer = writer.option("checkpointLocation", self.checkpoint.spark_uri)
         if self._bounded:
             writer = writer.trigger(availableNow=True)
         else:

@@ -14,6 +14,7 @@ from penstock.types import (
     BinaryType,
     DataType,
     DecimalType,
+    MapType,
     NullType,
     PrimitiveType,
     RowType,
@@ -25,12 +26,26 @@ from penstock.types import (
 )
 from penstock.types.casts import alike, is_integer, widens
 
+
+class NoSparkSqlError(Exception):
+    """A function that Spark SQL does not have, or not with Flink's meaning for these arguments."""
+
+
 _EPOCH = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
 
 
 def spark_sql(expression: Expression) -> str:
-    """The Spark SQL of an expression over the columns of a frame."""
+    """The Spark SQL of an expression over the columns of a frame. Raises NoSparkSqlError if there is none."""
     return _SparkSql().text(expression).sql
+
+
+def has_spark_sql(expression: Expression) -> bool:
+    """Whether there is Spark SQL for all parts of an expression."""
+    try:
+        spark_sql(expression)
+    except NoSparkSqlError:
+        return False
+    return True
 
 
 def millis(moment: Expression) -> str:
@@ -46,7 +61,11 @@ class _SparkSql(SqlText):
     def call(self, call: Call) -> Text:
         if call.function == "CURRENT_WATERMARK":
             return _current_watermark(call.type)
-        return Text(RENDERINGS[call.function](call, [self.text(arg).sql for arg in call.args]))
+        rendering = RENDERINGS.get(call.function)
+        found = rendering(call, [self.text(arg).sql for arg in call.args]) if rendering else None
+        if found is None:
+            raise NoSparkSqlError(call.function)
+        return Text(found)
 
     def number(self, value: int | float | Decimal) -> str:
         match value:
@@ -82,6 +101,8 @@ class _SparkSql(SqlText):
         operand, source, target = self.text(cast.operand), cast.operand.type, cast.type
         verb = "try_cast" if cast.safe else "CAST"
         if isinstance(target, StringType):
+            if isinstance(source, ArrayType | MapType | RowType):
+                raise NoSparkSqlError(f"CAST({source.text()} AS STRING)")
             return _sized(_string(operand, source, verb), target)
         if isinstance(target, BinaryType):
             found = operand if isinstance(source, BinaryType) else Text(f"{verb}({operand.sql} AS BINARY)")

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.engine.translate.expressions import millis, spark_sql
+from penstock.engine.translate.kernels import computable
 from penstock.errors import Problem, SchemaError
 from penstock.flow.calls import Called, beside
 from penstock.plan.expressions import ColumnRef, Expression, cast, coerce
@@ -82,9 +83,11 @@ def _frame(reading: Reading, node: Node, inputs: tuple[DataFrame, ...]) -> DataF
         case AssignWatermarks(), (frame,):
             return _event_time(node, frame, reading)
         case Filter(condition=condition), (frame,):
-            return frame.where(_of_rows(frame, _computed(condition), F.lit(True)))
+            wider, (condition,) = computable(frame, (condition,))
+            return wider.where(_of_rows(wider, _computed(condition), F.lit(True))).select(*map(_column, frame.columns))
         case Project(items=items), (frame,):
-            columns = [_of_rows(frame, _computed(item.expression)).alias(item.name) for item in items]
+            frame, values = computable(frame, [item.expression for item in items])
+            columns = [_of_rows(frame, _computed(v)).alias(item.name) for item, v in zip(items, values, strict=True)]
             return frame.select(*columns, *_hidden(frame))
         case MapRows(schema=schema), (frame,):
             called = Called.of(node)
@@ -122,7 +125,8 @@ def _of_rows(frame: DataFrame, value: Column, otherwise: Column | None = None) -
 def _event_time(node: AssignWatermarks, frame: DataFrame, reading: Reading) -> DataFrame:
     """``frame`` with its event time marked for Spark. The source moves the watermark (decision 0019)."""
     marked = _column(node.column).alias(node.column, metadata=_EVENT_TIME)
-    return reading.watched(node, frame, F.expr(millis(node.watermark))).select(
+    wider, (watermark,) = computable(frame, (node.watermark,))
+    return reading.watched(node, wider, F.expr(millis(watermark))).select(
         *(marked if name == node.column else _column(name) for name in frame.columns)
     )
 
@@ -240,10 +244,13 @@ def _calculated(frame: DataFrame, base: _Base, node: Node, carried: Sequence[str
         if isinstance(step, AssignWatermarks):
             current = _event_time(step, current, reading)
         elif isinstance(step, Filter):
-            kept = (F.col("__kept") & F.coalesce(_computed(step.condition), F.lit(False))).alias("__kept")
+            current, (condition,) = computable(current, (step.condition,))
+            kept = (F.col("__kept") & F.coalesce(_computed(condition), F.lit(False))).alias("__kept")
             current = current.select(*carried, kept, *(_column(name) for name in step.schema.names))
         else:
-            columns = [F.when(F.col("__kept"), _computed(item.expression)).alias(item.name) for item in step.items]
+            current, values = computable(current, [item.expression for item in step.items])
+            named = zip(step.items, values, strict=True)
+            columns = [F.when(F.col("__kept"), _computed(value)).alias(item.name) for item, value in named]
             current = current.select(*carried, "__kept", *columns)
     return current
 

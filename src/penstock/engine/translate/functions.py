@@ -1,15 +1,18 @@
-"""Each function of Flink SQL in Spark SQL."""
+"""Functions of Flink SQL in Spark SQL, where Spark has the same function with the same result for every value.
+
+Others are computed by kernels (``penstock.engine.translate.kernels``).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 
-from penstock.plan.expressions import Call, Literal
-from penstock.types import DecimalType, StringType, spark_type
+from penstock.plan.expressions import Call, Literal, Value
+from penstock.types import DecimalType, MapType, StringType, spark_type
 
-#: Renders a call whose arguments are rendered already.
-Rendering = Callable[[Call, Sequence[str]], str]
+#: Renders a call whose arguments are rendered already; None for arguments that Spark takes in another way.
+Rendering = Callable[[Call, Sequence[str]], str | None]
 
 
 def _as(*templates: str) -> Rendering:
@@ -54,13 +57,54 @@ def _round(call: Call, args: Sequence[str]) -> str:
     return f"CAST({text} AS {spark_type(call.type)})" if isinstance(call.type, DecimalType) else text
 
 
-_MATCHED = "CASE WHEN {0} RLIKE {1} THEN regexp_extract({0}, {1}, {2}) END"
+def _constant(call: Call, index: int) -> Value:
+    """An argument that is a constant; None for others."""
+    given = call.args[index] if index < len(call.args) else None
+    return given.value if isinstance(given, Literal) else None
+
+
+def _substring(call: Call, args: Sequence[str]) -> str | None:
+    """A place before the first character makes an empty text in Flink, and a negative length NULL."""
+    start, length = _constant(call, 1), 0 if len(call.args) == 2 else _constant(call, 2)
+    known = isinstance(start, int) and isinstance(length, int) and start >= 0 and length >= 0
+    return f"substring({', '.join(args)})" if known else None
+
+
+def _replace(call: Call, args: Sequence[str]) -> str | None:
+    """An empty text is between all characters in Flink, and nowhere in Spark."""
+    return f"replace({', '.join(args)})" if _constant(call, 1) else None
+
+
+def _regexp_replace(call: Call, args: Sequence[str]) -> str | None:
+    """Flink takes the replacement as it is, Spark reads references to groups in it."""
+    text = _constant(call, 2)
+    plain = isinstance(text, str) and "$" not in text and "\\" not in text
+    return f"regexp_replace({', '.join(args)})" if plain else None
+
+
+def _item(call: Call, args: Sequence[str]) -> str:
+    """Spark counts negative places from the end, and fails for 0; Flink has nothing there."""
+    found = f"try_element_at({', '.join(args)})"
+    index = _constant(call, 1)
+    if isinstance(call.args[0].type, MapType) or (isinstance(index, int) and index > 0):
+        return found
+    return f"CASE WHEN {args[1]} > 0 THEN {found} END"
+
+
+_MATCHED = "CASE WHEN {0} RLIKE {1} THEN regexp_extract({0}, {1}, 0) END"
+
+
+def _regexp_extract(call: Call, args: Sequence[str]) -> str | None:
+    """A group that has no part in the match is empty in Spark, and NULL in Flink."""
+    whole = len(call.args) == 2 or _constant(call, 2) == 0
+    return _MATCHED.format(*args) if whole else None
+
+
 _CAST = "CAST({}({}) AS {{type}})"
 
 #: Functions of the same arguments, and of the same name in lower case.
 _SAME = """
-UPPER LOWER INITCAP REVERSE REPLACE SUBSTRING LEFT RIGHT LPAD RPAD REPEAT REGEXP_REPLACE MD5 SHA1 CHAR_LENGTH
-ASCII UUID ENCODE DECODE CONCAT CONCAT_WS
+UPPER LOWER REVERSE LEFT RIGHT REPEAT MD5 SHA1 CHAR_LENGTH UUID CONCAT CONCAT_WS
 ABS POWER SQRT EXP LN LOG10 SIN COS TAN ATAN2 PI
 LOCALTIMESTAMP CURRENT_DATE FROM_UNIXTIME
 COALESCE NULLIF IF
@@ -76,10 +120,11 @@ RENDERINGS: dict[str, Rendering] = {
     "LTRIM": _as("ltrim({0})", "trim(LEADING {1} FROM {0})"),
     "RTRIM": _as("rtrim({0})", "trim(TRAILING {1} FROM {0})"),
     "REGEXP": _same("rlike"),
-    "REGEXP_EXTRACT": _as(_MATCHED.replace("{2}", "0"), _MATCHED),
-    "SPLIT_INDEX": _as("get(split({0}, concat('\\\\Q', {1}, '\\\\E')), {2})"),
+    "REGEXP_EXTRACT": _regexp_extract,
+    "REPLACE": _replace,
+    "SUBSTRING": _substring,
+    "REGEXP_REPLACE": _regexp_replace,
     "LOCATE": _as("locate({0}, {1})", "CASE WHEN {2} IS NOT NULL THEN locate({0}, {1}, {2}) END"),  # Spark: 0
-    "JSON_VALUE": _same("get_json_object"),
     # numbers
     **{name: _as(_CAST.format(name.lower(), "{0}")) for name in ("CEIL", "FLOOR", "SIGN")},
     "MOD": _as(_CAST.format("mod", "{0}, {1}")),
@@ -99,5 +144,5 @@ RENDERINGS: dict[str, Rendering] = {
     "TIMESTAMPADD": _unit_first("timestampadd({0}, {1}, {2})"),
     "TIMESTAMPDIFF": _unit_first("CAST(timestampdiff({0}, {1}, {2}) AS INT)"),
     # arrays and maps
-    "ITEM": _same("try_element_at"),  # element_at fails for an index or key that is missing; Flink gives NULL
+    "ITEM": _item,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import ROUND_DOWN, Context, Decimal
 from functools import partial
 from typing import Any
 
@@ -13,14 +14,17 @@ from numpy.typing import NDArray
 
 from penstock.flow.kernels.decimals import EXACT, MOST, WIDEST, dividend, fitted, quotient
 from penstock.flow.kernels.moments import shifted
+from penstock.flow.kernels.rowwise import ValueFailure, row_by_row
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Mask, Strict, Values, Vector, column, numbers, valid_rows
+from penstock.formats.exact.numbers import double_text, float_text
 from penstock.plan.expressions import Call, Literal
 from penstock.plan.flink_sql import flink_sql
 from penstock.types import DecimalType, IntervalType, arrow_type
 from penstock.types.casts import is_integer
 from penstock.types.logical import root
 
+_WIDE = Context(prec=400)
 _PLAIN = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
 _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 _NUMPY: dict[str, Callable[[Any, Any], Any]] = {"+": np.add, "-": np.subtract, "*": np.multiply}
@@ -320,7 +324,7 @@ def square_root(call: Call, session: Session) -> Kernel | None:
 
 
 #: Functions of DOUBLE whose last digit depends on the library.
-_REALS: dict[str, Callable[..., Any]] = {
+OF_REALS: dict[str, Callable[..., Any]] = {
     "POWER": np.power,
     "EXP": np.exp,
     "LN": np.log,
@@ -329,15 +333,67 @@ _REALS: dict[str, Callable[..., Any]] = {
     "COS": np.cos,
     "TAN": np.tan,
     "ATAN2": np.arctan2,
+    "COT": lambda x: 1.0 / np.tan(x),
+    "ASIN": np.arcsin,
+    "ACOS": np.arccos,
+    "ATAN": np.arctan,
+    "SINH": np.sinh,
+    "COSH": np.cosh,
+    "TANH": np.tanh,
+    "DEGREES": lambda x: x * (180.0 / np.pi),
+    "RADIANS": lambda x: x * (np.pi / 180.0),
 }
+#: Functions that Spark computes too.
+_IN_SPARK = frozenset({"POWER", "EXP", "LN", "LOG10", "SIN", "COS", "TAN", "ATAN2"})
 
 
 def of_reals(call: Call, session: Session) -> Kernel | None:
     """Powers, logarithms and trigonometric functions. LN and LOG10 of numbers that are not positive are null, as in
     Spark."""
-    if not session.alone:
+    if not session.alone and call.function in _IN_SPARK:
         return None
     return Strict(pa.float64(), partial(_of_reals, call.function))
+
+
+def logarithm(call: Call, session: Session) -> Kernel:
+    """``LOG`` and ``LOG2`` of positive numbers; to a base above 1."""
+    return Strict(pa.float64(), partial(_logarithm, call.function == "LOG2"))
+
+
+def _logarithm(binary: bool, *values: Values) -> pa.Array | Vector:
+    *base, number = (np.asarray(numbers(each), np.float64) for each in values)
+    rows, known = _rows(*values), _known(*values)
+    with np.errstate(all="ignore"):
+        found = np.log2(number) if binary else np.log(number)
+        if base:
+            found = found / np.log(base[0])
+    beyond = np.broadcast_to(number <= 0, rows)
+    low = np.broadcast_to(base[0] <= 1, rows) if base else np.zeros(rows, np.bool_)
+    made = column(np.ascontiguousarray(np.broadcast_to(found, rows)), known, pa.float64())
+    reasons = ((low, "the base of LOG is not above 1"), (beyond, "a logarithm is of a number that is not positive"))
+    failures = tuple(Failure(where.copy(), lambda _, text=text: text) for where, text in reasons if where.any())  # type: ignore[misc]
+    return Vector(made, failures) if failures else made
+
+
+def truncated(call: Call, session: Session) -> Kernel | None:
+    """``TRUNCATE``: towards zero."""
+    single = root(call.type) == "FLOAT"
+    return row_by_row(partial(_truncated, single))(call, session)
+
+
+def _truncated(single: bool, value: int | float | Decimal, digits: int = 0) -> int | float | Decimal:
+    if isinstance(value, float):
+        if not np.isfinite(value):
+            raise ValueFailure(f"TRUNCATE takes a finite number, not {value}")
+        text = float_text(value) if single else double_text(value)
+        return float(_cut(Decimal(text), digits))
+    return int(_cut(Decimal(value), digits)) if isinstance(value, int) else _cut(value, digits)
+
+
+def _cut(value: Decimal, digits: int) -> Decimal:
+    if digits >= -int(value.as_tuple().exponent):
+        return value
+    return value.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_DOWN, context=_WIDE)
 
 
 def _of_reals(function: str, *values: Values) -> pa.Array:
@@ -347,10 +403,11 @@ def _of_reals(function: str, *values: Values) -> pa.Array:
         positive = ~(given[0] <= 0)
         known = positive if known is None else known & positive
     with np.errstate(all="ignore"):
-        found = np.asarray(_REALS[function](*given), np.float64)
+        found = np.asarray(OF_REALS[function](*given), np.float64)
     return column(np.ascontiguousarray(np.broadcast_to(found, _rows(*values))), known, pa.float64())
 
 
 def pi(call: Call, session: Session) -> Kernel:
-    """``PI``."""
-    return lambda args, rows: Vector(pa.scalar(np.pi, pa.float64()))
+    """``PI`` and ``E``."""
+    value = np.pi if call.function == "PI" else np.e
+    return lambda args, rows: Vector(pa.scalar(value, pa.float64()))

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, iso_week, months_later
+from penstock.flow.kernels.local import Convert, is_utc, to_local
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector, column, numbers, valid_rows
 from penstock.formats.columns.buffers import from_buffers
@@ -20,9 +21,7 @@ from penstock.plan.flink_sql import flink_sql
 from penstock.types import DataType, IntervalType, TimestampType, arrow_type
 from penstock.types.casts import is_integer
 
-#: Session time zones in which local time and UTC are the same.
-_UTC = {"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Universal", "Etc/Universal", "Zulu", "Etc/Zulu"}
-_UNIT_MICROS = {
+UNIT_MICROS = {
     "SECOND": 1_000_000,
     "MINUTE": 60_000_000,
     "HOUR": 3_600_000_000,
@@ -37,19 +36,16 @@ _MOST_DAYS = _MOST // DAY_MICROS
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 
 
-def is_utc(session: Session) -> bool:
-    """Whether local time is UTC."""
-    return session.zone in _UTC
-
-
-def local_zone(session: Session) -> str:
-    """The zone of local time; empty for UTC, or if it is not known."""
-    return "" if is_utc(session) else session.zone
-
-
 def is_local(data_type: DataType, session: Session) -> bool:
     """Whether the local time of values is known: not that of TIMESTAMP_LTZ in most zones."""
     return is_utc(session) or not (isinstance(data_type, TimestampType) and data_type.local_zone)
+
+
+def localized(data_type: DataType, session: Session) -> Convert | None:
+    """Makes local times of points in time, and leaves other values; None if the session's zone is not known."""
+    if isinstance(data_type, TimestampType) and data_type.local_zone:
+        return to_local(session)
+    return lambda values: values
 
 
 def micros_of(values: pa.Array) -> Numbers:
@@ -84,20 +80,38 @@ _PARTS: dict[str, Callable[[Numbers], Numbers]] = {
     "WEEK": iso_week,
     "DOY": lambda days: days - days_of(civil(days)[0], np.ones_like(days), 1) + 1,
     "DAYOFWEEK": lambda days: (days + 4) % 7 + 1,
+    "ISODOW": lambda days: (days + 3) % 7 + 1,
+    "ISOYEAR": lambda days: civil(days - (days + 3) % 7 + 3)[0],
+    "DECADE": lambda days: civil(days)[0] // 10,
+    "CENTURY": lambda days: (civil(days)[0] + 99) // 100,
+    "MILLENNIUM": lambda days: (civil(days)[0] + 999) // 1000,
 }
+#: Parts of a second, in nanoseconds.
+_FRACTIONS = {"MILLISECOND": 1_000_000, "MICROSECOND": 1000, "NANOSECOND": 1}
 _TIME_PARTS = {"HOUR": (3_600_000_000, 24), "MINUTE": (60_000_000, 60), "SECOND": (1_000_000, 60)}
 
 
 def extract(call: Call, session: Session) -> Kernel | None:
     """``EXTRACT``."""
     unit, moment = call.args
-    if not isinstance(unit, Literal) or not is_local(moment.type, session):
+    local = localized(moment.type, session)
+    if not isinstance(unit, Literal) or local is None:
         return None
-    if unit.value in _TIME_PARTS:
-        size, count = _TIME_PARTS[str(unit.value)]
-        return Strict(pa.int64(), lambda _, values: _column(micros_of(values) // size % count, values))
-    part = _PARTS.get(str(unit.value))
-    return None if part is None else Strict(pa.int64(), lambda _, values: _column(part(days_in(values)), values))
+    part = _part(str(unit.value))
+    return None if part is None else Strict(pa.int64(), lambda _, values: _column(part(local(values)), values))
+
+
+def _part(unit: str) -> Callable[[pa.Array], Any] | None:
+    """Computes the part from local times."""
+    if unit in _FRACTIONS:
+        return lambda values: micros_of(values) % 1_000_000 * 1000 // _FRACTIONS[unit]
+    if unit == "EPOCH":
+        return lambda values: micros_of(values) // 1_000_000
+    if unit in _TIME_PARTS:
+        size, count = _TIME_PARTS[unit]
+        return lambda values: micros_of(values) // size % count
+    part = _PARTS.get(unit)
+    return None if part is None else lambda values: part(days_in(values))
 
 
 def _column(found: Any, *values: Values, arrow: pa.DataType | None = None) -> pa.Array:
@@ -123,7 +137,7 @@ def timestampadd(call: Call, session: Session) -> Kernel | None:
         return None
     word = str(unit.value)
     months = word in _UNIT_MONTHS
-    size = _UNIT_MONTHS[word] if months else _UNIT_MICROS[word]
+    size = _UNIT_MONTHS[word] if months else UNIT_MICROS[word]
     return Strict(arrow_type(call.type), lambda _, count, values: _moved(call, values, count, size, months))
 
 
@@ -154,7 +168,7 @@ def _overflow(call: Call) -> Callable[[int], str]:
 def timestampdiff(call: Call, session: Session) -> Kernel | None:
     """``TIMESTAMPDIFF`` in units up to a week: whole units, towards zero."""
     unit = call.args[0]
-    size = _UNIT_MICROS.get(str(unit.value)) if isinstance(unit, Literal) else None
+    size = UNIT_MICROS.get(str(unit.value)) if isinstance(unit, Literal) else None
     return None if size is None or not is_utc(session) else Strict(pa.int32(), partial(_between, call, size))
 
 

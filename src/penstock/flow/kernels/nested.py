@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.flow.kernels.rowwise import ValueFailure, row_by_row
 from penstock.flow.kernels.session import Session
-from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector, column, numbers, valid_rows
+from penstock.flow.kernels.vectors import Kernel, Strict, Values, Vector, column, numbers, valid_rows
 from penstock.plan.expressions import Call
 from penstock.types import ArrayType, DataType, MapType, arrow_type
 from penstock.types.casts import is_integer
@@ -35,21 +37,16 @@ def item(call: Call, session: Session) -> Kernel | None:
     return None
 
 
-def _element(arrays: Values, index: Values) -> pa.Array | Vector:
+def _element(arrays: Values, index: Values) -> pa.Array:
     if isinstance(arrays, pa.Scalar):
         arrays = pa.repeat(arrays, len(index))
     starts = arrays.offsets.to_numpy()
     at = np.asarray(numbers(index), np.int64)
     sizes = np.diff(starts)
-    at = np.where(at > 0, at - 1, sizes + at)
+    at = at - 1
     valid = valid_rows(arrays) if isinstance(index, pa.Scalar) else valid_rows(arrays) & valid_rows(index)
     here = (at >= 0) & (at < sizes) & valid
-    found = arrays.values.take(pa.array(np.where(here, starts[:-1] + at, 0), mask=~here))
-    zero = np.broadcast_to(numbers(index) == 0, len(arrays))
-    if not zero.any():
-        return found
-    reason = "[INVALID_INDEX_OF_ZERO] the first element of an array is [1], not [0]"
-    return Vector(found, (Failure(np.array(zero), lambda _: reason),))
+    return arrays.values.take(pa.array(np.where(here, starts[:-1] + at, 0), mask=~here))
 
 
 def _value(maps: Values, key: Values) -> pa.Array:
@@ -91,3 +88,25 @@ def array(call: Call, session: Session) -> Kernel | None:
         return Vector(pa.ListArray.from_arrays(offsets, values, type=arrow), failures)
 
     return kernel
+
+
+def row(call: Call, session: Session) -> Kernel:
+    """``ROW(..)``."""
+    arrow = arrow_type(call.type)
+
+    def kernel(args: Sequence[Vector], rows: int) -> Vector:
+        failures = tuple(failure for each in args for failure in each.failures)
+        columns = [each.spread(rows) for each in args]
+        return Vector(pa.StructArray.from_arrays(columns, fields=list(arrow)), failures)
+
+    return kernel
+
+
+def _paired(*given: Any) -> list[tuple[Any, Any]]:
+    """``MAP[..]`` of keys and values in turn. Of several values of a key the last one counts."""
+    if None in given[::2]:
+        raise ValueFailure("MAP[..] is given a key that is null")
+    return list(dict(zip(given[::2], given[1::2], strict=True)).items())
+
+
+MAP = row_by_row(_paired, strict=False)

@@ -12,6 +12,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.flow.kernels.java_regex import extracted
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel, Strict
 from penstock.plan.expressions import Call, Literal
@@ -188,19 +189,26 @@ def matching(call: Call, session: Session) -> Kernel | None:
 
 
 def extraction(call: Call, session: Session) -> Kernel | None:
-    """``REGEXP_EXTRACT`` with a constant pattern and group: null without a match, empty if the group has none."""
+    """``REGEXP_EXTRACT`` with a constant pattern and group: null without a match, or if the group has no part in it."""
     pattern, group = _constant(call, 1), 0 if len(call.args) == 2 else _constant(call, 2)
     if not isinstance(pattern, str) or not isinstance(group, int) or group < 0:
         return None
     regex = translated(pattern, group)
     if regex is None or isinstance(call.args[0].type, NullType):
         return None
-    return Strict(pa.string(), partial(_extracted, regex))
+    return Strict(pa.string(), partial(_extracted, regex, pattern, group))
 
 
-def _extracted(regex: str, values: pa.Array, *_: pa.Scalar) -> pa.Array:
+def _extracted(regex: str, pattern: str, group: int, values: pa.Array, *_: pa.Scalar) -> pa.Array:
+    """By RE2, which does not tell a group that is empty from one that has no part in the match."""
     found = pc.extract_regex(values, regex)
-    return pc.if_else(pc.is_valid(found), pc.fill_null(pc.struct_field(found, "g"), ""), None)
+    texts = pc.if_else(pc.is_valid(found), pc.fill_null(pc.struct_field(found, "g"), ""), None)
+    empty = pc.fill_null(pc.equal(texts, ""), False)
+    if group == 0 or not empty.true_count:
+        return texts
+    sought = pc.if_else(empty, values, None).to_pylist()
+    exact = [None if each is None else extracted(each, pattern, group) for each in sought]
+    return pc.if_else(empty, pa.array(exact, pa.string()), texts)
 
 
 def replacement(call: Call, session: Session) -> Kernel | None:

@@ -4,7 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from penstock.flow.kernels import arithmetic, comparison, logic, moments, nested, patterns, regex, rowwise, strings
+from penstock.flow.kernels import (
+    arithmetic,
+    chance,
+    collections,
+    comparison,
+    encodings,
+    extremes,
+    java_format,
+    java_regex,
+    json_functions,
+    logic,
+    moments,
+    nested,
+    patterns,
+    regex,
+    rounding,
+    rowwise,
+    strings,
+    words,
+    zones,
+)
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel
 from penstock.plan.expressions import Call
@@ -18,6 +38,16 @@ def either(first: Maker, second: Maker) -> Maker:
     return lambda call, session: first(call, session) or second(call, session)
 
 
+_WORDS = "INITCAP TRANSLATE OVERLAY SPLIT ELT STR_TO_MAP INSTR STARTSWITH ENDSWITH IS_ALPHA IS_DIGIT IS_DECIMAL CHR"
+_REGEXES = "REGEXP_EXTRACT_ALL REGEXP_COUNT REGEXP_INSTR REGEXP_SUBSTR SIMILAR"
+_DIGESTS = "MD5 SHA1 SHA224 SHA256 SHA384 SHA512 ASCII"
+_ENCODINGS = "ENCODE DECODE TO_BASE64 FROM_BASE64 HEX UNHEX BIN SHA2 URL_ENCODE URL_DECODE PARSE_URL"
+_COLLECTIONS = """
+ARRAY_APPEND ARRAY_PREPEND ARRAY_REMOVE ARRAY_CONTAINS ARRAY_POSITION ARRAY_CONCAT ARRAY_UNION ARRAY_INTERSECT
+ARRAY_EXCEPT ARRAY_DISTINCT ARRAY_REVERSE ARRAY_SORT ARRAY_SLICE ARRAY_MAX ARRAY_MIN ARRAY_JOIN ELEMENT MAP_KEYS
+MAP_VALUES MAP_ENTRIES MAP_UNION MAP_FROM_ARRAYS
+"""
+_CLOCKS = "CURRENT_TIMESTAMP PROCTIME LOCALTIMESTAMP CURRENT_DATE CURRENT_TIME"
 #: By the function's name in the plan. Others are rewritten to these (``penstock.flow.kernels.rewrites``).
 KERNELS: Mapping[str, Maker] = {
     **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), comparison.comparison),
@@ -41,8 +71,11 @@ KERNELS: Mapping[str, Maker] = {
     "ROUND": arithmetic.rounded,
     "SIGN": arithmetic.sign,
     "SQRT": arithmetic.square_root,
-    "PI": arithmetic.pi,
-    **dict.fromkeys(("POWER", "EXP", "LN", "LOG10", "SIN", "COS", "TAN", "ATAN2"), arithmetic.of_reals),
+    "TRUNCATE": arithmetic.truncated,
+    **dict.fromkeys(("GREATEST", "LEAST"), extremes.extreme),
+    **dict.fromkeys(("PI", "E"), arithmetic.pi),
+    **dict.fromkeys(("LOG", "LOG2"), arithmetic.logarithm),
+    **dict.fromkeys(arithmetic.OF_REALS, arithmetic.of_reals),
     "UPPER": strings.UPPER,
     "LOWER": strings.LOWER,
     "REVERSE": strings.REVERSE,
@@ -58,18 +91,32 @@ KERNELS: Mapping[str, Maker] = {
     "LPAD": either(strings.LPAD, rowwise.LPAD),
     "RPAD": either(strings.RPAD, rowwise.RPAD),
     "REPEAT": either(strings.REPEAT, rowwise.REPEAT),
-    "SPLIT_INDEX": strings.SPLIT_INDEX,
+    "SPLIT_INDEX": either(strings.SPLIT_INDEX, words.SPLIT_INDEX),
+    **{name: getattr(words, name) for name in _WORDS.split()},
     "CHAR_LENGTH": strings.length,
     "LOCATE": either(strings.place, rowwise.LOCATE),
-    "REGEXP": regex.matching,
-    "REGEXP_EXTRACT": regex.extraction,
-    "REGEXP_REPLACE": regex.replacement,
-    "MD5": rowwise.MD5,
-    "SHA1": rowwise.SHA1,
-    "SHA256": rowwise.SHA256,
-    "ASCII": rowwise.ASCII,
-    "LIKE": strings.like,
+    "REGEXP": either(regex.matching, java_regex.REGEXP),
+    "REGEXP_EXTRACT": either(regex.extraction, java_regex.REGEXP_EXTRACT),
+    "REGEXP_REPLACE": either(regex.replacement, java_regex.REGEXP_REPLACE),
+    **{name: getattr(java_regex, name) for name in _REGEXES.split()},
+    **{name: getattr(rowwise, name) for name in _DIGESTS.split()},
+    **{name: getattr(encodings, name) for name in _ENCODINGS.split()},
+    "LIKE": either(strings.like, java_regex.LIKE),
+    "PRINTF": java_format.printf,
+    "JSON": json_functions.document,
+    "JSON_ARRAY": json_functions.array,
+    "JSON_EXISTS": json_functions.exists,
+    "JSON_OBJECT": json_functions.object_,
+    "JSON_QUERY": json_functions.query,
+    "JSON_QUOTE": json_functions.JSON_QUOTE,
+    "JSON_STRING": json_functions.string,
+    "JSON_UNQUOTE": json_functions.JSON_UNQUOTE,
+    "JSON_VALUE": json_functions.value,
+    "IS JSON": json_functions.is_json,
     "EXTRACT": moments.extract,
+    **dict.fromkeys(("FLOOR TO", "CEIL TO"), rounding.rounded),
+    "CONVERT_TZ": zones.CONVERT_TZ,
+    "UNIX_TIMESTAMP": either(patterns.unix_timestamp, chance.present),
     "TIMESTAMPADD": moments.timestampadd,
     "TIMESTAMPDIFF": moments.timestampdiff,
     "TO_TIMESTAMP_LTZ": moments.to_timestamp_ltz,
@@ -79,4 +126,10 @@ KERNELS: Mapping[str, Maker] = {
     "ITEM": nested.item,
     "CARDINALITY": nested.cardinality,
     "ARRAY": nested.array,
+    "ROW": nested.row,
+    "MAP": nested.MAP,
+    **{name: getattr(collections, name) for name in _COLLECTIONS.split()},
+    "UUID": chance.uuids,
+    **dict.fromkeys(("RAND", "RAND_INTEGER"), chance.random_numbers),
+    **dict.fromkeys(_CLOCKS.split(), chance.present),
 }

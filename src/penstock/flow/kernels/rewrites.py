@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from penstock.flow.kernels.arithmetic import OF_REALS
 from penstock.plan.expressions import Call, Cast, Expression, Literal, cast
 from penstock.types import BOOLEAN, DOUBLE, FLOAT, DataType, DecimalType, NullType, TimestampType
 from penstock.types.casts import alike, as_decimal, common_type, is_integer, is_numeric
@@ -112,6 +113,11 @@ def _of_double(call: Call) -> Expression:
     return replace(call, args=tuple(_as(each, DOUBLE) for each in call.args))
 
 
+def _of_one_type(call: Call) -> Expression:
+    """The arguments in the type of the value."""
+    return replace(call, args=tuple(_as(each, call.type) for each in call.args))
+
+
 def _tried(call: Call) -> Expression:
     """Without a pattern, a cast that does not fail, and cuts no digits off."""
     if len(call.args) == 2:
@@ -136,7 +142,8 @@ _REWRITES: dict[str, Callable[[Call], Expression]] = {
     "NULLIF": _nullif,
     **dict.fromkeys(("+", "-", "*"), _arithmetic),
     "/": _division,
-    **dict.fromkeys(("SQRT", "POWER", "EXP", "LN", "LOG10", "SIN", "COS", "TAN", "ATAN2"), _of_double),
+    **dict.fromkeys(("SQRT", "LOG", "LOG2", *OF_REALS), _of_double),
+    **dict.fromkeys(("GREATEST", "LEAST"), _of_one_type),
     **dict.fromkeys(("TO_TIMESTAMP", "TO_DATE"), _tried),
     "DATE_FORMAT": _of_moment,
 }

@@ -3,54 +3,113 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from penstock.flow.kernels.characters import joined, units
 from penstock.flow.kernels.session import Session
-from penstock.flow.kernels.vectors import Kernel, Strict, Values
+from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector
 from penstock.plan.expressions import Call
 from penstock.types import arrow_type
 
 _FAR = 2**31 - 1
 
 
-def row_by_row(function: Callable[..., Any]) -> Callable[[Call, Session], Kernel | None]:
-    """Makes kernels that call ``function`` for each row, with arguments that are not null."""
+class ValueFailure(Exception):
+    """A row's value cannot be computed, for the reason that the text says."""
 
-    def maker(call: Call, session: Session) -> Kernel | None:
+
+def row_by_row(function: Callable[..., Any], *, strict: bool = True) -> Callable[[Call, Session], Kernel]:
+    """Makes kernels that call ``function`` for each row. Unless ``strict``, it is called for nulls too, as None. Rows
+    for which it raises ValueFailure fail. Equal arguments are computed once in a batch."""
+
+    def maker(call: Call, session: Session) -> Kernel:
         arrow = arrow_type(call.type)
+        if strict:
+            return Strict(arrow, lambda *args: computed_each(function, arrow, args))
 
-        def compute(*args: Values) -> pa.Array:
-            rows = max(len(each) for each in args if isinstance(each, pa.Array))
-            columns = [[each.as_py()] * rows if isinstance(each, pa.Scalar) else each.to_pylist() for each in args]
-            return pa.array(
-                [None if None in given else function(*given) for given in zip(*columns, strict=True)], arrow
-            )
+        def kernel(args: Sequence[Vector], rows: int) -> Vector:
+            failures = tuple(failure for each in args for failure in each.failures)
+            made = computed_each(function, arrow, [each.spread(rows) for each in args], strict=False)
+            return Vector(made.values, (*failures, *made.failures))
 
-        return Strict(arrow, compute)
+        return kernel
 
     return maker
 
 
-def _substring(text: str, start: int, length: int = _FAR) -> str:
+def computed_each(
+    function: Callable[..., Any], arrow: pa.DataType, args: Sequence[Values], *, strict: bool = True
+) -> Vector:
+    """The values of ``function`` for the arguments of each row, of which at least one is a column."""
+    rows = max(len(each) for each in args if isinstance(each, pa.Array))
+    columns = [[each.as_py()] * rows if isinstance(each, pa.Scalar) else each.to_pylist() for each in args]
+    hashable = not any(pa.types.is_nested(each.type) for each in args)
+    known: dict[tuple[Any, ...], Any] = {}
+    reasons: dict[int, str] = {}
+    made: list[Any] = []
+    for row, given in enumerate(zip(*columns, strict=True)):
+        if strict and any(each is None for each in given):
+            made.append(None)
+            continue
+        if hashable and given in known:
+            made.append(known[given])
+            continue
+        try:
+            value = function(*given)
+        except ValueFailure as error:
+            reasons[row], value = str(error), None
+        else:
+            if hashable:
+                known[given] = value
+        made.append(value)
+    values = pa.array(made, arrow)
+    if not reasons:
+        return Vector(values)
+    failed = np.zeros(rows, np.bool_)
+    failed[list(reasons)] = True
+    return Vector(values, (Failure(failed, reasons.__getitem__),))
+
+
+def _substring(text: str, start: int, length: int = _FAR) -> str | None:
+    if length < 0:
+        return None
     first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
-    end = min(max(first + length, 0), len(text))
-    return text[max(first, 0) : end] if end > first else ""
+    return text[first : first + length] if first >= 0 else ""
 
 
 def _padding(text: str, length: int, padding: str) -> str:
     missing = length - len(text)
-    return (padding * (missing // len(padding) + 1))[:missing] if padding and missing > 0 else ""
+    return (padding * (missing // len(padding) + 1))[:missing] if missing > 0 else ""
 
 
-def _left_padded(text: str, length: int, padding: str) -> str:
-    return _padding(text, length, padding) + text[: max(length, 0)]
+def _left_padded(text: str, length: int, padding: str) -> str | None:
+    """As long as it says in UTF-16 units; null for a negative length, or without a padding."""
+    text, padding = units(text), units(padding)
+    if length < 0 or not padding:
+        return None
+    return joined((_padding(text, length, padding) + text)[:length])
 
 
-def _right_padded(text: str, length: int, padding: str) -> str:
-    return text[: max(length, 0)] + _padding(text, length, padding)
+def _right_padded(text: str, length: int, padding: str) -> str | None:
+    text, padding = units(text), units(padding)
+    if length < 0 or not padding:
+        return None
+    return joined((text + _padding(text, length, padding))[:length])
+
+
+def _replace(text: str, old: str, new: str) -> str:
+    """Java's: an empty text is between all characters."""
+    return text.replace(old, new) if old else joined(units(text).replace("", units(new)))
+
+
+def _ascii(text: str) -> int:
+    """The first byte, with a sign."""
+    first = text[:1].encode()[:1]
+    return int.from_bytes(first, signed=True) if first else 0
 
 
 def _place(sought: str, text: str, start: int = 1) -> int:
@@ -83,8 +142,10 @@ LEFT = row_by_row(lambda text, length: text[: max(length, 0)])
 RIGHT = row_by_row(lambda text, length: text[-length:] if length > 0 else "")
 LPAD, RPAD = row_by_row(_left_padded), row_by_row(_right_padded)
 REPEAT = row_by_row(lambda text, count: text * count)
-REPLACE = row_by_row(lambda text, old, new: text.replace(old, new) if old else text)
+REPLACE = row_by_row(_replace)
 LOCATE = row_by_row(_place)
 BTRIM, LTRIM, RTRIM = (row_by_row(_trimmed(side)) for side in "blr")
-MD5, SHA1, SHA256 = (row_by_row(_digest(name)) for name in ("md5", "sha1", "sha256"))
-ASCII = row_by_row(lambda text: ord(text[0]) if text else 0)
+MD5, SHA1, SHA224, SHA256, SHA384, SHA512 = (
+    row_by_row(_digest(name)) for name in ("md5", "sha1", "sha224", "sha256", "sha384", "sha512")
+)
+ASCII = row_by_row(_ascii)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,12 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.flow.kernels import rowwise
+from penstock.flow.kernels.characters import has_pairs
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel, Strict, Values, Vector, valid_rows
 from penstock.plan.expressions import Call, Literal
 from penstock.types import NullType
 
 _TEXT = pa.string()
+_Maker = Callable[[Call, Session], Kernel | None]
 #: A pattern of LIKE that has no marks but these at its ends.
 _MARKS = re.compile(r"(%?)([^%_]*)(%?)", re.DOTALL)
 
@@ -64,9 +67,9 @@ def _cased(ascii_only: Callable[[pa.Array], pa.Array], convert: Callable[[str], 
     return pc.coalesce(pa.array(others, _TEXT), found)
 
 
-def _replaced(search: str, replacement: str) -> Callable[[pa.Array], pa.Array]:
+def _replaced(search: str, replacement: str) -> Callable[[pa.Array], pa.Array] | None:
     if not search:
-        return lambda values: values
+        return None
     return lambda values: pc.replace_substring(values, search, replacement)
 
 
@@ -92,20 +95,31 @@ def joining(call: Call, session: Session) -> Kernel:
 
 
 def _substring(start: int, length: int = 2**31 - 1) -> Callable[[pa.Array], pa.Array]:
-    """From the character at ``start``, counted from 1, or from the end if it is negative."""
-    if length <= 0:
-        return lambda values: pc.if_else(pc.is_null(values), values, "")
-    first = max(start - 1, 0) if start >= 0 else start
-    ends = 0 <= first + length < 2**31 if start >= 0 else first + length < 0
-    return lambda values: pc.utf8_slice_codeunits(values, first, first + length if ends else None)
+    """From the character at ``start``, counted from 1, or from the end if it is negative: empty if that is before the
+    first one. Null for a negative length."""
+    if length < 0:
+        return lambda values: pa.nulls(len(values), _TEXT)
+    if start >= 0:
+        first = max(start - 1, 0)
+        end = first + length if first + length < 2**31 else None
+        return lambda values: pc.utf8_slice_codeunits(values, first, end)
+    end = start + length if start + length < 0 else None
+
+    def from_end(values: pa.Array) -> pa.Array:
+        reaches = pc.greater_equal(pc.utf8_length(values), -start)
+        return pc.if_else(reaches, pc.utf8_slice_codeunits(values, start, end), "")
+
+    return from_end
 
 
 def _left(length: int) -> Callable[[pa.Array], pa.Array]:
-    return _substring(1, length)
+    return _substring(1, max(length, 0))
 
 
 def _right(length: int) -> Callable[[pa.Array], pa.Array]:
-    return _substring(-length) if length > 0 else _substring(1, 0)
+    if length <= 0:
+        return _substring(1, 0)
+    return lambda values: pc.utf8_slice_codeunits(values, -length)
 
 
 def _trimmed(
@@ -117,16 +131,26 @@ def _trimmed(
     return make
 
 
-def _padded(pad: Callable[..., pa.Array]) -> Callable[[int, str], Callable[[pa.Array], pa.Array] | None]:
-    def make(length: int, padding: str) -> Callable[[pa.Array], pa.Array] | None:
-        if length <= 0:
-            return _substring(1, 0)
-        if len(padding) > 1:
-            return None
-        cut = _substring(1, length)
-        return (lambda values: cut(pad(values, length, padding))) if padding else cut
+def _padded(pad: Callable[..., pa.Array], slow: Callable[[Call, Session], Kernel]) -> _Maker:
+    """To a constant length with a constant character: Java counts those beyond the first plane twice."""
 
-    return make
+    def maker(call: Call, session: Session) -> Kernel | None:
+        length, padding = _constants(call, 1) or (None, None)
+        if not isinstance(length, int) or not isinstance(padding, str) or length <= 0 or len(padding) != 1:
+            return None
+        if has_pairs(pa.array([padding])) or isinstance(call.args[0].type, NullType):
+            return None
+        by_row = slow(call, session)
+
+        def kernel(args: Sequence[Vector], rows: int) -> Vector:
+            if has_pairs(args[0].spread(rows)):
+                return by_row(args, rows)
+            made = Strict(_TEXT, lambda values, *_: pc.utf8_slice_codeunits(pad(values, length, padding), 0, length))
+            return made(args, rows)
+
+        return kernel
+
+    return maker
 
 
 def _repeated(count: int) -> Callable[[pa.Array], pa.Array] | None:
@@ -141,7 +165,12 @@ def _piece(separator: str, index: int) -> Callable[[pa.Array], pa.Array] | None:
         pieces = pc.split_pattern(values, separator)
         starts = pieces.offsets.to_numpy()
         at = starts[:-1] + index
-        here = (at < starts[1:]) & (index >= 0) & valid_rows(pieces)
+        here = (
+            (at < starts[1:])
+            & (index >= 0)
+            & valid_rows(pieces)
+            & (np.asarray(pc.binary_length(values).fill_null(0)) > 0)
+        )
         return pieces.values.take(pa.array(np.where(here, at, 0), mask=~here))
 
     return compute
@@ -227,6 +256,6 @@ LEFT, RIGHT = _with_constants(_left), _with_constants(_right)
 BTRIM = _with_constants(_trimmed(pc.utf8_trim))
 LTRIM = _with_constants(_trimmed(pc.utf8_ltrim))
 RTRIM = _with_constants(_trimmed(pc.utf8_rtrim))
-LPAD, RPAD = _with_constants(_padded(pc.utf8_lpad)), _with_constants(_padded(pc.utf8_rpad))
+LPAD, RPAD = _padded(pc.utf8_lpad, rowwise.LPAD), _padded(pc.utf8_rpad, rowwise.RPAD)
 REPEAT = _with_constants(_repeated)
 SPLIT_INDEX = _with_constants(_piece)

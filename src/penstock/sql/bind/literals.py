@@ -6,7 +6,7 @@ import re
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 
-from penstock.plan.expressions import Literal
+from penstock.plan.expressions import Expression, Literal
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import UnboundLiteral
 from penstock.types import (
@@ -127,3 +127,10 @@ def _interval(given: UnboundLiteral, source: SourceText) -> tuple[int | timedelt
         return sign * timedelta(microseconds=int(micros)), IntervalType(False)
     except OverflowError:
         raise source.error(given.at, "the interval is too long", "write one of at most 999999999 days") from None
+
+
+def type_text(given: Expression) -> str:
+    """The type of an expression as TYPEOF writes it: that of a string in quotes has its length."""
+    if isinstance(given, Literal) and isinstance(given.value, str):
+        return f"CHAR({len(given.value)}) NOT NULL"
+    return str(given.type)

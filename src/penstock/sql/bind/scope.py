@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,8 +17,10 @@ from penstock.plan.expressions import (
     cast,
     coerce,
 )
-from penstock.sql.bind.aggregates import Grouping, aggregate
+from penstock.sql.bind import forms
+from penstock.sql.bind.aggregates import Grouping, GroupingBits, aggregate
 from penstock.sql.bind.arithmetic import arithmetic, sign
+from penstock.sql.bind.catalogue import REFUSED
 from penstock.sql.bind.functions import ALIASES, SIGNATURES, families
 from penstock.sql.bind.group_windows import FUNCTIONS, group_window
 from penstock.sql.bind.literals import literal
@@ -36,11 +37,10 @@ from penstock.sql.parse.syntax import (
     UnboundOver,
     UnboundSubquery,
 )
-from penstock.sql.parse.vocabulary import ELSEWHERE, RANKINGS, WINDOWS
+from penstock.sql.parse.vocabulary import RANKINGS, WINDOWS
 from penstock.types import (
     BIGINT,
     BOOLEAN,
-    INT,
     NULL,
     STRING,
     ArrayType,
@@ -50,18 +50,10 @@ from penstock.types import (
     MapType,
     NullType,
     TimestampType,
-    TimeType,
 )
 from penstock.types.casts import castable, common_type, comparable, is_integer, is_numeric, is_point
 from penstock.types.logical import root
 
-_UNITS = {
-    **{unit: unit for unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "HOUR", "MINUTE", "SECOND")},
-    "DOW": "DAYOFWEEK",
-}
-_TIME_UNITS = ("HOUR", "MINUTE", "SECOND")
-_STEPS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
-_JSON_PATH = re.compile(r"\$(\.[\w-]+|\[\d+\]|\['[^']+'\])*")
 _NOT_NULL = BOOLEAN.with_nullability(False)
 #: The reason and the hint where NULL stands without a type.
 UNTYPED_NULL = ("the type of NULL is not known here", "write CAST(NULL AS STRING)")
@@ -153,6 +145,13 @@ class Scope(Names):
         type_ = BIGINT.with_nullability(False)
         return RowNumber(partition, order, descending, nulls_first, type=type_, place=self.source.at(given.at))
 
+    def _grouping(self, call: UnboundCall) -> Expression:
+        if self.grouping is not Grouping.KEYS:
+            raise self._error(call, f"{call.name} needs GROUP BY", "group by its arguments")
+        inner = self.within("in GROUPING")
+        args = tuple(inner.value(each) for each in call.args)
+        return GroupingBits(args, type=BIGINT.with_nullability(False), place=self.source.at(call.at))
+
     # --- CAST, CASE and functions ---------------------------------------------------------------------------
 
     def _cast(self, given: UnboundCast) -> Expression:
@@ -164,12 +163,12 @@ class Scope(Names):
     def _case(self, call: UnboundCall) -> Expression:
         pairs = len(call.args) // 2
         conditions = [self.condition(when, "a condition after WHEN") for when in call.args[: 2 * pairs : 2]]
-        common, values = self._alike((*call.args[1::2], *call.args[2 * pairs :]))
+        common, values = self.alike((*call.args[1::2], *call.args[2 * pairs :]))
         args = [each for pair in zip(conditions, values, strict=False) for each in pair] + values[pairs:]
         nullable = len(call.args) == 2 * pairs or common.nullable
         return self._made(call, "CASE", args, common.with_nullability(nullable))
 
-    def _alike(self, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
+    def alike(self, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
         """The common type of values, nullable if one of them is, and the values in that type."""
         values = [self.value(each) for each in given]
         common = values[0].type
@@ -182,7 +181,7 @@ class Scope(Names):
         return common, [coerce(value, common) for value in values]
 
     def _call(self, call: UnboundCall) -> Expression:
-        form = _FORMS.get(call.name)
+        form = FORMS.get(call.name)
         if form is None:
             found = self._overloaded(call)
         else:
@@ -212,13 +211,14 @@ class Scope(Names):
             reason, hint = f"window {call.name}", "compute it after reading the sink's topic"
         elif call.name in RANKINGS:
             reason, hint = f"{call.name} without OVER", f"write {call.name}() OVER (PARTITION BY .. ORDER BY ..)"
-        elif call.name in ELSEWHERE:
-            reason, hint = f"function {call.name}", "compute it downstream"
+        elif call.name in REFUSED:
+            reason, _, hint = REFUSED[call.name].partition("; ")
+            return self.source.unsupported(call.at, f"function {call.name} is not supported: {reason}", hint)
         else:
             return self._error(call, f"there is no function {call.name}", nearest(call.name, _KNOWN))
         return self.source.unsupported(call.at, f"{reason} is not supported", hint)
 
-    def _one_of(self, given: Unbound, units: Collection[str]) -> str:
+    def one_of(self, given: Unbound, units: Collection[str]) -> str:
         """The unit that a literal names."""
         unit = given.text if isinstance(given, UnboundLiteral) else ""
         if unit not in units:
@@ -275,15 +275,7 @@ class Scope(Names):
     def _distinct(self, call: UnboundCall) -> Expression:
         return self._made(call, call.name, self._comparison(call), _NOT_NULL)
 
-    def _like(self, call: UnboundCall) -> Expression:
-        values = [self._string(arg, "LIKE") for arg in call.args]
-        if len(values) == 3:
-            mark = values[2]
-            if not (isinstance(mark, Literal) and isinstance(mark.value, str) and len(mark.value) == 1):
-                raise self._error(call.args[2], "ESCAPE takes one character in quotes", "such as '!'")
-        return self._of_nullability(call, values)
-
-    def _string(self, given: Unbound, function: str) -> Expression:
+    def string(self, given: Unbound, function: str) -> Expression:
         found = self.bind(given)
         if root(found.type) not in ("STRING", "NULL"):
             raise self._error(given, f"{function} takes STRING, not {found.type.text()}", "CAST it to STRING")
@@ -310,25 +302,14 @@ class Scope(Names):
                 raise self._error(call, f"{base.type.text()} has no elements", "only ARRAY and MAP have")
         return self._made(call, "ITEM", (base, index), found.with_nullability(True))
 
-    def _extract(self, call: UnboundCall) -> Expression:
-        operand = self.bind(call.args[1])
-        unit = self._one_of(call.args[0], _UNITS)
-        dated = root(operand.type) in ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "NULL")
-        timed = isinstance(operand.type, TimestampType | TimeType | NullType)
-        if not (timed if unit in _TIME_UNITS else dated):
-            expected = "a TIME or TIMESTAMP" if unit in _TIME_UNITS else "a DATE or TIMESTAMP"
-            raise self._error(call.args[1], f"{unit} needs {expected}, not {operand.type.text()}", "CAST it first")
-        word = Literal(_UNITS[unit], type=STRING.with_nullability(False))
-        return self._made(call, "EXTRACT", (word, operand), BIGINT.with_nullability(operand.type.nullable))
-
     def _concat(self, call: UnboundCall) -> Expression:
-        args = [self._string(arg, call.name) for arg in call.args]
+        args = [self.string(arg, call.name) for arg in call.args]
         separated = call.name == "CONCAT_WS"  # null only if the separator is
         nullable = any(arg.type.nullable for arg in (args[:1] if separated else args))
         return self._made(call, "CONCAT_WS" if separated else "CONCAT", args, STRING.with_nullability(nullable))
 
     def _coalesce(self, call: UnboundCall) -> Expression:
-        common, values = self._alike(call.args)
+        common, values = self.alike(call.args)
         nullable = all(value.type.nullable for value in values)
         return self._made(call, "COALESCE", values, common.with_nullability(nullable))
 
@@ -338,7 +319,7 @@ class Scope(Names):
 
     def _if(self, call: UnboundCall) -> Expression:
         condition = self.condition(call.args[0], "the first argument of IF")
-        common, values = self._alike(call.args[1:])
+        common, values = self.alike(call.args[1:])
         return self._made(call, "IF", (condition, *values), common)
 
     def _round(self, call: UnboundCall) -> Expression:
@@ -357,28 +338,6 @@ class Scope(Names):
             kept = max(digits, 0)
             result = DecimalType(min(38, result.precision - result.scale + 1 + kept), kept, nullable=result.nullable)
         return self._made(call, "ROUND", (value, *rest), result)
-
-    def _json_value(self, call: UnboundCall) -> Expression:
-        document, path = self._string(call.args[0], "JSON_VALUE"), self.bind(call.args[1])
-        if not (isinstance(path, Literal) and isinstance(path.value, str)):
-            raise self._error(call.args[1], "the path of JSON_VALUE is a string in quotes", "such as '$.owner.name'")
-        plain = path.value.strip().removeprefix("lax ").strip()
-        if _JSON_PATH.fullmatch(plain) is None:
-            hint = "use names and indices only, such as '$.owner.tags[0]'"
-            raise self.source.unsupported(call.args[1].at, "this JSON path is not supported", hint)
-        return self._made(call, "JSON_VALUE", (document, Literal(plain, type=path.type)), STRING)
-
-    def _timestamp_arithmetic(self, call: UnboundCall) -> Expression:
-        self._one_of(call.args[0], _STEPS)
-        unit, first, second = (self.bind(arg) for arg in call.args)
-        adding = call.name == "TIMESTAMPADD"
-        for arg, value in zip(call.args[1:], (first, second), strict=True):
-            counts = adding and value is first
-            if not (is_integer(value.type) if counts else isinstance(value.type, TimestampType)):
-                reason = f"{call.name} takes {'INT' if counts else 'TIMESTAMP'} here, not {value.type.text()}"
-                raise self._error(arg, reason, "CAST it")
-        result = (second.type if adding else INT).with_nullability(first.type.nullable or second.type.nullable)
-        return self._made(call, call.name, (unit, first, second), result)
 
     def _to_timestamp_ltz(self, call: UnboundCall) -> Expression:
         """The numeric form; the others are in the table."""
@@ -416,7 +375,7 @@ class Scope(Names):
         return self._made(call, "MAP", pairs, MapType(key, value, nullable=False))
 
     def _elements(self, call: UnboundCall, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
-        common, values = self._alike(given)
+        common, values = self.alike(given)
         if isinstance(common, NullType):
             raise self._error(call, *UNTYPED_NULL)
         return common, values
@@ -431,15 +390,23 @@ class _Form:
     most: int = 0
 
 
-_FORMS: dict[str, _Form] = {
+_WITH_ELEMENT = ("ARRAY_APPEND", "ARRAY_PREPEND", "ARRAY_REMOVE", "ARRAY_CONTAINS", "ARRAY_POSITION")
+FORMS: dict[str, _Form] = {
     **dict.fromkeys(("AND", "OR"), _Form(Scope._logical)),
     "NOT": _Form(Scope._not),
     **dict.fromkeys(("IS NULL", "IS TRUE", "IS FALSE", "IS UNKNOWN"), _Form(Scope._test)),
     **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "BETWEEN", "IN"), _Form(Scope._compared)),
     "IS DISTINCT FROM": _Form(Scope._distinct),
-    "LIKE": _Form(Scope._like),
+    **dict.fromkeys(("LIKE", "SIMILAR"), _Form(forms.like, 2, 3)),
+    "IS JSON": _Form(forms.is_json),
+    "OVERLAPS": _Form(forms.overlaps, 2, 2),
     "[]": _Form(Scope._element),
-    "EXTRACT": _Form(Scope._extract),
+    "ROW": _Form(forms.row, 1),
+    "TYPEOF": _Form(forms.typeof, 1, 2),
+    "CURRENT_DATABASE": _Form(forms.current_database, 0, 0),
+    **dict.fromkeys(("GREATEST", "LEAST"), _Form(forms.greatest, 1)),
+    "EXTRACT": _Form(forms.extract),
+    **dict.fromkeys(("FLOOR TO", "CEIL TO"), _Form(forms.rounded_moment)),
     **dict.fromkeys(("||", "CONCAT"), _Form(Scope._concat, 1)),
     "CONCAT_WS": _Form(Scope._concat, 2),
     **dict.fromkeys(("+x", "-x"), _Form(lambda scope, call: sign(call, scope.bind(call.args[0]), scope.source))),
@@ -453,11 +420,25 @@ _FORMS: dict[str, _Form] = {
     "NULLIF": _Form(Scope._nullif, 2, 2),
     "IF": _Form(Scope._if, 3, 3),
     "ROUND": _Form(Scope._round, 1, 2),
-    "JSON_VALUE": _Form(Scope._json_value, 2, 2),
+    "GROUPING": _Form(Scope._grouping, 1),
+    "GROUPING_ID": _Form(Scope._grouping, 1),
+    "JSON_VALUE": _Form(forms.json_value),
+    "JSON_QUERY": _Form(forms.json_query),
+    "JSON_EXISTS": _Form(forms.json_exists),
+    "JSON_OBJECT": _Form(forms.json_object),
+    "JSON_ARRAY": _Form(forms.json_array),
     "TO_TIMESTAMP_LTZ": _Form(Scope._to_timestamp_ltz),
     "CURRENT_WATERMARK": _Form(Scope._current_watermark, 1, 1),
-    **dict.fromkeys(("TIMESTAMPADD", "TIMESTAMPDIFF"), _Form(Scope._timestamp_arithmetic, 3, 3)),
+    **dict.fromkeys(("TIMESTAMPADD", "TIMESTAMPDIFF"), _Form(forms.timestamp_arithmetic, 3, 3)),
+    **dict.fromkeys(_WITH_ELEMENT, _Form(forms.with_element, 2, 2)),
+    **dict.fromkeys(("ARRAY_UNION", "ARRAY_INTERSECT", "ARRAY_EXCEPT"), _Form(forms.of_arrays, 2, 2)),
+    **dict.fromkeys(("ARRAY_CONCAT", "MAP_UNION"), _Form(forms.of_arrays, 1)),
     "ARRAY[]": _Form(Scope._array),
     "MAP[]": _Form(Scope._map),
 }
-_KNOWN = sorted({*SIGNATURES, *ALIASES, *(name for name in _FORMS if name.isidentifier()), "CAST", "TRY_CAST", "TRIM"})
+_KNOWN = sorted({*SIGNATURES, *ALIASES, *(name for name in FORMS if name.isidentifier()), "CAST", "TRY_CAST", "TRIM"})
+
+
+def known_functions() -> list[str]:
+    """The names of the functions that there are, aggregates excepted."""
+    return list(_KNOWN)

@@ -41,8 +41,8 @@ def window_table(given: UnboundWindow, node: Node, source: SourceText) -> Window
             raise source.schema_error(
                 key.at, f"there is no column '{key.text}'", f"there are {', '.join(node.schema.names)}"
             )
-    if processing or kind is WindowKind.SESSION:
-        feature = "a window of processing time" if processing else "SESSION"
+    if processing:
+        feature = "a window of processing time"
         raise source.unsupported(given.at, f"{feature} is not supported", "use a TUMBLE window of event time")
     keys = tuple(dict.fromkeys(each.text for each in given.keys))
     windowing = Windowing(kind, given.time.text, size, step, lengths.get("OFFSET", 0), zoned, processing, keys)
@@ -109,10 +109,12 @@ def of_window(node: Node, window: GroupWindow, source: SourceText) -> WindowTabl
         raise source.schema_error(at, reason, "name a column with WATERMARK FOR, which was passed on as it is")
     processing = time.name in own.proctimes
     zoned = processing or (isinstance(time.type, TimestampType) and time.type.local_zone)
-    if processing or window.kind is WindowKind.SESSION:
-        feature = "a window of processing time" if processing else "SESSION"
+    if processing:
+        feature = "a window of processing time"
         raise source.unsupported(at, f"{feature} is not supported", "use a TUMBLE window of event time")
-    return windowed(node, Windowing(window.kind, time.name, window.size, window.step, 0, zoned, processing))
+    grouped = window.kind is WindowKind.SESSION
+    windowing = Windowing(window.kind, time.name, window.size, window.step, 0, zoned, processing, grouped=grouped)
+    return windowed(node, windowing)
 
 
 def in_terms_of(table: WindowTable, window: GroupWindow, source: SourceText) -> Callable[[Expression], Expression]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from penstock.sql.parse.cursor import Cursor
+from penstock.sql.parse.functions import READERS
 from penstock.sql.parse.syntax import (
     Name,
     SelectItem,
@@ -14,7 +13,6 @@ from penstock.sql.parse.syntax import (
     Unbound,
     UnboundAggregate,
     UnboundCall,
-    UnboundCast,
     UnboundField,
     UnboundLiteral,
     UnboundName,
@@ -50,13 +48,11 @@ class Grammar(Cursor):
         return tuple(parts)
 
     def table_name(self) -> TableName:
-        """A table's name. The default catalog and database may precede it; there are no others."""
-        parts = self.table_id()
-        spaces = tuple(part.text for part in parts[:-1])
-        if spaces not in ((), ("default_database",), ("default_catalog", "default_database")):
-            hint = "declare the table with CREATE TABLE and its bare name"
-            raise self.unsupported(f"catalog or database '{'.'.join(spaces)}'", hint, parts[0].at)
-        return TableName(parts[-1].text, parts[0].at)
+        """A table's name, which its catalog and its database may precede."""
+        *spaces, last = self.table_id()
+        if len(spaces) > 2:
+            raise self.source.error(spaces[0].at, "a table's name has at most three parts", "catalog.database.table")
+        return TableName(last.text, spaces[0].at if spaces else last.at, tuple(each.text for each in spaces))
 
     def query(self) -> UnboundQuery:
         """A query, up to the first token that does not belong to it."""
@@ -119,6 +115,8 @@ class Grammar(Cursor):
                 if self.token.keyword in ("ANY", "SOME", "ALL") and self.ahead().keyword == "(":
                     raise self.unsupported(f"a query with {self.token.keyword}", "use IN, or join with the query")
                 left = UnboundCall(left.at, sign, (left, self._sum()))
+            elif self.take("OVERLAPS"):
+                left = UnboundCall(left.at, "OVERLAPS", (left, self._sum()))
             elif self.take("IS"):
                 left = self._test(left)
             elif self.ahead(int(self.sees("NOT"))).keyword in ("BETWEEN", "IN", "LIKE", "SIMILAR"):
@@ -131,20 +129,24 @@ class Grammar(Cursor):
         if self.take("DISTINCT"):
             self.expect("FROM")
             return UnboundCall(left.at, "IS DISTINCT FROM", (left, self._sum()), negated)
+        if self.take("JSON"):
+            kind = self.take_any("VALUE", "SCALAR", "ARRAY", "OBJECT") or "VALUE"
+            return UnboundCall(left.at, "IS JSON", (left, UnboundLiteral(left.at, "STRING", kind)), negated)
         value = self.take_any("NULL", "TRUE", "FALSE", "UNKNOWN")
         if not value:
-            raise self.unexpected("NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM")
+            raise self.unexpected("NULL, TRUE, FALSE, UNKNOWN, JSON or DISTINCT FROM")
         return UnboundCall(left.at, f"IS {value}", (left,), negated)
 
     def _membership(self, left: Unbound, negated: bool) -> Unbound:
         match self.advance().keyword:
             case "BETWEEN":
-                self.take_any("ASYMMETRIC")
-                if self.sees("SYMMETRIC"):
-                    raise self.unsupported("BETWEEN SYMMETRIC", "write the smaller bound first")
+                symmetric = self.take_any("SYMMETRIC", "ASYMMETRIC") == "SYMMETRIC"
                 low = self._sum()
                 self.expect("AND")
-                return UnboundCall(left.at, "BETWEEN", (left, low, self._sum()), negated)
+                high = self._sum()
+                between = UnboundCall(left.at, "BETWEEN", (left, low, high), negated)
+                other = UnboundCall(left.at, "BETWEEN", (left, high, low), negated)
+                return UnboundCall(left.at, "AND" if negated else "OR", (between, other)) if symmetric else between
             case "IN":
                 if self._sees_query():
                     return UnboundSubquery(left.at, self._subquery(), left, negated)
@@ -153,7 +155,14 @@ class Grammar(Cursor):
                 pattern = self._sum()
                 escape = (self._sum(),) if self.take("ESCAPE") else ()
                 return UnboundCall(left.at, "LIKE", (left, pattern, *escape), negated)
-        raise self.unsupported("SIMILAR TO", "use LIKE, or REGEXP(string, pattern)", left.at)
+        self.expect("TO")
+        pattern = self._sum()
+        escape = (self._sum(),) if self.take("ESCAPE") else ()
+        return UnboundCall(left.at, "SIMILAR", (left, pattern, *escape), negated)
+
+    def operand(self) -> Unbound:
+        """An expression without comparisons, outside of parentheses."""
+        return self._sum()
 
     def _sum(self) -> Unbound:
         left = self._product()
@@ -208,11 +217,9 @@ class Grammar(Cursor):
         if self._sees_query():
             raise self.unsupported("a query as a value", "join with it")
         if self.take("("):
-            inner = self.expression()
-            if self.sees(","):
-                raise self.unsupported("a row in parentheses", "compare its fields one by one", token.at)
+            inner = self.listed(self.expression)
             self.expect(")")
-            return inner
+            return inner[0] if len(inner) == 1 else UnboundCall(token.at, "ROW", inner)
         hint = "put strings in single quotes and names in backquotes" if token.keyword == '"' else ""
         raise self.unexpected("an expression", hint)
 
@@ -236,9 +243,9 @@ class Grammar(Cursor):
             args = () if self.sees("]") else self.listed(self.expression)
             self.expect("]")
             return UnboundCall(token.at, f"{word}[]", args)
-        if opens and word in _SPECIAL:
+        if opens and word in READERS:
             self.expect(word, "(")
-            special = _SPECIAL[word](self, token.at, word)
+            special = READERS[word](self, token.at, word)
             self.expect(")")
             return special
         if word in _BARE_FUNCTIONS and not opens and after.keyword != ".":
@@ -323,8 +330,7 @@ class Grammar(Cursor):
         subject = None if self.sees("WHEN") else self.expression()
         args: list[Unbound] = []
         while self.take("WHEN"):
-            condition = self.expression()
-            args.append(condition if subject is None else UnboundCall(condition.at, "=", (subject, condition)))
+            args.append(self.expression() if subject is None else self._equal_to_one(subject))
             self.expect("THEN")
             args.append(self.expression())
         if not args:
@@ -333,80 +339,8 @@ class Grammar(Cursor):
         self.expect("END")
         return UnboundCall(at, "CASE", tuple(args))
 
-    # --- functions with a grammar of their own, between their parentheses ------------------------------------
-
-    def _cast(self, at: int, word: str) -> Unbound:
-        operand = self.expression()
-        self.expect("AS")
-        return UnboundCast(at, operand, self.data_type(), word == "TRY_CAST")
-
-    def _extract(self, at: int, word: str) -> Unbound:
-        unit = self._unit("YEAR")
-        self.expect("FROM")
-        return UnboundCall(at, word, (unit, self.expression()))
-
-    def _unit(self, example: str) -> UnboundLiteral:
-        name = self.name(f"a unit such as {example}")
-        return UnboundLiteral(name.at, "STRING", name.text.upper())
-
-    def _trim(self, at: int, _word: str) -> Unbound:
-        side = self.take_any("BOTH", "LEADING", "TRAILING") if self.ahead().keyword not in (")", ",") else ""
-        characters: tuple[Unbound, ...] = ()
-        if side and self.take("FROM"):
-            operand = self.expression()
-        else:
-            operand = self.expression()
-            if self.take("FROM"):
-                characters, operand = (operand,), self.expression()
-            elif side:
-                raise self.unexpected("FROM")
-        return UnboundCall(at, {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(side, "BTRIM"), (operand, *characters))
-
-    def _substring(self, at: int, _word: str) -> Unbound:
-        args = [self.expression()]
-        if self.take("FROM"):
-            args.append(self.expression())
-            args += [self.expression()] if self.take("FOR") else []
-        elif self.take(","):
-            args += self.listed(self.expression)
-        return UnboundCall(at, "SUBSTRING", tuple(args))
-
-    def _locate(self, at: int, _word: str) -> Unbound:
-        wanted = self._sum()
-        self.expect("IN")
-        return UnboundCall(at, "LOCATE", (wanted, self._sum()))
-
-    def _rounding(self, at: int, word: str) -> Unbound:
-        operand = self.expression()
-        if self.sees("TO"):
-            raise self.unsupported(f"{word}(.. TO ..)", "use DATE_FORMAT, or CAST to DATE", at)
-        return UnboundCall(at, word, (operand,))
-
-    def _timestamp_arithmetic(self, at: int, word: str) -> Unbound:
-        unit = self._unit("DAY")
-        self.expect(",")
-        return UnboundCall(at, word, (unit, *self.listed(self.expression)))
-
-    def _json_value(self, at: int, word: str) -> Unbound:
-        document = self.expression()
-        self.expect(",")
-        call: Unbound = UnboundCall(at, word, (document, self.expression()))
-        if self.take("RETURNING"):
-            call = UnboundCast(at, call, self.data_type(nullability=False), safe=True)
-        while self.token.keyword in ("NULL", "ERROR", "DEFAULT"):
-            if not (self.take("NULL", "ON", "EMPTY") or self.take("NULL", "ON", "ERROR")):
-                hint = "use COALESCE(JSON_VALUE(..), default)"
-                raise self.unsupported(f"{self.token.keyword} ON EMPTY or ON ERROR", hint)
-        return call
-
-
-_SPECIAL: dict[str, Callable[[Grammar, int, str], Unbound]] = {
-    **dict.fromkeys(("CAST", "TRY_CAST"), Grammar._cast),
-    "EXTRACT": Grammar._extract,
-    "TRIM": Grammar._trim,
-    **dict.fromkeys(("SUBSTRING", "SUBSTR"), Grammar._substring),
-    "POSITION": Grammar._locate,
-    **dict.fromkeys(("CEIL", "CEILING", "FLOOR"), Grammar._rounding),
-    **dict.fromkeys(("TIMESTAMPADD", "TIMESTAMPDIFF"), Grammar._timestamp_arithmetic),
-    "JSON_VALUE": Grammar._json_value,
-}
+    def _equal_to_one(self, subject: Unbound) -> Unbound:
+        """The values between WHEN and THEN as a condition."""
+        values = self.listed(self.expression)
+        same = tuple(UnboundCall(each.at, "=", (subject, each)) for each in values)
+        return same[0] if len(same) == 1 else UnboundCall(same[0].at, "OR", same)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.engine.translate import spark_sql
+from penstock.engine.translate.expressions import has_spark_sql
 from penstock.engine.translate.functions import RENDERINGS
+from penstock.flow.kernels.registry import KERNELS
 from penstock.sql import expression
 from penstock.sql.bind.functions import ALIASES, SIGNATURES
 from penstock.types import parse_columns
@@ -13,10 +15,25 @@ from penstock.types import parse_columns
 COLUMNS = parse_columns("s STRING, i INT, b BIGINT, d DECIMAL(10, 2), x DOUBLE, ts TIMESTAMP(3), ltz TIMESTAMP_LTZ(3)")
 
 
-def test_every_function_that_can_be_bound_is_rendered():
-    assert SIGNATURES.keys() - RENDERINGS.keys() == set()
+def test_every_function_that_can_be_bound_is_computed_by_spark_or_a_kernel():
+    assert SIGNATURES.keys() - RENDERINGS.keys() - KERNELS.keys() == set()
     assert ALIASES.keys() & (SIGNATURES.keys() | RENDERINGS.keys()) == set()
     assert set(ALIASES.values()) <= RENDERINGS.keys()
+
+
+@pytest.mark.parametrize(
+    "flink",
+    [
+        "INITCAP(s)",
+        "LPAD(s, 3, '0')",
+        "SUBSTRING(s, -1)",
+        "REPLACE(s, '', 'x')",
+        "REGEXP_EXTRACT(s, 'a', 1)",
+        "UPPER(INITCAP(s)) || 'x'",
+    ],
+)
+def test_what_spark_computes_in_another_way_has_no_text(flink):
+    assert not has_spark_sql(expression(flink, COLUMNS))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +47,7 @@ def test_every_function_that_can_be_bound_is_rendered():
         ("TO_DATE(s, 'yyyy')", "try_to_date(`s`, 'yyyy')"),
         ("UNIX_TIMESTAMP()", "unix_timestamp()"),
         ("REGEXP_EXTRACT(s, 'a')", "CASE WHEN `s` RLIKE 'a' THEN regexp_extract(`s`, 'a', 0) END"),
-        ("REGEXP_EXTRACT(s, 'a', 1)", "CASE WHEN `s` RLIKE 'a' THEN regexp_extract(`s`, 'a', 1) END"),
+        ("REGEXP_EXTRACT(s, 'a', 0)", "CASE WHEN `s` RLIKE 'a' THEN regexp_extract(`s`, 'a', 0) END"),
         # what the type of an argument decides
         ("DATE_FORMAT(ts, 'HH')", "date_format(`ts`, 'HH')"),
         ("DATE_FORMAT(s, 'HH')", "date_format(CAST(`s` AS TIMESTAMP_NTZ), 'HH')"),

@@ -1,0 +1,46 @@
+"""The checkpoint as the target that keeps the state of a job without exactly-once tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.engine.checkpoint.committed import STATE as DOCUMENT
+from penstock.errors import CheckpointError
+from penstock.spi import Batch, Checkpoint, Committer, Published, Standing
+
+
+@dataclass(frozen=True)
+class CheckpointTarget(Committer):
+    """Keeps the reference to the state of a job none of whose tables is exactly-once: their rows may be repeated, the
+    state counts each row once."""
+
+    checkpoint: Checkpoint
+    keeps_state = True
+
+    def standing(self, batch: Batch) -> Standing:
+        """By the checkpoint's document."""
+        where = f"the checkpoint '{self.checkpoint.location}' continues with batch {batch.id}"
+        known = self.checkpoint.read(DOCUMENT)
+        if known is None and batch.id > 0:
+            raise CheckpointError(
+                f"{where}, but has no state: the job had none before, or another guarantee. Start the former "
+                "definition, or a new checkpoint"
+            )
+        known = known or {"batch": -1, "state": ""}
+        if known["batch"] not in (batch.id - 1, batch.id):
+            raise CheckpointError(
+                f"{where}, but its state is that after batch {known['batch']}; restore the checkpoint with all its "
+                "files, or start the job with a new one"
+            )
+        return Standing(known["batch"] == batch.id, known["state"])
+
+    def state(self) -> str:
+        """The reference in the document."""
+        return str((self.checkpoint.read(DOCUMENT) or {}).get("state", ""))
+
+    def publish(self, batch: Batch, frame: Any) -> Published:
+        """Write the document."""
+        state = batch.results.state if batch.results else ""
+        self.checkpoint.write(DOCUMENT, {"batch": batch.id, "state": state})
+        return Published()

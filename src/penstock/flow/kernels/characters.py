@@ -1,0 +1,42 @@
+"""Text as Java's strings hold it.
+
+Flink counts characters as code points, as it keeps text in UTF-8, except where it asks Java's strings: those count
+UTF-16 units, so that a character beyond the first plane has two. :func:`units` shows a text that way.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_BEYOND = re.compile("[\U00010000-\U0010ffff]")
+_PAIR = re.compile("([\ud800-\udbff])([\udc00-\udfff])")
+_ALONE = re.compile("[\ud800-\udfff]")
+
+
+def has_pairs(values: pa.Array) -> bool:
+    """Whether a text has a character beyond the first plane."""
+    if pc.all(pc.string_is_ascii(values), min_count=0).as_py():
+        return False
+    return bool(pc.any(pc.match_substring_regex(values, "[\\x{10000}-\\x{10FFFF}]"), min_count=0).as_py())
+
+
+def units(text: str) -> str:
+    """The text with two surrogates in place of each character beyond the first plane."""
+    return text if text.isascii() else _BEYOND.sub(_split, text)
+
+
+def _split(found: re.Match[str]) -> str:
+    code = ord(found[0]) - 0x10000
+    return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
+
+
+def joined(text: str) -> str:
+    """The inverse of :func:`units`. As in Java's UTF-8, a surrogate that stands alone becomes a question mark."""
+    return text if text.isascii() else _ALONE.sub("?", _PAIR.sub(_merged, text))
+
+
+def _merged(found: re.Match[str]) -> str:
+    return chr(0x10000 + ((ord(found[1]) - 0xD800) << 10) + ord(found[2]) - 0xDC00)

@@ -1,0 +1,31 @@
+"""``GREATEST`` and ``LEAST`` of values of one type: null if one of them is."""
+
+from __future__ import annotations
+
+from functools import partial, reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.flow.kernels.session import Session
+from penstock.flow.kernels.vectors import Kernel, Strict, Values
+from penstock.plan.expressions import Call
+from penstock.types import NullType, arrow_type
+
+
+def extreme(call: Call, session: Session) -> Kernel | None:
+    """``GREATEST`` and ``LEAST``, of arguments of the type of the value."""
+    if isinstance(call.type, NullType):
+        return None
+    arrow = arrow_type(call.type)
+    better = pc.greater if call.function == "GREATEST" else pc.less
+    return Strict(arrow, partial(_best, better))
+
+
+def _best(better: pc.Function, *values: Values) -> pa.Array:
+    """The first value, unless a later one is better: so NaN stays where it is first, and is passed over elsewhere."""
+    rows = max(len(each) for each in values if isinstance(each, pa.Array))
+    columns = [each if isinstance(each, pa.Array) else pa.repeat(each, rows) for each in values]
+    found = reduce(lambda best, each: pc.if_else(better(each, best), each, best), columns)
+    known = reduce(pc.and_, (pc.is_valid(each) for each in columns))
+    return pc.if_else(known, found, pa.scalar(None, found.type))

@@ -1,0 +1,39 @@
+"""Local times in other zones, row by row."""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+
+from penstock.flow.kernels.rowwise import row_by_row
+
+_OFFSET = re.compile(r"GMT([+-])(\d{1,2}):?(\d{2})?")
+#: Java's short names of zones with daylight saving.
+_SHORT = {"PST": "America/Los_Angeles", "CST": "America/Chicago", "JST": "Asia/Tokyo", "IST": "Asia/Kolkata"}
+
+
+@lru_cache(maxsize=64)
+def _zone(name: str) -> tzinfo:
+    """The zone of a name; UTC for one that is not known, as in Java."""
+    offset = _OFFSET.fullmatch(name)
+    if offset:
+        lapse = timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0))
+        return timezone(-lapse if offset[1] == "-" else lapse) if lapse < timedelta(hours=24) else UTC
+    try:
+        return zoneinfo.ZoneInfo(_SHORT.get(name, name))
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+        return UTC
+
+
+def _convert(text: str, source: str, target: str) -> str | None:
+    """A local time as text; None for a text in another form."""
+    try:
+        moment = datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=_zone(source))
+        return f"{moment.astimezone(_zone(target)):%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError):
+        return None
+
+
+CONVERT_TZ = row_by_row(_convert)

@@ -1,0 +1,45 @@
+"""Who computes the rows of a job: Spark, or the tasks that read and keep state."""
+
+from __future__ import annotations
+
+from penstock.flow.expressions import Lacking
+from penstock.flow.fused import Fused, fused
+from penstock.flow.kernels.session import Session
+from penstock.flow.planner import Planner
+from penstock.plan.nodes import STATEFUL, Job, Node, Union, WindowTable
+from penstock.plan.walk import fold, scans
+
+
+def stateful(job: Job) -> bool:
+    """Whether the job is a dataflow: it keeps state, unites rows, or gives one several times."""
+
+    def visit(node: Node, below: tuple[bool, ...]) -> bool:
+        return isinstance(node, STATEFUL | Union | WindowTable) or any(below)
+
+    found: tuple[bool, ...] = fold(job.sinks, visit)
+    return any(found)
+
+
+def route(job: Job) -> str:
+    """Who computes the job's rows, and what keeps tasks from it, as a line for people. Raises UnsupportedError for a
+    job with state that cannot be computed."""
+    session = Session(job.settings.session_time_zone or "UTC")
+    if stateful(job):
+        return _dataflow(job, session)
+    found: Fused | Lacking = fused(job.sinks, session)
+    if len({(sink.connector, sink.spec.capabilities.commits_to) for sink in job.sinks}) > 1:
+        found = Lacking("several commits")
+    if isinstance(found, Lacking):
+        return f"rows are computed by Spark, because of {found}"
+    return "rows are computed where they are read"
+
+
+def _dataflow(job: Job, session: Session) -> str:
+    planner = Planner(scans(*job.sinks), session, job.settings.state_ttl)
+    for number, sink in enumerate(job.sinks):
+        planner.add(sink, number)
+    planner.check()
+    spark = [f"table '{planner.scans[number].table}', because of {why}" for number, (_, why) in planner.hops.items()]
+    if spark:
+        return f"rows are computed by Spark before they go to a step with state: {'; '.join(spark)}"
+    return "rows are computed where they are read, and where their state is kept"

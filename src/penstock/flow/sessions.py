@@ -1,0 +1,245 @@
+"""Windows of sessions: rows of a key that follow one another without a gap, aggregated when the session closes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.flow.aggregate import GroupAggregateOperator
+from penstock.flow.equality import Flags, Rows
+from penstock.flow.hashing import Groups, key_hashes, taken
+from penstock.flow.operators import HASH, WEIGHT, Advance, Delta, Input, hashes_of, select_groups, weights_of
+from penstock.flow.segments import END, TableSpec
+from penstock.flow.state import StateStore
+from penstock.flow.storage import LocalStorage
+from penstock.flow.times import Clock, millis_of
+from penstock.flow.zones import Millis, Zone
+from penstock.formats.columns.buffers import batch_of
+from penstock.formats.loops.compiled import Vector, compiled
+from penstock.plan.nodes import GroupAggregate, Node, WindowAggregate
+from penstock.plan.windowing import Windowing
+from penstock.types import BIGINT, Field, RowType, arrow_schema
+
+_BOUNDS, _ROWS, _TIMERS = "sessions", "rows", "timers"
+_START, _END = "__start", "__end"
+#: The columns of a session.
+_BOUND = pa.schema([pa.field(_START, pa.int64()), pa.field(_END, pa.int64())])
+#: The least time that a part of the timers stands for, in ms, and how many of them are in a gap.
+_LEAST, _PARTS = 1000, 64
+
+
+@compiled
+def _number_sessions(groups: Vector, starts: Vector, ends: Vector, out: Vector) -> None:
+    """The number of the session of each interval; these are sorted by group and start. What touches is one session."""
+    session, last = -1, 0
+    for at in range(len(groups)):
+        if at == 0 or groups[at] != groups[at - 1] or starts[at] > last:
+            session, last = session + 1, ends[at]
+        elif ends[at] > last:
+            last = ends[at]
+        out[at] = session
+
+
+@dataclass(frozen=True, eq=False)
+class _Sessions:
+    """Sessions of keys: the number of each one's group, its bounds, and whether a row of this batch changed it."""
+
+    groups: Rows
+    starts: Millis
+    ends: Millis
+    changed: Flags
+    #: Of the stored sessions, then of the rows of the batch, the session that each is part of.
+    of: Rows
+
+
+@dataclass(frozen=True)
+class SessionAggregateOperator:
+    """Keeps the bounds of the open sessions of each key, and their rows, which it aggregates when the session closes.
+
+    Timers are parts of a table, by the time at which one of their sessions may close; they name the keys. A session
+    that grew has another timer, and the former one finds nothing.
+    """
+
+    uid: str
+    inputs: tuple[Input]
+    schema: pa.Schema
+    groups: GroupAggregateOperator
+    windowing: Windowing
+    zone: Zone
+
+    @classmethod
+    def of(cls, node: WindowAggregate, *, retracts: bool, zone: str) -> SessionAggregateOperator:
+        """The operator of a plan's node, in a session with this time ``zone``. Raises UnsupportedError for calls that
+        there are not."""
+        windowing = node.windowing
+        assert isinstance(windowing, Windowing)  # noqa: S101
+        bounds = tuple(Field(name, BIGINT) for name in _BOUND.names)
+        below = RowType((*node.input.schema.fields, *bounds), nullable=False)
+        calls = (Field(each.name, each.type) for each in node.calls)
+        row = RowType((*node.input.schema.select(node.keys).fields, *bounds, *calls), nullable=False)
+        source = node.input
+        group = GroupAggregate(row, Node(below), (*node.keys, *_BOUND.names), node.calls, uid=node.uid)
+        given = Input(arrow_schema(source.schema), windowing.keys)
+        groups = GroupAggregateOperator.of(group, retracts=retracts)
+        return cls(
+            node.uid, (given,), arrow_schema(node.schema), groups, windowing, Zone(zone if windowing.zoned else "")
+        )
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        (given,) = self.inputs
+        return (
+            TableSpec(_BOUNDS, given.key_schema, _BOUND, "multiset"),
+            TableSpec(_ROWS, given.key_schema, given.value_schema, "multiset"),
+            TableSpec(_TIMERS, given.key_schema, pa.schema([]), "keyed", parted=True),
+        )
+
+    def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
+        (batch,) = inputs
+        (given,) = self.inputs
+        local, valid = self._local(batch)
+        batch = batch if valid.all() else taken(batch, np.flatnonzero(valid))
+        local = local[valid]
+        due = [each for each in state.times(_TIMERS) if each <= clock.after]
+        woken = [state.part(each).keyed(_TIMERS).everything() for each in due]
+        hashes = np.concatenate([hashes_of(batch), *(each.hashes for each in woken)])
+        columns = [[batch.column(name) for name in given.keys], *(list(each.keys) for each in woken)]
+        groups = Groups.of(hashes, _stacked(columns, given.key_schema, len(hashes)))
+        stored, bounds, _ = state.multiset(_BOUNDS).get(groups)
+        found = self._merged(groups.index[: len(batch)], local, stored, bounds)
+        closing = self.zone.instants(found.ends - 1)
+        late, closed = closing <= clock.before, closing <= clock.after
+        rows = found.of[len(stored) :]
+        kept = ~late[rows]
+        result = self._closed(groups, found, closed & ~late, taken(batch, np.flatnonzero(kept)), rows[kept], state)
+        self._keep(groups, found, closed, stored, bounds, state)
+        self._set_timers(groups, found, closing, found.changed & ~closed, state)
+        for each in due:
+            if each + self._width <= clock.after + 1:
+                state.drop(each)
+        return Advance(result, int(np.count_nonzero(~kept)))
+
+    # --- sessions --------------------------------------------------------------------------------------------
+
+    def _local(self, batch: pa.RecordBatch) -> tuple[Millis, Flags]:
+        instants, valid = millis_of(batch.column(self.windowing.time))
+        return self.zone.local(instants), valid
+
+    def _merged(self, groups: Rows, local: Millis, stored: Rows, bounds: pa.RecordBatch) -> _Sessions:
+        """The sessions that the stored ones, and rows of these groups and times, make up."""
+        of = np.concatenate([stored, groups])
+        starts = np.concatenate([bounds.column(_START).to_numpy(), local])
+        ends = np.concatenate([bounds.column(_END).to_numpy(), local + self.windowing.size])
+        order = np.lexsort((starts, of))
+        numbers = np.empty(len(order), np.int64)
+        _number_sessions(of[order], starts[order], ends[order], numbers)
+        count = int(numbers[-1]) + 1 if len(numbers) else 0
+        session = np.empty(len(order), np.int64)
+        session[order] = numbers
+        firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
+        last = np.full(count, np.iinfo(np.int64).min)
+        np.maximum.at(last, session, ends)
+        changed = np.zeros(count, np.bool_)
+        changed[session[len(stored) :]] = True
+        return _Sessions(of[order][firsts], starts[order][firsts], last, changed, session)
+
+    def _keep(
+        self, groups: Groups, found: _Sessions, closed: Flags, stored: Rows, bounds: pa.RecordBatch, state: StateStore
+    ) -> None:
+        """Replace the bounds of sessions that have changed or closed."""
+        gone = np.flatnonzero((found.changed | closed)[found.of[: len(stored)]])
+        new = np.flatnonzero(found.changed & ~closed)
+        of = np.concatenate([stored[gone], found.groups[new]])
+        values = [
+            np.concatenate([bounds.column(name).to_numpy()[gone], each[new]])
+            for name, each in zip(_BOUND.names, (found.starts, found.ends), strict=True)
+        ]
+        weights = np.concatenate([np.full(len(gone), -1), np.full(len(new), 1)])
+        columns = pa.RecordBatch.from_arrays([pa.array(each) for each in values], schema=_BOUND)
+        state.multiset(_BOUNDS).add(groups.hashes[of], taken(groups.keys, of), columns, weights)
+
+    def _set_timers(self, groups: Groups, found: _Sessions, closing: Millis, live: Flags, state: StateStore) -> None:
+        """Note when sessions may close."""
+        times = closing // self._width * self._width
+        for time in np.unique(times[live]).tolist():
+            chosen = np.zeros(len(groups), np.bool_)
+            chosen[found.groups[live & (times == time)]] = True
+            which = select_groups(groups, chosen)
+            state.part(time).keyed(_TIMERS).put(
+                which, batch_of([], pa.schema([]), len(which)), np.ones(len(which), np.bool_)
+            )
+
+    @property
+    def _width(self) -> int:
+        """The time that a part of the timers stands for."""
+        return max(_LEAST, self.windowing.size // _PARTS)
+
+    # --- rows ------------------------------------------------------------------------------------------------
+
+    def _closed(
+        self, groups: Groups, found: _Sessions, closed: Flags, batch: pa.RecordBatch, of: Rows, state: StateStore
+    ) -> pa.RecordBatch:
+        """The results of the sessions that close. The rows of ``batch`` are of the sessions ``of``; those of others are
+        kept, and those of sessions that close are forgotten."""
+        (given,) = self.inputs
+        asked = np.zeros(len(groups), np.bool_)
+        asked[found.groups[closed]] = True
+        index, values, weights = state.multiset(_ROWS).get(select_groups(groups, asked))
+        owners = np.flatnonzero(asked)[index]
+        keys = taken(groups.keys, owners)
+        columns = dict(zip(given.keys, keys.columns, strict=True))
+        columns |= dict(zip(values.schema.names, values.columns, strict=True))
+        old = batch_of([columns[name] for name in given.schema.names], given.schema, len(owners))
+        session = self._session_of(found, owners, self._local(old)[0])
+        gone, stays = np.flatnonzero(closed[session]), np.flatnonzero(~closed[of])
+        new = taken(batch, np.flatnonzero(closed[of])).select(given.schema.names)
+        whole = _stacked([taken(old, gone).columns, new.columns], given.schema, len(gone) + len(new))
+        sessions = np.concatenate([session[gone], of[closed[of]]])
+        change = np.concatenate([weights[gone], weights_of(batch)[closed[of]]])
+        kept = taken(batch, stays)
+        count = len(gone) + len(kept)
+        state.multiset(_ROWS).add(
+            np.concatenate([groups.hashes[owners[gone]], hashes_of(kept)]),
+            _stacked([taken(keys, gone).columns, kept.select(given.keys).columns], given.key_schema, count),
+            _stacked([taken(values, gone).columns, kept.select(values.schema.names).columns], values.schema, count),
+            np.concatenate([-weights[gone], weights_of(kept)]),
+        )
+        return self._aggregated(whole, change, found.starts[sessions], found.ends[sessions])
+
+    @staticmethod
+    def _session_of(found: _Sessions, groups: Rows, local: Millis) -> Rows:
+        """The session of each row that is stored, by its group and its time: the last one that began before it."""
+        order = np.lexsort((found.starts, found.groups))
+        both = np.concatenate([found.groups[order], groups])
+        times = np.concatenate([found.starts[order], local])
+        kinds = np.concatenate([np.zeros(len(order), np.int64), np.ones(len(groups), np.int64)])
+        mixed = np.lexsort((kinds, times, both))
+        begun = np.cumsum(kinds[mixed] == 0) - 1
+        result = np.empty(len(mixed), np.int64)
+        result[mixed] = begun
+        return order[result[len(order) :]]
+
+    def _aggregated(self, rows: pa.RecordBatch, weights: Millis, starts: Millis, ends: Millis) -> pa.RecordBatch:
+        """The groups of whole sessions."""
+        (given,) = self.groups.inputs
+        columns = [*rows.columns, pa.array(starts), pa.array(ends)]
+        plain = pa.RecordBatch.from_arrays(columns, schema=given.schema)
+        hashes = key_hashes([plain.column(name) for name in given.keys], len(plain))
+        whole = plain.append_column(WEIGHT, pa.array(weights)).append_column(HASH, pa.array(hashes))
+        empty = StateStore(LocalStorage(""), self.groups.tables, {}, 0, END, "")
+        made = self.groups.process([whole], empty)
+        first, last = (made.column(name).to_numpy() for name in _BOUND.names)
+        named = dict(zip(made.schema.names, made.columns, strict=True))
+        for name, times in zip(self.schema.names[-3:], (first, last, self.zone.instants(last - 1)), strict=True):
+            named[name] = pa.array(times * 1000).view(self.schema.field(name).type)
+        result = batch_of([named[name] for name in self.schema.names], self.schema, len(made))
+        return Delta(result, weights_of(made), np.zeros(len(made), np.uint64)).output()
+
+
+def _stacked(parts: Sequence[Sequence[pa.Array]], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """One batch of columns that stand on one another."""
+    columns = [pa.concat_arrays(each) for each in zip(*parts, strict=True)]
+    return batch_of(columns, schema, rows)

@@ -1,0 +1,222 @@
+"""Functions with a grammar of their own between their parentheses, such as ``TRIM(BOTH 'x' FROM y)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from penstock.sql.parse.syntax import Unbound, UnboundCall, UnboundCast, UnboundLiteral
+from penstock.sql.parse.tokens import TokenType
+
+if TYPE_CHECKING:
+    from penstock.sql.parse.grammar import Grammar
+
+#: Reads what is between the parentheses, given the place and the name of the function.
+Reader = Callable[["Grammar", int, str], Unbound]
+
+
+def word(at: int, text: str) -> UnboundLiteral:
+    """A keyword as an argument."""
+    return UnboundLiteral(at, "STRING", text)
+
+
+def _absent(at: int) -> UnboundLiteral:
+    return UnboundLiteral(at, "NULL", "NULL")
+
+
+def _cast(grammar: Grammar, at: int, name: str) -> Unbound:
+    operand = grammar.expression()
+    grammar.expect("AS")
+    return UnboundCast(at, operand, grammar.data_type(), name == "TRY_CAST")
+
+
+def _unit(grammar: Grammar, example: str) -> UnboundLiteral:
+    name = grammar.name(f"a unit such as {example}")
+    return word(name.at, name.text.upper())
+
+
+def _extract(grammar: Grammar, at: int, name: str) -> Unbound:
+    unit = _unit(grammar, "YEAR")
+    grammar.expect("FROM")
+    return UnboundCall(at, name, (unit, grammar.expression()))
+
+
+def _trim(grammar: Grammar, at: int, _name: str) -> Unbound:
+    side = grammar.take_any("BOTH", "LEADING", "TRAILING") if grammar.ahead().keyword not in (")", ",") else ""
+    characters: tuple[Unbound, ...] = ()
+    if side and grammar.take("FROM"):
+        operand = grammar.expression()
+    else:
+        operand = grammar.expression()
+        if grammar.take("FROM"):
+            characters, operand = (operand,), grammar.expression()
+        elif side:
+            raise grammar.unexpected("FROM")
+    return UnboundCall(at, {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(side, "BTRIM"), (operand, *characters))
+
+
+def _substring(grammar: Grammar, at: int, _name: str) -> Unbound:
+    args = [grammar.expression()]
+    if grammar.take("FROM"):
+        args.append(grammar.expression())
+        args += [grammar.expression()] if grammar.take("FOR") else []
+    elif grammar.take(","):
+        args += grammar.listed(grammar.expression)
+    return UnboundCall(at, "SUBSTRING", tuple(args))
+
+
+def _position(grammar: Grammar, at: int, _name: str) -> Unbound:
+    wanted = grammar.operand()
+    grammar.expect("IN")
+    return UnboundCall(at, "LOCATE", (wanted, grammar.operand()))
+
+
+def _overlay(grammar: Grammar, at: int, name: str) -> Unbound:
+    text = grammar.expression()
+    grammar.expect("PLACING")
+    args = [text, grammar.expression()]
+    grammar.expect("FROM")
+    args.append(grammar.expression())
+    args += [grammar.expression()] if grammar.take("FOR") else []
+    return UnboundCall(at, name, tuple(args))
+
+
+def _rounding(grammar: Grammar, at: int, name: str) -> Unbound:
+    operand = grammar.expression()
+    if grammar.take("TO"):
+        return UnboundCall(at, "FLOOR TO" if name == "FLOOR" else "CEIL TO", (_unit(grammar, "DAY"), operand))
+    return UnboundCall(at, name, (operand,))
+
+
+def _timestamp_arithmetic(grammar: Grammar, at: int, name: str) -> Unbound:
+    unit = _unit(grammar, "DAY")
+    grammar.expect(",")
+    return UnboundCall(at, name, (unit, *grammar.listed(grammar.expression)))
+
+
+# --- JSON ----------------------------------------------------------------------------------------------------
+
+
+def _document_and_path(grammar: Grammar) -> tuple[Unbound, Unbound]:
+    document = grammar.expression()
+    grammar.expect(",")
+    return document, grammar.expression()
+
+
+def _behaviours(grammar: Grammar, behaviour: Callable[[], tuple[Unbound, Unbound]]) -> list[Unbound]:
+    """``.. ON EMPTY .. ON ERROR``: the word and the default of each, ``NULL`` where there is none."""
+    at = grammar.at
+    found = {"EMPTY": (word(at, "NULL"), _absent(at)), "ERROR": (word(at, "NULL"), _absent(at))}
+    for _ in found:
+        if grammar.token.keyword not in ("NULL", "ERROR", "DEFAULT", "EMPTY"):
+            break
+        given = behaviour()
+        grammar.expect("ON")
+        on = grammar.take_any("EMPTY", "ERROR")
+        if not on:
+            raise grammar.unexpected("EMPTY or ERROR")
+        found[on] = given  # type: ignore[assignment]
+    return [each for pair in found.values() for each in pair]
+
+
+def _returned(grammar: Grammar, default: str) -> UnboundLiteral:
+    at = grammar.at
+    return word(at, grammar.data_type(nullability=False).text() if grammar.take("RETURNING") else default)
+
+
+def _json_value(grammar: Grammar, at: int, name: str) -> Unbound:
+    document, path = _document_and_path(grammar)
+    returned = _returned(grammar, "STRING")
+
+    def behaviour() -> tuple[Unbound, Unbound]:
+        here = grammar.at
+        if grammar.take("DEFAULT"):
+            return word(here, "DEFAULT"), grammar.expression()
+        return word(here, grammar.take_any("NULL", "ERROR") or "NULL"), _absent(here)
+
+    return UnboundCall(at, name, (document, path, returned, *_behaviours(grammar, behaviour)))
+
+
+def _json_query(grammar: Grammar, at: int, name: str) -> Unbound:
+    document, path = _document_and_path(grammar)
+    returned = _returned(grammar, "STRING")
+    wrapper = "WITHOUT"
+    if grammar.take("WITHOUT"):
+        grammar.take("ARRAY")
+        grammar.expect("WRAPPER")
+    elif grammar.take("WITH"):
+        wrapper = grammar.take_any("CONDITIONAL", "UNCONDITIONAL") or "UNCONDITIONAL"
+        grammar.take("ARRAY")
+        grammar.expect("WRAPPER")
+
+    def behaviour() -> tuple[Unbound, Unbound]:
+        here = grammar.at
+        if grammar.take("EMPTY"):
+            kind = grammar.take_any("ARRAY", "OBJECT")
+            if not kind:
+                raise grammar.unexpected("ARRAY or OBJECT")
+            return word(here, f"EMPTY {kind}"), _absent(here)
+        found = grammar.take_any("NULL", "ERROR")
+        if not found:
+            raise grammar.unexpected("NULL, ERROR, EMPTY ARRAY or EMPTY OBJECT")
+        return word(here, found), _absent(here)
+
+    empty, _, error, _ = _behaviours(grammar, behaviour)
+    return UnboundCall(at, name, (document, path, returned, word(at, wrapper), empty, error))
+
+
+def _json_exists(grammar: Grammar, at: int, name: str) -> Unbound:
+    document, path = _document_and_path(grammar)
+    here = grammar.at
+    error = grammar.take_any("TRUE", "FALSE", "UNKNOWN", "ERROR")
+    if error:
+        grammar.expect("ON", "ERROR")
+    return UnboundCall(at, name, (document, path, word(here, error or "FALSE")))
+
+
+def _on_null(grammar: Grammar, default: str) -> UnboundLiteral:
+    at = grammar.at
+    found = default
+    for each in ("NULL", "ABSENT"):
+        if grammar.take(each, "ON", "NULL"):
+            found = each
+    return word(at, found)
+
+
+def _json_object(grammar: Grammar, at: int, name: str) -> Unbound:
+    args: list[Unbound] = []
+
+    def entry() -> None:
+        explicit = grammar.sees("KEY") and grammar.ahead().type is TokenType.STRING and grammar.take("KEY")
+        args.append(grammar.operand())
+        if not grammar.take("VALUE") and (explicit or not grammar.take(":")):
+            raise grammar.unexpected("VALUE")
+        args.append(grammar.expression())
+
+    if not grammar.sees(")") and not (grammar.token.keyword in ("NULL", "ABSENT") and grammar.ahead().keyword == "ON"):
+        grammar.listed(entry)
+    return UnboundCall(at, name, (_on_null(grammar, "NULL"), *args))
+
+
+def _json_array(grammar: Grammar, at: int, name: str) -> Unbound:
+    empty = grammar.sees(")") or (grammar.token.keyword in ("NULL", "ABSENT") and grammar.ahead().keyword == "ON")
+    args = () if empty else grammar.listed(grammar.expression)
+    return UnboundCall(at, name, (_on_null(grammar, "ABSENT"), *args))
+
+
+#: By the name of the function.
+READERS: Mapping[str, Reader] = {
+    **dict.fromkeys(("CAST", "TRY_CAST"), _cast),
+    "EXTRACT": _extract,
+    "TRIM": _trim,
+    **dict.fromkeys(("SUBSTRING", "SUBSTR"), _substring),
+    "POSITION": _position,
+    "OVERLAY": _overlay,
+    **dict.fromkeys(("CEIL", "CEILING", "FLOOR"), _rounding),
+    **dict.fromkeys(("TIMESTAMPADD", "TIMESTAMPDIFF"), _timestamp_arithmetic),
+    "JSON_VALUE": _json_value,
+    "JSON_QUERY": _json_query,
+    "JSON_EXISTS": _json_exists,
+    "JSON_OBJECT": _json_object,
+    "JSON_ARRAY": _json_array,
+}

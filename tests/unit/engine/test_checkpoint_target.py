@@ -1,0 +1,42 @@
+"""The state of jobs without exactly-once tables: its reference is in a document of the checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.engine.checkpoint import read_location
+from penstock.engine.checkpoint.target import CheckpointTarget
+from penstock.errors import CheckpointError
+from penstock.spi import Batch, Results, Standing
+
+pytestmark = pytest.mark.rule("state commits with the output")
+
+
+def batch(number: int, state: str = "") -> Batch:
+    return Batch(number, (None,), ({"at": number},), 1, results=Results(state, None, lambda: None))
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> CheckpointTarget:
+    return CheckpointTarget(read_location(str(tmp_path / "checkpoint")))
+
+
+def test_a_batch_is_done_when_its_state_is_written(target: CheckpointTarget) -> None:
+    assert target.standing(batch(0)) == Standing(False, "")
+    target.publish(batch(0, "a"), None)
+    assert target.standing(batch(0)) == Standing(True, "a")
+    assert target.standing(batch(1)) == Standing(False, "a")
+    assert target.state() == "a"
+
+
+def test_state_of_another_batch_stops_the_job(target: CheckpointTarget) -> None:
+    with pytest.raises(CheckpointError, match="continues with batch 1, but has no state"):
+        target.standing(batch(1))
+    target.publish(batch(3, "a"), None)
+    for number in (2, 5):
+        with pytest.raises(
+            CheckpointError, match=rf"continues with batch {number}, but its state is that after batch 3"
+        ):
+            target.standing(batch(number))

@@ -1,0 +1,43 @@
+"""The list of Flink's functions says what is true."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import UnsupportedError
+from penstock.sql import expression
+from penstock.sql.bind.catalogue import CATALOGUE, REFUSED
+from penstock.sql.bind.functions import ALIASES, SIGNATURES
+from penstock.sql.bind.scope import FORMS
+from penstock.types import parse_columns
+
+LISTED = {each.name for group in CATALOGUE.values() for each in group}
+#: Not calls: parts of the grammar, and other names of what is listed.
+GRAMMAR = {"EXISTS", "DATE", "CAST", "TRY_CAST", "[]", "ARRAY[]", "MAP[]", "JSON"}
+
+
+def test_what_is_listed_can_be_bound():
+    assert LISTED - REFUSED.keys() - GRAMMAR - FORMS.keys() - SIGNATURES.keys() - ALIASES.keys() == set()
+
+
+def test_what_can_be_bound_is_listed():
+    assert SIGNATURES.keys() - LISTED == set()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_is_refused_with_its_reason(name):
+    with pytest.raises(UnsupportedError) as caught:
+        expression(f"{name}(x)", parse_columns("x STRING"))
+
+    assert REFUSED[name].partition("; ")[0] in str(caught.value)
+
+
+def test_every_function_of_flink_is_listed():
+    """By the names that Flink 2.2 lists as its own (``SHOW FUNCTIONS``)."""
+    names = json.loads((Path(__file__).parents[2] / "recorded" / "names.json").read_text("utf-8"))
+    written = {word for group in CATALOGUE.values() for each in group for word in re.findall(r"\w+", each.syntax)}
+    assert [name for name in names if name not in written] == []
