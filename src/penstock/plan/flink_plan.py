@@ -178,8 +178,7 @@ def _stateful(node: Node) -> tuple[tuple[str, str], ...]:
             return (*((("groupBy", ", ".join(keys)),) if keys else ()), ("select", select))
         case Join(kind=kind, left_keys=left, right_keys=right):
             pairs = " AND ".join(f"{a} = {b}" for a, b in zip(left, right, strict=True)) or "true"
-            keys = (f"{side}InputSpec" for side in ("left", "right"))
-            specs = zip(keys, (_spec(node.left, left), _spec(node.right, right)), strict=True)
+            specs = ("leftInputSpec", _spec(node.left, left)), ("rightInputSpec", _spec(node.right, right))
             return ("joinType", kind.value), ("where", pairs), ("select", ", ".join(node.schema.names)), *specs
         case Normalize(keys=keys):
             return (("key", ", ".join(keys)),)
