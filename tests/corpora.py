@@ -24,6 +24,11 @@ def flink_programs() -> list[dict[str, Any]]:
     return _read("flink-sql/flink-programs.json")
 
 
+def flink_errors() -> list[dict[str, Any]]:
+    """The SQL programs of Flink's own tests that must fail; none where the corpora are not present."""
+    return _read("flink-sql/flink-errors.json")
+
+
 def nexmark() -> dict[str, Any]:
     """Nexmark's tables and queries, with their results on a few rows."""
     found: dict[str, Any] = _read("flink-sql/nexmark-small.json") or {}

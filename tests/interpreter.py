@@ -20,6 +20,8 @@ from penstock.plan.nodes import (
     Project,
     Rank,
     Scan,
+    SetKind,
+    SetOperation,
     Sink,
     Union,
 )
@@ -80,6 +82,8 @@ def _rows(node: Node, inputs: tuple[list[Row], ...]) -> list[Row]:
             return _joined(node, *inputs)
         case Deduplicate():
             return _first(node, inputs[0])
+        case SetOperation():
+            return _compared(node, *inputs)
         case Rank():
             return _ranked(node, inputs[0])
     raise TypeError(type(node).__name__)
@@ -137,6 +141,20 @@ def _first(node: Deduplicate, rows: list[Row]) -> list[Row]:
         if node.last or key not in kept:
             kept[key] = row
     return list(kept.values())
+
+
+def _compared(node: SetOperation, left: list[Row], right: list[Row]) -> list[Row]:
+    names = node.left.schema.names
+    here, there = bag(left, names), bag(right, node.right.schema.names)
+    found: Counter[tuple[Any, ...]] = {
+        SetKind.INTERSECT: Counter({row: 1 for row in here if row in there}),
+        SetKind.INTERSECT_ALL: here & there,
+        SetKind.EXCEPT: Counter({row: 1 for row in here if row not in there}),
+        SetKind.EXCEPT_ALL: here - there,
+        SetKind.SEMI: Counter({row: count for row, count in here.items() if row in there}),
+        SetKind.ANTI: Counter({row: count for row, count in here.items() if row not in there}),
+    }[node.kind]
+    return [dict(zip(names, row, strict=True)) for row in found.elements()]
 
 
 def _ranked(node: Rank, rows: list[Row]) -> list[Row]:

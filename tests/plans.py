@@ -14,10 +14,12 @@ from penstock.plan.nodes import (
     Job,
     Join,
     JoinKind,
+    Materialize,
     Node,
     Normalize,
     Project,
     Rank,
+    SetOperation,
     Sink,
     Union,
 )
@@ -87,9 +89,13 @@ def _check(node: Node) -> None:
                 assert len(member.schema.fields) == len(names)
                 for own, to in zip(member.schema.fields, node.schema.fields, strict=True):
                     assert alike(own.type, to.type), f"{own} is not {to}"
-        case Normalize(keys=keys) | Deduplicate(keys=keys):
+        case Normalize(keys=keys) | Deduplicate(keys=keys) | Materialize(keys=keys):
             assert node.schema == node.input.schema
             _has(node.schema, keys)
+        case SetOperation(left=left, right=right):
+            assert names == left.schema.names
+            for one, other in zip(left.schema.fields, right.schema.fields, strict=True):
+                assert alike(one.type, other.type), f"{one} and {other} are of different types"
         case Rank(keys=keys, order=order, number=number):
             assert names == (*node.input.schema.names, *([number] if number else []))
             _has(node.input.schema, [*keys, *(each.name for each in order)])

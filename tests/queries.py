@@ -38,6 +38,9 @@ _WHERE = [
     ),
     *("EXISTS (SELECT 1 FROM b WHERE b.v = x.v AND x.k > 1) AND k > 0", "k NOT IN (SELECT n FROM c WHERE c.v = x.v)"),
     "NOT EXISTS (SELECT 1 FROM c WHERE c.k = x.k AND c.n > 1)",
+    "EXISTS (SELECT 1 FROM c WHERE c.k = x.k AND c.n < x.n)",
+    "NOT EXISTS (SELECT 1 FROM b WHERE b.n > x.n AND b.k > 1)",
+    "k NOT IN (SELECT n FROM c WHERE c.v = x.v OR c.n = x.k)",
     "EXISTS (SELECT MAX(k) FROM b GROUP BY v) AND k NOT IN (SELECT COUNT(*) FROM c GROUP BY v)",
 ]
 _SELECT = [
@@ -65,7 +68,7 @@ def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     """A query of the rows of others."""
     query, kinds = inner.map("({})".format), st.sampled_from(_KINDS)
     where = st.sampled_from(_WHERE)
-    union = st.sampled_from(["UNION", "UNION ALL"])
+    union = st.sampled_from(["UNION", "UNION ALL", "INTERSECT", "EXCEPT"])
     comma = "SELECT x.k AS k, y.v AS v, x.n AS n FROM {} AS x, {} AS y WHERE x.k = y.k AND y.n > x.n AND x.v = 'a'"
     return st.one_of(
         st.builds("SELECT {1} FROM {0} AS x WHERE {2}".format, query, st.sampled_from(_SELECT), where),

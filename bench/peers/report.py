@@ -108,7 +108,8 @@ def page(document: Mapping[str, Any]) -> str:
     if delays:
         shown = ", ".join(f"{name.split('_')[1]} {value:,.0f} ms" for name, value in delays.items())
         parts.append(f"From produced to visible at 1,000 records/s, JSON through a filter to JSON: {shown}.")
-    parts += [f"- {note}" for note in document["notes"]]
+    if document["notes"]:
+        parts.append("\n".join(f"- {note}" for note in document["notes"]))
     return "\n\n".join(parts) + "\n"
 
 

@@ -139,6 +139,12 @@ def test_the_queries_of_the_guide_to_sql_are_planned():
     assert "the last row by `changed` of each `id`" in explain(planned(parse_script(tables + newest).jobs[0]))
 
 
+def test_the_statements_of_their_guide_print_a_table():
+    (statements,) = blocks("docs/sql-statements.md", "sql")
+    (shown,) = parse_script(statements).printed
+    assert re.findall(r"^\| +(\w+) \|", shown, re.MULTILINE) == ["name", "id", "note", "reason", "moved"]
+
+
 def test_the_python_beside_flinks_examples_is_that_of_the_programs():
     programs = "".join(text(f"examples/{name}") for name in EXAMPLES if name.startswith("pyflink"))
     indented = re.findall(r"^   ```python\n(.*?)^   ```$", text("docs/upgrading.md"), re.MULTILINE | re.DOTALL)

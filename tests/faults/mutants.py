@@ -134,30 +134,6 @@ _ALL = (
         "F3 stopped in an open transaction; both have a restart strategy",
         texts=("the two ended with", "restarts, and the first says"),
     ),
-    Mutant(
-        "digest-unchecked",
-        "any file with the name of a manifest is believed",
-        "F26 a manifest is changed",
-        texts=(_ENDED,),
-    ),
-    Mutant(
-        "state-of-the-batch-before",
-        "progress refers to the state before its batch",
-        "F26 driver and workers, after EndTxn, before Spark's commit log",
-        texts=("rows of the table are wrong", "is missing"),
-    ),
-    Mutant(
-        "collected-too-early",
-        "files of the state before a batch are deleted before the batch is committed",
-        "F26 driver and workers, between manifest and EndTxn",
-        texts=("is missing",),
-    ),
-    Mutant(
-        "attempt-made-anew",
-        "a batch that one target has and another has not is computed again",
-        "F26 Kafka and PostgreSQL, killed between the two commits",
-        texts=("its operators have run once", "different states"),
-    ),
 )
 
 #: By name.

@@ -270,66 +270,6 @@ def restart_when_fenced() -> None:
     FencedError.restartable = True
 
 
-# --- state -------------------------------------------------------------------------------------------------------
-
-
-def digest_unchecked() -> None:
-    """Any file with the name of a manifest is believed."""
-    import hashlib
-
-    from penstock.flow.manifest import Manifest
-
-    read = Manifest.read
-
-    def read_any(storage: Any, reference: str) -> Any:
-        name = reference.partition("#")[0]
-        return read(storage, f"{name}#{hashlib.sha256(storage.open(name)).hexdigest()}" if name else "")
-
-    Manifest.read = read_any
-
-
-def state_of_the_batch_before() -> None:
-    """Progress refers to the state before its batch."""
-    from penstock.connectors.kafka.sink.committer import KafkaCommitter
-
-    progress_of = KafkaCommitter._progress_of
-
-    def of_before(self: Any, batch: Any) -> Any:
-        found, before = progress_of(self, batch), self._progress
-        return replace(found, state=before.state if found.state and before and before.state else found.state)
-
-    KafkaCommitter._progress_of = of_before
-
-
-def collected_too_early() -> None:
-    """Files that the state after a batch does not need are deleted before the batch is committed."""
-    from penstock.engine.runs.flows import FlowRun
-
-    run = FlowRun.run
-
-    def run_and_collect(self: Any, batch: Any, frame: Any, folder: str, state: str) -> Any:
-        made = run(self, batch, frame, folder, state)
-        if state and made.state != state:
-            after = self._manifest(made.state).files()
-            for name in self._manifest(state).files() - after:
-                self._storage.delete(name)
-            self._manifest(made.state)
-        return made
-
-    FlowRun.run = run_and_collect
-
-
-def attempt_made_anew() -> None:
-    """A batch that one target has and another has not is computed again."""
-    from penstock.engine.runs.flows import _Operators
-
-    def anew(self: Any, batch: Any, state: str) -> Any:
-        before = next(iter(reversed([name for name, _ in self.flow._former])), "")
-        return self.run(batch, before)
-
-    _Operators.kept = anew
-
-
 MUTATIONS = {
     each.__name__.replace("_", "-"): each
     for each in (
@@ -349,10 +289,6 @@ MUTATIONS = {
         always_clean,
         always_one_writer,
         restart_when_fenced,
-        digest_unchecked,
-        state_of_the_batch_before,
-        collected_too_early,
-        attempt_made_anew,
     )
 }
 

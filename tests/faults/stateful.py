@@ -202,7 +202,7 @@ def left_of(job: JobProcess, batch: int) -> list[str]:
     return sorted({path.suffix for path in state_of(job).glob(f"{batch:09d}-*")})
 
 
-@cell("F26", "driver and workers, when a segment is written", ci=True)
+@cell("F26", "driver and workers, when a segment is written")
 def at_a_segment(trial: Trial) -> Outcome:
     job = die_at(trial, "after", "*.arrow", trial.before)
     left = left_of(job, trial.before)
@@ -244,7 +244,7 @@ def before_end_txn(trial: Trial) -> Outcome:
     return finish(trial, job)
 
 
-@cell("F26", "driver and workers, after EndTxn, before Spark's commit log", ci=True)
+@cell("F26", "driver and workers, after EndTxn, before Spark's commit log")
 def after_end_txn(trial: Trial) -> Outcome:
     job = trial.job(sql_of(trial))
     trap = trial.ended(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
@@ -384,7 +384,7 @@ def manifest_name(trial: Trial, job: JobProcess) -> str:
     return found.name
 
 
-@cell("F26", "a file of the state is lost", ci=True)
+@cell("F26", "a file of the state is lost")
 def lost_file(trial: Trial) -> Outcome:
     return without(trial, lambda job: state_of(job) / sorted(manifest_of(trial, job).files())[0])
 

@@ -21,6 +21,8 @@ NOTED = "INSERT INTO noted SELECT o.id, n.note FROM orders AS o JOIN notes AS n 
 COUNTED = "INSERT INTO totals SELECT customer, COUNT(*), SUM(amount) FROM orders GROUP BY customer;\n"
 COUNT = 240
 
+pytestmark = pytest.mark.slow  # a broker, a PostgreSQL and Spark, each job started several times
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:

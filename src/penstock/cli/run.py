@@ -128,7 +128,7 @@ def _run(arguments: argparse.Namespace) -> int:
         session.prepare()  # Spark starts while the file is read
     given = _given(arguments)
     jobs = [_configured(job, arguments, given) for job in _jobs(arguments)]
-    if jobs:  # and not just EXPLAIN
+    if jobs:  # and not just EXPLAIN or SHOW
         run_jobs(jobs, metrics=arguments.metrics_port)
     return 0
 
@@ -386,8 +386,8 @@ def _jobs(arguments: argparse.Namespace) -> list[Job]:
 
         script = parse_script(text, file=path.name, variables=variables, default_name=path.stem)
         jobs, warnings = list(script.jobs), script.warnings
-        for plan in script.plans:
-            print(plan)
+        for text in script.printed:
+            print(text)
     else:
         from penstock.ingest import lower, parse_pipeline
 

@@ -16,12 +16,14 @@ from penstock.flow.deduplicate import DeduplicateOperator
 from penstock.flow.expressions import Lacking
 from penstock.flow.in_windows import InWindowsOperator
 from penstock.flow.join import JoinOperator
-from penstock.flow.kernels.moments import local_zone
+from penstock.flow.kernels.local import local_zone
 from penstock.flow.kernels.session import UNKNOWN, Session
+from penstock.flow.materialize import MaterializeOperator
 from penstock.flow.normalize import NormalizeOperator
 from penstock.flow.operators import Operator, TimedOperator
 from penstock.flow.rank import RankOperator
 from penstock.flow.sessions import SessionAggregateOperator
+from penstock.flow.set_operation import SetOperator
 from penstock.flow.times import MOMENT, Timing
 from penstock.flow.window_aggregate import WindowAggregateOperator
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, cast, coerce, fields_of
@@ -35,11 +37,13 @@ from penstock.plan.nodes import (
     InWindows,
     Item,
     Join,
+    Materialize,
     Node,
     Normalize,
     Project,
     Rank,
     Scan,
+    SetOperation,
     Sink,
     Step,
     Union,
@@ -278,6 +282,10 @@ def _operator(node: Node, session: Session, *, timed: bool) -> Operator | TimedO
             return NormalizeOperator.of(node)
         case Deduplicate():
             return DeduplicateOperator.of(node)
+        case Materialize():
+            return MaterializeOperator.of(node)
+        case SetOperation():
+            return SetOperator.of(node)
         case Rank():
             return RankOperator.of(node, retracts=traits(node.input).kinds != INSERTIONS)
     raise TypeError(f"unknown plan node {type(node).__name__}")
@@ -354,6 +362,7 @@ def _partitioned(way: _Way) -> tuple[str, ...]:
             | Normalize(keys=keys)
             | Deduplicate(keys=keys)
             | Rank(keys=keys)
+            | Materialize(keys=keys)
         ):
             names: tuple[str, ...] = keys
         case _:

@@ -85,7 +85,7 @@ class RankOperator:
         """The stored first rows, and those of the batch, each once for each time that it came."""
         (given,) = self.inputs
         groups = Groups.of(hashes_of(batch), batch.select(given.keys))
-        index, values, _ = state.multiset(_TOP).get(_every(groups))
+        index, values, _ = state.multiset(_TOP).get(every(groups))
         rows = batch.select(given.schema.names)
         new = groups.index
         weights = weights_of(batch)
@@ -100,7 +100,7 @@ class RankOperator:
         came = np.empty(len(new), np.int64)
         came[order] = np.arange(len(new)) - starts[new[order]]
         arrival = np.concatenate([arrived, newest[new] + 1 + came])
-        stored = _whole(given, taken(groups.keys, index), values)
+        stored = whole_rows(given, taken(groups.keys, index), values)
         both = pa.concat_batches([stored, rows]).append_column(_ARRIVAL, pa.array(arrival))
         of = np.concatenate([index, new])
         pool = Pool(
@@ -113,8 +113,8 @@ class RankOperator:
         (given,) = self.inputs
         delta = Delta.of(batch, given).netted()
         groups = Groups.of(delta.hashes, delta.rows.select(given.keys))
-        index, values, weights = state.multiset(_TOP).get(_every(groups))
-        top = _whole(given, taken(groups.keys, index), values)
+        index, values, weights = state.multiset(_TOP).get(every(groups))
+        top = whole_rows(given, taken(groups.keys, index), values)
         pool = self._merged(
             groups,
             pa.concat_batches([top, delta.rows]),
@@ -130,7 +130,7 @@ class RankOperator:
         if not len(found):
             return pool
         index = np.flatnonzero(lacking)[found]
-        rest = _whole(given, taken(groups.keys, index), values)
+        rest = whole_rows(given, taken(groups.keys, index), values)
         none = np.zeros(len(index), np.int64)
         return self._merged(
             groups,
@@ -272,7 +272,8 @@ def _ordinals(column: pa.Array) -> tuple[Weights, ...]:
     return valid.astype(np.int64), np.where(valid, ordinals(column), 0)
 
 
-def _every(groups: Groups) -> Groups:
+def every(groups: Groups) -> Groups:
+    """All groups, as if each had one row."""
     return select_groups(groups, np.ones(len(groups), np.bool_))
 
 
@@ -281,7 +282,7 @@ def _flags(first: int, second: int) -> Weights:
     return np.concatenate([np.ones(first, np.int64), np.zeros(second, np.int64)])
 
 
-def _whole(given: Input, keys: pa.RecordBatch, values: pa.RecordBatch) -> pa.RecordBatch:
+def whole_rows(given: Input, keys: pa.RecordBatch, values: pa.RecordBatch) -> pa.RecordBatch:
     """Whole rows from their keys and their other columns."""
     columns = dict(zip(given.key_schema.names, keys.columns, strict=True))
     columns |= dict(zip(values.schema.names, values.columns, strict=True))

@@ -8,7 +8,19 @@ from collections.abc import Sequence
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.plan.expressions import ColumnRef, Expression, is_deterministic
 from penstock.plan.flink_sql import flink_sql
-from penstock.plan.nodes import STATEFUL, Deduplicate, GroupAggregate, Job, Join, Node, Normalize, Rank, Scan, Sink
+from penstock.plan.nodes import (
+    STATEFUL,
+    Deduplicate,
+    GroupAggregate,
+    Job,
+    Join,
+    Node,
+    Normalize,
+    Rank,
+    Scan,
+    SetOperation,
+    Sink,
+)
 from penstock.plan.traits import Traits, own_traits, traits
 from penstock.plan.walk import expressions_of, fold, scans
 from penstock.spi import WATERMARK, Guarantee, ScanSpec, SinkSpec
@@ -57,26 +69,9 @@ _CHANGES: dict[type[Node], str] = {
     Join: "join",
     Deduplicate: "ROW_NUMBER()",
     Rank: "Top-N",
+    SetOperation: "comparison of two queries",
     Normalize: "source of upserts",
 }
-
-
-def check_keys(job: Job) -> None:
-    """Raises UnsupportedError for each sink that keeps one row for each value of its key, and is given changes of rows
-    of which several may have one value: which of them it keeps would depend on their order. Flink adds a step there
-    that keeps all of them."""
-    problems = []
-    for sink in job.sinks:
-        key, given = sink.spec.capabilities.upsert_keys, traits(sink)
-        if not key or not given.changing or any(set(each) <= set(key) for each in given.upsert_keys):
-            continue
-        own = [f"({', '.join(each)})" for each in given.upsert_keys]
-        rows = f"the key of the query's rows is {' or '.join(own)}" if own else "the query's rows have no key"
-        reason = f"its primary key is ({', '.join(key)}), and {rows}: that is not supported"
-        hint = "declare the key of the rows as PRIMARY KEY, or GROUP BY the columns of the primary key"
-        problems.append(Problem(reason, where=f"table '{sink.table}'", hint=hint))
-    if problems:
-        raise UnsupportedError(tuple(problems))
 
 
 def check_determinism(job: Job) -> None:

@@ -22,11 +22,14 @@ from penstock.plan.nodes import (
     Job,
     Join,
     MapRows,
+    Materialize,
     Node,
     Normalize,
     Project,
     Rank,
     Scan,
+    SetKind,
+    SetOperation,
     Sink,
     SortColumn,
     Union,
@@ -122,6 +125,10 @@ def _state(node: Node) -> str:
             return "each group of the windows that are open"
         case Deduplicate(last=False):
             return "the first row of each key"
+        case Materialize():
+            return "all rows of each key, in their order"
+        case SetOperation():
+            return "how often each row is on either side"
         case Rank(input=below) if traits(below).changing:
             return "all rows of each key"
         case Rank(last=last):
@@ -137,12 +144,15 @@ def _shuffled_by(node: Node) -> tuple[tuple[str, ...], ...]:
             return (keys,)
         case Join(left_keys=left, right_keys=right):
             return left, right
+        case SetOperation(left=left_side, right=right_side):
+            return left_side.schema.names, right_side.schema.names
         case (
             GroupAggregate(keys=keys)
             | WindowAggregate(keys=keys)
             | Normalize(keys=keys)
             | Deduplicate(keys=keys)
             | Rank(keys=keys)
+            | Materialize(keys=keys)
         ):
             return (keys,)
     return ()
@@ -182,12 +192,16 @@ def step_lines(node: Node) -> list[str]:
             return [f"{kind.value} join on {' and '.join(pairs)}" if left else f"{kind.value} join of all pairs"]
         case Union():
             return ["all rows of"]
+        case SetOperation(kind=kind_of):
+            return [_COMPARISONS[kind_of]]
         case Normalize(keys=keys):
             return [f"changes of the table with the key {_names(keys)}"]
         case Deduplicate(keys=keys, order=order, last=last):
             which = f"the {'last' if last else 'first'} row"
             by = f"by {quoted_name(order)}" if order else "to arrive"
             return [f"{which} {by} of each {_names(keys)}" if keys else f"{which} {by}"]
+        case Materialize(keys=keys):
+            return [f"the last row of each {_names(keys)}"]
         case Rank():
             return [_rank(node)]
         case MapRows(rows=rows):
@@ -197,6 +211,16 @@ def step_lines(node: Node) -> list[str]:
 
 def _window(columns: WindowColumns) -> str:
     return f"  window {_names((columns.start, columns.end))}, time attribute {quoted_name(columns.time)}"
+
+
+_COMPARISONS = {
+    SetKind.INTERSECT: "different rows of both",
+    SetKind.INTERSECT_ALL: "rows of both",
+    SetKind.EXCEPT: "different rows of the first without those of the second",
+    SetKind.EXCEPT_ALL: "rows of the first less those of the second",
+    SetKind.SEMI: "rows of the first that are in the second",
+    SetKind.ANTI: "rows of the first that are not in the second",
+}
 
 
 def _rank(rank: Rank) -> str:

@@ -12,9 +12,11 @@ from penstock.plan.nodes import (
     GroupAggregate,
     InWindows,
     Join,
+    Materialize,
     Node,
     Normalize,
     Rank,
+    SetOperation,
     Sink,
     WindowAggregate,
 )
@@ -25,8 +27,10 @@ _KINDS: dict[type[Node], str] = {
     WindowAggregate: "window",
     Join: "join",
     Normalize: "changes",
+    Materialize: "last rows",
     Deduplicate: "deduplicate",
     Rank: "rank",
+    SetOperation: "compare",
 }
 
 

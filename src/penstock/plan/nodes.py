@@ -200,6 +200,36 @@ class Union(Node):
         return self if same else replace(self, members=tuple(inputs))
 
 
+class SetKind(enum.Enum):
+    """Which rows of the left side are in a result, by the equal rows of the right side; NULL is equal to NULL.
+    INTERSECT and EXCEPT give each row once, SEMI and ANTI as often as it is on the left side."""
+
+    INTERSECT = "intersect"
+    INTERSECT_ALL = "intersect all"
+    EXCEPT = "except"
+    EXCEPT_ALL = "except all"
+    SEMI = "semi"
+    ANTI = "anti"
+
+
+@dataclass(frozen=True)
+class SetOperation(Node):
+    """Rows of ``left`` that are, or are not, rows of ``right`` too, whose columns correspond by position and have the
+    same types. The schema is that of ``left``."""
+
+    left: Node
+    right: Node
+    kind: SetKind
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    def with_inputs(self, inputs: Sequence[Node]) -> Self:
+        left, right = inputs
+        return self if left is self.left and right is self.right else replace(self, left=left, right=right)
+
+
 @dataclass(frozen=True)
 class Normalize(Step):
     """Makes a full changelog of upserts and deletions by the primary key ``keys``, or of a changelog with repeated
@@ -242,6 +272,13 @@ class Rank(Step):
 
 
 @dataclass(frozen=True)
+class Materialize(Step):
+    """The last row of each key to arrive, of those that were not taken back. The schema is the input's."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class InWindows(Node):
     """What ``inner`` makes of the rows of each window, given when the window closes. Its inputs have the ``windows`` in
     their columns, and only add rows. The schema is that of ``inner``."""
@@ -259,7 +296,9 @@ class InWindows(Node):
 
 
 #: The nodes that keep state.
-STATEFUL = GroupAggregate | WindowAggregate | InWindows | Join | Normalize | Deduplicate | Rank
+STATEFUL = (
+    GroupAggregate | WindowAggregate | InWindows | Join | Normalize | Deduplicate | Rank | SetOperation | Materialize
+)
 
 
 @dataclass(frozen=True)

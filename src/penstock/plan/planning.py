@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.plan.checks import check_changes, check_determinism, check_keys, check_watermarks
-from penstock.plan.expressions import columns_of, is_deterministic
+from penstock.plan.checks import check_changes, check_determinism, check_watermarks
+from penstock.plan.expressions import coerce, columns_of, fields_of, is_deterministic
 from penstock.plan.naming import named
 from penstock.plan.nodes import (
     STATEFUL,
     AssignWatermarks,
     DeadLetters,
     Filter,
+    Item,
     Job,
     MapRows,
+    Materialize,
     Node,
     Normalize,
     Project,
     Scan,
     Sink,
+    project,
 )
 from penstock.plan.pruning import pruned
 from penstock.plan.traits import traits
 from penstock.plan.walk import expressions_of, fold, rewrite
+from penstock.settings import FORCE, NONE, Settings
 from penstock.spi import CHANGES, AnySettings, SinkCapabilities
 from penstock.types import RowType
 
@@ -34,9 +38,8 @@ def planned(job: Job) -> Job:
     become one. They get the columns that somebody reads, and a ``uid`` each. Raises SchemaError or UnsupportedError for
     a sink that cannot keep what it is given, and for steps that could not take rows back.
     """
-    job = replace(job, sinks=named(pruned(_shared(_normalized(job.sinks)))))
+    job = replace(job, sinks=named(pruned(_shared(_materialized(_normalized(job.sinks), job.settings)))))
     check_changes(job)
-    check_keys(job)
     check_determinism(job)
     check_watermarks(job)
     return job
@@ -100,6 +103,30 @@ def _passes(sink: Sink) -> bool:
         return True
     keys = set(sink.spec.capabilities.upsert_keys)
     return isinstance(node, Scan) and bool(keys) and any(set(key) == keys for key in traits(sink).upsert_keys)
+
+
+def _materialized(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
+    """The sinks that keep one row for each value of their key, with a step before those whose rows have another key:
+    several of them may have one value, and which of them comes last would be left to chance."""
+    return tuple(_last_rows(sink) if _needs_last_rows(sink, settings) else sink for sink in sinks)
+
+
+def _needs_last_rows(sink: Sink, settings: Settings) -> bool:
+    key, given = sink.spec.capabilities.upsert_keys, traits(sink)
+    if not key or isinstance(sink.input, Materialize | DeadLetters) or settings.upsert_materialize == NONE:
+        return False
+    if settings.upsert_materialize == FORCE:
+        return True
+    return given.changing and not any(set(each) <= set(key) for each in given.upsert_keys)
+
+
+def _last_rows(sink: Sink) -> Sink:
+    """``sink`` behind the step that gives the last row of each of its keys, in the types of its columns."""
+    pairs = zip(fields_of(sink.input.schema), sink.schema.fields, strict=True)
+    below = project(sink.input, tuple(Item(each.name, coerce(each, to.type)) for each, to in pairs))
+    names = dict(zip(sink.schema.names, below.schema.names, strict=True))
+    keys = tuple(names[each] for each in sink.spec.capabilities.upsert_keys)
+    return replace(sink, input=Materialize(below.schema, below, keys))
 
 
 def _shared(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:

@@ -17,6 +17,7 @@ from penstock.plan.nodes import (
     Item,
     Join,
     JoinKind,
+    Materialize,
     Node,
     Normalize,
     Project,
@@ -96,7 +97,7 @@ def _reads(node: Node, wanted: Names) -> tuple[Names, ...]:
         case Union(members=members):
             places = [index for index, name in enumerate(node.schema.names) if name in wanted] or [0]
             return tuple(frozenset(each.schema.names[index] for index in places) for each in members)
-        case Normalize(keys=keys):
+        case Normalize(keys=keys) | Materialize(keys=keys):
             return (wanted | set(keys),)
         case Deduplicate(keys=keys, order=order):
             return (wanted | set(keys) | ({order} if order else set()),)
@@ -154,7 +155,7 @@ def _pruned(node: Node, inputs: tuple[Node, ...], wanted: Names) -> Node:
             names = [each for each in node.schema.names if each in wanted] or node.schema.names[:1]
             members = tuple(_narrowed(each, read) for each, read in zip(inputs, reads, strict=True))
             return replace(node, schema=node.schema.select(tuple(names)), members=members)
-        case Normalize() | Deduplicate():
+        case Normalize() | Deduplicate() | Materialize():
             below = _narrowed(inputs[0], reads[0])
             return replace(node, schema=below.schema, input=below)
         case Rank(number=number):

@@ -18,11 +18,14 @@ from penstock.plan.nodes import (
     Join,
     JoinKind,
     MapRows,
+    Materialize,
     Node,
     Normalize,
     Project,
     Rank,
     Scan,
+    SetKind,
+    SetOperation,
     Sink,
     Union,
     WindowAggregate,
@@ -134,9 +137,12 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
                 bounded=all(each.bounded for each in inputs),
                 rowtimes=_common(node, [each.rowtimes for each in inputs]),
                 proctimes=_common(node, [each.proctimes for each in inputs]),
+                window=_same_window(node, inputs),
                 stateful=any(each.stateful for each in inputs),
             )
-        case Normalize(keys=keys), (below,):
+        case SetOperation(kind=kind), (left, right):
+            return _compared(node, kind, left, right)
+        case ((Normalize(keys=keys) | Materialize(keys=keys)), (below,)):
             return replace(below, kinds=CHANGES, upsert_keys=(keys,), stateful=True)
         case Deduplicate(keys=keys, order=order, last=last), (below,):
             # The first row to arrive is never replaced.
@@ -237,6 +243,26 @@ def _joined(join: Join, left: Traits, right: Traits) -> Traits:
         kinds=INSERTIONS if plain else CHANGES,
         bounded=left.bounded and right.bounded,
         upsert_keys=tuple(dict.fromkeys(keys)),
+        stateful=True,
+    )
+
+
+def _same_window(union: Node, members: tuple[Traits, ...]) -> Windowed | None:
+    """The window of the rows of a union, if all members have it in the same columns."""
+    first = members[0].window
+    same = all(each.window == first for each in members)
+    return first if same and all(each.schema.names == union.schema.names for each in union.inputs) else None
+
+
+def _compared(node: SetOperation, kind: SetKind, left: Traits, right: Traits) -> Traits:
+    """The traits of rows that are compared with those of another side: they come and go, and are never updated."""
+    keeps = kind in (SetKind.INTERSECT, SetKind.INTERSECT_ALL, SetKind.SEMI)
+    grows = keeps and not left.changing and not right.changing
+    once = kind in (SetKind.INTERSECT, SetKind.EXCEPT)
+    return Traits(
+        kinds=INSERTIONS if grows else INSERTIONS | _DELETE,
+        bounded=left.bounded and right.bounded,
+        upsert_keys=(node.schema.names,) if once else (),
         stateful=True,
     )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar, cast
 
-from penstock.plan.expressions import Expression
-from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Node, Project, Scan
+from penstock.plan.expressions import Expression, is_deterministic
+from penstock.plan.nodes import STATEFUL, AssignWatermarks, DeadLetters, Filter, MapRows, Node, Project, Scan
 
 T = TypeVar("T")
 N = TypeVar("N", bound=Node)
@@ -57,6 +57,15 @@ def calculations(node: Node) -> tuple[AssignWatermarks | Filter | Project, ...]:
         found.append(node)
         node = node.input
     return tuple(reversed(found))
+
+
+def repeatable(node: Node) -> bool:
+    """Whether several readers of ``node`` see the same rows: what is computed above steps with state and scans follows
+    from the rows alone."""
+    if isinstance(node, STATEFUL):
+        return True
+    own = not isinstance(node, MapRows) and all(is_deterministic(each) for each in expressions_of(node))
+    return own and all(map(repeatable, node.inputs))
 
 
 def expressions_of(node: Node) -> tuple[Expression, ...]:

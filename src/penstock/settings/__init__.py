@@ -1,7 +1,16 @@
 """How a job runs: each setting declared once, for ``SET``, YAML, Python and the command line."""
 
-from penstock.settings.job import Settings
+from penstock.settings.job import FORCE, NONE, Settings
 from penstock.settings.kerberos import KerberosSettings
 from penstock.settings.restart import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
 
-__all__ = ["ExponentialDelay", "FailureRate", "FixedDelay", "KerberosSettings", "RestartStrategy", "Settings"]
+__all__ = [
+    "FORCE",
+    "NONE",
+    "ExponentialDelay",
+    "FailureRate",
+    "FixedDelay",
+    "KerberosSettings",
+    "RestartStrategy",
+    "Settings",
+]

@@ -13,6 +13,7 @@ from penstock.settings.codecs import FILLED
 from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.settings.job import Settings
 from penstock.settings.kerberos import KERBEROS_PREFIX, KerberosSettings, kerberos_of, kerberos_remarks
+from penstock.settings.refused import REFUSED
 from penstock.settings.restart import (
     DEFAULT_WITH_CHECKPOINTS,
     PREFIX,
@@ -61,6 +62,8 @@ class GivenSettings:
     #: The texts of the keys that make one value together, by the name of its field.
     _texts: dict[str, dict[str, str]] = field(default_factory=lambda: {"restart": {}, "kerberos": {}})
     _places: dict[str, str] = field(default_factory=dict)
+    #: Every key that was given, with its value as it was written.
+    _written: dict[str, str] = field(default_factory=dict)
 
     def put(self, key: str, text: str, place: str, *, at: str = "", shown: str | None = None) -> None:
         """Add a setting. ``place`` is that of its text, ``at`` that of its key if it differs. Errors quote ``shown``,
@@ -68,12 +71,16 @@ class GivenSettings:
         for a text that cannot be read."""
         self._check_known(key, at or place)
         ignored = WITHOUT_EFFECT.get(key)
-        name, codec = KEYS[key] if ignored is None else ("", ignored.codec)
         try:
+            if key in REFUSED:
+                REFUSED[key].check(text)
+                return
+            name, codec = KEYS[key] if ignored is None else ("", ignored.codec)
             value = codec.parse(text)
         except ValueError as error:
             written = f"'{text}'" if shown is None else shown
             raise OptionsError((Problem(f"{error}, not {written}", key, place),)) from None
+        self._written[key] = text if shown is None else shown.removeprefix("'").removesuffix("'")
         if ignored is not None:
             self._ignored[key] = value
             if value not in ignored.fulfilled:
@@ -88,6 +95,7 @@ class GivenSettings:
         """Forget a setting. Raises OptionsError for an unknown key."""
         self._check_known(key, place)
         self._ignored.pop(key, None)
+        self._written.pop(key, None)
         if key in KEYS:
             self._values.pop(KEYS[key][0], None)
         for texts in self._texts.values():
@@ -97,8 +105,14 @@ class GivenSettings:
         """Forget all settings."""
         self._values.clear()
         self._ignored.clear()
+        self._written.clear()
         for texts in self._texts.values():
             texts.clear()
+
+    @property
+    def given(self) -> list[tuple[str, str]]:
+        """The keys that were given and their values as they were written, in the order of the keys."""
+        return sorted(self._written.items())
 
     @property
     def names_a_strategy(self) -> bool:
@@ -140,8 +154,8 @@ class GivenSettings:
         return replace(before, **{name: value for name, value in self._values.items() if name}, **composed)
 
     def _check_known(self, key: str, place: str) -> None:
-        if key not in KEYS and key not in WITHOUT_EFFECT:
-            hint = nearest(key, (*KEYS, *WITHOUT_EFFECT))
+        if key not in KEYS and key not in WITHOUT_EFFECT and key not in REFUSED:
+            hint = nearest(key, (*KEYS, *WITHOUT_EFFECT, *REFUSED))
             raise OptionsError((Problem("unknown key", key, place, hint),))
 
     def _warn(self, warning: str) -> None:

@@ -87,7 +87,6 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "table.exec.mini-batch.allow-latency": ("How long rows are collected before an operator sees them.", "0 ms"),
         "table.exec.mini-batch.enabled": ("Whether operators see rows in small batches.", "false"),
         "table.exec.mini-batch.size": ("Most rows of a small batch.", "-1"),
-        "table.exec.sink.upsert-materialize": ("Whether changes are put in order before an upsert sink.", "AUTO"),
     },
     "Tasks are cut by volume in each batch.": {
         "parallelism.max": ("Most parallel instances of an operator.", "(none)"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
-from penstock.options import BOOLEAN, DURATION, Codec, OptionSet, number, opt
+from penstock.options import BOOLEAN, DURATION, Codec, OptionSet, number, one_of, opt
 from penstock.settings.codecs import FILLED, checked
 from penstock.settings.kerberos import KerberosSettings
 from penstock.settings.restart import RestartStrategy
@@ -19,6 +19,9 @@ def _zone(text: str) -> str:
         raise ValueError("expected a time zone such as 'UTC' or 'Europe/Berlin'") from None
     return text
 
+
+#: The values of ``table.exec.sink.upsert-materialize``.
+AUTO, NONE, FORCE = "AUTO", "NONE", "FORCE"
 
 _INTERVAL = checked(DURATION, lambda value: value > timedelta(0), "a duration longer than 0 ms")
 _TIMEOUT = Codec("Duration", lambda text: DURATION.parse(text) or None, DURATION.show)
@@ -93,6 +96,15 @@ class Settings(OptionSet):
         default_text="the machine's",
         doc="The zone in which TIMESTAMP_LTZ becomes text, a date or a TIMESTAMP, as in Flink.",
         example="Europe/Berlin",
+    )
+    upsert_materialize: str = opt(
+        "table.exec.sink.upsert-materialize",
+        one_of(AUTO, NONE, FORCE, fold=str.upper),
+        default=AUTO,
+        doc="Whether a step before a table with a PRIMARY KEY keeps all rows of each key and gives the last one, as in "
+        "Flink: `AUTO` where the rows of the query have another key, `FORCE` always, `NONE` never. Without it, which "
+        "of several rows of one key the table ends with depends on the order in which they are written.",
+        example="NONE",
     )
     idle_timeout: timedelta | None = opt(
         "table.exec.source.idle-timeout",

@@ -13,9 +13,10 @@ from penstock.spi import Column
 from penstock.sql.bind.scope import Scope
 from penstock.sql.bind.selection import projected, select
 from penstock.sql.bind.tables import Declaration, columns_of, not_null, typed
+from penstock.sql.parse.commands import statements_of
+from penstock.sql.parse.definitions import column_declaration, parse_schema
 from penstock.sql.parse.queries import QueryGrammar
 from penstock.sql.parse.source import Errors, SourceText
-from penstock.sql.parse.statements import column_declaration, parse_schema, statements_of
 from penstock.sql.parse.tokens import scan
 from penstock.types import RowType
 

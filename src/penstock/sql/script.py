@@ -8,49 +8,41 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from penstock.errors import DefinitionError, Problem
-from penstock.options import nearest
 from penstock.plan.explain import explain, explain_rows
-from penstock.plan.expressions import Literal, cast
-from penstock.plan.nodes import Job, Sink, project
+from penstock.plan.nodes import Job, Sink
 from penstock.plan.planning import planned, planned_rows
 from penstock.settings.given import GivenSettings
 from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
 from penstock.sql.bind.hints import with_options
-from penstock.sql.bind.queries import Queries
-from penstock.sql.bind.results import Relation, Result
-from penstock.sql.bind.selection import Selected, projected
-from penstock.sql.bind.tables import Declaration, DeclaredTable
+from penstock.sql.catalogs import ViewEntry
+from penstock.sql.ddl import Definitions
+from penstock.sql.insertion import Insertion
+from penstock.sql.parse.commands import created_name, parse_statement, statements_of
 from penstock.sql.parse.queries import QueryGrammar
-from penstock.sql.parse.source import Errors, SourceText, similar
+from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.statements import (
     BeginSet,
-    CreateTable,
-    CreateView,
-    DropTable,
+    Describe,
     EndSet,
     Explain,
     Insert,
     Reset,
     SetOption,
+    Show,
     Statement,
-    created_name,
-    parse_statement,
-    statements_of,
 )
-from penstock.sql.parse.syntax import TableName
 from penstock.sql.parse.tokens import Token, scan
-from penstock.types import NULL, Field, NullType, RowType
-from penstock.types.casts import assignable
+from penstock.sql.showing import Showing
 
 
 @dataclass(frozen=True)
 class Script:
-    """The jobs of a SQL file, in order, warnings about what has no effect, and the plans that EXPLAIN asks for."""
+    """The jobs of a SQL file, in order, warnings about what has no effect, and what EXPLAIN and SHOW print."""
 
     jobs: tuple[Job, ...]
     warnings: tuple[str, ...] = ()
-    plans: tuple[str, ...] = ()
+    printed: tuple[str, ...] = ()
 
 
 def parse_script(
@@ -109,12 +101,15 @@ class _ScriptReader:
     errors: Errors = field(default_factory=Errors)
     jobs: list[Job] = field(default_factory=list)
     settings: GivenSettings = field(default_factory=GivenSettings)
-    #: Tables and views. None: it is declared, but has problems.
-    tables: dict[str, DeclaredTable | Relation | None] = field(default_factory=dict)
-    #: Where the open statement set began, and its sinks.
+    #: Where the open statement set began, its sinks, and the details to be explained if it is not run.
     set_at: int | None = None
     sinks: list[Sink] = field(default_factory=list)
-    plans: list[str] = field(default_factory=list)
+    details: frozenset[str] | None = None
+    printed: list[str] = field(default_factory=list)
+    definitions: Definitions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.definitions = Definitions(self.source, self.connectors, self.settings.warnings)
 
     def read(self, tokens: tuple[Token, ...]) -> None:
         """Read one statement, and keep its problems."""
@@ -124,35 +119,38 @@ class _ScriptReader:
         except DefinitionError as error:
             self.errors.append(error)
             if name := created_name(QueryGrammar(self.source, tokens)):
-                self.tables.setdefault(name, None)
-            if QueryGrammar(self.source, tokens).sees("EXECUTE", "STATEMENT", "SET", "BEGIN"):
-                self.set_at, self.sinks = tokens[0].at, []
+                self.definitions.fail(name)
+            cursor = QueryGrammar(self.source, tokens)
+            if cursor.sees("EXECUTE", "STATEMENT", "SET", "BEGIN"):
+                self._begin(tokens[0].at, None)
+            elif cursor.sees("EXPLAIN") and any(each.keyword == "BEGIN" for each in tokens):
+                self._begin(tokens[0].at, frozenset())
 
     def finish(self) -> Script:
         """The script. Raises DefinitionError with every problem that was found."""
         if self.set_at is not None:
             self.errors.append(self.source.error(self.set_at, "the statement set has no END", "close it with END;"))
-        if not self.jobs and not self.plans and not self.errors:
+        if not self.jobs and not self.printed and not self.errors:
             reason = "there is no INSERT INTO, so there is nothing to run"
             raise self.source.error(len(self.source.text), reason, "add one")
         self.errors.check()
-        return Script(tuple(self.jobs), tuple(self.settings.warnings), tuple(self.plans))
+        return Script(tuple(self.jobs), tuple(self.settings.warnings), tuple(self.printed))
 
     def _run(self, statement: Statement) -> None:
         if self.set_at is not None and not isinstance(statement, Insert | EndSet):
             reason = "a statement set takes INSERT INTO only"
             raise self.source.error(statement.at, reason, "close it with END;")
+        if self.definitions.run(statement):
+            return
         match statement:
-            case CreateTable():
-                self._create(statement)
-            case CreateView():
-                self._create_view(statement)
-            case DropTable():
-                self._drop(statement)
             case Insert():
                 self._insert(statement)
             case Explain():
                 self._explain(statement)
+            case Show():
+                self._print(self._showing.show(statement))
+            case Describe():
+                self._print(self._showing.describe(statement))
             case SetOption(key=key, value=value, shown=shown):
                 key_at, value_at = str(self.source.at(statement.key_at)), str(self.source.at(statement.value_at))
                 quoted = shown if shown.startswith("'") else f"'{shown}'"
@@ -161,68 +159,40 @@ class _ScriptReader:
                 self.settings.clear()
             case Reset(key=key, key_at=at):
                 self.settings.remove(key, str(self.source.at(at)))
-            case BeginSet(first=first):
-                self.set_at, self.sinks = statement.at, []
+            case BeginSet(first=first, details=details):
+                self._begin(statement.at, details)
                 if first is not None:
                     self._run(first)
             case EndSet():
                 self._end(statement)
+
+    @property
+    def _showing(self) -> Showing:
+        return Showing(self.definitions, self.settings.given)
+
+    def _print(self, text: str) -> None:
+        if text:
+            self.printed.append(text)
+
+    # --- jobs -------------------------------------------------------------------------------------------------
+
+    def _begin(self, at: int, details: frozenset[str] | None) -> None:
+        self.set_at, self.sinks, self.details = at, [], details
 
     def _end(self, statement: EndSet) -> None:
         if self.set_at is None:
             hint = "begin one with EXECUTE STATEMENT SET BEGIN"
             raise self.source.error(statement.at, "END without a statement set", hint)
         at, self.set_at = self.set_at, None
-        if self.sinks:
+        if self.sinks and self.details is not None:
+            self._explain_sinks(tuple(self.sinks))
+        elif self.sinks:
             self._start(tuple(self.sinks))
         elif not self.errors:
             raise self.source.error(at, "the statement set is empty", "put INSERT INTO statements into it")
 
-    def _create(self, statement: CreateTable) -> None:
-        name = statement.table.name
-        if not self._is_new(statement.table, statement.if_not_exists, "TABLE"):
-            return
-        self.tables[name] = None
-        self.tables[name], warnings = Declaration(statement, self.source, Errors()).table(self.connectors)
-        self.settings.warnings += warnings
-
-    def _create_view(self, statement: CreateView) -> None:
-        if not self._is_new(statement.view, statement.if_not_exists, "VIEW"):
-            return
-        errors = Errors()
-        found = self._queries(errors).relation(statement.query, statement.columns)
-        self.tables[statement.view.name] = None if errors else found
-        errors.check()
-
-    def _queries(self, errors: Errors) -> Queries:
-        return Queries(self.source, self.connectors, errors, self.tables, self._unknown_table, self.settings.warnings)
-
-    def _is_new(self, table: TableName, if_not_exists: bool, kind: str) -> bool:
-        """Whether a table or view is to be created. Raises SqlError if there is one of its name, unless it is created
-        only ``if_not_exists``."""
-        if table.name not in self.tables:
-            return True
-        if if_not_exists:
-            return False
-        hint = f"write IF NOT EXISTS, or DROP {kind} before it"
-        raise self.source.error(table.at, f"table '{table.name}' exists already", hint)
-
-    def _drop(self, statement: DropTable) -> None:
-        name = statement.table.name
-        if name not in self.tables and not statement.if_exists:
-            raise self._unknown_table(statement.table)
-        found = self.tables.get(name)
-        if found is not None and isinstance(found, DeclaredTable) is statement.view:
-            is_a, drop = ("table", "DROP TABLE") if statement.view else ("view", "DROP VIEW")
-            raise self.source.error(statement.table.at, f"'{name}' is a {is_a}", f"write {drop}")
-        self.tables.pop(name, None)
-
-    def _unknown_table(self, table: TableName) -> DefinitionError:
-        hint = similar(table.name, self.tables) or "declare it with CREATE TABLE"
-        return self.source.error(table.at, f"there is no table '{table.name}'", hint)
-
     def _start(self, sinks: tuple[Sink, ...]) -> None:
-        wanted = self.settings.name or self.default_name or f"insert-into_{sinks[0].table}"
+        wanted = self._name(sinks)
         taken = {job.name for job in self.jobs}
         name = wanted if wanted not in taken else f"{wanted}-{sinks[0].table}"
         count = 2
@@ -230,18 +200,24 @@ class _ScriptReader:
             name, count = f"{wanted}-{sinks[0].table}-{count}", count + 1
         self.jobs.append(Job(name, sinks, self.settings.settings()))
 
+    def _name(self, sinks: tuple[Sink, ...]) -> str:
+        return self.settings.name or self.default_name or f"insert-into_{sinks[0].table}"
+
     def _explain(self, statement: Explain) -> None:
-        if isinstance(statement.explained, Insert):
-            sink = self._sink(statement.explained)
-            if sink is not None:
-                name = self.settings.name or self.default_name or f"insert-into_{sink.table}"
-                self.plans.append(explain(planned(Job(name, (sink,), self.settings.settings()))))
+        if isinstance(statement.explained, tuple):
+            sinks = [self._sink(each) for each in statement.explained]
+            known = tuple(each for each in sinks if each is not None)
+            if len(known) == len(sinks):
+                self._explain_sinks(known)
             return
         errors = Errors()
-        rows = self._queries(errors).rows(statement.explained)
+        rows = self.definitions.queries(errors).rows(statement.explained)
         errors.check()
         if rows is not None:
-            self.plans.append(explain_rows(planned_rows(rows, "EXPLAIN"), self.settings.value("state_ttl")))
+            self.printed.append(explain_rows(planned_rows(rows, "EXPLAIN"), self.settings.value("state_ttl")))
+
+    def _explain_sinks(self, sinks: tuple[Sink, ...]) -> None:
+        self.printed.append(explain(planned(Job(self._name(sinks), sinks, self.settings.settings()))))
 
     def _insert(self, statement: Insert) -> None:
         sink = self._sink(statement)
@@ -256,17 +232,15 @@ class _ScriptReader:
         """The sink of an INSERT INTO; None if one of its tables has problems. Raises DefinitionError with every problem
         of the statement."""
         errors = Errors()
-        if statement.table.name not in self.tables:
-            errors.append(self._unknown_table(statement.table))
-        into = self.tables.get(statement.table.name)
-        if into is not None and not isinstance(into, DeclaredTable):
-            reason = f"'{statement.table.name}' is a view and cannot be written"
+        entry = errors.attempt(partial(self.definitions.entry, statement.table))
+        if isinstance(entry, ViewEntry):
+            reason = f"'{statement.table.text}' is a view and cannot be written"
             raise self.source.error(statement.table.at, reason, "insert into a table")
+        into = None if entry is None else entry.found
         if into is not None:
-            table = into
-            into = errors.attempt(lambda: with_options(table, statement.hints, self.source))
-        insertion = _Insertion(statement, self.source, self.connectors, errors, into)
-        sink = insertion.sink(self._queries(errors).result(statement.query))
+            into = errors.attempt(partial(with_options, into, statement.hints, self.source))
+        insertion = Insertion(statement, self.source, self.connectors, errors, into)
+        sink = insertion.sink(self.definitions.queries(errors).result(statement.query))
         errors.check()
         if sink is None:
             return None
@@ -275,95 +249,3 @@ class _ScriptReader:
                 reason = f"'{column.text}' is VIRTUAL, but is written because it is named here"
                 self.settings.warnings.append(f"{self.source.at(column.at)}: {reason}")
         return sink
-
-
-@dataclass(frozen=True)
-class _Insertion:
-    """An INSERT INTO statement, with the table that it writes, if that has no problems."""
-
-    statement: Insert
-    source: SourceText
-    connectors: Registry[Connector]
-    errors: Errors
-    into: DeclaredTable | None
-
-    @property
-    def virtual(self) -> tuple[str, ...]:
-        """The columns that are written only if the statement names them, sorted."""
-        return tuple(sorted(each.name for each in self.into.definition.columns if each.virtual)) if self.into else ()
-
-    def sink(self, result: Result) -> Sink | None:
-        """The sink of the query's result, or None after a problem, which was added to the errors."""
-        if self.into is None:
-            return None
-        named = tuple(name.text for name in self.statement.columns)
-        made = self.errors.attempt(partial(self.into.sink, self.connectors, named))
-        if made is None:
-            return None
-        definition, spec = made
-        order = self._order(self.into, definition.written)
-        columns = [] if result.columns is None else self._fitted(list(result.columns), definition.written, order)
-        if self.errors or result.node is None:
-            return None
-        input_ = project(result.node, projected(columns))
-        return Sink(definition.written, input_, definition.name, self.into.connector, spec)
-
-    def _order(self, into: DeclaredTable, written: RowType) -> tuple[str, ...]:
-        """The columns that the query's values go to, in the query's order."""
-        names = self.statement.columns
-        for index, name in enumerate(names):
-            if into.schema.field(name.text) is None:
-                hint = nearest(name.text, written.names) or f"there are {', '.join(written.names)}"
-                reason = f"table '{into.definition.name}' has no column '{name.text}'"
-            elif written.field(name.text) is None:
-                reason, hint = f"column '{name.text}' is computed and cannot be written", "leave it out"
-            elif name.text in {each.text for each in names[:index]}:
-                reason, hint = f"column '{name.text}' is named twice", "name it once"
-            else:
-                continue
-            self._problem(name.at, reason, hint)
-        return tuple(name.text for name in names) or written.names
-
-    def _fitted(self, selected: list[Selected | None], written: RowType, order: tuple[str, ...]) -> list[Selected]:
-        """The values in the order of the table's columns, NULL where the statement names no value."""
-        if len(selected) != len(order):
-            if None not in selected:  # else their number is not known
-                takes = f"'{self.statement.table.name}' takes {len(order)}: {', '.join(order)}"
-                reason = f"the number of columns in the query is {len(selected)}, but {takes}"
-                at = selected[0].at if selected and selected[0] else self.statement.query.at
-                self._problem(at, reason, self._virtual_hint(self.virtual))
-            return []
-        given = {name: item for name, item in zip(order, selected, strict=True) if item is not None}
-        fitted = []
-        for column in written.fields:
-            if column.name in given:
-                fitted.append(self._cast(given[column.name], column))
-            elif column.name not in order:
-                if not column.type.nullable:
-                    reason = f"column '{column.name}' is NOT NULL and gets no value"
-                    self._problem(self.statement.table.at, reason, "name it too")
-                fitted.append(Selected(column.name, cast(_NULL, column.type), -1))
-        return fitted
-
-    def _cast(self, item: Selected, column: Field) -> Selected:
-        if not assignable(item.value.type, column.type):
-            reason = f"{item.value.type.text()} does not fit column '{column.name}', which is {column.type.text()}"
-            virtual = self._virtual_hint((item.name,) if item.name in self.virtual else ())
-            self._problem(item.at, reason, virtual or f"CAST it: CAST(.. AS {column.type.text()})")
-        if isinstance(item.value.type, NullType):
-            return replace(item, value=cast(item.value, column.type))
-        return item
-
-    def _virtual_hint(self, virtual: tuple[str, ...]) -> str:
-        """A hint that these columns get a value only if the statement names them."""
-        if not virtual or self.statement.columns:
-            return ""
-        names = ", ".join(f"'{name}'" for name in virtual)
-        are = "is VIRTUAL: it is" if len(virtual) == 1 else "are VIRTUAL: they are"
-        return f"{names} {are} written only if named, as in INSERT INTO {self.statement.table.name} ({virtual[0]}, ..)"
-
-    def _problem(self, at: int, reason: str, hint: str) -> None:
-        self.errors.append(self.source.schema_error(at, reason, hint))
-
-
-_NULL = Literal(None, type=NULL)

@@ -91,6 +91,8 @@ def _converts(source: DataType, target: DataType, table: dict[str, set[str]]) ->
         return True
     if (parts := _parts(source, target)) is not None:
         return all(_converts(inner, wanted, table) for inner, wanted in parts)
+    if table is _EXPLICIT and isinstance(target, StringType) and isinstance(source, ArrayType | MapType | RowType):
+        return all(_converts(inner, target, table) for inner in _components(source))
     return root(source) in table.get(root(target), ())
 
 
@@ -104,6 +106,15 @@ def _parts(left: DataType, right: DataType) -> tuple[tuple[DataType, DataType], 
         case RowType(), RowType() if len(left.fields) == len(right.fields):
             return tuple((one.type, other.type) for one, other in zip(left.fields, right.fields, strict=True))
     return None
+
+
+def _components(data_type: ArrayType | MapType | RowType) -> tuple[DataType, ...]:
+    match data_type:
+        case ArrayType(element=element):
+            return (element,)
+        case MapType(key=key, value=value):
+            return key, value
+    return tuple(field.type for field in data_type.fields)
 
 
 def as_decimal(data_type: DataType) -> DecimalType:

@@ -26,7 +26,6 @@ LISTED = {
     "group-aggregate-udf-without-merge": "functions of users",
     "group-aggregate-udf-without-merge-mini-batch": "functions of users",
     "semi-anti-join-with-literal-agg": "a query in CASE",
-    "three-way-left-outer-join-updating": "an outer join with a condition other than equality",
     "changelog-normalize-upsert-filter-watermark": "the present watermark of a table of upserts",
     "rank-2-test": "RANK(), which streams do not have",
     "sort-asc": "ORDER BY without LIMIT, which streams do not have",

@@ -9,9 +9,22 @@ import pytest
 from penstock.errors import SchemaError, UnsupportedError
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.explain import explain
-from penstock.plan.nodes import STATEFUL, DeadLetters, GroupAggregate, Job, Join, Node, Normalize, Project, Scan, Sink
+from penstock.plan.nodes import (
+    STATEFUL,
+    DeadLetters,
+    GroupAggregate,
+    Job,
+    Join,
+    Materialize,
+    Node,
+    Normalize,
+    Project,
+    Scan,
+    Sink,
+)
 from penstock.plan.planning import planned
 from penstock.plan.walk import fold, rewrite
+from penstock.settings import Settings
 from penstock.sql import parse_script
 
 _KAFKA = "'properties.bootstrap.servers' = 'localhost:9092'"
@@ -236,22 +249,21 @@ def test_a_sink_of_insertions_takes_no_changes(query, reason):
 
 
 @pytest.mark.parametrize(
-    ("query", "reason"),
+    "query",
     [
-        (
-            "INSERT INTO kept SELECT COUNT(*), note FROM orders GROUP BY note",
-            r"table 'kept': its primary key is \(id\), and the key of the query's rows is \(text\): that is not "
-            r"supported \(declare the key of the rows as PRIMARY KEY, or GROUP BY the columns of the primary key\)",
-        ),
-        (
-            "INSERT INTO kept SELECT o.id, u.name FROM orders o LEFT JOIN users u ON o.customer = u.id",
-            r"its primary key is \(id\), and the query's rows have no key",
-        ),
+        "INSERT INTO kept SELECT COUNT(*), note FROM orders GROUP BY note",
+        "INSERT INTO kept SELECT o.id, u.name FROM orders o LEFT JOIN users u ON o.customer = u.id",
     ],
 )
-def test_a_table_of_upserts_has_the_key_of_the_rows(query, reason):
-    with pytest.raises(UnsupportedError, match=reason):
-        planned(job(query))
+def test_a_table_of_upserts_gets_the_last_row_of_each_key(query):
+    made = planned(job(query))
+    (sink,) = made.sinks
+
+    assert isinstance(sink.input, Materialize)
+    assert sink.input.uid == "kept: last rows(orders, users)" if "users" in query else "kept: last rows(orders)"
+    assert planned(made) == made
+    never = replace(job(query), settings=Settings(upsert_materialize="NONE"))
+    assert not isinstance(planned(never).sinks[0].input, Materialize)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +279,9 @@ def test_a_table_of_upserts_has_the_key_of_the_rows(query, reason):
     ],
 )
 def test_rows_with_the_key_of_their_table_are_taken(query):
-    planned(job(query))
+    assert not isinstance(planned(job(query)).sinks[0].input, Materialize)
+    always = replace(job(query), settings=Settings(upsert_materialize="FORCE"))
+    assert isinstance(planned(always).sinks[0].input, Materialize)
 
 
 def test_a_row_that_is_taken_back_has_the_same_values():

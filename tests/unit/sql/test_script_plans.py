@@ -471,7 +471,7 @@ def test_explain_gives_a_plan_and_starts_nothing():
         + "EXPLAIN PLAN FOR SELECT carrier, COUNT(*) FROM flights GROUP BY carrier;"
         + "EXPLAIN ESTIMATED_COST, CHANGELOG_MODE INSERT INTO shown SELECT id, carrier FROM flights;"
     )
-    rows, insert = script.plans
+    rows, insert = script.printed
 
     assert script.jobs == ()
     assert "  keeps each group, as 'EXPLAIN: group(flights)'" in [line[2:] for line in rows.splitlines()]

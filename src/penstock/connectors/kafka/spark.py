@@ -256,8 +256,9 @@ class KafkaScan(Source):
         return partitions[index] if ordinal == self._enumerator.spec.ordinal and index < len(partitions) else None
 
     def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
-        """The partitions of all topics. One that was read to its stop has ended."""
-        stop, at, first = self._enumerator.spec.stop, Positions.from_json(end), self._first
+        """The partitions of all topics. One that was read to its stop has ended, unless a later run goes on."""
+        spec, at, first = self._enumerator.spec, Positions.from_json(end), self._first
+        stop = None if spec.once else spec.stop
         found = ((number, tp, at.at[tp]) for number, tp in enumerate(at.partitions(), first))
         return tuple(
             SourcePartition(

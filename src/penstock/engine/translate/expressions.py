@@ -14,6 +14,7 @@ from penstock.types import (
     BinaryType,
     DataType,
     DecimalType,
+    MapType,
     NullType,
     PrimitiveType,
     RowType,
@@ -100,6 +101,8 @@ class _SparkSql(SqlText):
         operand, source, target = self.text(cast.operand), cast.operand.type, cast.type
         verb = "try_cast" if cast.safe else "CAST"
         if isinstance(target, StringType):
+            if isinstance(source, ArrayType | MapType | RowType):
+                raise NoSparkSqlError(f"CAST({source.text()} AS STRING)")
             return _sized(_string(operand, source, verb), target)
         if isinstance(target, BinaryType):
             found = operand if isinstance(source, BinaryType) else Text(f"{verb}({operand.sql} AS BINARY)")

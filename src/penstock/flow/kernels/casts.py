@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 
 from penstock.flow.kernels.calendar import DAY_MICROS, day_and_time
 from penstock.flow.kernels.decimals import fitted, from_integers, out_of_range, to_integers, to_reals, to_text
-from penstock.flow.kernels.moments import days_in, is_local, is_utc, micros_of, text_of
+from penstock.flow.kernels.local import from_local, is_utc, to_local
+from penstock.flow.kernels.moments import days_in, localized, micros_of, text_of
 from penstock.flow.kernels.readings import BLANK, days, decimal, double, integer, micros, single
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import (
@@ -36,6 +38,7 @@ from penstock.types import (
     ArrayType,
     DataType,
     DecimalType,
+    MapType,
     NullType,
     RowType,
     StringType,
@@ -78,7 +81,7 @@ def _conversion(source: DataType, target: DataType, session: Session) -> _Conver
     if isinstance(source, TimestampType) and isinstance(target, TimestampType):
         cuts = target.precision < min(source.precision, 6)
         if source.local_zone != target.local_zone:
-            return _zoned(target, cuts) if is_utc(session) else None
+            return _zoned(target, cuts, session)
         return _cut(target.precision) if cuts else _same
     if widens(source, target) or (alike(source, target) and root(target) not in ("ROW", "ARRAY", "MAP", "BYTES")):
         return _same
@@ -135,11 +138,13 @@ def _conversion(source: DataType, target: DataType, session: Session) -> _Conver
             return partial(_time_of_day, min(target.precision, 6))
         case "DATE" if isinstance(target, TimestampType) and (is_utc(session) or not target.local_zone):
             return partial(_midnight, source, target)
-        case "TIMESTAMP" | "TIMESTAMP_LTZ" if is_local(source, session):
-            if to == "DATE":
-                return lambda values: _columned(days_in(values).astype(np.int32), values, arrow_type(target))
-            if isinstance(target, TimeType):
-                return partial(_time_of_day, min(target.precision, 6))
+        case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            local = localized(source, session)
+            if to == "DATE" and local is not None:
+                return lambda values: _columned(days_in(local(values)).astype(np.int32), values, arrow_type(target))
+            if isinstance(target, TimeType) and local is not None:
+                precision = min(target.precision, 6)
+                return lambda values: _time_of_day(precision, local(values))
     return None
 
 
@@ -233,10 +238,11 @@ def _cut(precision: int) -> Callable[[pa.Array], pa.Array]:
     return convert
 
 
-def _zoned(target: TimestampType, cuts: bool) -> _Convert:
-    """A point in time as local time, or the other way round, where both are the same."""
+def _zoned(target: TimestampType, cuts: bool, session: Session) -> _Convert | None:
+    """A point in time as local time, or the other way round."""
     cut = _cut(target.precision) if cuts else _same
-    return lambda values: cut(values).view(pa.int64()).view(arrow_type(target))
+    convert = from_local(session) if target.local_zone else to_local(session)
+    return None if convert is None else lambda values: convert(cut(values))
 
 
 def _midnight(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
@@ -264,6 +270,8 @@ def _text(source: DataType, target: StringType, session: Session) -> _Convert | 
 
 
 def _written(source: DataType, session: Session) -> Callable[[pa.Array], pa.Array] | None:
+    if isinstance(source, ArrayType | MapType | RowType):
+        return _nested_text(source, session)
     match root(source):
         case "STRING":
             return _same
@@ -277,10 +285,46 @@ def _written(source: DataType, session: Session) -> Callable[[pa.Array], pa.Arra
             return _real_text
         case "DATE":
             return partial(text_of, digits=0)
-        case "TIMESTAMP" | "TIMESTAMP_LTZ" | "TIME" if is_local(source, session):
+        case "TIMESTAMP" | "TIMESTAMP_LTZ" | "TIME":
             assert isinstance(source, TimestampType | TimeType)  # noqa: S101
-            return partial(text_of, digits=min(source.precision, 6))
+            digits, local = min(source.precision, 6), localized(source, session)
+            return None if local is None else lambda values: text_of(local(values), digits)
     return None
+
+
+def _nested_text(source: ArrayType | MapType | RowType, session: Session) -> Callable[[pa.Array], pa.Array] | None:
+    """``[a, NULL]``, ``{key=a}`` and ``(a, b)``."""
+    match source:
+        case ArrayType(element=element):
+            inner = _written(element, session)
+            return None if inner is None else lambda values: _joined_parts("[{}]", [inner(values.values)], values)
+        case MapType(key=key, value=value):
+            keys, items = _written(key, session), _written(value, session)
+            if keys is None or items is None:
+                return None
+            return lambda values: _joined_parts("{{{}}}", [keys(values.keys), items(values.items)], values)
+    fields = [_written(field.type, session) for field in source.fields]
+    if None in fields:
+        return None
+
+    def rows(values: pa.Array) -> pa.Array:
+        columns = [write(each).to_pylist() for write, each in zip(fields, values.flatten(), strict=True) if write]
+        texts = [f"({', '.join(map(_shown, each))})" for each in zip(*columns, strict=True)]
+        return pc.if_else(values.is_valid(), pa.array(texts, pa.string()), pa.scalar(None, pa.string()))
+
+    return rows
+
+
+def _joined_parts(form: str, parts: Sequence[pa.Array], values: pa.Array) -> pa.Array:
+    """The texts of arrays or maps, whose elements have the texts ``parts``."""
+    texts = ["=".join(map(_shown, each)) for each in zip(*(part.to_pylist() for part in parts), strict=True)]
+    starts = values.offsets.to_pylist()
+    made = [form.format(", ".join(texts[start:end])) for start, end in pairwise(starts)]
+    return pc.if_else(values.is_valid(), pa.array(made, pa.string()), pa.scalar(None, pa.string()))
+
+
+def _shown(text: str | None) -> str:
+    return "NULL" if text is None else text
 
 
 #: So few texts are not worth the time that compiled loops take to load.

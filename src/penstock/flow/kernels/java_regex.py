@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from penstock.flow.kernels.characters import joined, units
 from penstock.flow.kernels.rowwise import ValueFailure, row_by_row
 
 _LINES = "\\n\\r\\x85\\u2028\\u2029"
@@ -265,16 +266,22 @@ def extracted(text: str, pattern: str, group: int = 0) -> str | None:
     return match[group] if match and 0 <= group <= match.re.groups else None
 
 
+def _subject(found: re.Pattern[str], text: str) -> str:
+    """The text to search. Java finds an empty match between the two units of a character too."""
+    return units(text) if found.match("") else text
+
+
 def _extract_all(text: str, pattern: str, group: int = 1) -> list[str | None] | None:
     found = compiled(pattern)
     if found is None or not 0 <= group <= found.groups:
         return None
-    return [match[group] for match in found.finditer(text)]
+    matches = found.finditer(_subject(found, text))
+    return [None if match[group] is None else joined(match[group]) for match in matches]
 
 
 def _count(text: str, pattern: str) -> int | None:
     found = compiled(pattern)
-    return None if found is None else sum(1 for _ in found.finditer(text))
+    return None if found is None else sum(1 for _ in found.finditer(_subject(found, text)))
 
 
 def _instr(text: str, pattern: str) -> int | None:
@@ -291,7 +298,7 @@ def _substr(text: str, pattern: str) -> str | None:
 
 def _replace(text: str, pattern: str, replacement: str) -> str | None:
     found = compiled(pattern)
-    return None if found is None else found.sub(lambda _: replacement, text)
+    return None if found is None else joined(found.sub(lambda _: replacement, _subject(found, text)))
 
 
 REGEXP = row_by_row(_regexp)

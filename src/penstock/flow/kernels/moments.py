@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, iso_week, months_later
+from penstock.flow.kernels.local import Convert, is_utc, to_local
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector, column, numbers, valid_rows
 from penstock.formats.columns.buffers import from_buffers
@@ -20,8 +21,6 @@ from penstock.plan.flink_sql import flink_sql
 from penstock.types import DataType, IntervalType, TimestampType, arrow_type
 from penstock.types.casts import is_integer
 
-#: Session time zones in which local time and UTC are the same.
-_UTC = {"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Universal", "Etc/Universal", "Zulu", "Etc/Zulu"}
 UNIT_MICROS = {
     "SECOND": 1_000_000,
     "MINUTE": 60_000_000,
@@ -37,19 +36,16 @@ _MOST_DAYS = _MOST // DAY_MICROS
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 
 
-def is_utc(session: Session) -> bool:
-    """Whether local time is UTC."""
-    return session.zone in _UTC
-
-
-def local_zone(session: Session) -> str:
-    """The zone of local time; empty for UTC, or if it is not known."""
-    return "" if is_utc(session) else session.zone
-
-
 def is_local(data_type: DataType, session: Session) -> bool:
     """Whether the local time of values is known: not that of TIMESTAMP_LTZ in most zones."""
     return is_utc(session) or not (isinstance(data_type, TimestampType) and data_type.local_zone)
+
+
+def localized(data_type: DataType, session: Session) -> Convert | None:
+    """Makes local times of points in time, and leaves other values; None if the session's zone is not known."""
+    if isinstance(data_type, TimestampType) and data_type.local_zone:
+        return to_local(session)
+    return lambda values: values
 
 
 def micros_of(values: pa.Array) -> Numbers:
@@ -98,23 +94,24 @@ _TIME_PARTS = {"HOUR": (3_600_000_000, 24), "MINUTE": (60_000_000, 60), "SECOND"
 def extract(call: Call, session: Session) -> Kernel | None:
     """``EXTRACT``."""
     unit, moment = call.args
-    if not isinstance(unit, Literal) or not is_local(moment.type, session):
+    local = localized(moment.type, session)
+    if not isinstance(unit, Literal) or local is None:
         return None
-    if unit.value in _FRACTIONS:
-        size = _FRACTIONS[str(unit.value)]
-        return Strict(pa.int64(), lambda _, values: _column(_of_second(micros_of(values), size), values))
-    if unit.value == "EPOCH":
-        return Strict(pa.int64(), lambda _, values: _column(micros_of(values) // 1_000_000, values))
-    if unit.value in _TIME_PARTS:
-        size, count = _TIME_PARTS[str(unit.value)]
-        return Strict(pa.int64(), lambda _, values: _column(micros_of(values) // size % count, values))
-    part = _PARTS.get(str(unit.value))
-    return None if part is None else Strict(pa.int64(), lambda _, values: _column(part(days_in(values)), values))
+    part = _part(str(unit.value))
+    return None if part is None else Strict(pa.int64(), lambda _, values: _column(part(local(values)), values))
 
 
-def _of_second(micros: Numbers, nanos: int) -> Numbers:
-    """The fraction of the second, in units of so many nanoseconds."""
-    return micros % 1_000_000 * 1000 // nanos
+def _part(unit: str) -> Callable[[pa.Array], Any] | None:
+    """Computes the part from local times."""
+    if unit in _FRACTIONS:
+        return lambda values: micros_of(values) % 1_000_000 * 1000 // _FRACTIONS[unit]
+    if unit == "EPOCH":
+        return lambda values: micros_of(values) // 1_000_000
+    if unit in _TIME_PARTS:
+        size, count = _TIME_PARTS[unit]
+        return lambda values: micros_of(values) // size % count
+    part = _PARTS.get(unit)
+    return None if part is None else lambda values: part(days_in(values))
 
 
 def _column(found: Any, *values: Values, arrow: pa.DataType | None = None) -> pa.Array:

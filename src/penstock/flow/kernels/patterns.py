@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, last_day
-from penstock.flow.kernels.moments import Field, composed, four_digits, is_utc, micros_of
+from penstock.flow.kernels.local import is_utc, to_local
+from penstock.flow.kernels.moments import Field, composed, four_digits, localized, micros_of
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel, Strict, column, numbers, valid_rows
 from penstock.formats.columns.buffers import binary_parts
 from penstock.plan.expressions import Call, Literal
 from penstock.types import STRING, arrow_type
-from penstock.types.logical import root
 
 _TOKEN = re.compile(
     r"(?P<letters>(?P<letter>[A-Za-z])(?P=letter)*)|'(?P<quoted>(?:[^']|'')*)'|(?P<other>[^A-Za-z'#{}\[\]])"
@@ -67,11 +67,6 @@ class Pattern:
     def letters(self) -> tuple[str, ...]:
         """The runs of letters."""
         return tuple(each for each in self.parts if isinstance(each, str))
-
-    @property
-    def timed(self) -> bool:
-        """Whether it shows the time of a day."""
-        return any(each in _TIME_UNITS for each in self.letters)
 
     # --- writing ---------------------------------------------------------------------------------------------
 
@@ -228,24 +223,29 @@ def timestamps(pattern: Pattern, arrow: pa.DataType, values: pa.Array, *_: Any) 
 
 
 def date_format(call: Call, session: Session) -> Kernel | None:
-    """``DATE_FORMAT`` by a constant pattern. Spark shows all moments in the session's time zone, which has no midnight
-    on some days."""
+    """``DATE_FORMAT`` by a constant pattern."""
     moment, given = call.args
     pattern = Pattern.of(given.value) if isinstance(given, Literal) and isinstance(given.value, str) else None
-    if pattern is None:
+    local = localized(moment.type, session)
+    if pattern is None or local is None:
         return None
-    if not is_utc(session) and (pattern.timed or root(moment.type) != "DATE"):
-        return None
-    return Strict(pa.string(), lambda values, _: pattern.write(micros_of(values), values))
+    return Strict(pa.string(), lambda values, _: pattern.write(micros_of(local(values)), values))
 
 
 def from_unixtime(call: Call, session: Session) -> Kernel | None:
     """``FROM_UNIXTIME``."""
     given = call.args[1] if len(call.args) == 2 else Literal("yyyy-MM-dd HH:mm:ss", type=STRING)
     pattern = Pattern.of(given.value) if isinstance(given, Literal) and isinstance(given.value, str) else None
-    if pattern is None or not is_utc(session):
+    local = to_local(session)
+    if pattern is None or local is None:
         return None
-    return Strict(pa.string(), lambda values, *_: pattern.write(numbers(values).astype(np.int64) * 1_000_000, values))
+
+    def write(values: pa.Array, *_: pa.Scalar) -> pa.Array:
+        micros = numbers(values).astype(np.int64) * 1_000_000
+        moments = column(micros, valid_rows(values), pa.timestamp("us", "UTC"))
+        return pattern.write(micros_of(local(moments)), values)
+
+    return Strict(pa.string(), write)
 
 
 def unix_timestamp(call: Call, session: Session) -> Kernel | None:

@@ -9,7 +9,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, days_of
-from penstock.flow.kernels.moments import UNIT_MICROS, is_local, known, micros_of
+from penstock.flow.kernels.local import from_local
+from penstock.flow.kernels.moments import UNIT_MICROS, known, localized, micros_of
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel, Strict, column
 from penstock.plan.expressions import Call, Literal
@@ -22,10 +23,14 @@ _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 def rounded(call: Call, session: Session) -> Kernel | None:
     """The first moment of the unit, or of the next one; of what is local time in the session."""
     unit, moment = call.args
-    if not isinstance(unit, Literal) or not is_local(moment.type, session):
+    up, kind = call.function == "CEIL TO", root(call.type)
+    local, back = localized(moment.type, session), from_local(session)
+    if not isinstance(unit, Literal) or local is None:
         return None
-    up = call.function == "CEIL TO"
-    return Strict(arrow_type(call.type), lambda _, values: _of_kind(str(unit.value), up, root(call.type), values))
+    word = str(unit.value)
+    if kind != "TIMESTAMP_LTZ" or back is None:
+        return Strict(arrow_type(call.type), lambda _, values: _of_kind(word, up, kind, values))
+    return Strict(arrow_type(call.type), lambda _, values: back(_of_kind(word, up, kind, local(values))))
 
 
 def _of_kind(unit: str, up: bool, kind: str, values: pa.Array) -> pa.Array:

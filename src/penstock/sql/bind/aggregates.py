@@ -44,6 +44,25 @@ class Aggregate(Expression):
         return tuple(each for each in (self.argument, self.filter) if each is not None)
 
 
+@dataclass(frozen=True)
+class GroupingBits(Expression):
+    """GROUPING and GROUPING_ID: a bit for each of the ``args``, the first the highest, which is set where the row was
+    not grouped by it. Exists while a query is bound."""
+
+    args: tuple[Expression, ...]
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return self.args
+
+    def number(self, keys: Sequence[Expression]) -> int:
+        """The value for rows that were grouped by ``keys``."""
+        found = 0
+        for each in self.args:
+            found = found * 2 + (each not in keys)
+        return found
+
+
 def aggregates_in(expression: Expression) -> bool:
     """Whether an expression has an aggregate in it."""
     return any(isinstance(each, Aggregate) for each in walk(expression))

@@ -259,7 +259,11 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         SHA2(a, bits)
         """),
     "The session": (Builtin("CURRENT_DATABASE", "CURRENT_DATABASE()", note="always `default_database`"),),
-    "Groups": (Builtin("GROUP_ID", "GROUP_ID()", "Flink's planner has no meaning for it; use GROUPING(column)"),),
+    "Groups": (
+        Builtin("GROUPING", "GROUPING(a, ..)"),
+        Builtin("GROUPING_ID", "GROUPING_ID(a, ..)"),
+        Builtin("GROUP_ID", "GROUP_ID()", "Flink's planner has no meaning for it; use GROUPING(column)"),
+    ),
 }
 
 #: By name: why a function of Flink is not here.

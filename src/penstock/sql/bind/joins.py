@@ -21,7 +21,8 @@ from penstock.plan.expressions import (
     is_deterministic,
     substituted,
 )
-from penstock.plan.nodes import Item, Join, JoinKind, Node, items_of, project
+from penstock.plan.nodes import Item, Join, JoinKind, Node, SetKind, SetOperation, Union, items_of, project
+from penstock.plan.walk import repeatable
 from penstock.plan.windows import in_windows
 from penstock.sql.bind.hints import QueryHints
 from penstock.sql.bind.names import NamedTable
@@ -90,6 +91,8 @@ class _Plan:
         own = {each.name: each for each in fields_of(join.right.schema)}
         self._own = {name: own[before] for before, name in join.right_names.items()}
         self._keys: list[tuple[Expression, Expression]] = []
+        #: Conditions of an outer join on both sides that are not keys.
+        self._others: list[Expression] = []
         self._above: list[Expression] = []
         self.left_conditions: list[Expression] = []
         self.right_conditions: list[Expression] = []
@@ -130,11 +133,8 @@ class _Plan:
                 return
         if self._join.kind is JoinKind.INNER:
             self._above.append(condition)
-            return
-        reason = f"a {self._join.kind.name} JOIN with a condition on both tables other than '=' is not supported"
-        hint = "compare columns of both tables with '=', or use an INNER JOIN"
-        where = str(condition.place) if condition.place else ""
-        self._join.errors.append(UnsupportedError((Problem(reason, where=where, hint=hint),)))
+        else:
+            self._others.append(condition)
 
     def keep(self, condition: Expression) -> None:
         """Take in a condition on the rows of the result."""
@@ -158,14 +158,46 @@ class _Plan:
         left, left_keys = _keyed(left, [each for each, _ in self._keys], taken)
         right, right_keys = _keyed(right, [each for _, each in self._keys], taken)
         names = {each: self._join.right_names.get(each, each) for each in right.schema.names}
-        schema = _row(left.schema, right.schema, names, self._join.kind)
+        kind = JoinKind.INNER if self._others else self._join.kind
+        schema = _row(left.schema, right.schema, names, kind)
         left_ttl, right_ttl = self._join.lifetimes
         joined: Node = in_windows(
-            Join(schema, left, right, self._join.kind, left_keys, right_keys, left_ttl=left_ttl, right_ttl=right_ttl)
+            Join(schema, left, right, kind, left_keys, right_keys, left_ttl=left_ttl, right_ttl=right_ttl)
         )
-        if schema != wanted:
+        if self._others:
+            if not isinstance(joined, Join):
+                place = self._others[0].place
+                reason = "an outer join of windows with a condition other than '=' is not supported"
+                hint = "compare columns of both tables with '=', or use an INNER JOIN"
+                raise UnsupportedError((Problem(reason, where=str(place or ""), hint=hint),))
+            joined = self._completed(filtered(joined, self._others), left, right)
+        elif schema != wanted:
             joined = project(joined, items_of(wanted))
         return filtered(joined, self._above)
+
+    def _completed(self, pairs: Node, left: Node, right: Node) -> Node:
+        """The ``pairs`` of matching rows, and the rows without a match."""
+        wanted = self._join.schema
+        members = [project(pairs, tuple(each for each in items_of(pairs.schema) if each.name in wanted.names))]
+        rights = self._join.right_names
+        sides = [(left, {each: each for each in self._join.left.schema.names}, self._join.kind in _KEEPS_LEFT)]
+        sides.append((right, dict(rights), self._join.kind in _KEEPS_RIGHT))
+        for side, names, kept in sides:
+            if not kept:
+                continue
+            if not repeatable(side):
+                place = self._others[0].place
+                reason = "an outer join with a condition other than '=' needs rows that are the same each time"
+                hint = "do not compute UUID() or the present time below it"
+                raise UnsupportedError((Problem(reason, where=str(place or ""), hint=hint),))
+            own = [each for each in fields_of(side.schema) if each.name in names]
+            rows = project(side, tuple(Item(each.name, each) for each in own))
+            matched = project(pairs, tuple(Item(each.name, replace(each, name=names[each.name])) for each in own))
+            alone = SetOperation(rows.schema, rows, matched, SetKind.ANTI)
+            values = {names[each.name]: each for each in own}
+            null = ((each.name, Literal(None, type=each.type.with_nullability(True))) for each in fields_of(wanted))
+            members.append(project(alone, tuple(Item(name, values.get(name, lacking)) for name, lacking in null)))
+        return Union(wanted, tuple(members))
 
     def _reads(self, expression: Expression) -> tuple[bool, bool]:
         """Whether an expression reads columns of the left, and of the right side."""

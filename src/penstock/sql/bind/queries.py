@@ -10,12 +10,13 @@ from typing import TypeGuard
 
 from penstock.errors import DefinitionError
 from penstock.plan.expressions import Call, Expression, Literal, conjuncts, fields_of, walk
-from penstock.plan.nodes import Item, Node, Union, project, row_of
+from penstock.plan.nodes import Item, Node, SetOperation, Union, project, row_of
 from penstock.spi import Connector, Registry
-from penstock.sql.bind.aggregates import Grouping, aggregates_in
+from penstock.sql.bind.aggregates import Grouping, GroupingBits, aggregates_in
 from penstock.sql.bind.constants import OneRow, rows_of
 from penstock.sql.bind.group_windows import GroupWindow, check_windows
 from penstock.sql.bind.grouping import Groups, distinct
+from penstock.sql.bind.grouping_sets import GroupingSets
 from penstock.sql.bind.hints import QueryHints, with_options
 from penstock.sql.bind.joins import JoinSource, join
 from penstock.sql.bind.over import RowNumber, numbered
@@ -40,6 +41,7 @@ from penstock.sql.parse.syntax import (
     UnboundOver,
     UnboundQuery,
     UnboundSelect,
+    UnboundSetOperation,
     UnboundSorted,
     UnboundSource,
     UnboundSubquery,
@@ -56,15 +58,25 @@ _BROKEN = Result(None, None)
 
 
 @dataclass(frozen=True)
+class _Aligned:
+    """The rows of several queries, whose columns correspond by position; the schema that they have in common, and the
+    columns of a result with it."""
+
+    nodes: tuple[Node, ...]
+    schema: RowType
+    columns: tuple[Selected, ...]
+
+
+@dataclass(frozen=True)
 class Queries:
-    """Binds the queries of ``source`` to ``tables`` by name: those of CREATE TABLE, and the rows of other queries; None
-    stands for a table with problems. ``unknown`` makes the error for another name. Problems are added to ``errors``,
-    what has no effect to ``warnings``."""
+    """Binds the queries of ``source`` to ``tables`` by the parts of their names: those of CREATE TABLE, and the rows of
+    other queries; None stands for a table with problems. ``unknown`` makes the error for another name. Problems are
+    added to ``errors``, what has no effect to ``warnings``."""
 
     source: SourceText
     connectors: Registry[Connector]
     errors: Errors
-    tables: Mapping[str, DeclaredTable | Relation | None]
+    tables: Mapping[tuple[str, ...], DeclaredTable | Relation | None]
     unknown: Callable[[TableName], DefinitionError]
     warnings: list[str]
 
@@ -102,6 +114,8 @@ class Queries:
                 return self._values(given)
             case UnboundUnion():
                 return self._union(given)
+            case UnboundSetOperation():
+                return self._compared(given)
             case UnboundSorted():
                 return self._sorted(given)
             case UnboundWith():
@@ -141,37 +155,51 @@ class Queries:
     def _with(self, given: UnboundWith) -> Result:
         tables = dict(self.tables)
         for each in given.tables:
-            tables[each.name.text] = replace(self, tables=tables).relation(each.query, each.columns)
+            tables[(each.name.text,)] = replace(self, tables=tables).relation(each.query, each.columns)
         return replace(self, tables=tables)._result(given.body)
 
     def _union(self, given: UnboundUnion) -> Result:
-        members = [self._result(each) for each in self._members(given)]
+        aligned = self._aligned(self._members(given), "UNION")
+        if aligned is None:
+            return _BROKEN
+        nodes, schema = aligned.nodes, aligned.schema
+        node: Node = Union(schema, nodes)
+        return Result(node if given.all else distinct(node), aligned.columns)
+
+    def _compared(self, given: UnboundSetOperation) -> Result:
+        aligned = self._aligned([given.left, given.right], given.kind.name.replace("_", " "))
+        if aligned is None:
+            return _BROKEN
+        left, right = aligned.nodes
+        return Result(SetOperation(aligned.schema, left, right, given.kind), aligned.columns)
+
+    def _aligned(self, queries: Sequence[UnboundQuery], of: str) -> _Aligned | None:
+        """The rows of queries in columns of the types that they have in common; None after a problem."""
+        members = [self._result(each) for each in queries]
         for ranked in filter(None, (each.ranked(self.source) for each in members)):
             self.errors.attempt(partial(ranked.kept, ()))
-            return _BROKEN
+            return None
         found = [(each.node, each.complete) for each in members]
         rows = [(node, columns) for node, columns in found if node is not None and columns is not None]
         if len(rows) < len(members):
-            return _BROKEN
+            return None
         first = rows[0][1]
         for _, columns in rows[1:]:
             if len(columns) != len(first):
-                reason = f"a UNION of {len(first)} and of {len(columns)} columns"
+                article = "an" if of[0] in "IE" else "a"
+                reason = f"{article} {of} of {len(first)} and of {len(columns)} columns"
                 self.errors.append(self.source.schema_error(columns[0].at, reason, "select as many columns"))
-                return _BROKEN
-        types = [self._common(each, "UNION") for each in zip(*(columns for _, columns in rows), strict=True)]
+                return None
+        types = [self._common(each, of) for each in zip(*(columns for _, columns in rows), strict=True)]
         known = [each for each in types if each is not None]
         if len(known) < len(types):
-            return _BROKEN
+            return None
         nodes = tuple(project(node, projected(fitted(columns, known))) for node, columns in rows)
         schema = row_of(
             projected([replace(each, value=Literal(None, type=to)) for each, to in zip(first, known, strict=True)])
         )
-        node: Node = Union(schema, nodes)
-        if not given.all:
-            node = distinct(node)
         refs = zip(first, fields_of(schema), strict=True)
-        return Result(node, tuple(replace(each, value=ref) for each, ref in refs))
+        return _Aligned(nodes, schema, tuple(replace(each, value=ref) for each, ref in refs))
 
     def _sorted(self, given: UnboundSorted) -> Result:
         sorting = Sorting(given, self.source)
@@ -187,7 +215,7 @@ class Queries:
             names = ", ".join(dict.fromkeys(each.text() for each in types))
             reason = f"column '{columns[0].name}' of {of} has no type in common: {names}"
             self.errors.append(self.source.schema_error(columns[-1].at, reason, "CAST the columns"))
-        elif isinstance(common, NullType) and of == "UNION":
+        elif isinstance(common, NullType) and of != "VALUES":
             self.errors.append(self.source.error(columns[0].at, *UNTYPED_NULL))
             return None
         return common
@@ -241,11 +269,11 @@ class Queries:
         raise TypeError(f"unknown source {type(given).__name__}")
 
     def _table(self, given: UnboundTable) -> Source | None:
-        name = given.table.name
-        if name not in self.tables:
+        path = given.table.path
+        if path not in self.tables:
             self.errors.append(self.unknown(given.table))
-        found = self.tables.get(name)
-        qualifier = given.alias.text if given.alias else name
+        found = self.tables.get(path)
+        qualifier = given.alias.text if given.alias else given.table.name
         if found is None:
             return None
         names = self._names(given.columns, found.schema)
@@ -325,7 +353,7 @@ class Queries:
         read = self._read(given.source, hints) if given.source is not None else OneRow()
         if read is None:
             return _BROKEN
-        grouping = Grouping.KEYS if given.grouping else Grouping.WHOLE
+        grouping = Grouping.KEYS if given.grouping and any(given.grouping) else Grouping.WHOLE
         scope = Scope(
             read.schema, self.source, tables=read.tables, event_time=read.event_time, grouping=grouping, ranking=True
         )
@@ -345,9 +373,11 @@ class Queries:
         stateful = grouped or given.distinct or isinstance(read, JoinSource)
         self.errors.attempt(lambda: self.warnings.extend(hints.check(read, self.source, stateful=stateful)))
         lifetime = hints.of_side(read)
-        self.errors.attempt(lambda: check_windows(values, given.grouping, self.source))
+        self.errors.attempt(
+            lambda: check_windows(values, [key for keys in given.grouping or () for key in keys], self.source)
+        )
         if grouped:
-            result = self._grouped(result, given.grouping or (), scope.within("in GROUP BY"), having, lifetime)
+            result = self._grouped(result, given.grouping or ((),), scope.within("in GROUP BY"), having, lifetime)
         return self._distinct(result, lifetime) if given.distinct else result
 
     def _hints(self, given: UnboundSelect) -> QueryHints:
@@ -379,27 +409,35 @@ class Queries:
     def _grouped(
         self,
         result: Result,
-        grouping: Sequence[Unbound],
+        grouping: Sequence[Sequence[Unbound]],
         scope: Scope,
         having: tuple[Expression, ...],
         lifetime: timedelta | None,
     ) -> Result:
-        keys = [self.errors.attempt(partial(self._key, each, scope)) for each in grouping]
-        known = tuple(each for each in keys if each is not None)
-        if len(known) < len(keys) or result.columns is None:
+        bound = [[self.errors.attempt(partial(self._key, each, scope)) for each in keys] for keys in grouping]
+        sets = [tuple(each for each in keys if each is not None) for keys in bound]
+        if list(map(len, sets)) != list(map(len, bound)) or result.columns is None:
             return Result(None, result.columns)
-        if any(isinstance(each, GroupWindow) for each in known):
-            in_windows = self.errors.attempt(partial(grouped_by_window, result, known, having, self.source))
+        if any(isinstance(each, GroupWindow) for keys in sets for each in keys):
+            in_windows = self.errors.attempt(partial(_by_window, result, sets, having, self.source))
             if in_windows is None:
                 return Result(None, result.columns)
-            result, known, having = in_windows
-        groups = Groups(known, self.source, lifetime)
+            result, sets, having = in_windows
+        expanded = None
+        if result.node is not None and (len(sets) > 1 or _asks_for_sets(result, having)):
+            expanded = GroupingSets(result.node, sets, self.source)
+        groups = Groups(sets[0] if expanded is None else expanded.keys, self.source, lifetime)
+
+        def of(value: Expression) -> Expression:
+            return groups.of(value if expanded is None else expanded.of(value))
+
         columns: list[Selected | None] = []
         for each in result.columns or ():
-            value = None if each is None else self.errors.attempt(partial(groups.of, each.value))
+            value = None if each is None else self.errors.attempt(partial(of, each.value))
             columns.append(replace(each, value=value) if each is not None and value is not None else None)
-        conditions = [self.errors.attempt(partial(groups.of, each)) for each in having]
-        node = None if result.node is None else groups.rows(result.node)
+        conditions = [self.errors.attempt(partial(of, each)) for each in having]
+        below = result.node if expanded is None else expanded.rows()
+        node = None if below is None else groups.rows(below)
         wanted = [each for each in conditions if each is not None]
         return Result(None if node is None else filtered(node, wanted), tuple(columns))
 
@@ -417,6 +455,26 @@ class Queries:
         found = zip(result.columns, refs, strict=True)
         columns = tuple(replace(each, value=ref) for each, ref in found if each is not None)
         return Result(distinct(node, lifetime), columns)
+
+
+def _by_window(
+    result: Result, sets: Sequence[tuple[Expression, ...]], having: tuple[Expression, ...], source: SourceText
+) -> tuple[Result, list[tuple[Expression, ...]], tuple[Expression, ...]]:
+    """The result, sets of keys and conditions in terms of the columns of the window, which is in each set."""
+    every = tuple(dict.fromkeys(key for keys in sets for key in keys))
+    window = next(each for each in every if isinstance(each, GroupWindow))
+    if not all(window in keys for keys in sets):
+        at = window.place.offset if window.place else 0
+        raise source.unsupported(at, "a window in some of the grouping sets is not supported", "add it to each set")
+    result, keys, having = grouped_by_window(result, every, having, source)
+    bounds = keys[len(every) - 1 :]
+    return result, [(*(key for key in own if key is not window), *bounds) for own in sets], having
+
+
+def _asks_for_sets(result: Result, having: Sequence[Expression]) -> bool:
+    """Whether GROUPING is asked for."""
+    values = [each.value for each in result.columns or () if each is not None]
+    return any(isinstance(part, GroupingBits) for value in (*values, *having) for part in walk(value))
 
 
 def _split(condition: Unbound | None) -> tuple[Unbound | None, list[UnboundSubquery]]:

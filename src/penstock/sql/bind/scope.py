@@ -18,7 +18,7 @@ from penstock.plan.expressions import (
     coerce,
 )
 from penstock.sql.bind import forms
-from penstock.sql.bind.aggregates import Grouping, aggregate
+from penstock.sql.bind.aggregates import Grouping, GroupingBits, aggregate
 from penstock.sql.bind.arithmetic import arithmetic, sign
 from penstock.sql.bind.catalogue import REFUSED
 from penstock.sql.bind.functions import ALIASES, SIGNATURES, families
@@ -144,6 +144,13 @@ class Scope(Names):
         nulls_first = tuple(each.nulls_first for each in given.order)
         type_ = BIGINT.with_nullability(False)
         return RowNumber(partition, order, descending, nulls_first, type=type_, place=self.source.at(given.at))
+
+    def _grouping(self, call: UnboundCall) -> Expression:
+        if self.grouping is not Grouping.KEYS:
+            raise self._error(call, f"{call.name} needs GROUP BY", "group by its arguments")
+        inner = self.within("in GROUPING")
+        args = tuple(inner.value(each) for each in call.args)
+        return GroupingBits(args, type=BIGINT.with_nullability(False), place=self.source.at(call.at))
 
     # --- CAST, CASE and functions ---------------------------------------------------------------------------
 
@@ -413,6 +420,8 @@ FORMS: dict[str, _Form] = {
     "NULLIF": _Form(Scope._nullif, 2, 2),
     "IF": _Form(Scope._if, 3, 3),
     "ROUND": _Form(Scope._round, 1, 2),
+    "GROUPING": _Form(Scope._grouping, 1),
+    "GROUPING_ID": _Form(Scope._grouping, 1),
     "JSON_VALUE": _Form(forms.json_value),
     "JSON_QUERY": _Form(forms.json_query),
     "JSON_EXISTS": _Form(forms.json_exists),
@@ -428,3 +437,8 @@ FORMS: dict[str, _Form] = {
     "MAP[]": _Form(Scope._map),
 }
 _KNOWN = sorted({*SIGNATURES, *ALIASES, *(name for name in FORMS if name.isidentifier()), "CAST", "TRY_CAST", "TRIM"})
+
+
+def known_functions() -> list[str]:
+    """The names of the functions that there are, aggregates excepted."""
+    return list(_KNOWN)

@@ -151,9 +151,9 @@ class Declaration:
         declared = self.statement.columns
         columns = columns_of(declared, self.source, self.errors, self.statement.table.name)
         marked = tuple(each.name for each in declared if each.primary_key)
-        if marked and (self.statement.primary_key or len(marked) > 1):
+        if marked and (self.statement.primary_key is not None or len(marked) > 1):
             self.errors.append(self.source.error(marked[-1].at, "a table has one PRIMARY KEY", "leave the others out"))
-        names = self.statement.primary_key or marked
+        names = marked if self.statement.primary_key is None else self.statement.primary_key.columns
         self._check_names(names)
         computed = {each.name for each in columns if each.kind is ColumnKind.COMPUTED}
         for name in names:
@@ -180,6 +180,9 @@ class Declaration:
         if column is not None and not isinstance(column.type, TimestampType):
             reason = f"a watermark needs a TIMESTAMP column, and '{name.text}' is {column.type.text()}"
             self.errors.append(self.source.schema_error(name.at, reason, "compute one with AS CAST(..)"))
+        if isinstance(column, ComputedColumn) and is_proctime(column.expression):
+            reason = f"'{name.text}' is the processing time, which has no watermark"
+            self.errors.append(self.source.schema_error(name.at, reason, "leave the watermark out"))
         if len(columns) < len(self.statement.columns):
             return None, None  # the expression may need a column that has a problem
         row = RowType(tuple(Field(each.name, each.type) for each in columns), nullable=False)
@@ -200,6 +203,11 @@ class Declaration:
             options[key.text] = value.text
             places[key.text] = self.source.at(key.at).spot
         return options, Origin(self.source.name, places)
+
+
+def is_proctime(value: Expression) -> bool:
+    """Whether an expression is a processing-time attribute."""
+    return isinstance(value, Call) and value.function == "PROCTIME"
 
 
 def columns_of(

@@ -48,13 +48,11 @@ class Grammar(Cursor):
         return tuple(parts)
 
     def table_name(self) -> TableName:
-        """A table's name. The default catalog and database may precede it; there are no others."""
-        parts = self.table_id()
-        spaces = tuple(part.text for part in parts[:-1])
-        if spaces not in ((), ("default_database",), ("default_catalog", "default_database")):
-            hint = "declare the table with CREATE TABLE and its bare name"
-            raise self.unsupported(f"catalog or database '{'.'.join(spaces)}'", hint, parts[0].at)
-        return TableName(parts[-1].text, parts[0].at)
+        """A table's name, which its catalog and its database may precede."""
+        *spaces, last = self.table_id()
+        if len(spaces) > 2:
+            raise self.source.error(spaces[0].at, "a table's name has at most three parts", "catalog.database.table")
+        return TableName(last.text, spaces[0].at if spaces else last.at, tuple(each.text for each in spaces))
 
     def query(self) -> UnboundQuery:
         """A query, up to the first token that does not belong to it."""

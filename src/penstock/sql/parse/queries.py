@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from functools import partial
 
-from penstock.plan.nodes import JoinKind
+from penstock.plan.nodes import JoinKind, SetKind
 from penstock.sql.parse.syntax import (
     Hint,
     Name,
@@ -15,6 +16,7 @@ from penstock.sql.parse.syntax import (
     UnboundJoin,
     UnboundQuery,
     UnboundSelect,
+    UnboundSetOperation,
     UnboundSorted,
     UnboundSource,
     UnboundTable,
@@ -30,13 +32,11 @@ from penstock.sql.parse.windows import WindowGrammar
 _AFTERWARDS = {
     "WINDOW": ("WINDOW", "aggregate with GROUP BY"),
     "QUALIFY": ("QUALIFY", "filter the rows of a query in FROM with WHERE"),
-    "INTERSECT": ("INTERSECT", "join the queries"),
-    "EXCEPT": ("EXCEPT", "filter with WHERE"),
-    "MINUS": ("EXCEPT", "filter with WHERE"),
     "MATCH_RECOGNIZE": ("MATCH_RECOGNIZE", "detect patterns after reading the sink's topic"),
     "FOR": ("FOR SYSTEM_TIME AS OF", "a plain JOIN gives the present rows of both tables"),
     "TABLESAMPLE": ("TABLESAMPLE", "filter with WHERE"),
 }
+_SETS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 _KINDS = {kind.name: kind for kind in JoinKind}
 _BEFORE_JOIN = ("JOIN", "NATURAL", "CROSS", *_KINDS)
 
@@ -86,10 +86,23 @@ class QueryGrammar(WindowGrammar):
         return NamedQuery(name, columns, query)
 
     def _union(self, left: UnboundQuery) -> UnboundQuery:
-        while self.take("UNION"):
+        left = self._intersection(left)
+        while word := self.take_any("UNION", "EXCEPT", "MINUS"):
             keeps = self.take_any("ALL", "DISTINCT") == "ALL"
-            left = UnboundUnion(left.at, left, self._member(), keeps)
+            right = self._intersection(self._member())
+            if word == "UNION":
+                left = UnboundUnion(left.at, left, right, keeps)
+            else:
+                kind = SetKind.EXCEPT_ALL if keeps else SetKind.EXCEPT
+                left = UnboundSetOperation(left.at, left, right, kind)
         self._afterwards()
+        return left
+
+    def _intersection(self, left: UnboundQuery) -> UnboundQuery:
+        while self.take("INTERSECT"):
+            keeps = self.take_any("ALL", "DISTINCT") == "ALL"
+            kind = SetKind.INTERSECT_ALL if keeps else SetKind.INTERSECT
+            left = UnboundSetOperation(left.at, left, self._member(), kind)
         return left
 
     def _member(self) -> UnboundQuery:
@@ -159,14 +172,40 @@ class QueryGrammar(WindowGrammar):
         if self.token.keyword in _AFTERWARDS:
             raise self.unsupported(*_AFTERWARDS[self.token.keyword])
 
-    def _grouping(self) -> tuple[Unbound, ...]:
-        return () if self.take("(", ")") else self.listed(self._grouped)
+    def _grouping(self) -> tuple[tuple[Unbound, ...], ...]:
+        """The sets of GROUP BY: those of its elements, each with each."""
+        found: tuple[tuple[Unbound, ...], ...] = ((),)
+        for sets in self.listed(self._grouped):
+            found = tuple((*one, *other) for one in found for other in sets)
+        return found
 
-    def _grouped(self) -> Unbound:
-        for words in ("GROUPING SETS", "ROLLUP (", "CUBE ("):
-            if self.sees(*words.split()):
-                raise self.unsupported(words.removesuffix(" ("), "write one query for each set, with UNION ALL")
-        return self.expression()
+    def _grouped(self) -> tuple[tuple[Unbound, ...], ...]:
+        if self.take("(", ")"):
+            return ((),)
+        if self.take("GROUPING", "SETS"):
+            return tuple(each for sets in self.enclosed(self._grouping_set) for each in sets)
+        word = self.token.keyword
+        if word in ("ROLLUP", "CUBE") and self.ahead().keyword == "(":
+            self.advance()
+            units = self.enclosed(self._grouping_unit)
+            if word == "ROLLUP":
+                chosen = [units[:count] for count in range(len(units), -1, -1)]
+            else:
+                sizes = range(len(units), -1, -1)
+                chosen = [part for size in sizes for part in itertools.combinations(units, size)]
+            return tuple(tuple(each for unit in part for each in unit) for part in chosen)
+        return ((self.expression(),),)
+
+    def _grouping_set(self) -> tuple[tuple[Unbound, ...], ...]:
+        if self.sees("GROUPING") or self.token.keyword in ("ROLLUP", "CUBE"):
+            return self._grouped()
+        return (self._grouping_unit(),)
+
+    def _grouping_unit(self) -> tuple[Unbound, ...]:
+        """One expression, or several in parentheses."""
+        if self.take("(", ")"):
+            return ()
+        return self.enclosed(self.expression) if self.sees("(") else (self.expression(),)
 
     # --- FROM ---------------------------------------------------------------------------------------------------
 
@@ -220,7 +259,8 @@ class QueryGrammar(WindowGrammar):
         else:
             found = UnboundTable(at, self.table_name(), hints=self.hints())
         if self.sees("("):
-            raise self.unsupported("a table function in FROM", "name a table", at)
+            name = found.table.text if isinstance(found, UnboundTable) else "after a query"
+            raise self.unsupported(f"the table function {name}", "name a table: such functions come later", at)
         self._afterwards()
         if isinstance(found, UnboundJoin):
             return found
@@ -237,7 +277,7 @@ class QueryGrammar(WindowGrammar):
             found: UnboundSource = UnboundDerived(at, self.query())
         else:
             found = self._joined()
-            if self.sees("UNION") and isinstance(found, UnboundDerived) and found.alias is None:
+            if self.token.keyword in _SETS and isinstance(found, UnboundDerived) and found.alias is None:
                 found = UnboundDerived(at, self._union(found.query))
         self.expect(")")
         return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.plan.nodes import JoinKind
+from penstock.plan.nodes import JoinKind, SetKind
 from penstock.sql.parse.tokens import Token
 from penstock.types import DataType
 
@@ -126,10 +126,22 @@ class SelectItem:
 
 @dataclass(frozen=True)
 class TableName:
-    """The name of a table; catalog and database are already checked and removed."""
+    """The name of a table, with the names of its catalog and its database, or of the latter alone, if they are
+    written."""
 
     name: str
     at: int
+    spaces: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """All parts of the name."""
+        return (*self.spaces, self.name)
+
+    @property
+    def text(self) -> str:
+        """The name as errors show it."""
+        return ".".join(self.path)
 
 
 @dataclass(frozen=True)
@@ -213,12 +225,12 @@ class UnboundQuery:
 @dataclass(frozen=True)
 class UnboundSelect(UnboundQuery):
     """``SELECT [/*+ hints */] [DISTINCT] items [FROM source] [WHERE condition] [GROUP BY grouping] [HAVING having]``.
-    ``grouping`` is None without GROUP BY."""
+    ``grouping`` is None without GROUP BY, and has a set of expressions for each of GROUPING SETS."""
 
     items: tuple[SelectItem, ...]
     source: UnboundSource | None
     condition: Unbound | None = None
-    grouping: tuple[Unbound, ...] | None = None
+    grouping: tuple[tuple[Unbound, ...], ...] | None = None
     having: Unbound | None = None
     distinct: bool = False
     hints: tuple[Hint, ...] = ()
@@ -238,6 +250,15 @@ class UnboundUnion(UnboundQuery):
     left: UnboundQuery
     right: UnboundQuery
     all: bool
+
+
+@dataclass(frozen=True)
+class UnboundSetOperation(UnboundQuery):
+    """``left INTERSECT [ALL] right`` or ``left EXCEPT [ALL] right``."""
+
+    left: UnboundQuery
+    right: UnboundQuery
+    kind: SetKind
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,423 @@
+"""CREATE, ALTER, DROP and USE: what they do to the catalogs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.errors import DefinitionError, SqlError
+from penstock.spi import Connector, Registry
+from penstock.sql.altering import Alteration
+from penstock.sql.bind.queries import Queries
+from penstock.sql.bind.results import Relation
+from penstock.sql.bind.tables import Declaration
+from penstock.sql.catalogs import (
+    Catalog,
+    Catalogs,
+    Entry,
+    Path,
+    Space,
+    TableEntry,
+    ViewEntry,
+    Visible,
+    shown_path,
+)
+from penstock.sql.like import merged, with_key
+from penstock.sql.parse.source import Errors, SourceText, similar
+from penstock.sql.parse.statements import (
+    AlterCatalog,
+    AlterDatabase,
+    AlterTable,
+    AlterView,
+    CreateCatalog,
+    CreateDatabase,
+    CreateTable,
+    CreateView,
+    DropCatalog,
+    DropDatabase,
+    DropTable,
+    GivenOption,
+    RenameTo,
+    ResetOptions,
+    SetOptions,
+    Statement,
+    Use,
+)
+from penstock.sql.parse.syntax import Name, TableName
+from penstock.types import RowType
+
+#: The one type of catalogs that there is, and its options.
+_IN_MEMORY, _IN_MEMORY_OPTIONS = "generic_in_memory", ("type", "default-database", "property-version")
+Definition = (
+    CreateTable
+    | CreateView
+    | DropTable
+    | AlterTable
+    | AlterView
+    | CreateCatalog
+    | AlterCatalog
+    | DropCatalog
+    | CreateDatabase
+    | AlterDatabase
+    | DropDatabase
+    | Use
+)
+
+
+@dataclass
+class Definitions:
+    """The catalogs of a file, which its statements change. What has no effect is added to ``warnings``."""
+
+    source: SourceText
+    connectors: Registry[Connector]
+    warnings: list[str]
+    catalogs: Catalogs = field(default_factory=Catalogs)
+    #: Views that are being bound, to notice one that reads itself.
+    _binding: list[int] = field(default_factory=list)
+    #: Why a view can no longer be read, by its object's id.
+    _broken: dict[int, str] = field(default_factory=dict)
+
+    def run(self, statement: Statement) -> bool:
+        """Run a statement, if it is one that defines. Raises DefinitionError with its problems."""
+        if not isinstance(statement, Definition):
+            return False
+        match statement:
+            case CreateTable():
+                self._create_table(statement)
+            case CreateView():
+                self._create_view(statement)
+            case DropTable():
+                self._drop(statement)
+            case AlterTable():
+                self._alter_table(statement)
+            case AlterView():
+                self._alter_view(statement)
+            case Use():
+                self._use(statement)
+            case CreateDatabase():
+                self._create_database(statement)
+            case AlterDatabase():
+                self.space(statement.parts)
+            case DropDatabase():
+                self._drop_database(statement)
+            case CreateCatalog():
+                self._create_catalog(statement)
+            case AlterCatalog():
+                self._alter_catalog(statement)
+            case DropCatalog():
+                self._drop_catalog(statement)
+        return True
+
+    # --- names ------------------------------------------------------------------------------------------------
+
+    def queries(self, errors: Errors, space: Space | None = None) -> Queries:
+        """The queries of a statement, with the names of the database ``space``, the current one without it."""
+        visible = Visible(self.catalogs, space or self.catalogs.current, self._resolved)
+        return Queries(self.source, self.connectors, errors, visible, self.unknown, self.warnings)
+
+    def path(self, table: TableName) -> Path:
+        """The whole name of a table."""
+        return self.catalogs.path(table.path)
+
+    def entry(self, table: TableName) -> Entry:
+        """The table or view of a name. Raises SqlError if there is none."""
+        found = self.catalogs.entry(self.path(table))
+        if found is None:
+            raise self.unknown(table)
+        return found
+
+    def unknown(self, table: TableName) -> DefinitionError:
+        """The error for a name that stands for nothing that can be read."""
+        found = self.catalogs.entry(self.path(table))
+        if found is not None and id(found) in self._binding:
+            return self.source.error(table.at, f"view '{table.text}' reads itself", "name a table")
+        if found is not None and id(found) in self._broken:
+            reason = f"view '{table.text}' cannot be read any more: {self._broken[id(found)]}"
+            return self.source.error(table.at, reason, "create what it reads, or DROP VIEW it")
+        known = self.catalogs.entries(self.path(table)[:2])
+        hint = similar(table.name, known) or "declare it with CREATE TABLE"
+        return self.source.error(table.at, f"there is no table '{table.text}'", hint)
+
+    def view(self, table: TableName) -> RowType | None:
+        """The columns of a view, None if it has problems. Raises SqlError if it reads what is no longer there."""
+        entry = self.entry(table)
+        assert isinstance(entry, ViewEntry)  # noqa: S101 - asked for views alone
+        try:
+            found = self._resolved(entry)
+        except KeyError:
+            raise self.unknown(table) from None
+        return None if found is None else found.schema
+
+    def fail(self, parts: tuple[str, ...]) -> None:
+        """Take note of a table whose statement has problems: those that read it have none because of that."""
+        path = self.catalogs.path(parts)
+        if self.catalogs.entry(path) is None:
+            nothing = CreateTable(0, TableName(path[2], 0), False, (), None, None, (), ())
+            self.catalogs.put(path, TableEntry(nothing), temporary=False)
+
+    def space(self, parts: Sequence[Name]) -> Space:
+        """The catalog and the database of a name of a database. Raises SqlError if there is none."""
+        *catalogs, database = parts
+        catalog = self.catalog(catalogs[0]) if catalogs else self.catalogs.current[0]
+        known = self.catalogs.catalogs[catalog].databases
+        if database.text not in known:
+            hint = similar(database.text, known) or f"there are {', '.join(known)}"
+            raise self.source.error(database.at, f"there is no database '{database.text}'", hint)
+        return catalog, database.text
+
+    def catalog(self, name: Name) -> str:
+        """The name of a catalog. Raises SqlError if there is none."""
+        known = self.catalogs.catalogs
+        if name.text not in known:
+            hint = similar(name.text, known) or f"there are {', '.join(known)}"
+            raise self.source.error(name.at, f"there is no catalog '{name.text}'", hint)
+        return name.text
+
+    def _new_path(self, table: TableName) -> Path:
+        """The whole name of a table that is to be created, whose database exists."""
+        self.space([Name(each, table.at) for each in table.spaces]) if table.spaces else None
+        return self.path(table)
+
+    # --- tables -----------------------------------------------------------------------------------------------
+
+    def _create_table(self, statement: CreateTable) -> None:
+        path = self._new_path(statement.table)
+        if not self._is_new(statement.table, path, statement.if_not_exists, statement.temporary, "TABLE"):
+            return
+        entry = TableEntry(replace(statement, table=TableName(shown_path(path), statement.table.at)))
+        self.catalogs.put(path, entry, temporary=statement.temporary)
+        if statement.like is not None:
+            base = self.entry(statement.like.table)
+            if isinstance(base, ViewEntry):
+                raise self.source.error(
+                    statement.like.table.at, f"'{statement.like.table.text}' is a view", "name a table"
+                )
+            if base.found is None:
+                return
+            entry.statement = merged(entry.statement, base.statement, self.source)
+        self._declare(entry)
+
+    def _declare(self, entry: TableEntry) -> None:
+        entry.found = None
+        entry.found, warnings = Declaration(entry.statement, self.source, Errors()).table(self.connectors)
+        entry.statement = with_key(entry.statement)
+        self.warnings += [each for each in warnings if each not in self.warnings]
+
+    def _is_new(self, table: TableName, path: Path, if_not_exists: bool, temporary: bool, kind: str) -> bool:
+        """Whether a table or view is to be created. Raises SqlError if there is one of its name, unless it is created
+        only ``if_not_exists``. A temporary one may have the name of a permanent one."""
+        if path not in (self.catalogs.temporary if temporary else self.catalogs.permanent):
+            return True
+        if if_not_exists:
+            return False
+        hint = f"write IF NOT EXISTS, or DROP {kind} before it"
+        raise self.source.error(table.at, f"table '{table.text}' exists already", hint)
+
+    def _drop(self, statement: DropTable) -> None:
+        table, path = statement.table, self.path(statement.table)
+        kind = "VIEW" if statement.view else "TABLE"
+        found = self.catalogs.entry(path)
+        if found is None:
+            if statement.if_exists:
+                return
+            raise self.unknown(table)
+        if isinstance(found, ViewEntry) is not statement.view:
+            is_a, drop = ("table", "DROP TABLE") if statement.view else ("view", "DROP VIEW")
+            raise self.source.error(table.at, f"'{table.text}' is a {is_a}", f"write {drop}")
+        holder = self.catalogs.holder(path)
+        if statement.temporary and holder is self.catalogs.permanent:
+            if statement.if_exists:
+                return
+            raise self.source.error(table.at, f"'{table.text}' is not temporary", f"write DROP {kind}")
+        if not statement.temporary and holder is self.catalogs.temporary:
+            reason = f"there is a temporary {kind.lower()} '{table.text}'"
+            raise self.source.error(table.at, reason, f"write DROP TEMPORARY {kind}")
+        del holder[path]
+        self.catalogs.version += 1
+
+    def _alter_table(self, statement: AlterTable) -> None:
+        table, path = statement.table, self.path(statement.table)
+        found = self.catalogs.entry(path)
+        if found is None:
+            if statement.if_exists:
+                return
+            raise self.unknown(table)
+        if isinstance(found, ViewEntry):
+            raise self.source.error(table.at, f"'{table.text}' is a view", "write ALTER VIEW")
+        if found.found is None:
+            return
+        if isinstance(statement.change, RenameTo):
+            self._rename(path, statement.change)
+            return
+        before = found.statement
+        found.statement = Alteration(found.statement, found.found, self.source).after(statement.change)
+        self.catalogs.version += 1
+        try:
+            self._declare(found)
+        except DefinitionError:
+            found.statement = before
+            raise
+
+    def _rename(self, path: Path, change: RenameTo) -> None:
+        to = self.catalogs.path(change.to.path, (path[0], path[1]))
+        if to[:2] != path[:2]:
+            reason = "a table cannot move to another database"
+            raise self.source.error(change.to.at, reason, "CREATE TABLE .. LIKE makes a copy")
+        if self.catalogs.entry(to) is not None:
+            raise self.source.error(change.to.at, f"table '{change.to.text}' exists already", "use another name")
+        holder = self.catalogs.holder(path)
+        entry = holder.pop(path)
+        self.catalogs.version += 1
+        holder[to] = entry
+        name = TableName(shown_path(to), change.to.at)
+        if isinstance(entry, TableEntry):
+            entry.statement = replace(entry.statement, table=name)
+            self._declare(entry)
+        else:
+            entry.statement = replace(entry.statement, view=name)
+
+    # --- views ------------------------------------------------------------------------------------------------
+
+    def _create_view(self, statement: CreateView) -> None:
+        path = self._new_path(statement.view)
+        if not self._is_new(statement.view, path, statement.if_not_exists, statement.temporary, "VIEW"):
+            return
+        entry = ViewEntry(statement, self.catalogs.current)
+        self._bind(entry)
+        self.catalogs.put(path, entry, temporary=statement.temporary)
+        entry.version = self.catalogs.version
+
+    def _bind(self, entry: ViewEntry) -> None:
+        """Find what a view gives now. Raises DefinitionError with the problems of its query."""
+        errors = Errors()
+        self._binding.append(id(entry))
+        try:
+            found = self.queries(errors, entry.space).relation(entry.statement.query, entry.statement.columns)
+        finally:
+            self._binding.pop()
+        entry.found, entry.version = (None if errors else found), self.catalogs.version
+        errors.check()
+
+    def _resolved(self, entry: ViewEntry) -> Relation | None:
+        """What a view gives now. Raises KeyError if it reads what is no longer there."""
+        if entry.version != self.catalogs.version:
+            if id(entry) in self._binding:
+                raise KeyError(entry.statement.view.name)
+            self._broken.pop(id(entry), None)
+            try:
+                self._bind(entry)
+            except DefinitionError as error:
+                self._broken[id(entry)] = "; ".join(each.reason for each in error.problems)
+        if id(entry) in self._broken:
+            raise KeyError(entry.statement.view.name)
+        return entry.found
+
+    def _alter_view(self, statement: AlterView) -> None:
+        table, path = statement.view, self.path(statement.view)
+        found = self.entry(table)
+        if isinstance(found, TableEntry):
+            raise self.source.error(table.at, f"'{table.text}' is a table", "write ALTER TABLE")
+        if isinstance(statement.change, RenameTo):
+            self._rename(path, statement.change)
+            return
+        made = replace(found.statement, query=statement.change, columns=(), end=statement.end)
+        holder = self.catalogs.holder(path)
+        made_entry = ViewEntry(made, self.catalogs.current)
+        holder[path] = made_entry
+        self.catalogs.version += 1
+        try:
+            self._bind(made_entry)
+        except DefinitionError:
+            holder[path] = found
+            raise
+
+    # --- catalogs and databases -------------------------------------------------------------------------------
+
+    def _use(self, statement: Use) -> None:
+        if not statement.catalog:
+            self.catalogs.current = self.space(statement.parts)
+            return
+        name = self.catalog(statement.parts[0])
+        self.catalogs.current = (name, self.catalogs.catalogs[name].databases[0])
+
+    def _create_database(self, statement: CreateDatabase) -> None:
+        *catalogs, database = statement.parts
+        catalog = self.catalog(catalogs[0]) if catalogs else self.catalogs.current[0]
+        known = self.catalogs.catalogs[catalog].databases
+        if database.text not in known:
+            known.append(database.text)
+        elif not statement.if_not_exists:
+            raise self._exists("database", database)
+
+    def _drop_database(self, statement: DropDatabase) -> None:
+        try:
+            space = self.space(statement.parts)
+        except SqlError:
+            if statement.if_exists:
+                return
+            raise
+        at, name = statement.parts[-1].at, space[1]
+        if space == self.catalogs.current:
+            raise self.source.error(at, f"database '{name}' is in use", "USE another one before")
+        inside = self.catalogs.entries(space)
+        if inside and not statement.cascade:
+            raise self.source.error(at, f"database '{name}' is not empty: {', '.join(inside)}", "write CASCADE")
+        for each in inside:
+            self.catalogs.permanent.pop((*space, each), None)
+            self.catalogs.temporary.pop((*space, each), None)
+        self.catalogs.catalogs[space[0]].databases.remove(name)
+        self.catalogs.version += 1
+
+    def _create_catalog(self, statement: CreateCatalog) -> None:
+        name = statement.name
+        if name.text in self.catalogs.catalogs:
+            if statement.if_not_exists:
+                return
+            raise self._exists("catalog", name)
+        given = self._options(statement.options)
+        type_ = given.get("type")
+        if type_ is None:
+            reason, hint = "the catalog has no 'type'", f"write WITH ('type' = '{_IN_MEMORY}')"
+            raise self.source.error(name.at, reason, hint)
+        if type_[1].text != _IN_MEMORY:
+            reason = f"catalogs of type {type_[1].shown} are not supported"
+            raise self.source.unsupported(type_[1].at, reason, f"'{_IN_MEMORY}' is: declare the tables in the file")
+        database = given["default-database"][1].text if "default-database" in given else "default"
+        options = {key: value.shown for key, (_, value) in given.items()}
+        self.catalogs.catalogs[name.text] = Catalog(options, statement.comment, [database])
+
+    def _options(self, given: tuple[GivenOption, ...]) -> dict[str, GivenOption]:
+        for key, _ in given:
+            if key.text not in _IN_MEMORY_OPTIONS:
+                hint = f"there are {', '.join(_IN_MEMORY_OPTIONS)}"
+                raise self.source.error(key.at, f"a catalog in memory has no option '{key.text}'", hint)
+        return {key.text: (key, value) for key, value in given}
+
+    def _alter_catalog(self, statement: AlterCatalog) -> None:
+        catalog = self.catalogs.catalogs[self.catalog(statement.name)]
+        match statement.change:
+            case SetOptions(options=options):
+                catalog.options.update({key: value.shown for key, (_, value) in self._options(options).items()})
+            case ResetOptions(keys=keys):
+                if any(key.text == "type" for key in keys):
+                    raise self.source.error(keys[0].at, "the type of a catalog cannot be reset", "leave it out")
+                for key in keys:
+                    catalog.options.pop(key.text, None)
+            case str() as comment:
+                catalog.comment = comment
+
+    def _drop_catalog(self, statement: DropCatalog) -> None:
+        name = statement.name
+        if name.text not in self.catalogs.catalogs and statement.if_exists:
+            return
+        catalog = self.catalog(name)
+        if catalog == self.catalogs.current[0]:
+            raise self.source.error(name.at, f"catalog '{catalog}' is in use", "USE CATALOG another one before")
+        for held in (self.catalogs.permanent, self.catalogs.temporary):
+            for path in [each for each in held if each[0] == catalog]:
+                del held[path]
+        del self.catalogs.catalogs[catalog]
+        self.catalogs.version += 1
+
+    def _exists(self, kind: str, name: Name) -> SqlError:
+        return self.source.error(name.at, f"{kind} '{name.text}' exists already", "write IF NOT EXISTS")

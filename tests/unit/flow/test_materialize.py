@@ -1,0 +1,80 @@
+"""The last row of each key, against a plain recomputation."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from penstock.flow.materialize import MaterializeOperator
+from penstock.plan.nodes import Materialize, Node
+from penstock.types import INT, STRING, Field, RowType
+from tests.changelogs import SEEDS, Change, Row, Runner, batches, check, cuts, multiset, random_changes
+
+TABLE = RowType((Field("k", INT), Field("v", INT), Field("name", STRING)))
+
+
+def materialize() -> MaterializeOperator:
+    return MaterializeOperator.of(Materialize(TABLE, Node(TABLE), ("k",), uid="last"))
+
+
+def last_rows(changes: Sequence[Change]) -> Counter[Row]:
+    """The last row of each key; what is taken back is the first one that is equal."""
+    rows: dict[object, list[Row]] = {}
+    for row, weight in changes:
+        own = rows.setdefault(row[0], [])
+        if weight > 0:
+            own.append(row)
+        elif row in own:
+            own.remove(row)
+    return Counter(own[-1] for own in rows.values() if own)
+
+
+def random_row(rng: random.Random) -> Row:
+    return rng.choice([None, 1, 2]), rng.choice([None, 1, 2, 3, 4]), rng.choice([None, "a", "b"])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_of_different_rows_the_last_one_stays(seed: int) -> None:
+    rng = random.Random(seed)
+    numbers = iter(range(1000))
+    drained = rng.random() < 0.3
+    changes = random_changes(
+        rng, lambda: (rng.choice([None, 1, 2]), next(numbers), "a"), rng.randrange(40), drained=drained
+    )
+    check(materialize(), rng, [changes], last_rows(changes), empty=drained)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_key_has_one_of_its_rows(seed: int) -> None:
+    """Whatever is repeated and taken back: which row that is may depend on the batches, where equal rows come and go
+    within one."""
+    rng = random.Random(seed)
+    changes = random_changes(rng, lambda: random_row(rng), rng.randrange(40))
+    live = multiset(changes)
+    for cut in cuts(rng, len(changes)):
+        runner = Runner(materialize(), rng)
+        for batch in batches(changes, cut):
+            runner.run(batch)
+        assert sorted(Counter(row[0] for row in runner.live).values()) == [1] * len({row[0] for row in live})
+        assert runner.live.keys() <= live.keys()
+
+
+def test_a_row_that_was_replaced_comes_back() -> None:
+    runner = Runner(materialize(), random.Random(1))
+    runner.run([((1, 1, "a"), 1)])
+    assert runner.run([((1, 2, "b"), 1)]) == [((1, 1, "a"), -1), ((1, 2, "b"), 1)]
+    assert runner.run([((1, 2, "b"), -1)]) == [((1, 2, "b"), -1), ((1, 1, "a"), 1)]
+    assert runner.run([((1, 5, "c"), -1)]) == []
+    assert runner.run([((1, 1, "a"), -1)]) == [((1, 1, "a"), -1)]
+    assert runner.stored() == {"rows": 0}
+
+
+def test_one_batch_may_move_a_row_from_key_to_key() -> None:
+    """The changes of two upsert keys that have one primary key, in the wrong order."""
+    runner = Runner(materialize(), random.Random(1))
+    runner.run([((1, 1, "a"), 1)])
+    assert runner.run([((1, 2, "b"), 1), ((1, 1, "a"), -1)]) == [((1, 1, "a"), -1), ((1, 2, "b"), 1)]
+    assert runner.stored() == {"rows": 1}
