@@ -113,6 +113,6 @@ def test_a_job_logs_in_by_the_tickets_of_kinit(site, copied):
 def test_a_login_that_is_refused_ends_the_job_and_says_what_to_check(site, tmp_path, principal, service):
     Topics(site.cluster.plain_bootstrap).write("kept", [{"id": 1}])
     ended = site.run(tmp_path, "kept", keytab_settings(site, principal), service)
-    assert ended.returncode == 1
-    assert "AuthenticationError" in ended.stderr or "no Kerberos ticket" in ended.stderr
+    assert ended.returncode == 3  # a restart does not heal it
+    assert "no Kerberos ticket" in ended.stderr
     assert "check the keytab and the principal" in ended.stderr

@@ -58,12 +58,6 @@ def explain(job: Job) -> str:
     return "\n".join(lines)
 
 
-def explain_rows(node: Node, ttl: timedelta | None = None) -> str:
-    """An indented tree of the steps that give the rows of ``node``. ``ttl`` is the job's time to live of state."""
-    ((lines, _),) = fold((node,), partial(_node, ttl))
-    return "\n".join(lines)
-
-
 def _indented(lines: list[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 
@@ -98,13 +92,13 @@ def _facts(node: Node, own: Traits, ttl: timedelta | None) -> list[str]:
     """What a node keeps, where its rows go before it, and which changes it gives."""
     lines = []
     if isinstance(node, STATEFUL):
-        lines.append(f"keeps {_state(node)}" + (f", as '{node.uid}'" if node.uid else ""))
+        lines.append(f"keeps {state_of(node)}" + (f", as '{node.uid}'" if node.uid else ""))
         times = [f"{DURATION.show(each)} after their last change" if each else "never" for each in lifetimes(node, ttl)]
         if len(set(times)) > 1:
             lines.append(f"forgets the left rows {times[0]}, the right ones {times[1]}")
         elif times[0] != "never":
             lines.append(f"forgets them {times[0]}")
-        keys = [_names(each) for each in _shuffled_by(node)]
+        keys = [_names(each) for each in shuffled_by(node)]
         lines.append(
             f"takes rows by the hash of {' and of '.join(keys)}" if all(keys) else "takes all rows in one task"
         )
@@ -113,7 +107,8 @@ def _facts(node: Node, own: Traits, ttl: timedelta | None) -> list[str]:
     return lines
 
 
-def _state(node: Node) -> str:
+def state_of(node: Node) -> str:
+    """What a node with state keeps."""
     match node:
         case InWindows():
             return "the rows of the windows that are open"
@@ -136,10 +131,11 @@ def _state(node: Node) -> str:
     return "the last row of each key"
 
 
-def _shuffled_by(node: Node) -> tuple[tuple[str, ...], ...]:
+def shuffled_by(node: Node) -> tuple[tuple[str, ...], ...]:
+    """The columns by whose hash the rows of each input are divided among tasks; no columns: they go to one task."""
     match node:
         case InWindows(inner=inner):
-            return _shuffled_by(inner)
+            return shuffled_by(inner)
         case WindowAggregate(windowing=Windowing(kind=WindowKind.SESSION, keys=keys)):
             return (keys,)
         case Join(left_keys=left, right_keys=right):

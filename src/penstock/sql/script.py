@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from penstock.errors import DefinitionError, Problem
-from penstock.plan.explain import explain, explain_rows
+from penstock.plan.flink_plan import flink_explain
 from penstock.plan.nodes import Job, Sink
 from penstock.plan.planning import planned, planned_rows
 from penstock.settings.given import GivenSettings
@@ -185,7 +185,7 @@ class _ScriptReader:
             raise self.source.error(statement.at, "END without a statement set", hint)
         at, self.set_at = self.set_at, None
         if self.sinks and self.details is not None:
-            self._explain_sinks(tuple(self.sinks))
+            self._explain_sinks(tuple(self.sinks), self.details)
         elif self.sinks:
             self._start(tuple(self.sinks))
         elif not self.errors:
@@ -208,16 +208,17 @@ class _ScriptReader:
             sinks = [self._sink(each) for each in statement.explained]
             known = tuple(each for each in sinks if each is not None)
             if len(known) == len(sinks):
-                self._explain_sinks(known)
+                self._explain_sinks(known, statement.details)
             return
         errors = Errors()
         rows = self.definitions.queries(errors).rows(statement.explained)
         errors.check()
         if rows is not None:
-            self.printed.append(explain_rows(planned_rows(rows, "EXPLAIN"), self.settings.value("state_ttl")))
+            self._print(flink_explain((rows,), (planned_rows(rows, "EXPLAIN"),), statement.details))
 
-    def _explain_sinks(self, sinks: tuple[Sink, ...]) -> None:
-        self.printed.append(explain(planned(Job(self._name(sinks), sinks, self.settings.settings()))))
+    def _explain_sinks(self, sinks: tuple[Sink, ...], details: frozenset[str]) -> None:
+        job = planned(Job(self._name(sinks), sinks, self.settings.settings()))
+        self._print(flink_explain(sinks, job.sinks, details))
 
     def _insert(self, statement: Insert) -> None:
         sink = self._sink(statement)

@@ -140,4 +140,4 @@ def test_explain_prints_a_plan_and_starts_nothing(tmp_path, capsys):
     path.write_text(table + "EXPLAIN SELECT k, COUNT(*) FROM t GROUP BY k;")
 
     assert main(["check", str(path)]) == 0
-    assert "group by `k`" in capsys.readouterr().out
+    assert "GroupAggregate(groupBy=[k]" in capsys.readouterr().out

@@ -474,8 +474,8 @@ def test_explain_gives_a_plan_and_starts_nothing():
     rows, insert = script.printed
 
     assert script.jobs == ()
-    assert "  keeps each group, as 'EXPLAIN: group(flights)'" in [line[2:] for line in rows.splitlines()]
-    assert insert.startswith("job 'insert-into_shown'\n")
+    assert "state=[EXPLAIN: group(flights): each group], changelogMode=[I,UB,UA]" in rows
+    assert "\nSink(table=[shown], fields=[id, carrier], changelogMode=[NONE])\n" in insert
     with pytest.raises(SchemaError, match="table 'out': takes insertions only"):
         parse_script(
             f"{FLIGHTS} CREATE TABLE `out` (c STRING) {WITH};EXPLAIN INSERT INTO `out` SELECT MAX(carrier) FROM flights"
