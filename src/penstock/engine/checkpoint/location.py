@@ -36,6 +36,8 @@ def open_checkpoint(spark: SparkSession, location: str | None, job: str) -> JobC
     """
     from penstock.engine.checkpoint.hadoop import HadoopFiles
 
+    # A savepoint's state is there before the first batch, in a folder in which Spark would have its own.
+    spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
     root = job_location(location, job)
     found = _local(root)
     if found is not None:
