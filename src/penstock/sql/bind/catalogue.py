@@ -152,7 +152,11 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         Builtin("LOCALTIMESTAMP", "LOCALTIMESTAMP", note="the present time is that of the batch"),
         Builtin("CURRENT_ROW_TIMESTAMP", "CURRENT_ROW_TIMESTAMP()", note="the present time is that of the batch"),
         Builtin("PROCTIME", "PROCTIME()"),
-        Builtin("EXTRACT", "EXTRACT(unit FROM a), YEAR(a), QUARTER(a), MONTH(a), WEEK(a), DAYOFYEAR(a), .."),
+        Builtin(
+            "EXTRACT",
+            "EXTRACT(unit FROM a), YEAR(a), QUARTER(a), MONTH(a), WEEK(a), DAYOFYEAR(a), ..",
+            note="before 1970 and between two seconds, the parts of the earlier one; Flink takes the later one",
+        ),
         Builtin("FLOOR TO", "FLOOR(a TO unit), CEIL(a TO unit)"),
         Builtin("OVERLAPS", "(a, b) OVERLAPS (c, d)"),
         *_all("""
