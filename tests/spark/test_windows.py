@@ -92,3 +92,13 @@ def test_an_attempt_that_is_aborted_closes_no_window(jobs, topics, topic, counts
     jobs.run(jobs.bounded("clicks", CLICKS, source, scan_max__records__per__trigger="5") + target + COUNT)
     assert sum("is retried" in each for each in jobs.warnings) == 2
     assert rows() == counted(*given)
+
+
+def test_a_window_of_processing_time_closes_without_another_row(jobs, topics, topic, counts):
+    source, (target, rows) = topic(1), counts
+    columns = "page STRING, n BIGINT, at AS PROCTIME()"
+    sql = jobs.table("clicks", columns, source, scan_startup_mode="earliest-offset") + target
+    insert = COUNT.replace("window_start,", "CAST(NULL AS TIMESTAMP(3)),", 1).replace("(ts)", "(at)")
+    topics.write(source, clicks(1, 2))
+    running = jobs.start(sql + insert.replace("'10' SECOND", "'2' SECOND"))
+    while_running(running, lambda: sum(row[2] for row in rows().elements()) == 2)

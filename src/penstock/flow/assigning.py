@@ -53,7 +53,7 @@ class Assigning:
         return cls(Slices(windowing, Zone(zone if windowing.zoned else "")), node.columns, arrow_type(time))
 
     def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
-        found, valid = self.slices.of(given)
+        found, valid = self.slices.of(given, 0)
         ends, of = np.unique(found, return_inverse=True)
         windows = [self.slices.windows(end) for end in ends.tolist()]
         sizes = np.array([len(each) for each in windows], np.int64)

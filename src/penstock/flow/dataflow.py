@@ -106,8 +106,9 @@ class Vertex:
 class Plan:
     """The driver's instructions for the tasks of one batch. ``owners`` tasks share the keys; ``whole``: the one reading
     task does everything. ``name`` distinguishes the attempt at the batch; names of segments begin with it. ``tasks`` is
-    the number of reading tasks. ``tables`` has the state before the batch, ``now_ms`` is the time of the batch, in
-    milliseconds since the epoch, and ``awaited`` has the event time of each timing, by its number."""
+    the number of reading tasks. ``tables`` has the state before the batch, ``now_ms`` is the time of the batch and
+    ``before_ms`` that of the batch before, in milliseconds since the epoch. ``awaited`` has the event time of each
+    timing, by its number."""
 
     name: str
     tasks: int
@@ -116,6 +117,7 @@ class Plan:
     folder: str
     tables: Mapping[str, Mapping[str, Sequence[SegmentRef]]]
     now_ms: int = 0
+    before_ms: int = 0
     awaited: Mapping[int, Awaited] = field(default_factory=dict)
 
 
@@ -141,6 +143,11 @@ class Dataflow:
     timings: tuple[Timing, ...] = ()
 
     @property
+    def processing(self) -> bool:
+        """Whether an operator depends on the time of processing."""
+        return any(isinstance(each.operator, TimedOperator) and each.operator.processing for each in self.vertices)
+
+    @property
     def stages(self) -> int:
         """The number of stages after that of the scans."""
         return max((vertex.stage for vertex in self.vertices), default=0)
@@ -156,7 +163,7 @@ class Dataflow:
             work.measure(rows)
             for branch in mine:
                 work.branch(branch, batch if branch.calc is None else rows)
-        if self.timings:
+        if self.timings or self.processing:
             work.tell()
         if plan.whole:
             for stage in range(1, self.stages + 1):
@@ -264,6 +271,8 @@ class _Work:
             schema = pa.schema([*each.schema, change, pa.field(HASH, pa.uint64())])
             inputs.append(joined(self.inputs.pop((vertex.number, number), []), schema))
         clock = clock_of(vertex.timings, self.plan.awaited, self.measured, self.plan.now_ms)
+        if isinstance(operator, TimedOperator) and operator.processing:
+            clock = Clock(self.plan.before_ms, self.plan.now_ms, self.plan.now_ms)
         timed = isinstance(operator, TimedOperator) and clock.moves
         if not timed and not any(each.num_rows for each in inputs):
             return
@@ -293,8 +302,8 @@ class _Work:
         if not isinstance(operator, TimedOperator):
             return operator.process(inputs, store)
         advance = operator.advance(inputs, store, clock)
-        figures = json.dumps({"uid": operator.uid, "late": advance.late, "watermark": clock.after}).encode()
-        self.sender.put(FIGURES, 0, pa.py_buffer(figures), 0, inline=True)
+        figures = {"uid": operator.uid, "late": advance.late, "watermark": clock.after, "wake": advance.wake}
+        self.sender.put(FIGURES, 0, pa.py_buffer(json.dumps(figures).encode()), 0, inline=True)
         return advance.rows
 
     def _keep(self, uid: str, tables: Mapping[str, Sequence[SegmentRef]], low: int, high: int) -> None:

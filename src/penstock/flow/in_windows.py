@@ -53,6 +53,10 @@ class InWindowsOperator:
         return self.inner.schema
 
     @property
+    def processing(self) -> bool:
+        return False
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         if self._joins:
             return tuple(
@@ -69,7 +73,7 @@ class InWindowsOperator:
         for number, batch in enumerate(inputs):
             if not batch.num_rows:
                 continue
-            found, valid = self.windows[number].of(batch)
+            found, valid = self.windows[number].of(batch, clock.now)
             ends, of = np.unique(found, return_inverse=True)
             closed = (self.windows[number].closing(ends) <= clock.before)[of]
             late += int(np.count_nonzero(valid & closed))

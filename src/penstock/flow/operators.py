@@ -77,19 +77,24 @@ class Operator(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Advance:
-    """What an operator gives that knows time: rows as those of :meth:`Operator.process`, and the number of late rows,
-    which it dropped."""
+    """What an operator gives that knows time: rows as those of :meth:`Operator.process`, the number of late rows, which
+    it dropped, and the time of processing at which it has more to give, even if no row comes; None for never."""
 
     rows: pa.RecordBatch
     late: int = 0
+    wake: int | None = None
 
 
 @runtime_checkable
 class TimedOperator(Protocol):
-    """An operator that depends on time. It runs in batches without rows too, when the watermark moves."""
+    """An operator that depends on time. It runs in batches without rows too, when the watermark moves. If it is
+    ``processing``, the time of processing is its watermark."""
 
     @property
     def uid(self) -> str: ...
+
+    @property
+    def processing(self) -> bool: ...
 
     @property
     def inputs(self) -> tuple[Input, ...]: ...

@@ -89,6 +89,10 @@ class SessionAggregateOperator:
         )
 
     @property
+    def processing(self) -> bool:
+        return False
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         (given,) = self.inputs
         return (

@@ -56,6 +56,10 @@ class WindowAggregateOperator:
         return cls(node.uid, groups.inputs, arrow_schema(node.schema), groups, slices)
 
     @property
+    def processing(self) -> bool:
+        return self.slices.windowing.processing
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         return tuple(replace(each, parted=True) for each in self.groups.tables)
 
@@ -67,13 +71,14 @@ class WindowAggregateOperator:
     def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
         (batch,) = inputs
         late = self._take(batch, state, clock) if batch.num_rows else 0
-        return Advance(self._closed(state, clock), late)
+        closed = self._closed(state, clock)
+        return Advance(closed, late, self._wake(state, clock) if self.processing else None)
 
     # --- rows ------------------------------------------------------------------------------------------------
 
     def _take(self, batch: pa.RecordBatch, state: StateStore, clock: Clock) -> int:
         """Take rows into their slices; the number of those that are late."""
-        found, valid = self.slices.of(batch)
+        found, valid = self.slices.of(batch, clock.now)
         ends, of = np.unique(found, return_inverse=True)
         lasts = last_windows(self.slices, ends)
         late = self.slices.closing(lasts) <= clock.before
@@ -133,6 +138,14 @@ class WindowAggregateOperator:
             return Delta.nothing(self.schema)
         rows = pa.concat_batches(results)
         return Delta(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), np.uint64)).output()
+
+    def _wake(self, state: StateStore, clock: Clock) -> int | None:
+        """When the next window closes that has rows."""
+        found = {
+            window for each in state.times(GROUPS) for window in (self.slices.windows(each) if self.shared else [each])
+        }
+        closing = self.slices.closing(np.array(sorted(found), np.int64))
+        return min((each for each in closing.tolist() if each > clock.after), default=None)
 
     def _result(self, pane: Pane, window: int) -> pa.RecordBatch:
         there = np.flatnonzero(counts_of(pane.states.column(ROWS)) > 0)

@@ -34,9 +34,12 @@ class Slices:
         each = self.windowing
         return math.gcd(each.size, each.stride) if each.kind is WindowKind.HOP else each.stride
 
-    def of(self, rows: pa.RecordBatch) -> tuple[Millis, Flags]:
-        """The slice of each row, and whether it has a time."""
-        instants, valid = millis_of(rows.column(self.windowing.time))
+    def of(self, rows: pa.RecordBatch, now: int) -> tuple[Millis, Flags]:
+        """The slice of each row, and whether it has a time. ``now`` is that of processing."""
+        if self.windowing.processing:
+            instants, valid = np.full(len(rows), now), np.ones(len(rows), np.bool_)
+        else:
+            instants, valid = millis_of(rows.column(self.windowing.time))
         local = self.zone.local(instants)
         return local - (local - self.windowing.offset) % self.length + self.length, valid
 
@@ -71,7 +74,7 @@ class AttachedSlices:
     windowing: Attached
     zone: Zone
 
-    def of(self, rows: pa.RecordBatch) -> tuple[Millis, Flags]:
+    def of(self, rows: pa.RecordBatch, now: int) -> tuple[Millis, Flags]:
         """The window of each row, and whether it has one."""
         return millis_of(rows.column(self.windowing.end))
 

@@ -82,7 +82,7 @@ def _reads(node: Node, wanted: Names) -> tuple[Names, ...]:
             if isinstance(windowing, Attached):
                 times: tuple[str, ...] = (windowing.start, windowing.end)
             else:
-                times = (windowing.time, *windowing.keys)
+                times = (*([] if windowing.processing else [windowing.time]), *windowing.keys)
             return (frozenset((*keys, *arguments, *times)),)
         case WindowTable(windowing=windowing, columns=columns):
             return ((wanted - set(columns.names)) | {windowing.time, *windowing.keys},)

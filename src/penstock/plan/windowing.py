@@ -45,7 +45,7 @@ class Windowing:
         """For people: ``hop(ts, 5 s, 1 min)``."""
         lengths = [_shown(each) for each in (self.step, self.size) if each]
         lengths += [f"offset {_shown(self.offset)}"] if self.offset else []
-        time = f"processing time {self.time}" if self.processing else self.time
+        time = "the time of processing" if self.processing else self.time
         of = f" of each {', '.join(self.keys)}" if self.keys else ""
         return f"{self.kind.value}({', '.join([time, *lengths])}){of}"
 

@@ -105,12 +105,13 @@ def _unassigned(group: GroupAggregate) -> WindowAggregate | None:
     if any(columns_of(each) & names for each in (*rows.conditions, *values.values())):
         return None
     given = table.windowing
-    time, *of = (_passed(each, table.input.schema, values) for each in (given.time, *given.keys))
+    of = tuple(_passed(each, table.input.schema, values) for each in given.keys)
+    time = "" if given.processing else _passed(given.time, table.input.schema, values)
     below: Node = table.input
     if rows.conditions:
         below = Filter(below.schema, below, conjunction(rows.conditions))
     below = project(below, tuple(Item(name, each) for name, each in values.items()))
-    windowing = replace(given, time=time, keys=keys if given.grouped else tuple(of), grouped=False)
+    windowing = replace(given, time=time, keys=keys if given.grouped else of, grouped=False)
     return aggregated(below, group, keys, windowing, windowing.zoned)
 
 

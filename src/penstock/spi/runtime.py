@@ -310,6 +310,10 @@ class Source(Protocol):
         ``end``."""
         return
 
+    def wake(self, at: int) -> None:
+        """Plan a batch at this time, in ms since 1970, even if there is nothing to read."""
+        return
+
     def close(self) -> None:
         """Release connections."""
         return

@@ -59,7 +59,17 @@ class Driver:
         end = {"numbers": self.partitions, "idle": self.idle, "ended": ended}
         batch = Batch(self.batch, (None,) * scans, (end,) * scans, len(tasks))
         awaited = times.awaited(batch, self.manifest)
-        plan = Plan(name, len(tasks), owners, whole, self.folder, self.manifest.operators, self.now_ms, awaited)
+        plan = Plan(
+            name,
+            len(tasks),
+            owners,
+            whole,
+            self.folder,
+            self.manifest.operators,
+            self.now_ms,
+            self.manifest.time_ms,
+            awaited,
+        )
         rows = [
             self.flow.read(scan, plan, Task(number, len(tasks)), batches)
             for number, (scan, batches) in enumerate(tasks)

@@ -33,6 +33,7 @@ CREATE TABLE s (k STRING, n INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTER
   WITH ('connector' = 'any', 'mode' = 'I');
 CREATE TABLE z (k STRING, n INT, ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts)
   WITH ('connector' = 'any', 'mode' = 'I');
+CREATE TABLE p (k STRING, n INT, ts TIMESTAMP(3), at AS PROCTIME()) WITH ('connector' = 'any', 'mode' = 'I');
 CREATE TABLE c (k STRING, n INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
   WITH ('connector' = 'any', 'mode' = 'I,UB,UA,D');
 """
@@ -264,3 +265,22 @@ def test_a_day_is_as_long_as_the_clocks_of_the_zone_make_it(tmp_path):
         assert [row[0][:10] for row in before] == [str(datetime.fromisoformat(day) - timedelta(days=1))[:10]]
         (closed,) = running.run([[("a", 1, ms(last))]])
         assert (closed[0][:10], closed[2]) == (day, "2")
+
+
+def test_windows_of_processing_time_close_as_time_passes(tmp_path):
+    query = """SELECT k, CAST(window_start AS STRING), CAST(COUNT(*) AS STRING) FROM TABLE(
+    TUMBLE(TABLE p, DESCRIPTOR(at), INTERVAL '10' SECOND)) GROUP BY k, window_start, window_end"""
+    running = Running(query, str(tmp_path))
+    epoch = round((START - datetime(1970, 1, 1)).total_seconds() * 1000)
+
+    def at(millis: int, rows: Sequence[Row] = (), **more: Any) -> list[tuple[Any, ...]]:
+        running.driver.now_ms = epoch + millis
+        return running.run([rows], **more)
+
+    assert at(1000, [("a", 1, None), ("b", 1, None)]) == []
+    assert at(9998, [("a", 2, None)], owners=3) == []
+    running.start()
+    assert sorted(at(10_001, [("a", 3, None)])) == [("a", shown(0), "2"), ("b", shown(0), "1")]
+    assert at(15_000, ended=True) == []  # the end of input closes no window of processing time
+    assert at(30_000, owners=2) == [("a", shown(10_000), "1")]
+    assert running.stored == 0

@@ -25,6 +25,7 @@ from pyspark.sql.types import BinaryType, StructType
 
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.sink.task_runs import not_known, repeated
+from penstock.connectors.kafka.source.alarms import Alarm
 from penstock.connectors.kafka.source.bounds import (
     behind_the_end,
     present_ends,
@@ -166,7 +167,7 @@ class KafkaScan(Source):
         self.timed = scan.watermark is not None
         self.measures = scan.capabilities.measures
         notes = str(Path(SparkFiles.getRootDirectory()) / f"penstock-{context.run_id}-{ordinal}.json")
-        self._notes = Notes(notes)
+        self._notes, self._alarm = Notes(notes), Alarm(f"{notes}.alarm")
         ends = {} if stop is None else present_ends(self._session, stop)
         waits = not once and stop is not None and behind_the_end(stop, ends)
         if stop is not None and not waits:
@@ -344,9 +345,14 @@ class KafkaScan(Source):
         partitions = {number: self.partition(number, end) for number in watermarks}
         self._notes.add((tp, watermarks[number]) for number, tp in partitions.items() if tp is not None)
 
+    def wake(self, at: int) -> None:
+        """Have the planning process make a batch at this time."""
+        self._alarm.set(at)
+
     def close(self) -> None:
         """Make the pending commit. Sessions are shared in the process and stay open."""
         self._notes.close()
+        self._alarm.close()
         left, self._times.left = self._times.left, None
         if left is not None:
             recorded = self._commit(left, self._session.deadline(_LAST_COMMIT_MS))

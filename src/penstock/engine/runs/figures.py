@@ -12,10 +12,12 @@ from penstock.spi import MetricGroup
 
 @dataclass(frozen=True)
 class Figures:
-    """An operator's late rows in a batch, and the watermark at its end, in ms since 1970."""
+    """An operator's late rows in a batch, the watermark at its end, in ms since 1970, and the time at which it needs
+    another batch."""
 
     late: int
     watermark: int
+    wake: int | None = None
 
     def count(self, group: MetricGroup) -> None:
         """Count them, by Flink's names of metrics."""
@@ -29,5 +31,7 @@ def figures_of(reports: Iterable[bytes]) -> dict[str, Figures]:
     found: dict[str, Figures] = {}
     for report in map(json.loads, reports):
         before = found.get(report["uid"], Figures(0, NEVER))
-        found[report["uid"]] = Figures(before.late + report["late"], max(before.watermark, report["watermark"]))
+        wakes = [each for each in (before.wake, report["wake"]) if each is not None]
+        watermark = max(before.watermark, report["watermark"])
+        found[report["uid"]] = Figures(before.late + report["late"], watermark, min(wakes, default=None))
     return found

@@ -152,7 +152,10 @@ class FlowRun:
         # Later a copy of the job may have taken over: what it has written since is not among these.
         old = garbage(self._storage, (), now_ms=_now_ms(), grace_ms=_GRACE_MS)
         self._orphans = frozenset(each.name for each in old if each.written_ms)
-        return reduce(DataFrame.unionAll, (self._reading(readings, n, scan) for n, scan in enumerate(self.scans)))
+        frames = [self._reading(readings, n, scan) for n, scan in enumerate(self.scans)]
+        if self.flow.processing and self.context.planned:  # windows of a former run may be due
+            readings.sources[0].wake(0)
+        return reduce(DataFrame.unionAll, frames)
 
     def _reading(self, readings: Readings, number: int, scan: Scan) -> DataFrame:
         work = partial(_read, self.flow, number)
@@ -255,7 +258,7 @@ class FlowRun:
         owners = 1 if batch.tasks == 1 else max(1, self.context.parallelism)
         name = f"{batch.id:09d}-{uuid.uuid4().hex[:12]}"
         awaited = self._times.awaited(batch, before)
-        plan = Plan(name, batch.tasks, owners, whole, folder, before.operators, now_ms, awaited)
+        plan = Plan(name, batch.tasks, owners, whole, folder, before.operators, now_ms, before.time_ms, awaited)
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):
             owned = job.repartitionById(owners, "owner").sortWithinPartitions(*ORDER)
@@ -287,6 +290,9 @@ class FlowRun:
     def _count(self) -> None:
         """Count what the operators of a committed batch report."""
         figures, self._figures = self._figures, {}
+        wakes = [each.wake for each in figures.values() if each.wake is not None]
+        if wakes and self._readings is not None:
+            self._readings.sources[0].wake(min(wakes))
         for uid, each in figures.items():
             each.count(self.context.operator(uid))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from penstock.connectors.kafka.source.admission import Admission
+from penstock.connectors.kafka.source.alarms import Alarm
 from penstock.connectors.kafka.source.bounds import listed, note_epochs, partitions_of, topic_ids, topics_there
 from penstock.connectors.kafka.source.losses import SKIPPING, jumped, recreated, skipped, without
 from penstock.connectors.kafka.source.positions import Position, Positions, Split, cut
@@ -50,9 +51,11 @@ class Enumerator:
     _looked: bool = False
     _admission: Admission = field(init=False)
     _watermarks: Watermarks | None = field(init=False, default=None)
+    _alarm: Alarm = field(init=False)
 
     def __post_init__(self) -> None:
         self._admission = Admission(self.spec.scan.options)
+        self._alarm = Alarm(f"{self.spec.notes}.alarm")
         if self.spec.once:  # new partitions are looked for at once
             self._discovered = -math.inf
         if self.spec.scan.watermark is not None:
@@ -75,10 +78,12 @@ class Enumerator:
         In a scan with event time an advance of the watermark makes a batch even when there is nothing to read.
         """
         reached = self._latest(start, all_at_once)
-        if self._watermarks is None:
-            return reached
-        end = None if self.spec.once else self.spec.stop  # more records come in a later run
-        return self._watermarks.advanced(start, reached, self._waiting, end)
+        if self._watermarks is not None:
+            end = None if self.spec.once else self.spec.stop  # more records come in a later run
+            reached = self._watermarks.advanced(start, reached, self._waiting, end)
+        reached, now = replace(reached, woken=start.woken), time.time_ns() // 1_000_000
+        # A batch that comes for another reason does the work of the alarm too.
+        return replace(reached, woken=now) if reached == start and self._alarm.due(now) else reached
 
     def _latest(self, start: Positions, all_at_once: bool) -> Positions:
         note_epochs(self.session, start)
@@ -227,7 +232,8 @@ class Enumerator:
         without records."""
         most = self.spec.scan.options.parallelism
         tasks = cut(self.ranges(start, end), most or self.spec.parallelism, most)
-        return tasks or ([()] if end.watermark != start.watermark else [])
+        moved = end.watermark != start.watermark or end.woken != start.woken
+        return tasks or ([()] if moved else [])
 
 
 def _topics_in(positions: Positions) -> set[str]:

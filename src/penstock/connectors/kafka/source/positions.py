@@ -14,6 +14,10 @@ _RECORDS_WORTH_A_TASK = 25_000
 _MOST_RECORDS_IN_A_TASK = 500_000
 
 
+#: The place of :attr:`Positions.woken` among the topics, none of which has an empty name.
+_WOKEN = ""
+
+
 @dataclass(frozen=True)
 class Position:
     """The next offset to read, and the leader epoch of the record before it (-1: not known).
@@ -50,10 +54,12 @@ class Position:
 
 @dataclass(frozen=True)
 class Positions:
-    """Positions by (topic, partition), with the topics' ids, which show that a topic was recreated."""
+    """Positions by (topic, partition), with the topics' ids, which show that a topic was recreated. ``woken`` is the
+    time, in ms since 1970, of the last batch that was planned because somebody asked for one."""
 
     at: Mapping[TopicPartition, Position]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    woken: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """The canonical JSON object: equal positions have equal texts."""
@@ -61,7 +67,7 @@ class Positions:
         for (topic, partition), position in sorted(self.at.items()):
             entry = topics.setdefault(topic, {"id": self.topic_ids.get(topic, ""), "partitions": {}})
             entry["partitions"][str(partition)] = position.to_json()
-        return topics
+        return topics | ({_WOKEN: {"id": str(self.woken), "partitions": {}}} if self.woken else {})
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Positions:
@@ -72,7 +78,9 @@ class Positions:
                 for topic, entry in document.items()
                 for partition, each in entry["partitions"].items()
             }
-            return cls(at, {topic: str(entry["id"]) for topic, entry in document.items()})
+            ids = {topic: str(entry["id"]) for topic, entry in document.items()}
+            woken = int(ids.pop(_WOKEN, 0))
+            return cls(at, ids, woken)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(
                 f"the checkpoint holds positions that are not penstock's ({error!r}). Another program may have written "
