@@ -120,7 +120,11 @@ def test_the_table_of_the_guide_to_schema_registries_is_read_and_written():
 
 
 def test_the_queries_of_the_guide_to_sql_are_planned():
-    turnover, largest, newest, hinted = blocks("docs/sql.md", "sql")
+    turnover, clicks, largest, newest, hinted = blocks("docs/sql.md", "sql")
+    takes = "CREATE TABLE per_minute (page STRING, `minute` TIMESTAMP(3), clicks BIGINT) WITH ('connector' = 'print');"
+    script = parse_script(takes + clicks)
+    assert not script.warnings
+    assert "window `window_start`, `window_end`" in explain(planned(script.jobs[0]))
     assert "forgets the left rows 24 h after" in explain(planned(parse_script(turnover + hinted).jobs[1]))
     script = parse_script(turnover)
     assert not script.warnings
