@@ -40,9 +40,9 @@ def program(tmp_path):
         ("\nimport penstock.table", 2, "'penstock' has no 'table'", "datastream"),
         ("import penstock.datastream.status.more", 1, "'penstock.datastream' has no 'status'", "connectors"),
         (
-            "from penstock.datastream.connectors.file_system import FileSource",
+            "from penstock.datastream.connectors.files import FileSource",
             1,
-            "'penstock.datastream.connectors' has no 'file_system'",
+            "'penstock.datastream.connectors' has no 'files'",
             "kafka",
         ),
         (

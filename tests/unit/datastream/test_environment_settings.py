@@ -130,7 +130,6 @@ WITHOUT_EFFECT = {
     "StreamExecutionEnvironment.register_type_with_kryo_serializer": ("com.a.B", "com.a.C"),
     "StreamExecutionEnvironment.register_slot_sharing_group": (SlotSharingGroup.builder("fast").build(),),
     "StreamExecutionEnvironment.set_buffer_timeout": (50,),
-    "StreamExecutionEnvironment.set_default_savepoint_directory": ("file:///savepoints",),
     "StreamExecutionEnvironment.set_max_parallelism": (64,),
     "StreamExecutionEnvironment.set_runtime_mode": (RuntimeExecutionMode.BATCH,),
     "CheckpointConfig.enable_externalized_checkpoints": (ExternalizedCheckpointCleanup.DELETE_ON_CANCELLATION,),
@@ -376,7 +375,7 @@ def test_a_storage_of_checkpoints_comes_before_a_backend(env, job):
     env.get_checkpoint_config().set_checkpoint_storage_dir("file:///s")
     with pytest.warns(UserWarning, match=r".*") as caught:
         env.set_state_backend(FsStateBackend("file:///f", "file:///savepoints"))
-    assert [str(each.message).split("'")[1] for each in caught] == ["state.savepoints.dir", "state.backend.type"]
+    assert [str(each.message).split("'")[1] for each in caught] == ["state.backend.type"]
     assert job().settings.checkpoint_dir == "file:///s"
     assert env.get_default_savepoint_directory() == "file:///savepoints"
     storage = JobManagerCheckpointStorage("file:///j")
