@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import DefinitionError
-from tests.corpora import flink_programs, needed
+from tests.corpora import flink_programs, needed, script
 from tests.programs import NeedsSpark, Way
 from tests.unit.flow.test_programs import check
 
@@ -24,11 +24,13 @@ ONE_RUN = (Way(1), Way(1, 3))
 RESTARTED = (Way(1, restart=True),)
 #: Programs that are not run, or give other rows, and why.
 LISTED = {
-    **{each["name"]: "windows of processing time" for each in PROGRAMS if each["name"].endswith("proc-time")},
+    "group-window-aggregate-session-proc-time": "sessions of processing time",
     "window-table-function-tumble-tvf-union-all": "a column that is no time attribute",
     "watermark-assigner-pushdown-computed": "the present watermark",
-    "watermark-assigner-pushdown-decode": "DECODE has no kernel",
 }
+
+#: Their results depend on when the rows come: they are only planned.
+BY_THE_CLOCK = {each["name"] for each in PROGRAMS if each["name"].endswith("proc-time")} - LISTED.keys()
 
 programs = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program["name"])
 
@@ -36,6 +38,9 @@ programs = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: prog
 @needed()
 @programs
 def test_a_program_of_flink_gives_its_rows(program: dict[str, Any], tmp_path: Path):
+    if program["name"] in BY_THE_CLOCK:
+        assert script(program).jobs
+        return
     if program["name"] not in LISTED:
         # In Flink the watermark begins again with a restart, and rows that were late before are not any more.
         afresh = "late-after-restore" in program["needs"]
