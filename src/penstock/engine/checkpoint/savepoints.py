@@ -189,7 +189,9 @@ def _copied(reference: str, source: str, target: str) -> tuple[str, ...]:
 
 
 def _copy(names: Collection[str], source: str, target: str) -> None:
-    there = Storage.of(target)
-    present = {each.name for each in there.files()}
-    for name in sorted(set(names) - present):
-        there.take(name, Storage.of(source))
+    """Copy files that are not there yet, or only in part: an attempt before may have died."""
+    here, there = Storage.of(source), Storage.of(target)
+    sizes, present = ({each.name: each.bytes for each in storage.files()} for storage in (here, there))
+    for name in sorted(names):
+        if name not in present or present[name] != sizes.get(name):
+            there.take(name, here)

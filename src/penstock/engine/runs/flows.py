@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from penstock.delivery import attempted, deliver
 from penstock.engine.checkpoint.committed import STATE as DOCUMENT
 from penstock.engine.checkpoint.target import CheckpointTarget
-from penstock.engine.runs.figures import Figures, figures_of
+from penstock.engine.runs.figures import Figures, figures_of, next_wake
 from penstock.engine.runs.sources import Readings
 from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
@@ -96,10 +96,14 @@ class FlowRun:
     #: The reference to the state that the job began with; empty without a savepoint.
     origin: str = ""
     _last: tuple[str, Manifest] = field(default=("", Manifest()), init=False)
+    #: The reference to the state after the last batch that was published.
+    _state: str = field(default="", init=False)
     _readings: Readings | None = field(default=None, init=False)
     #: What the operators of the batch under way report, by uid.
     _figures: dict[str, Figures] = field(default_factory=dict, init=False)
-    #: Manifests that no batch needs any more, once the next batch is committed.
+    #: The event time that was measured in the batch under way.
+    _measured: Measured = field(default_factory=Measured, init=False)
+    #: The states after the last two committed batches, the oldest first: what only they need goes after the next one.
     _former: list[tuple[str, Manifest]] = field(default_factory=list, init=False)
 
     #: Old files, of which those that the state does not need are deleted after the next commit.
@@ -153,8 +157,8 @@ class FlowRun:
         old = garbage(self._storage, (), now_ms=_now_ms(), grace_ms=_GRACE_MS)
         self._orphans = frozenset(each.name for each in old if each.written_ms)
         frames = [self._reading(readings, n, scan) for n, scan in enumerate(self.scans)]
-        if self.flow.processing and self.context.planned:  # windows of a former run may be due
-            readings.sources[0].wake(0)
+        if self.flow.processing and (self.context.planned or self.origin):  # windows of a former run may be due
+            self._ask(0)
         return reduce(DataFrame.unionAll, frames)
 
     def _reading(self, readings: Readings, number: int, scan: Scan) -> DataFrame:
@@ -171,14 +175,14 @@ class FlowRun:
 
     def publish(self, batch: Batch, frame: DataFrame) -> list[Published]:
         """Run the operators on a batch, publish the results, and commit the state with them (rule "state commits with
-        the output"). A batch that was committed before runs nothing."""
+        the output"). A batch that was committed before runs nothing. :meth:`committed` comes next."""
         with tempfile.TemporaryDirectory(
             prefix="penstock-", dir=SparkFiles.getRootDirectory(), ignore_cleanup_errors=True
         ) as folder:
             # Output that is kept for several targets is in the rows.
             operators = _Operators(self, frame, folder if self._local and not self._several else "")
             done = deliver(batch, self._targets, operators)
-        self._committed(done.state, batch.id if self._keepers else None)
+        self._state = done.state
         return list(done.published[: len(self.committers)])
 
     @property
@@ -208,15 +212,20 @@ class FlowRun:
         """Run the operators on a batch, from the state before it."""
         if not batch.tasks:
             return FlowAttempt(self, state, EXCHANGE.empty_table())
-        before = self._manifest(state or self.origin)
+        begun = state or self.origin
+        before = self._manifest(begun)
+        if begun and not self._former:  # the first batch of this run
+            self._former.append((begun, before))
         now = max(before.time_ms, _now_ms())
         name, rows = attempted(
             lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context, (ExecutionError,)
         )
         reports = _data(rows, STATE)
         self._figures = figures_of(_data(rows, FIGURES))
-        measured = Measured.of(_data(rows, TIMES))
-        times = self._times.after(batch, before, measured)
+        if self.flow.processing:
+            self._ask(next_wake(self._figures.values(), before.time_ms, now))
+        self._measured = Measured.of(_data(rows, TIMES))
+        times = self._times.after(batch, before, self._measured)
         results = [of_target(edge, target) for target in range(len(self.outputs)) for edge in (ENCODED, ROWS)]
         output = rows.filter(pc.is_in(rows.column("edge"), pa.array(results, pa.int32())))
         if reports or self._several or times != before.times:
@@ -290,11 +299,13 @@ class FlowRun:
     def _count(self) -> None:
         """Count what the operators of a committed batch report."""
         figures, self._figures = self._figures, {}
-        wakes = [each.wake for each in figures.values() if each.wake is not None]
-        if wakes and self._readings is not None:
-            self._readings.sources[0].wake(min(wakes))
         for uid, each in figures.items():
             each.count(self.context.operator(uid))
+
+    def _ask(self, at: int | None) -> None:
+        """Ask the sources for a batch at this time; None for no batch."""
+        for source in () if self._readings is None else self._readings.sources:
+            source.wake(at)
 
     # --- state -----------------------------------------------------------------------------------------------
 
@@ -330,17 +341,21 @@ class FlowRun:
                 "in s3://, gs:// or hdfs://"
             )
 
-    def _committed(self, state: str, batch: int | None = None) -> None:
-        """Count what was done, and delete the files that neither the state after the last committed batch needs nor
-        the one before it. Only warns if that fails: the batch is committed.
+    def committed(self, batch: Batch) -> None:
+        """Count what was done in the batch that was published last, tell the sources its event time, and delete the
+        files that neither the state after it needs nor the one before it. Only warns if that fails: the batch is
+        committed.
 
-        Where the reference to the state is in the progress of a ``batch``, the checkpoint gets it too, for savepoints
-        and for those who look at it. Raises CheckpointError if it cannot be written: a batch that Spark logged without
-        it would be missing from them.
+        Where the reference to the state is in the progress of a target, the checkpoint gets it too, for savepoints and
+        for those who look at it. Raises CheckpointError if it cannot be written: a batch that Spark logged without it
+        would be missing from them.
         """
+        state = self._state
         self._count()
-        if batch is not None:
-            self.context.checkpoint.write(DOCUMENT, {"batch": batch, "state": state})
+        if self._keepers:
+            self.context.checkpoint.write(DOCUMENT, {"batch": batch.id, "state": state})
+        self._times.tell(batch, self._measured)
+        self._measured = Measured()
         if not state or state in [reference for reference, _ in self._former]:
             return
         try:
