@@ -157,7 +157,8 @@ def test_a_batch_that_a_target_has_is_not_said_to_be_unpublished(
     checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     targets = [Target() for _ in range(number)]
-    query, frame = run_of(checkpoint, targets, monkeypatch), Frame()
+    query = run_of(checkpoint, targets, monkeypatch)
+    frame: Any = Frame()
     for batch in (0, 1):
         checkpoint.plan(batch)
         targets[-1].failure = AbortableError("the brokers aborted it") if batch else None

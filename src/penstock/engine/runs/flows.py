@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,15 +23,15 @@ from penstock.engine.checkpoint.committed import STATE as DOCUMENT
 from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.engine.runs.figures import Figures, figures_of, next_wake
 from penstock.engine.runs.sources import Readings
+from penstock.engine.runs.states import States, now_ms
 from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, Problem, UnsupportedError
 from penstock.flow.dataflow import Dataflow, Plan, Target, completed, placed_schema
 from penstock.flow.event_times import EventTimes
 from penstock.flow.exchange import ENCODED, EXCHANGE, FIGURES, ORDER, ROWS, STATE, TIMES, Receiver, of_target
-from penstock.flow.garbage import garbage
 from penstock.flow.inspection import TableSize, size_of
-from penstock.flow.manifest import KeptOutput, Manifest, check_state, merged
+from penstock.flow.manifest import KeptOutput, Manifest, merged
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
 from penstock.flow.times import Measured
@@ -56,9 +55,6 @@ from penstock.spi import (
 )
 
 _NOTHING = TableSize(0, 0, 0)
-
-#: The age of files that no manifest names before they are deleted: a day.
-_GRACE_MS = 24 * 3600 * 1000
 
 
 def check_committers(job: Job, committers: Sequence[Committer], outputs: Sequence[Sequence[Output]]) -> None:
@@ -95,7 +91,6 @@ class FlowRun:
     place: str
     #: The reference to the state that the job began with; empty without a savepoint.
     origin: str = ""
-    _last: tuple[str, Manifest] = field(default=("", Manifest()), init=False)
     #: The reference to the state after the last batch that was published.
     _state: str = field(default="", init=False)
     _readings: Readings | None = field(default=None, init=False)
@@ -103,11 +98,6 @@ class FlowRun:
     _figures: dict[str, Figures] = field(default_factory=dict, init=False)
     #: The event time that was measured in the batch under way.
     _measured: Measured = field(default_factory=Measured, init=False)
-    #: The states after the last two committed batches, the oldest first: what only they need goes after the next one.
-    _former: list[tuple[str, Manifest]] = field(default_factory=list, init=False)
-
-    #: Old files, of which those that the state does not need are deleted after the next commit.
-    _orphans: frozenset[str] = field(default=frozenset(), init=False)
 
     def __post_init__(self) -> None:
         check_attempts(self.context.spark)
@@ -130,7 +120,8 @@ class FlowRun:
             tuple(planner.timings),
         )
         self._hops = {number: node for number, (node, _) in planner.hops.items()}
-        self._storage = Storage.of(self.place)
+        uids = {vertex.operator.uid for vertex in self.flow.vertices}
+        self._states = States(Storage.of(self.place), uids, self.context.checkpoint.location)
         for vertex in self.flow.vertices:
             if vertex.tables:
                 self._show(vertex.operator.uid)
@@ -144,7 +135,7 @@ class FlowRun:
 
     def sizes(self) -> Mapping[str, TableSize]:
         """The sizes of the operators' states after the last batch, by uid."""
-        return {uid: size_of(tables) for uid, tables in self._last[1].operators.items()}
+        return {uid: size_of(tables) for uid, tables in self._states.last.operators.items()}
 
     def frame(self, readings: Readings) -> DataFrame:
         """The rows of the exchange that the reading tasks send. Called when the committers are open.
@@ -152,10 +143,7 @@ class FlowRun:
         Raises CheckpointError if a file of the state is missing.
         """
         self._readings = readings
-        self._check_files()
-        # Later a copy of the job may have taken over: what it has written since is not among these.
-        old = garbage(self._storage, (), now_ms=_now_ms(), grace_ms=_GRACE_MS)
-        self._orphans = frozenset(each.name for each in old if each.written_ms)
+        self._states.check([state for each in self._targets if (state := each.state())] or [self.origin])
         frames = [self._reading(readings, n, scan) for n, scan in enumerate(self.scans)]
         if self.flow.processing and (self.context.planned or self.origin):  # windows of a former run may be due
             self._ask(0)
@@ -212,11 +200,8 @@ class FlowRun:
         """Run the operators on a batch, from the state before it."""
         if not batch.tasks:
             return FlowAttempt(self, state, EXCHANGE.empty_table())
-        begun = state or self.origin
-        before = self._manifest(begun)
-        if begun and not self._former:  # the first batch of this run
-            self._former.append((begun, before))
-        now = max(before.time_ms, _now_ms())
+        before = self._states.before(state or self.origin)
+        now = max(before.time_ms, now_ms())
         name, rows = attempted(
             lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context, (ExecutionError,)
         )
@@ -232,17 +217,16 @@ class FlowRun:
             after = merged(before, batch.id, reports, now, times)
             self._check_shared(after.files() - before.files())
             if self._several:
-                kept = KeptOutput.write(self._storage, f"{name}.output", output, self._tables)
+                kept = KeptOutput.write(self._states.storage, f"{name}.output", output, self._tables)
                 after = replace(after, output=kept)
-            state = after.write(self._storage, f"{name}.manifest")
-            self._last = state, after
+            state = self._states.write(after, f"{name}.manifest")
         return FlowAttempt(self, state, output)
 
     def kept(self, batch: Batch, state: str) -> FlowAttempt:
         """The attempt at a batch with the state after it, by the output that it has kept."""
         if not batch.tasks:
             return FlowAttempt(self, state, EXCHANGE.empty_table())
-        output = self._manifest(state).output
+        output = self._states.after(state).output
         if output is None or output.tables != self._tables:
             tables = ", ".join(map(repr, itertools.chain(*output.tables))) if output else "one target"
             raise CheckpointError(
@@ -250,7 +234,7 @@ class FlowRun:
                 f"{tables}: the job's definition has changed since. Start it once with the former definition, so that "
                 "it finishes this batch, and stop it; then start it with the present one"
             )
-        return FlowAttempt(self, state, output.read(self._storage))
+        return FlowAttempt(self, state, output.read(self._states.storage))
 
     @property
     def _tables(self) -> tuple[tuple[str, ...], ...]:
@@ -309,30 +293,9 @@ class FlowRun:
 
     # --- state -----------------------------------------------------------------------------------------------
 
-    def _manifest(self, state: str) -> Manifest:
-        """The manifest of a reference. Raises CheckpointError."""
-        if self._last[0] != state:
-            self._last = state, Manifest.read(self._storage, state)
-        unknown = sorted(self._last[1].operators.keys() - {vertex.operator.uid for vertex in self.flow.vertices})
-        if unknown:
-            raise CheckpointError(
-                f"the checkpoint '{self.context.checkpoint.location}' has state of {', '.join(map(repr, unknown))}, "
-                "which the job does not have any more: start the former definition, or a new job from a savepoint with "
-                "--allow-non-restored-state"
-            )
-        return self._last[1]
-
-    def _check_files(self) -> None:
-        """Look for the files of the newest state that a target knows, so that a start does not wait for the next batch
-        to find out. Once a target has a batch, the state before it may be gone."""
-        known = [state for each in self._targets if (state := each.state())] or [self.origin]
-        manifests = {state: Manifest.read(self._storage, state) for state in known if state}
-        if manifests:
-            check_state(self._storage, max(manifests, key=lambda state: manifests[state].batch))
-
     def _check_shared(self, files: Collection[str]) -> None:
         """Raises CheckpointError for files of tasks that the driver does not see, before the state is committed."""
-        unseen = [] if self._local else self._storage.unseen(files)
+        unseen = [] if self._local else self._states.storage.unseen(files)
         if unseen:
             raise CheckpointError(
                 f"tasks of job '{self.context.job}' have written state, '{unseen[0]}' among it, which the driver does "
@@ -356,22 +319,8 @@ class FlowRun:
             self.context.checkpoint.write(DOCUMENT, {"batch": batch.id, "state": state})
         self._times.tell(batch, self._measured)
         self._measured = Measured()
-        if not state or state in [reference for reference, _ in self._former]:
-            return
         try:
-            if self._last[0] != state:
-                self._last = state, Manifest.read(self._storage, state)
-            self._former.append(self._last)
-            if (output := self._last[1].output) is not None:  # all targets have it
-                self._storage.delete(output.file)
-            orphans, self._orphans = self._orphans, frozenset()
-            for file in sorted(orphans - self._last[1].files() - {state.partition("#")[0]}):
-                self._storage.delete(file)
-            if len(self._former) > 2:
-                (name, oldest), *self._former = self._former
-                live = frozenset[str]().union(*(manifest.files() for _, manifest in self._former))
-                for file in sorted({*(oldest.files() - live), name.partition("#")[0]}):
-                    self._storage.delete(file)
+            self._states.committed(state)
         except CheckpointError as error:
             self.context.warn(f"job '{self.context.job}': files of its state are not deleted: {error}")
 
@@ -384,10 +333,6 @@ def _read(flow: Dataflow, scan: int, task: Task, batches: Iterator[pa.RecordBatc
 def _own(flow: Dataflow, stage: int, plan: Plan, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     context: Any = TaskContext.get()
     yield from flow.run(stage, plan, context.partitionId(), rows)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _data(rows: pa.Table, edge: int) -> list[bytes]:
