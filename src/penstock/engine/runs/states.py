@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from penstock.errors import CheckpointError
-from penstock.flow.garbage import garbage
 from penstock.flow.manifest import Manifest, check_state
 from penstock.flow.storage import Storage
 
-#: The age of files that no manifest names before they are deleted: a day.
+#: The age of files that no manifest names before they are deleted: a day. A batch writes its files before anything
+#: names them, so the age must exceed the time that a batch takes with all its attempts, and the difference between the
+#: clocks of this machine and of the storage.
 _GRACE_MS = 24 * 3600 * 1000
 
 
@@ -50,8 +51,8 @@ class States:
         if found:
             check_state(self.storage, max(found, key=lambda each: found[each].batch))
         # Later a copy of the job may have taken over: what it has written since is not among these.
-        old = garbage(self.storage, (), now_ms=now_ms(), grace_ms=_GRACE_MS)
-        self._old = frozenset(each.name for each in old if each.written_ms)
+        latest = now_ms() - _GRACE_MS
+        self._old = frozenset(each.name for each in self.storage.files() if 0 < each.written_ms <= latest)
 
     def before(self, reference: str) -> Manifest:
         """The committed state that a batch begins with. Raises CheckpointError as :meth:`after`."""
