@@ -169,6 +169,8 @@ def test_a_batch_that_a_target_has_is_not_said_to_be_unpublished(
     checkpoint.done(0)
     found = committed(checkpoint.place)
     assert (found.batch, found.begun) == (0, None if number == 1 else 1)
+    made = write_savepoint(checkpoint.place, read_location(str(checkpoint.root / "savepoint")))
+    assert made.note.startswith("batch 1 was begun") == (number == 2)
 
 
 class Frame:

@@ -30,6 +30,17 @@ class Savepoint:
     created_ms: int
     operators: tuple[str, ...]
 
+    @property
+    def note(self) -> str:
+        """What its maker should know: that a batch may be published which is not in it; empty if there is none."""
+        if self.content.begun is None:
+            return ""
+        return (
+            f"batch {self.content.begun} was begun, and is not in the savepoint. If the job does not run: whether the "
+            "batch was published is known to its next start only. Start the job, and stop it, for a savepoint of all "
+            "that it has published"
+        )
+
 
 def write_savepoint(checkpoint: JobCheckpoint, target: JobCheckpoint) -> Savepoint:
     """Copy what the checkpoint of a job knows to be committed to ``target``, where nothing may be. The job may run
