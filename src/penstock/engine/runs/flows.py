@@ -70,11 +70,22 @@ def check_committers(job: Job, committers: Sequence[Committer], outputs: Sequenc
 
 def check_attempts(spark: SparkSession) -> None:
     """Raises OptionsError for a session on a cluster that may run a part of a stage again: rows that were sent before
-    it, and those that are sent again, may be divided among owners in different ways."""
-    key = "spark.stage.maxConsecutiveAttempts"
+    it, and those that are sent again, may be divided among owners in different ways. With adaptive plans Spark does so
+    between two stages, and no attempt fails."""
+    if on_one_machine(spark.sparkContext.master):
+        return
     conf = spark.sparkContext.getConf()
-    if not on_one_machine(spark.sparkContext.master) and conf.get(key, "4") != "1":
-        raise OptionsError((Problem("must be 1 in a job with state", key, "Spark's configuration"),))
+    given = (
+        ("spark.stage.maxConsecutiveAttempts", conf.get("spark.stage.maxConsecutiveAttempts", "4"), "1"),
+        ("spark.sql.adaptive.enabled", spark.conf.get("spark.sql.adaptive.enabled", "true"), "false"),
+    )
+    problems = tuple(
+        Problem(f"must be {wanted} in a job with state", key, "Spark's configuration")
+        for key, found, wanted in given
+        if found != wanted
+    )
+    if problems:
+        raise OptionsError(problems)
 
 
 @dataclass(eq=False)
