@@ -107,4 +107,5 @@ def test_a_window_of_processing_time_closes_without_another_row(jobs, topics, to
     sql += insert.replace("'10' SECOND", "'2' SECOND")
     running = jobs.start(sql)
     while_running(running, lambda: sum(row[2] for row in rows().elements()) == 2)
+    running.stop()
     jobs.run(f"SET 'penstock.available-now' = 'true';\n{sql}")  # ends: no window asks for more batches
