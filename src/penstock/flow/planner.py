@@ -160,12 +160,14 @@ class Planner:
         taken, schema = sink.spec.capabilities, arrow_schema(node.schema)
         names = dict(zip(sink.schema.names, node.schema.names, strict=True))
         uid = f"sink {sink.table}"
+        keys: tuple[str, ...] | None
         if taken.upsert_keys:
-            keys, mode = tuple(names[key] for key in taken.upsert_keys), Mode.UPSERTS
+            keys = tuple(names[key] for key in taken.upsert_keys)
+            mode = Mode.UPSERTS
         elif taken.kinds == INSERTIONS:
-            keys, mode = (), Mode.INSERTIONS
+            keys, mode = None, Mode.INSERTIONS
         else:
-            keys = next(iter(traits(node).upsert_keys), ())
+            keys = next(iter(traits(node).upsert_keys), None)
             mode = Mode.RETRACTIONS if RowKind.UPDATE_BEFORE in taken.kinds else Mode.UPSERTS
         return Changes(uid, schema, keys, mode, netting=len(ways) > 1)
 
