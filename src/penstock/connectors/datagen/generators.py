@@ -55,16 +55,16 @@ class Rows:
 
 def values(generator: Generator, rows: Rows) -> pa.Array:
     """The column of these rows."""
-    made = _sequence(generator, rows) if generator.start is not None else _random(generator, rows)
+    made = _random(generator, rows) if generator.start is None else _sequence(generator, generator.start, rows)
     if not generator.null_rate:
         return made
     missing = _fraction(_bits(generator, rows, rows.numbers, "null")) < generator.null_rate
     return pc.if_else(pa.array(missing), pa.scalar(None, made.type), made)
 
 
-def _sequence(generator: Generator, rows: Rows) -> pa.Array:
+def _sequence(generator: Generator, start: int, rows: Rows) -> pa.Array:
     """The start, and one more in each row; for decimals in units of 1."""
-    found = pa.array(rows.numbers + generator.start)
+    found = pa.array(rows.numbers + start)
     if isinstance(generator.type, DecimalType):
         return found.cast(pa.decimal128(19, 0)).cast(arrow_type(generator.type))
     return found.cast(arrow_type(generator.type))

@@ -96,6 +96,10 @@ class DatagenSource(Source):
         row = int(reached["row"]) if reached else self._making.start
         return self._scan.rows is not None and row >= self._scan.rows
 
+    def lag(self, reached: dict[str, Any]) -> int | None:
+        """The rows that are not made yet, of a table that ends."""
+        return None if self._scan.rows is None else self._scan.rows - int(reached["row"])
+
 
 class DatagenDataSource(DataSource):
     """Spark's view of a scan. Its option, which Spark does not show, is the pickled :class:`Making`."""
