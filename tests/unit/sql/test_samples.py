@@ -1,5 +1,7 @@
-"""The SQL samples of the manual: the cases of tests/specs/sql/samples.yaml, from messages to the rows of a query, without
-a broker and without Spark."""
+"""The SQL samples of the manual, from messages to the rows of a query: the cases of tests/specs/sql/samples.yaml.
+
+They need neither a broker nor Spark.
+"""
 
 from __future__ import annotations
 
