@@ -144,7 +144,7 @@ def test_the_queries_of_the_guide_to_sql_are_planned():
 
 
 def test_the_statements_of_their_guide_print_a_table():
-    (statements,) = blocks("docs/sql-statements.md", "sql")
+    statements, _ = blocks("docs/sql-statements.md", "sql")
     (shown,) = parse_script(statements).printed
     assert re.findall(r"^\| +(\w+) \|", shown, re.MULTILINE) == ["name", "id", "note", "reason", "moved"]
 
