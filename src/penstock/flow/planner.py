@@ -25,6 +25,7 @@ from penstock.flow.rank import RankOperator
 from penstock.flow.sessions import SessionAggregateOperator
 from penstock.flow.set_operation import SetOperator
 from penstock.flow.times import MOMENT, Timing
+from penstock.flow.unnest import Unnesting
 from penstock.flow.window_aggregate import WindowAggregateOperator
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, cast, coerce, fields_of
 from penstock.plan.lifetimes import lifetimes
@@ -47,6 +48,7 @@ from penstock.plan.nodes import (
     Sink,
     Step,
     Union,
+    Unnest,
     WindowAggregate,
     WindowTable,
 )
@@ -78,15 +80,19 @@ class _Way:
 
 def _calc(way: _Way, session: Session) -> Calc | Chain | Lacking:
     """The work of the steps of a way."""
-    works: list[Calc | Assigning] = []
+    works: list[Calc | Assigning | Unnesting] = []
     at = _Way(way.origin)
     for step in way.steps:
-        if not isinstance(step, WindowTable):
+        if not isinstance(step, WindowTable | Unnest):
             at = _Way(at.origin, (*at.steps, step))
             continue
         calc = _plain(at, session)
         if isinstance(calc, Lacking):
             return calc
+        if isinstance(step, Unnest):
+            works += [calc, Unnesting.of(step)]
+            at = _Way(step.with_inputs((at.node,)))
+            continue
         if step.windowing.kind is WindowKind.SESSION or step.windowing.processing:
             feature = "SESSION" if step.windowing.kind is WindowKind.SESSION else "a window of processing time"
             reason = f"{feature} without GROUP BY of its window is not supported"

@@ -227,8 +227,11 @@ class SessionAggregateOperator:
         return order[result[len(order) :]]
 
     def _aggregated(self, rows: pa.RecordBatch, weights: Millis, starts: Millis, ends: Millis) -> pa.RecordBatch:
-        """The groups of whole sessions."""
+        """The groups of whole sessions. Their rows have no order of arrival: they come in that of their time."""
         (given,) = self.groups.inputs
+        if self.groups.ordered:
+            order = np.argsort(self._local(rows)[0], kind="stable")
+            rows, weights, starts, ends = taken(rows, order), weights[order], starts[order], ends[order]
         columns = [*rows.columns, pa.array(starts), pa.array(ends)]
         plain = pa.RecordBatch.from_arrays(columns, schema=given.schema)
         hashes = key_hashes([plain.column(name) for name in given.keys], len(plain))

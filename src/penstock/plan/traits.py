@@ -28,8 +28,10 @@ from penstock.plan.nodes import (
     SetOperation,
     Sink,
     Union,
+    Unnest,
     WindowAggregate,
     WindowTable,
+    items_of,
 )
 from penstock.plan.walk import fold
 from penstock.plan.windowing import Attached, WindowColumns, Windowing
@@ -58,8 +60,8 @@ class Traits:
     has the columns of the window that each row belongs to, and how it was assigned to it.
 
     ``upsert_keys`` are the keys of the table that the rows make up, such that all changes of a key's row come in order;
-    the empty key stands for a table of one row. ``stateful``: whether the rows depend on those before them, or are in
-    windows.
+    the empty key stands for a table of one row. ``stateful``: whether the rows depend on those before them, are in
+    windows or come from collections.
     """
 
     kinds: frozenset[RowKind]
@@ -116,6 +118,10 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
             found = tuple((*key, columns.start, columns.end) for key in below.upsert_keys)
             own = Windowed(columns, windowing)
             return replace(below, rowtimes=times, window=own, upsert_keys=found, stateful=True)
+        case Unnest(columns=columns), (below,):
+            kept = [each for each in node.schema.names if each not in columns]
+            own = _renamed(below, {})
+            return replace(own, **_times(items_of(node.schema.select(tuple(kept))), below), stateful=True)
         case WindowAggregate(keys=keys, columns=columns, windowing=windowing), (below,):
             return Traits(
                 kinds=INSERTIONS,

@@ -181,7 +181,7 @@ class TypeReader:
             case "MAP":
                 return MapType(*self._elements(2))
             case "MULTISET":
-                return MapType(self._elements(1)[0], INT)
+                return MapType(self._elements(1)[0], INT, multiset=True)
             case "ROW":
                 return self._row()
         self.position -= 1

@@ -13,7 +13,7 @@ from penstock.plan.expressions import Call, Expression, Literal, conjuncts, fiel
 from penstock.plan.nodes import Item, Node, SetOperation, Union, project, row_of
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import Grouping, GroupingBits, aggregates_in
-from penstock.sql.bind.constants import OneRow, rows_of
+from penstock.sql.bind.constants import OneRow, one_row, rows_of
 from penstock.sql.bind.group_windows import GroupWindow, check_windows
 from penstock.sql.bind.grouping import Groups, distinct
 from penstock.sql.bind.grouping_sets import GroupingSets
@@ -28,6 +28,7 @@ from penstock.sql.bind.sorting import Sorting
 from penstock.sql.bind.sources import NodeSource, Source, TableSource, filtered
 from penstock.sql.bind.subqueries import Subquery, outer_tables
 from penstock.sql.bind.tables import DeclaredTable, typed
+from penstock.sql.bind.unnest import join_unnest, unnest
 from penstock.sql.bind.windows import grouped_by_window, window_table
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.syntax import (
@@ -47,6 +48,7 @@ from penstock.sql.parse.syntax import (
     UnboundSubquery,
     UnboundTable,
     UnboundUnion,
+    UnboundUnnest,
     UnboundValues,
     UnboundWindow,
     UnboundWith,
@@ -263,6 +265,11 @@ class Queries:
                 node = None if below is None else self.errors.attempt(partial(window_table, given, below, self.source))
                 names = None if node is None else self._names(columns, node.schema)
                 return None if node is None or names is None else NodeSource(node, alias.text if alias else "", names)
+            case UnboundUnnest():
+                return unnest(given, NodeSource(one_row(), "", ()), self.source, self.errors)
+            case UnboundJoin(right=UnboundUnnest()):
+                left = self._read(given.left, hints)
+                return None if left is None else join_unnest(given, left, self.source, self.errors)
             case UnboundJoin():
                 left, right = self._read(given.left, hints), self._read(given.right, hints)
                 return join(given, left, right, hints, self.source, self.errors) if left and right else None
