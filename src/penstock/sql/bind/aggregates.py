@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.plan.expressions import Call, Expression, Literal, call, cast, walk
 from penstock.sql.bind.arithmetic import arithmetic
@@ -69,6 +69,11 @@ class Aggregate(Expression):
     @property
     def operands(self) -> tuple[Expression, ...]:
         return tuple(each for each in (self.argument, self.filter) if each is not None)
+
+    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
+        found = list(operands)
+        argument = found.pop(0) if self.argument is not None else None
+        return replace(self, argument=argument, filter=found.pop() if found else None)
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,7 @@ class Grammar(Cursor):
             case TokenType.WORD:
                 return self._word()
         if self._sees_query():
-            raise self.unsupported("a query as a value", "join with it")
+            return UnboundSubquery(token.at, self._subquery(), only=True)
         if self.take("("):
             inner = self.listed(self.expression)
             self.expect(")")

@@ -94,11 +94,12 @@ class UnboundOver(Unbound):
 
 @dataclass(frozen=True)
 class UnboundSubquery(Unbound):
-    """``EXISTS (query)``, or ``operand [NOT] IN (query)``."""
+    """``EXISTS (query)``, ``operand [NOT] IN (query)``, or with ``only`` a query whose only value is meant."""
 
     query: UnboundQuery
     operand: Unbound | None = None
     negated: bool = False
+    only: bool = False
 
 
 @dataclass(frozen=True)
