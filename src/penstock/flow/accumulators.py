@@ -51,8 +51,8 @@ class Argument:
 @dataclass(frozen=True)
 class Accumulators:
     """The columns of a group's state about one argument of ``type``: those of ``COUNT``, ``SUM``, ``MIN``, ``MAX``,
-    ``FIRST``, ``LAST`` and ``VALUES`` that ``needs`` names. ``keys`` are the group's, ``retracts`` says whether rows are
-    ever retracted; ``FIRST`` and ``LAST`` are for rows that are not."""
+    ``FIRST``, ``LAST`` and ``VALUES`` that ``needs`` names. ``keys`` are the group's, ``retracts`` says whether rows
+    are ever retracted; ``FIRST`` and ``LAST`` are for rows that are not."""
 
     argument: Argument
     type: pa.DataType

@@ -27,12 +27,16 @@ from penstock.types.arrow import arrow_type
 #: What the state of a group needs for each function.
 _FUNCTIONS = {
     "COUNT": {"COUNT"},
-    **dict.fromkeys(("SUM", "AVG"), {"COUNT", "SUM"}),
+    "SUM": {"COUNT", "SUM"},
+    "AVG": {"COUNT", "SUM"},
     "MIN": {"MIN"},
     "MAX": {"MAX"},
     "FIRST_VALUE": {"FIRST"},
     "LAST_VALUE": {"LAST"},
-    **dict.fromkeys(("LISTAGG", "ARRAY_AGG", "COLLECT", "SINGLE_VALUE"), {"VALUES"}),
+    "LISTAGG": {"VALUES"},
+    "ARRAY_AGG": {"VALUES"},
+    "COLLECT": {"VALUES"},
+    "SINGLE_VALUE": {"VALUES"},
 }
 #: The table of groups, and its column with the number of a group's rows.
 GROUPS, ROWS = "groups", "rows"

@@ -61,8 +61,8 @@ def only_values(lists: pa.ListArray) -> pa.Array:
     """The one value of each list; null for an empty one. Raises ExecutionError for a list of several values."""
     if (_sizes(lists) > 1).any():
         raise ExecutionError(
-            "a query that stands for one value gave several rows. Aggregate its rows, as in MAX(..), or keep one of them "
-            "with ORDER BY .. LIMIT 1"
+            "a query that stands for one value gave several rows. Aggregate its rows, as in MAX(..), or keep one of "
+            "them with ORDER BY .. LIMIT 1"
         )
     return ends_of_lists(lists, last=False)
 

@@ -19,8 +19,8 @@ from penstock.types import ArrayType, MapType, RowType, arrow_schema
 @dataclass(frozen=True)
 class Unnesting:
     """Gives a row for each element of the column ``collection``, as the columns of the schema ``made``; ``outer`` and
-    ``numbered`` are those of the plan's node. ``fields``: the elements are rows, whose fields are wanted. ``counted``: the
-    values of the map say how often its keys are there."""
+    ``numbered`` are those of the plan's node. ``fields``: the elements are rows, whose fields are wanted. ``counted``:
+    the values of the map say how often its keys are there."""
 
     collection: str
     made: pa.Schema

@@ -206,7 +206,8 @@ def _spec(side: Node, keys: tuple[str, ...]) -> str:
 
 def _call(call: AggregateCall) -> str:
     condition = f" FILTER {call.filter}" if call.filter else ""
-    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{call.argument or '*'}{more_arguments(call)}){condition}"
+    argument = f"{call.argument or '*'}{more_arguments(call)}"
+    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{argument}){condition}"
 
 
 # --- as they share their rows ---------------------------------------------------------------------------------------

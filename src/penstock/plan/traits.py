@@ -119,9 +119,8 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
             own = Windowed(columns, windowing)
             return replace(below, rowtimes=times, window=own, upsert_keys=found, stateful=True)
         case Unnest(columns=columns), (below,):
-            kept = [each for each in node.schema.names if each not in columns]
-            own = _renamed(below, {})
-            return replace(own, **_times(items_of(node.schema.select(tuple(kept))), below), stateful=True)
+            kept = node.schema.select(tuple(each for each in node.schema.names if each not in columns))
+            return replace(_renamed(below, {}), **_times(items_of(kept), below), stateful=True)
         case WindowAggregate(keys=keys, columns=columns, windowing=windowing), (below,):
             return Traits(
                 kinds=INSERTIONS,

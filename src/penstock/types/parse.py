@@ -179,7 +179,8 @@ class TypeReader:
             case "ARRAY":
                 return ArrayType(self._elements(1)[0])
             case "MAP":
-                return MapType(*self._elements(2))
+                key, value = self._elements(2)
+                return MapType(key, value)
             case "MULTISET":
                 return MapType(self._elements(1)[0], INT, multiset=True)
             case "ROW":

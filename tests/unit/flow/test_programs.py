@@ -16,7 +16,7 @@ from tests.programs import MORE_WAYS, WAYS, NeedsSpark, Way, outcome
 
 OPERATORS = (
     *("group-aggregate", "join", "multi-join", "deduplicate", "changelog-normalize", "union", "values"),
-    *("rank", "sort", "limit"),
+    *("rank", "sort", "limit", "correlate", "expand", "mini-batch"),
 )
 PROGRAMS = [each for each in flink_programs() if each["operator"] in OPERATORS]
 #: Programs that are not run, or give other rows, and why.
@@ -25,7 +25,10 @@ LISTED = {
     "group-aggregate-udf-with-merge-mini-batch": "functions of users",
     "group-aggregate-udf-without-merge": "functions of users",
     "group-aggregate-udf-without-merge-mini-batch": "functions of users",
-    "semi-anti-join-with-literal-agg": "a query in CASE",
+    "correlate-catalog-func": "functions of users",
+    "correlate-system-func": "functions of users",
+    "correlate-join-filter": "functions of users",
+    "correlate-left-join": "functions of users",
     "changelog-normalize-upsert-filter-watermark": "the present watermark of a table of upserts",
     "rank-2-test": "RANK(), which streams do not have",
     "sort-asc": "ORDER BY without LIMIT, which streams do not have",

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from penstock.plan.expressions import Call, Expression, Literal, call, cast, walk
+from penstock.plan.expressions import Call, Expression, Literal, call, coerce, walk
 from penstock.sql.bind.arithmetic import arithmetic
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import UnboundAggregate, UnboundCall
@@ -183,7 +183,7 @@ def _variance(
     sample, root_of = _VARIANCES[given.name]
     place = source.at(given.at)
     result = _result("AVG", argument.type).with_nullability(True)
-    value = argument if argument.type == result else cast(argument, result)
+    value = coerce(argument, result)
 
     def computed(sign: str, left: Expression, right: Expression) -> Expression:
         return arithmetic(UnboundCall(given.at, sign, (given.args[0], given.args[0])), (left, right), source)
@@ -204,8 +204,8 @@ def _variance(
         divisor = Call("NULLIF", (computed("-", number, one), zero), type=BIGINT, place=place)
     found = computed("/", computed("-", summed(computed("*", value, value)), of_mean), divisor)
     if root_of:
-        found = Call("SQRT", (cast(found, DOUBLE),), type=DOUBLE, place=place)
-    return cast(found, result)
+        found = Call("SQRT", (coerce(found, DOUBLE),), type=DOUBLE, place=place)
+    return coerce(found, result)
 
 
 def _takes(function: str, given: DataType) -> bool:

@@ -27,7 +27,7 @@ from penstock.sql.bind.results import Relation, Result, fitted
 from penstock.sql.bind.scope import UNTYPED_NULL, Scope
 from penstock.sql.bind.selection import Selected, projected, select
 from penstock.sql.bind.sorting import Sorting
-from penstock.sql.bind.sources import NodeSource, Source, TableSource, filtered
+from penstock.sql.bind.sources import NodeSource, Source, TableSource
 from penstock.sql.bind.subqueries import Subquery, outer_tables
 from penstock.sql.bind.tables import DeclaredTable, typed
 from penstock.sql.bind.unnest import join_unnest, unnest
@@ -357,9 +357,7 @@ class Queries:
             return None if wider is None else project(wider, items_of(node.schema))
         return self._matched(node, given, found, operand)
 
-    def _matched(
-        self, node: Node, given: UnboundSubquery, found: Subquery, operand: Expression | None
-    ) -> Node | None:
+    def _matched(self, node: Node, given: UnboundSubquery, found: Subquery, operand: Expression | None) -> Node | None:
         if (
             operand is not None
             and found.value is not None

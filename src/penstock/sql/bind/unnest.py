@@ -69,8 +69,9 @@ def join_unnest(given: UnboundJoin, left: Source, source: SourceText, errors: Er
     """The join of a source with a collection of its rows; None after a problem, which was added to ``errors``."""
     assert isinstance(given.right, UnboundUnnest)  # noqa: S101
     if given.kind not in (JoinKind.INNER, JoinKind.LEFT) or given.using or given.natural:
-        reason = f"{'a NATURAL' if given.natural else 'USING' if given.using else given.kind.name} join with UNNEST"
-        errors.append(source.unsupported(given.at, f"{reason} is not supported", "use CROSS JOIN or LEFT JOIN .. ON TRUE"))
+        kind = "NATURAL" if given.natural else "USING" if given.using else given.kind.name
+        hint = "use CROSS JOIN or LEFT JOIN .. ON TRUE"
+        errors.append(source.unsupported(given.at, f"a {kind} join with UNNEST is not supported", hint))
         return None
     outer = given.kind is JoinKind.LEFT
     made = unnest(given.right, left, source, errors, outer=outer)
