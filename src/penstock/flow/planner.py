@@ -27,6 +27,7 @@ from penstock.flow.set_operation import SetOperator
 from penstock.flow.times import MOMENT, Timing
 from penstock.flow.unnest import Unnesting
 from penstock.flow.window_aggregate import WindowAggregateOperator
+from penstock.plan.enforcing import NOT_NULL, not_null
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, cast, coerce, fields_of
 from penstock.plan.lifetimes import lifetimes
 from penstock.plan.nodes import (
@@ -346,11 +347,16 @@ def _fitted(sink: Sink) -> Node:
     taken = {each.name: each.type for each in sink.spec.schema.fields}
     items = []
     for ref, to in zip(fields_of(sink.input.schema), sink.schema.fields, strict=True):
-        value, type_ = coerce(ref, to.type), taken[to.name]
+        value, type_ = coerce(not_null(ref, to, sink), to.type), taken[to.name]
         items.append(Item(to.name, value if alike(to.type, type_) else cast(value, type_)))
     row = RowType(tuple(replace(each, type=taken[each.name]) for each in sink.schema.fields), nullable=False)
     same = all(item == Item(each.name, each) for item, each in zip(items, fields_of(sink.input.schema), strict=True))
     return sink.input if same else Project(row, sink.input, tuple(items))
+
+
+def _value(expression: Expression) -> Expression:
+    """What is written, if it is not NULL."""
+    return expression.args[0] if isinstance(expression, Call) and expression.function == NOT_NULL else expression
 
 
 def _partitioned(way: _Way) -> tuple[str, ...]:
@@ -376,9 +382,9 @@ def _partitioned(way: _Way) -> tuple[str, ...]:
     for step in way.steps:
         if isinstance(step, Project):
             now = {
-                item.expression.name: item.name
+                value.name: item.name
                 for item in reversed(step.items)
-                if isinstance(item.expression, ColumnRef)
+                if isinstance(value := _value(item.expression), ColumnRef)
             }
             if not all(name in now for name in names):
                 return ()

@@ -110,6 +110,8 @@ def _literal(scan: Scan) -> list[Row]:
 
 def _planned(query: str, into: str) -> tuple[Sink, Planner]:
     """The sink, and the way to it; rejects a query that is refused, or that keeps no state."""
+    if into == "keyed":
+        query = f"SELECT * FROM ({query}) AS o WHERE k IS NOT NULL AND v IS NOT NULL"
     try:
         (job,) = parse_script(f"{TABLES} INSERT INTO {into} {query}", connectors=Anything()).jobs  # type: ignore[arg-type]
         (sink,) = planned(job).sinks
