@@ -37,7 +37,8 @@ def test_rows_are_left_out_or_fitted(tmp_path):
          ["[1, abc, [0]]", "[null, x, null]"]),
         ({LENGTHS: "ERROR"}, "i INT, s VARCHAR(4), b VARBINARY(3)",
          ["[1, abcd, [0, -1, 1]]", "[2, null, [2]]", "[null, x, null]"]),
-        ({LENGTHS: "IGNORE"}, "i INT, s CHAR(2), b BYTES", ["[1, abcd, [0, -1, 1]]", "[2, null, [2]]", "[null, x, null]"]),
+        ({LENGTHS: "IGNORE"}, "i INT, s CHAR(2), b BYTES",
+         ["[1, abcd, [0, -1, 1]]", "[2, null, [2]]", "[null, x, null]"]),
     ]  # fmt: skip
     for number, (config, sink, expected) in enumerate(cases):
         assert rows(config, sink, str(tmp_path / str(number))) == expected, config
@@ -47,9 +48,9 @@ def test_rows_are_left_out_or_fitted(tmp_path):
     ("config", "sink", "reason"),
     [
         ({}, "i INT NOT NULL, s STRING, b BYTES", "column 'i' of table 's' is NOT NULL, and NULL is written into it"),
-        ({LENGTHS: "ERROR"}, "i INT, s VARCHAR(3), b BYTES", "column 's' of table 's' is VARCHAR(3), and a text of length 4"),
+        ({LENGTHS: "ERROR"}, "i INT, s VARCHAR(3), b BYTES", "'s' of table 's' is VARCHAR(3), and a text of length 4"),
         ({LENGTHS: "ERROR"}, "i INT, s CHAR(4), b BYTES", "column 's' of table 's' is CHAR(4), and a text of length 1"),
-        ({LENGTHS: "ERROR"}, "i INT, s STRING, b BINARY(3)", "column 'b' of table 's' is BINARY(3), and a binary value of"),
+        ({LENGTHS: "ERROR"}, "i INT, s STRING, b BINARY(3)", "'b' of table 's' is BINARY(3), and a binary value of"),
     ],
 )  # fmt: skip
 def test_a_row_that_does_not_fit_fails(config, sink, reason, tmp_path):
