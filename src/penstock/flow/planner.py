@@ -22,7 +22,7 @@ from penstock.flow.materialize import MaterializeOperator
 from penstock.flow.normalize import NormalizeOperator
 from penstock.flow.operators import Operator, TimedOperator
 from penstock.flow.rank import RankOperator
-from penstock.flow.sessions import SessionAggregateOperator
+from penstock.flow.sessions import SessionOperator
 from penstock.flow.set_operation import SetOperator
 from penstock.flow.times import MOMENT, Timing
 from penstock.flow.unnest import Unnesting
@@ -45,6 +45,7 @@ from penstock.plan.nodes import (
     Project,
     Rank,
     Scan,
+    SessionTable,
     SetOperation,
     Sink,
     Step,
@@ -94,9 +95,8 @@ def _calc(way: _Way, session: Session) -> Calc | Chain | Lacking:
             works += [calc, Unnesting.of(step)]
             at = _Way(step.with_inputs((at.node,)))
             continue
-        if step.windowing.kind is WindowKind.SESSION or step.windowing.processing:
-            feature = "SESSION" if step.windowing.kind is WindowKind.SESSION else "a window of processing time"
-            reason = f"{feature} without GROUP BY of its window is not supported"
+        if step.windowing.processing:
+            reason = "a window of processing time without GROUP BY of its window is not supported"
             raise UnsupportedError((Problem(reason, hint="GROUP BY window_start, window_end"),))
         works += [calc, Assigning.of(step, local_zone(session))]
         at = _Way(step.with_inputs((at.node,)))
@@ -275,8 +275,10 @@ def _operator(node: Node, session: Session, *, timed: bool) -> Operator | TimedO
         case WindowAggregate():
             retracts, zone = traits(node.input).kinds != INSERTIONS, local_zone(session)
             if isinstance(node.windowing, Windowing) and node.windowing.kind is WindowKind.SESSION:
-                return SessionAggregateOperator.of(node, retracts=retracts, zone=zone)
+                return SessionOperator.of(node, retracts=retracts, zone=zone)
             return WindowAggregateOperator.of(node, retracts=retracts, zone=zone)
+        case SessionTable():
+            return SessionOperator.of_table(node, zone=local_zone(session))
         case InWindows(inner=inner, windows=windows):
             made = _operator(replace(inner, uid=node.uid), session, timed=False)
             assert not isinstance(made, TimedOperator)  # noqa: S101

@@ -28,6 +28,7 @@ from penstock.plan.nodes import (
     Project,
     Rank,
     Scan,
+    SessionTable,
     SetKind,
     SetOperation,
     Sink,
@@ -113,6 +114,8 @@ def state_of(node: Node) -> str:
     match node:
         case InWindows():
             return "the rows of the windows that are open"
+        case SessionTable():
+            return "the rows of the sessions that are open"
         case Join():
             return "the rows of both tables"
         case GroupAggregate():
@@ -139,6 +142,8 @@ def shuffled_by(node: Node) -> tuple[tuple[str, ...], ...]:
             return shuffled_by(inner)
         case WindowAggregate(windowing=Windowing(kind=WindowKind.SESSION, keys=keys)):
             return (keys,)
+        case SessionTable(windowing=windowing):
+            return (windowing.keys,)
         case Join(left_keys=left, right_keys=right):
             return left, right
         case SetOperation(left=left_side, right=right_side):

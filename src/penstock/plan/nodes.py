@@ -146,6 +146,11 @@ class WindowTable(Step):
 
 
 @dataclass(frozen=True)
+class SessionTable(WindowTable):
+    """The same for sessions: rows are given when their session closes."""
+
+
+@dataclass(frozen=True)
 class WindowAggregate(Step):
     """Groups the rows of each window by the columns ``keys``, and gives its groups when it closes. ``schema`` has the
     keys, then the ``calls``, then the ``columns`` of the window."""
@@ -314,7 +319,16 @@ class InWindows(Node):
 
 #: The nodes that keep state.
 STATEFUL = (
-    GroupAggregate | WindowAggregate | InWindows | Join | Normalize | Deduplicate | Rank | SetOperation | Materialize
+    GroupAggregate
+    | WindowAggregate
+    | SessionTable
+    | InWindows
+    | Join
+    | Normalize
+    | Deduplicate
+    | Rank
+    | SetOperation
+    | Materialize
 )
 
 

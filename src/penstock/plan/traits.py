@@ -24,6 +24,7 @@ from penstock.plan.nodes import (
     Project,
     Rank,
     Scan,
+    SessionTable,
     SetKind,
     SetOperation,
     Sink,
@@ -117,6 +118,11 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
             times = (*below.rowtimes, columns.time)
             found = tuple((*key, columns.start, columns.end) for key in below.upsert_keys)
             own = Windowed(columns, windowing)
+            if isinstance(node, SessionTable):  # given once, when the session closes
+                below = replace(below, kinds=INSERTIONS)
+            if windowing.processing:
+                proctimes = (*below.proctimes, columns.time)
+                return replace(below, proctimes=proctimes, window=own, upsert_keys=found, stateful=True)
             return replace(below, rowtimes=times, window=own, upsert_keys=found, stateful=True)
         case Unnest(columns=columns), (below,):
             kept = node.schema.select(tuple(each for each in node.schema.names if each not in columns))

@@ -65,5 +65,5 @@ def test_repeated_changes_count_once(tmp_path):
     columns = "i INT, s STRING, b BYTES"
     schema = ["i INT NOT NULL", "s STRING", "b BYTES"]
     assert rows({REPEATED: "true"}, columns, str(tmp_path), schema=schema, **table) == ["[1, b, null]"]
-    with pytest.raises(SchemaError, match="table 't': 'table.exec.source.cdc-events-duplicate' needs a PRIMARY KEY"):
+    with pytest.raises(SchemaError, match=r"table 't': 'table.exec.source.cdc-events-duplicate' needs"):
         rows({REPEATED: "true"}, columns, str(tmp_path), **(table | {"primary_key": None}))
