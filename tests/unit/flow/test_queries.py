@@ -24,6 +24,7 @@ from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, KIND, Output
 from penstock.sql import parse_script
 from penstock.types import RowKind, RowType, arrow_schema
+from tests.changelogs import SEEDS
 from tests.corpora import Anything
 from tests.interpreter import Row, bag, rows_of
 from tests.queries import FLINK_QUERIES, TABLES
@@ -125,7 +126,7 @@ def _planned(query: str, into: str) -> tuple[Sink, Planner]:
     return sink, planner
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=len(SEEDS), deadline=None)
 @given(FLINK_QUERIES, st.integers(0, 1 << 30), st.sampled_from(["bag", "keyed"]))
 def test_a_query_gives_what_it_means(tmp_path_factory, query, seed, into):
     rng = random.Random(seed)
