@@ -19,6 +19,7 @@ from tests.tables import Read, Written
 #: Settings of Flink that decide which rows a program gives.
 _SETTINGS = (
     "table.exec.sink.not-null-enforcer",
+    "table.exec.sink.require-on-conflict",
     "table.exec.sink.type-length-enforcer",
     "table.exec.source.cdc-events-duplicate",
 )

@@ -334,11 +334,13 @@ STATEFUL = (
 
 @dataclass(frozen=True)
 class Sink(Step):
-    """Writes the input's rows to a table; columns are matched by position and cast to ``schema``."""
+    """Writes the input's rows to a table; columns are matched by position and cast to ``schema``. ``deduplicates``: it
+    is said that the last of several rows of one key stays."""
 
     table: str
     connector: str
     spec: SinkSpec
+    deduplicates: bool = False
 
 
 @dataclass(frozen=True)

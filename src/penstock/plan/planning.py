@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from penstock.errors import Problem, SchemaError
-from penstock.plan.checks import check_changes, check_determinism, check_watermarks
+from penstock.plan.checks import check_changes, check_conflicts, check_determinism, check_watermarks
 from penstock.plan.enforcing import enforced
 from penstock.plan.expressions import coerce, columns_of, fields_of, is_deterministic
 from penstock.plan.naming import named
@@ -41,8 +41,9 @@ def planned(job: Job) -> Job:
     a sink that cannot keep what it is given, and for steps that could not take rows back.
     """
     # Steps that differed in columns which nobody reads, such as PROCTIME(), are equal once these are gone.
-    sinks = enforced(_deduplicated(job.sinks, job.settings), job.settings)
-    job = replace(job, sinks=named(_shared(pruned(_shared(_materialized(_normalized(sinks), job.settings))))))
+    sinks = _normalized(enforced(_deduplicated(job.sinks, job.settings), job.settings))
+    check_conflicts(sinks, job.settings)
+    job = replace(job, sinks=named(_shared(pruned(_shared(_materialized(sinks, job.settings))))))
     check_changes(job)
     check_determinism(job)
     check_watermarks(job)

@@ -125,6 +125,14 @@ class Settings(OptionSet):
         "CHAR and BINARY, `ERROR` fails the job where the length is not that of the column.",
         example="TRIM_PAD",
     )
+    require_on_conflict: bool = opt(
+        "table.exec.sink.require-on-conflict",
+        BOOLEAN,
+        default=False,
+        doc="Whether INSERT INTO needs ON CONFLICT DO DEDUPLICATE where several rows of a query may have one PRIMARY "
+        "KEY of the table. Flink 2.2 never asks for it, later versions do by default.",
+        example="true",
+    )
     cdc_events_duplicate: bool = opt(
         "table.exec.source.cdc-events-duplicate",
         BOOLEAN,
