@@ -209,6 +209,10 @@ class Planner:
         calc: Calc | Chain | Passing
         if not isinstance(found, Lacking):
             calc = found
+        elif any(isinstance(step, WindowTable | Unnest) for step in way.steps):
+            reason = f"{found.function} has no kernel, and cannot be computed beside UNNEST or a window"
+            hint = "compute it in the job that reads the rows of this one"
+            raise UnsupportedError((Problem(reason, where=str(found.place or ""), hint=hint),))
         else:
             self.hops[number] = self.hops.get(number) or (way.node, found)
             calc = Passing()

@@ -267,6 +267,30 @@ def test_a_day_is_as_long_as_the_clocks_of_the_zone_make_it(tmp_path):
         assert (closed[0][:10], closed[2]) == (day, "2")
 
 
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        ("TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' SECOND)", [("a", shown(0), "3-1", "3", "3")]),
+        (
+            "HOP(TABLE s, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '10' SECOND)",
+            [("a", shown(-5000), "1", "1", "1"), ("a", shown(0), "3-1", "3", "3")],
+        ),
+        (
+            "SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), INTERVAL '8' SECOND)",
+            [("a", shown(2000), "1-3", "1", "3")],
+        ),
+    ],
+)
+def test_values_in_windows_are_in_the_order_of_their_arrival_and_in_sessions_of_their_time(window, expected, tmp_path):
+    query = f"""SELECT k, CAST(window_start AS STRING), LISTAGG(DISTINCT CAST(n AS STRING), '-'),
+    CAST(FIRST_VALUE(n) AS STRING), CAST(LAST_VALUE(n) AS STRING) FROM TABLE({window})
+    GROUP BY k, window_start, window_end"""
+    running = Running(query, str(tmp_path))
+    assert running.run([[("a", 3, 6000)], [("a", None, 5000)]]) == []
+    found = [*running.run([[("a", 1, 2000)]]), *running.run([[("a", 3, 6500), ("z", 1, 17_900)]])]
+    assert sorted(each for each in found if each[0] == "a")[: len(expected)] == expected
+
+
 @pytest.mark.parametrize("owners", [1, 3])
 def test_rows_of_a_session_are_given_when_it_closes(owners, tmp_path):
     query = """SELECT k, CAST(n AS STRING), CAST(window_start AS STRING), CAST(window_end AS STRING) FROM TABLE(

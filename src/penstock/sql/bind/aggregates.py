@@ -179,11 +179,11 @@ def _variance(
     source: SourceText,
 ) -> Expression:
     """As in Flink, the variance is computed from the sum of values, that of their squares and their number, in the type
-    of an average."""
+    of an average; that of decimals as DOUBLE, since quotients of so many digits have no kernel."""
     sample, root_of = _VARIANCES[given.name]
     place = source.at(given.at)
     result = _result("AVG", argument.type).with_nullability(True)
-    value = coerce(argument, result)
+    value = coerce(argument, DOUBLE if isinstance(result, DecimalType) else result)
 
     def computed(sign: str, left: Expression, right: Expression) -> Expression:
         return arithmetic(UnboundCall(given.at, sign, (given.args[0], given.args[0])), (left, right), source)
