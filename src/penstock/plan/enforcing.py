@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.plan.expressions import Call, Expression, Literal, call, coerce, conjunction, fields_of
+from penstock.plan.expressions import Call, Expression, Literal, call, coerce, conjunction, conjuncts, fields_of
 from penstock.plan.nodes import Filter, Item, Materialize, Node, Project, Scan, Sink, project
 from penstock.plan.walk import base, rewrite
 from penstock.settings import DROP, IGNORE, Settings
@@ -34,34 +34,29 @@ def enforced(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
 
 def _enforced(sink: Sink, settings: Settings) -> Sink:
     node: Node = sink.input
-    if _is_done(node):
+    if _is_fitted(node):
         return sink
     pairs = list(zip(fields_of(node.schema), sink.schema.fields, strict=True))
     if settings.not_null_enforcer == DROP:
         wanted = [value for value, to in pairs if not to.type.nullable and value.type.nullable and _known(to, sink)]
         present = [call("NOT", call("IS NULL", each, type=BOOLEAN.with_nullability(False))) for each in wanted]
-        node = Filter(node.schema, node, conjunction(present)) if present else node
+        given = conjuncts(node.condition) if isinstance(node, Filter) else ()
+        if not set(present) <= set(given):
+            node = Filter(node.schema, node, conjunction(present))
     if settings.type_length_enforcer != IGNORE:
-        items = tuple(Item(value.name, _fitted(value, to, sink, settings.type_length_enforcer)) for value, to in pairs)
-        node = project(node, items)
-    return replace(sink, input=node)
+        node = project(
+            node,
+            tuple(Item(value.name, _fitted(value, to, sink, settings.type_length_enforcer)) for value, to in pairs),
+        )
+    return sink if node is sink.input else replace(sink, input=node)
 
 
-def _is_done(node: Node) -> bool:
-    """Whether the steps are there already."""
-    while isinstance(node, Materialize):
-        node = node.input
-    if isinstance(node, Project):
-        parts = (each.expression for each in node.items)
-        if any(isinstance(each, Call) and each.function == FITTED for each in parts):
-            return True
-        node = node.input
-    return isinstance(node, Filter) and node.condition.type.nullable is False and _asks_for_null(node.condition)
-
-
-def _asks_for_null(condition: Expression) -> bool:
-    parts = condition.args if isinstance(condition, Call) and condition.function == "AND" else (condition,)
-    return all(isinstance(each, Call) and each.function == "NOT" for each in parts)
+def _is_fitted(node: Node) -> bool:
+    """Whether values of another length are gone already."""
+    if isinstance(node, Materialize):  # which is put above the other steps
+        return True
+    parts = [each.expression for each in node.items] if isinstance(node, Project) else []
+    return any(isinstance(each, Call) and each.function == FITTED for each in parts)
 
 
 def _fitted(value: Expression, to: Field, sink: Sink, strategy: str) -> Expression:

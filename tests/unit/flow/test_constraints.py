@@ -16,14 +16,14 @@ REPEATED = "table.exec.source.cdc-events-duplicate"
 ROWS = [("+I", (1, "abcd", "00ff01")), ("+I", (2, None, "02")), ("+I", (None, "x", None))]
 
 
-def rows(config: dict[str, str], sink: str, folder: str, **table: Any) -> list[str]:
+def rows(config: dict[str, str], sink: str, folder: str, where: str = "", **table: Any) -> list[str]:
     """The rows that a table gets."""
     plain: dict[str, Any] = {"primary_key": None, "options": {}, "schema": ["i INT", "s STRING", "b BYTES"]}
     changes = [(kind, (i, s, b and {"hex": b})) for kind, (i, s, b) in table.pop("rows", ROWS)]
     source = {**plain, "name": "t", "changelog_mode": "I", "before": changes, "after": [], **table}
     sinks = [{**plain, "name": "s", "schema": sink.split(", ")}]
     program = {"name": "constraints", "tables": [source], "sinks": sinks, "config": config}
-    run: dict[str, Any] = {"sql": ["INSERT INTO s SELECT * FROM t"], "run": {"end_of_input": "none"}}
+    run: dict[str, Any] = {"sql": [f"INSERT INTO s SELECT * FROM t {where}"], "run": {"end_of_input": "none"}}
     return sorted(outcome(program | run, Way(1, 2), folder)["s"].elements())
 
 
@@ -56,6 +56,12 @@ def test_rows_are_left_out_or_fitted(tmp_path):
 def test_a_row_that_does_not_fit_fails(config, sink, reason, tmp_path):
     with pytest.raises(RecordError, match=re.escape(reason)):
         rows(config, sink, str(tmp_path))
+
+
+def test_a_condition_of_the_query_does_not_replace_others(tmp_path):
+    sink = "i INT NOT NULL, s STRING NOT NULL, b BYTES"
+    found = rows({NULLS: "DROP"}, sink, str(tmp_path), "WHERE i IS NOT NULL")
+    assert found == ["[1, abcd, [0, -1, 1]]"]
 
 
 def test_repeated_changes_count_once(tmp_path):
