@@ -365,7 +365,7 @@ def test_a_default_parallelism_that_was_set_is_that_of_the_job(env, job):
     ],
 )
 def test_a_state_backend_says_where_checkpoints_are(env, job, backend, directory):
-    with pytest.warns(UserWarning, match=r"'state.backend.type' has no effect here. Jobs have no state"):
+    with pytest.warns(UserWarning, match=r"'state.backend.type' has no effect here. State is kept in files"):
         assert env.set_state_backend(backend) is env
     assert env.get_state_backend() is backend
     assert job().settings.checkpoint_dir == directory
