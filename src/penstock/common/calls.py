@@ -192,10 +192,10 @@ CALLS: Mapping[str, Call] = {
     "DataStream.set_max_parallelism": _without(
         "The largest parallelism of the operator.", "Tasks are cut by volume in each batch."
     ),
-    "DataStream.set_parallelism": Call(
+    "DataStream.set_parallelism": _acts(
         "The parallel instances of the operator.",
-        "A source of Kafka: the tasks that read at a time. Functions run in the tasks that read their rows.",
-        acts=False,
+        "Of a source of Kafka: the tasks that read at a time. Functions run in the tasks that read their rows, so that "
+        "theirs has no effect, which is warned of.",
     ),
     "DataStream.set_uid_hash": _without(
         "The id of the operator in a checkpoint of a former version.", "Use uid, before a job's first start."
@@ -210,7 +210,8 @@ CALLS: Mapping[str, Call] = {
     ),
     "DataStreamSink.set_description": _acts("A description of the sink.", "The same, in the execution plan."),
     "DataStreamSink.set_parallelism": _acts(
-        "The parallel instances of the sink.", "A sink of Kafka: the tasks that write at a time."
+        "The parallel instances of the sink.",
+        "Of a sink of Kafka: the tasks that write at a time. That of others has no effect, which is warned of.",
     ),
     "DataStreamSink.set_uid_hash": _without(
         "The id of the sink in a checkpoint of a former version.", "A job finds its progress by its name."

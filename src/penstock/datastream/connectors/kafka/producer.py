@@ -47,6 +47,7 @@ class FlinkKafkaProducerBase(Sink):
     _serializer: KafkaSerializationSchema
     _guarantee: DeliveryGuarantee
     _prefix = ""
+    parallel = True
 
     def __init__(self, j_flink_kafka_producer: Any):
         raise without_java("FlinkKafkaProducerBase", "use FlinkKafkaProducer")
