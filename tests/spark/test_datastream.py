@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import warnings
@@ -221,6 +222,8 @@ def test_a_stream_is_collected(env):
     assert [(row.n, row.m) for row in rows.execute_and_collect("rows")] == [(n, {"a": n}) for n in (1, 2, 3)]
     made = numbers.map(call_arrow(lambda array: array.cast("string")), Types.STRING())
     assert list(made.execute_and_collect("arrays")) == ["1", "2", "3"]
+    frozen = numbers.map(lambda _: gc.get_freeze_count(), Types.LONG())
+    assert min(frozen.execute_and_collect("frozen")) > 100_000  # collections leave out what all workers share
 
 
 def test_a_job_is_watched_and_ended_by_its_handle(env, reads, sink, kafka, topics, topic):
