@@ -209,7 +209,7 @@ def _datastream() -> Iterator[str]:
         rows = [
             (
                 _code(call.partition(".")[2]),
-                _code(each.key),
+                _code(each.key) if each.key else "",
                 each.flink,
                 each.here if each.acts else f"No effect. {each.here}",
             )
@@ -254,8 +254,9 @@ def _option_sets(connector: Connector, level: str = "##") -> Iterator[str]:
         yield from _options(shared)
     for title, options in declared.items():
         own = [each for each in options if each not in shared]
-        yield from (f"{level} {title}", "")
-        yield from _options(own) if own else ("No options.", "")
+        if own or not shared:
+            yield from (f"{level} {title}", "")
+            yield from _options(own) if own else ("No options.", "")
 
 
 def _shared(declared: Mapping[str, Sequence[Option]]) -> list[Option]:
