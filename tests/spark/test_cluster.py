@@ -19,6 +19,8 @@ from tests.jvm import UNOPTIMISED
 
 PATIENCE = 400
 WORKERS = (2, 3)
+#: So many changes in one batch are read by two tasks, one on each worker.
+ENOUGH_FOR_TWO_TASKS = 50_000
 CHANGES = "id BIGINT, customer STRING, amount BIGINT, PRIMARY KEY (id) NOT ENFORCED"
 
 #: Seven JVMs, and Python processes that are not forked from a warm one.
@@ -38,19 +40,23 @@ class Orders:
         self.random = random.Random(11)
         self.live: dict[int, dict[str, Any]] = {}
         self.ids = 0
+        self._order: list[int] = []
 
     def changes(self, count: int) -> list[dict[str, Any]]:
         """So many messages in Debezium's format."""
         return [self._change() for _ in range(count)]
 
     def _change(self) -> dict[str, Any]:
-        if self.live and self.random.random() < 0.4:
-            before = self.live.pop(self.random.choice(sorted(self.live)))
+        if self._order and self.random.random() < 0.4:
+            at = self.random.randrange(len(self._order))
+            self._order[at], self._order[-1] = self._order[-1], self._order[at]
+            before = self.live.pop(self._order.pop())
             if self.random.random() < 0.5:
                 return {"op": "d", "before": before, "after": None}
         else:
             before, self.ids = None, self.ids + 1
         number = before["id"] if before else self.ids
+        self._order.append(number)
         after = {"id": number, "customer": f"c{self.random.randrange(50)}", "amount": self.random.randrange(100)}
         self.live[number] = after
         return {"op": "u" if before else "c", "before": before, "after": after}
@@ -120,7 +126,7 @@ def test_groups_and_a_join_survive_two_killed_executors(
     topics.write(remarks, rows, keys=[json.dumps({"id": number}).encode() for number in notes])
 
     def write() -> None:
-        found = orders.changes(1000)
+        found = orders.changes(ENOUGH_FOR_TWO_TASKS)
         for partition in (0, 1):
             mine = [each for each in found if ((each["after"] or each["before"])["id"] + partition) % 2]
             topics.write(source, mine, partition=partition)
@@ -130,20 +136,26 @@ def test_groups_and_a_join_survive_two_killed_executors(
             topics, noted, "id", "amount", "note"
         ) == orders.noted(notes)
 
+    def idle() -> bool:
+        """Whether the job has nothing to do, and two executors to do it."""
+        return 0 <= job.done() == job.planned() and all(map(cluster.executors, WORKERS))
+
     environment = {"SPARK_MASTER": cluster.url, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     job = JobProcess(tmp_path / "driver", sql, tmp_path / "shared", name="job", environment=environment)
     try:
         write()
-        job.start().until(exact, PATIENCE)
+        job.start().until(lambda: idle() and exact(), PATIENCE)
         for doomed in WORKERS:
-            job.until(lambda: job.planned() == job.done() and all(map(cluster.executors, WORKERS)), PATIENCE)
+            job.until(idle, PATIENCE)
             batch, before = job.done() + 1, map_outputs(cluster)
             (executor,) = cluster.executors(doomed)
             executor.freeze("the executor")
+            job.pause()  # so that it is one batch
             write()
+            job.resume()
             job.until(lambda before=before: map_outputs(cluster) - before, PATIENCE)
             executor.signal(signal.SIGKILL)
-            job.until(exact, PATIENCE)
+            job.until(lambda batch=batch: job.done() >= batch and exact(), PATIENCE)
             assert f"batch {batch} is retried" in job.text
         job.stop()
     finally:
