@@ -43,7 +43,10 @@ _BEFORE_END_TXN = "F1 after the progress record, before EndTxn"
 _GROUP = "F20 new checkpoint and group-offsets after a death between TxnOffsetCommit and EndTxn"
 _LATE = "F2 Python worker, mid-publish; what it was sending arrives when the transaction has been aborted"
 _BEFORE_END_TXN_OF_STATE = "F26 driver and workers, between manifest and EndTxn"
-_WRONG_TABLE, _WRONG_STATE = "rows of the table 'counts' are wrong", "rows of the state 'counts: group(s) groups' are"
+_WRONG_TABLE, _WRONG_STATE = (
+    "rows of the table 'counts' are wrong",
+    "rows of the state 'counts: group(s) groups' are wrong",
+)
 _FILE_MISSING = "is missing, but the checkpoint names it as part of the job's state"
 _NO_REDO = f"{_MISSED}batch 1 redone in place"
 

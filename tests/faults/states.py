@@ -266,7 +266,11 @@ def _differences(kind: str, found: Mapping[str, Rows], expected: Mapping[str, Ro
         mine, right = found.get(name, {}), expected.get(name, {})
         wrong = [key for key in {**right, **mine} if key not in mine or key not in right or mine[key] != right[key]]
         if wrong:
-            yield f"{len(wrong)} rows of the {kind} '{name}' are wrong, of {len(right)}, {wrong[:3]} among them"
+            first = wrong[0]
+            yield (
+                f"{len(wrong)} rows of the {kind} '{name}' are wrong, of {len(right)}: {first} is "
+                f"{mine.get(first, 'missing')}, not {right.get(first, 'there')}"
+            )
 
 
 def finish(trial: Trial, job: JobProcess, *, stop: str = "") -> Outcome:

@@ -49,14 +49,14 @@ class Mutation:
     tasks: tuple[tuple[int, TaskFault], ...] = ()
     within: Callable[[Setting], Setting] = lambda made: made
 
-    def walk(self, seed: int) -> Found:
-        """The walk of a seed, without the safeguard."""
+    def walk(self, seed: int, *, stateful: bool | None = None) -> Found:
+        """The walk of a seed, without the safeguard. ``stateful``: whether the job keeps a state, whatever is drawn."""
         with contextlib.ExitStack() as stack:
             for owner, name, value in self.patches():
                 stack.enter_context(mock.patch.object(owner, name, value))
-            return self.walk_with_it(seed)
+            return self.walk_with_it(seed, stateful=stateful)
 
-    def walk_with_it(self, seed: int) -> Found:
+    def walk_with_it(self, seed: int, *, stateful: bool | None = None) -> Found:
         """The same walk, with the safeguard where it belongs."""
         rng = random.Random(seed)
         setting = random_setting(rng)
@@ -65,7 +65,7 @@ class Mutation:
             ours, setting = len(self.trouble), self.within(setting)
             rules = [replace(each, after=None if each.after is None else each.after + ours) for each in plan.rules]
             plan = Plan([*deepcopy(self.trouble), *rules], tasks=self.tasks, rng=rng)
-        return walk(seed, setting=setting, plan=plan)
+        return walk(seed, setting=setting, plan=plan, stateful=stateful)
 
 
 def _progress_ignored() -> Sequence[Patch]:
