@@ -106,7 +106,7 @@ def at_the_manifest(trial: Trial) -> Outcome:
     )
 
 
-@cell("F26", "driver and workers, between manifest and EndTxn")
+@cell("F26", "driver and workers, between manifest and EndTxn", ci=True)
 def before_end_txn(trial: Trial) -> Outcome:
     job = trial.job(sql_of(trial))
     trap = trial.committing(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
@@ -164,7 +164,7 @@ def _named(manifest: Path) -> set[str]:
     return {ref["file"] for each in tables for refs in each.values() for ref in refs}
 
 
-@cell("F26", "driver, when files of former batches are deleted")
+@cell("F26", "driver, when files of former batches are deleted", ci=True)
 def at_garbage_collection(trial: Trial) -> Outcome:
     point = Point(trial, "delete", "*.arrow")
     job = trial.job(sql_of(trial), environment=point.environment)
