@@ -90,8 +90,8 @@ def after_end_txn(trial: Trial) -> Outcome:
 
 @cell("F12", "UUID() and a shuffle, a Python worker killed mid-publish")
 def worker_mid_publish(trial: Trial) -> Outcome:
-    """The batch is retried in place, in a transaction of its own, and its keys are drawn anew."""
+    """The batch is retried in place, in a transaction of its own."""
     job: JobProcess = trial.job(random_sql(trial))
     trap = trial.published(after=trial.ended(1), call=killer(job))
     outcome = kill_and_watch(trial, job, trap, batch=1, shuffled=True)
-    return judged(trial, outcome, lambda found: found.anew > 0)
+    return judged(trial, outcome, lambda found: found.again > 0)

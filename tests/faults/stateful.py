@@ -164,7 +164,7 @@ def _named(manifest: Path) -> set[str]:
     return {ref["file"] for each in tables for refs in each.values() for ref in refs}
 
 
-@cell("F26", "driver, when files of former batches are deleted", ci=True)
+@cell("F26", "driver, when files of former batches are deleted")
 def at_garbage_collection(trial: Trial) -> Outcome:
     point = Point(trial, "delete", "*.arrow")
     job = trial.job(sql_of(trial), environment=point.environment)
