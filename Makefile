@@ -61,6 +61,7 @@ oracle: $(READY) $(FLINK) ## Record what Flink answers to Nexmark's queries, and
 
 oracle-streams: $(READY) $(FLINK) ## Record what PyFlink does with tests/streams (FLINK_JARS: a folder with its connector for Kafka)
 	@FLINK_PYTHON=$(FLINK) $(BIN)/python -m tests.recorded.streams $(ARGS)
+	@$(FLINK) tests/recorded/flink_types.py
 
 lint: $(READY) ## Check format, rules, types and the directions of imports
 	@$(BIN)/ruff format --check .
