@@ -52,7 +52,7 @@ mutants: $(READY) ## Run penstock without its safeguards, one after the other, t
 simulate: $(READY) ## Walk through the exactly-once protocol on a simulated cluster, at random (ARGS="--walks 10000")
 	@$(BIN)/python -m tests.simulation $(ARGS)
 
-fuzz: $(READY) ## A million broken messages for the formats, 1,000 changelogs for each operator (ARGS="--inputs 10000")
+fuzz: $(READY) ## A million broken messages for the formats, 1,000 changelogs for each operator and for random queries (ARGS="--inputs 10000")
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 oracle: $(READY) $(FLINK) ## Record what Flink answers to Nexmark's queries, and of functions what is not recorded yet (needs Python 3.11 or 3.12)

@@ -133,6 +133,8 @@ class Table:
     key: Sequence[str] = ()
     keyed: dict[tuple[str, ...], str] = field(default_factory=dict)
     plain: Counter[str] = field(default_factory=Counter)
+    #: All changes, as Flink prints them.
+    changes: list[str] = field(default_factory=list)
 
     def apply(self, rows: pa.RecordBatch, kinds: Sequence[int], schema: RowType) -> None:
         """Change the rows; raises AssertionError for one that is taken back and is not there."""
@@ -142,6 +144,7 @@ class Table:
         ]
         for kind, *values in zip(kinds, *columns, strict=True):
             row = f"[{', '.join(values)}]"
+            self.changes.append(f"{RowKind(kind).short}{row}")
             added = kind in (RowKind.INSERT, RowKind.UPDATE_AFTER)
             if self.key:
                 key = tuple(values[schema.names.index(name)] for name in self.key)
@@ -161,6 +164,11 @@ class Table:
 
 def outcome(program: Mapping[str, Any], way: Way, folder: str) -> dict[str, Counter[str]]:
     """The rows of each sink after a run. Raises NeedsSpark for a program that cannot run without Spark."""
+    return {name: table.rows for name, table in written(program, way, folder).items()}
+
+
+def written(program: Mapping[str, Any], way: Way, folder: str) -> dict[str, Table]:
+    """What a run has written to each sink. Raises NeedsSpark for a program that cannot run without Spark."""
     rng = random.Random(f"{program['name']}{way}")
     tables = {each["name"]: Table(each["primary_key"] or ()) for each in program["sinks"]}
     running = [_Running(program, at, f"{folder}/{at}", tables) for at in range(len(_jobs(program)))]
@@ -176,7 +184,7 @@ def outcome(program: Mapping[str, Any], way: Way, folder: str) -> dict[str, Coun
     if program["run"]["end_of_input"] != "infinite":
         for each in running:
             each.run({table["name"]: [] for table in program["tables"]}, rng, way.owners, ended=True)
-    return {name: table.rows for name, table in tables.items()}
+    return tables
 
 
 def _jobs(program: Mapping[str, Any]) -> tuple[Job, ...]:

@@ -29,9 +29,12 @@ KEYED = ("upsert-kafka",)
 #: The tables with which a connector is tried, where one is not enough: by the options that tell them apart.
 WRITTEN = {
     "kafka": ({"format": "json"}, {"format": "debezium-json"}),
+    "filesystem": ({"format": "json"}, {"format": "csv"}, {"format": "parquet"}),
     "values": ({}, {"sink-insert-only": "false"}),
 }
 READ = {
+    "datagen": ({"number-of-rows": "3"}, {}),
+    "filesystem": ({"format": "json"}, {"format": "csv"}, {"format": "parquet"}),
     "kafka": ({"format": "json", "scan.bounded.mode": "latest-offset"}, {"format": "json"}),
     "upsert-kafka": ({"scan.bounded.mode": "latest-offset"}, {}),
     "values": ({}, {"bounded": "false"}),
@@ -75,6 +78,8 @@ def place(request: pytest.FixtureRequest) -> Callable[[str], dict[str, str]]:
                     "password": server.password,
                     "table-name": unique,
                 }
+            case "filesystem":
+                return {"path": str(request.getfixturevalue("tmp_path") / unique)}
             case "values":
                 return {"data-id": values.register((), unique)}
         options = {option for each in connectors.get(name).options.values() for option in each.declared().values()}

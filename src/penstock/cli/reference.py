@@ -254,8 +254,9 @@ def _option_sets(connector: Connector, level: str = "##") -> Iterator[str]:
         yield from _options(shared)
     for title, options in declared.items():
         own = [each for each in options if each not in shared]
-        yield from (f"{level} {title}", "")
-        yield from _options(own) if own else ("No options.", "")
+        if own or not shared:
+            yield from (f"{level} {title}", "")
+            yield from _options(own) if own else ("No options.", "")
 
 
 def _shared(declared: Mapping[str, Sequence[Option]]) -> list[Option]:

@@ -32,20 +32,21 @@ class Mode(enum.Enum):
 class Changes:
     """Turns weights into kinds. Keeps no state.
 
-    The ``keys`` are the sink's for UPSERTS; for RETRACTIONS they are the rows' upsert keys, if there are any: an
-    addition and a retraction of one key are an update. ``netting``: the input may have rows that cancel one another.
+    The ``keys`` are the sink's for UPSERTS; for RETRACTIONS they are the rows' upsert keys, or None without any: an
+    addition and a retraction of one key are an update. With no column in the key there is at most one row.
+    ``netting``: the input may have rows that cancel one another.
     """
 
     uid: str
     schema: pa.Schema
-    keys: tuple[str, ...]
+    keys: tuple[str, ...] | None
     mode: Mode
     netting: bool = False
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         """One, by the keys."""
-        return (Input(self.schema, self.keys),)
+        return (Input(self.schema, self.keys or ()),)
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -58,7 +59,7 @@ class Changes:
         if self.netting:
             delta = delta.netted()
         rows, weights = delta.rows, delta.weights
-        if self.mode is Mode.INSERTIONS or not self.keys:
+        if self.mode is Mode.INSERTIONS or self.keys is None:
             order = np.argsort(weights > 0, kind="stable") if (weights < 0).any() else np.arange(len(weights))
             kinds = np.where(weights[order] > 0, _INSERT, _DELETE)
         else:

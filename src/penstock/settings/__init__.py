@@ -1,12 +1,16 @@
 """How a job runs: each setting declared once, for ``SET``, YAML, Python and the command line."""
 
-from penstock.settings.job import FORCE, NONE, Settings
+from penstock.settings.job import DROP, ERROR, FORCE, IGNORE, NONE, TRIM_PAD, Settings
 from penstock.settings.kerberos import KerberosSettings
 from penstock.settings.restart import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
 
 __all__ = [
+    "DROP",
+    "ERROR",
     "FORCE",
+    "IGNORE",
     "NONE",
+    "TRIM_PAD",
     "ExponentialDelay",
     "FailureRate",
     "FixedDelay",

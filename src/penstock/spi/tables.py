@@ -103,8 +103,10 @@ class TableDefinition:
     def bound(self, options: type[_Options], *others: type[OptionSet]) -> _Options:
         """The options of the table that ``options`` declares. Those of ``others`` may be given too: a table may be both
         read and written. Raises OptionsError with every problem."""
-        known = {"connector", *options.keys(), *(key for each in others for key in each.keys())}  # noqa: SIM118
-        problems = unknown_keys(self.options, known, (), self.origin)
+        declared: tuple[type[OptionSet], ...] = (options, *others)
+        known = {"connector", *(key for each in declared for key in each.keys())}  # noqa: SIM118
+        prefixes = tuple(prefix for each in declared for prefix in each.prefixes())
+        problems = unknown_keys(self.options, known, prefixes, self.origin)
         try:
             found = options.from_text(self.options, self.origin)
         except OptionsError as error:

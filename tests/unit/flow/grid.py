@@ -201,6 +201,7 @@ def times() -> Iterator[str]:
     for unit, name in product(units, ("ts", "us", "lz")):
         yield from (f"TIMESTAMPADD({unit}, {count}, {name})" for count in ("-1", "40", "j", "t"))
         yield from (f"TIMESTAMPDIFF({unit}, {name}, {other})" for other in ("us", "ts", "ts + INTERVAL '36' HOUR"))
+    yield from (f"TIMESTAMPADD({unit}, {count}, dt)" for unit, count in product(units, ("-1", "40", "t")))
     yield from (f"TO_TIMESTAMP_LTZ({name}, {digits})" for name, digits in product("ibj", (0, 3)))
     for name, pattern in product(("dt", "ts", "us", "lz", "'2026-01-31 10:20:30'"), PATTERNS):
         yield f"DATE_FORMAT({name}, '{pattern}')"

@@ -17,7 +17,7 @@ def told(mode, rows, keys=("id",), *, netting=False):
     columns = [list(column) for column in zip(*rows, strict=True)]
     ids, names, weights = pa.array(columns[0], pa.int64()), pa.array(columns[1], pa.string()), columns[2]
     given = {"id": ids, "name": names}
-    hashes = pa.array(key_hashes([given[key] for key in keys], rows=len(rows)))
+    hashes = pa.array(key_hashes([given[key] for key in keys or ()], rows=len(rows)))
     batch = pa.RecordBatch.from_arrays(
         [ids, names, pa.array(weights, pa.int64()), hashes], names=["id", "name", WEIGHT, HASH]
     )
@@ -47,11 +47,18 @@ def test_a_retraction_and_an_addition_of_one_key_are_an_update():
     assert found.index(("-U", 1, "old")) + 1 == found.index(("+U", 1, "new"))
 
 
+@pytest.mark.parametrize(
+    ("mode", "kinds"), [(Mode.UPSERTS, ["+U"]), (Mode.RETRACTIONS, ["-U", "+U"])], ids=["upserts", "retractions"]
+)
+def test_the_only_row_of_an_output_is_updated(mode, kinds):
+    assert [kind for kind, _, _ in told(mode, [(1, "old", -1), (2, "new", 1)], keys=())] == kinds
+
+
 def test_without_a_key_retractions_come_first_and_rows_repeat_by_their_weight():
     rows = [(1, "a", 2), (2, "b", -1)]
-    assert told(Mode.RETRACTIONS, rows, keys=()) == [("-D", 2, "b"), ("+I", 1, "a"), ("+I", 1, "a")]
+    assert told(Mode.RETRACTIONS, rows, keys=None) == [("-D", 2, "b"), ("+I", 1, "a"), ("+I", 1, "a")]
 
 
 @pytest.mark.parametrize("weight", [1, 3])
 def test_insertions_repeat_by_their_weight(weight):
-    assert told(Mode.INSERTIONS, [(1, "a", weight)], keys=()) == [("+I", 1, "a")] * weight
+    assert told(Mode.INSERTIONS, [(1, "a", weight)], keys=None) == [("+I", 1, "a")] * weight

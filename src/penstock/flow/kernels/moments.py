@@ -157,7 +157,10 @@ def _moved(call: Call, moments: Values, count: Values, size: int, months: bool) 
     else:
         found = micros + steps
         beyond |= ((micros ^ found) & (steps ^ found)) < 0
-    made = _column(found, moments, count, arrow=arrow_type(call.type))
+    arrow = arrow_type(call.type)
+    if pa.types.is_date32(arrow):
+        found = (found // DAY_MICROS).astype(np.int32)
+    made = _column(found, moments, count, arrow=arrow)
     return Vector(made, (Failure(beyond, _overflow(call)),)) if beyond.any() else made
 
 

@@ -1,0 +1,1 @@
+"""The ``datagen`` connector: a source of rows that are made up."""

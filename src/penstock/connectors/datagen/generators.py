@@ -1,0 +1,207 @@
+"""Values of columns that are made up. A value depends on the seed, the column and the number of its row alone, so that
+a row that is read again is the same."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from penstock.types import ArrayType, BinaryType, DataType, DecimalType, MapType, RowType, StringType, arrow_type
+from penstock.types.logical import root
+
+_Numbers = NDArray[np.int64]
+_Bits = NDArray[np.uint64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_DAY_MICROS = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class Generator:
+    """How the values of a column, or of a part of it, are made. ``path`` names it: equal columns have other values.
+
+    With ``start`` the values are a sequence. Other numbers are from ``low`` to ``high``, for decimals in units of their
+    last digit. ``parts`` are the fields of a ROW, the element of an ARRAY, the key and the value of a MAP.
+    """
+
+    path: str
+    type: DataType
+    start: int | None = None
+    low: float = 0
+    high: float = 0
+    length: int = 0
+    varied: bool = False
+    past_ms: int = 0
+    null_rate: float = 0.0
+    parts: tuple[Generator, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows to make: their numbers, and their times in ms since 1970, which are local in the time zone ``zone``."""
+
+    seed: int
+    numbers: _Numbers
+    times: _Numbers
+    zone: str
+
+
+def values(generator: Generator, rows: Rows) -> pa.Array:
+    """The column of these rows."""
+    made = _random(generator, rows) if generator.start is None else _sequence(generator, generator.start, rows)
+    if not generator.null_rate:
+        return made
+    missing = _fraction(_bits(generator, rows, rows.numbers, "null")) < generator.null_rate
+    return pc.if_else(pa.array(missing), pa.scalar(None, made.type), made)
+
+
+def _sequence(generator: Generator, start: int, rows: Rows) -> pa.Array:
+    """The start, and one more in each row; for decimals in units of 1."""
+    found = pa.array(rows.numbers + start)
+    if isinstance(generator.type, DecimalType):
+        return found.cast(pa.decimal128(19, 0)).cast(arrow_type(generator.type))
+    return found.cast(arrow_type(generator.type))
+
+
+def _random(generator: Generator, rows: Rows) -> pa.Array:
+    match generator.type:
+        case RowType(names=names):
+            columns = [values(part, rows) for part in generator.parts]
+            return pa.StructArray.from_arrays(columns, names=list(names))
+        case ArrayType():
+            return _lists(generator, rows)
+        case MapType():
+            return _maps(generator, rows)
+        case StringType() | BinaryType():
+            return _texts(generator, rows)
+        case DecimalType():
+            return _decimals(_between(generator, rows), generator.type)
+    return _primitive(generator, rows)
+
+
+def _primitive(generator: Generator, rows: Rows) -> pa.Array:
+    arrow = arrow_type(generator.type)
+    match root(generator.type):
+        case "BOOLEAN":
+            return pa.array(_bits(generator, rows, rows.numbers) & np.uint64(1) == 1)
+        case "FLOAT" | "DOUBLE":
+            part = _fraction(_bits(generator, rows, rows.numbers))
+            found = generator.low * (1 - part) + generator.high * part  # the difference may be infinite
+            return pa.array(found).cast(arrow, safe=False)
+        case "DATE" | "TIME" | "TIMESTAMP" | "TIMESTAMP_LTZ":
+            return _moments(generator, rows, arrow)
+    return pa.array(_between(generator, rows)).cast(arrow)
+
+
+def _moments(generator: Generator, rows: Rows, arrow: pa.DataType) -> pa.Array:
+    """The times of the rows, or up to so many ms before."""
+    past = np.zeros(len(rows.times), np.int64)
+    if generator.past_ms:
+        past = (_bits(generator, rows, rows.numbers) % np.uint64(generator.past_ms + 1)).view(np.int64)
+    found = pa.array((rows.times - past) * 1000).view(pa.timestamp("us", "UTC"))
+    if arrow == found.type:
+        return found
+    local = pc.local_timestamp(found.cast(pa.timestamp("us", rows.zone)))
+    if pa.types.is_date(arrow):
+        return local.cast(arrow, safe=False)
+    if pa.types.is_time(arrow):
+        micros = local.view(pa.int64()).to_numpy() % _DAY_MICROS
+        return pa.array(micros // 1_000_000 * 1_000_000_000).view(arrow)
+    return local.cast(arrow)
+
+
+def _between(generator: Generator, rows: Rows) -> _Numbers:
+    """Whole numbers from ``low`` to ``high``."""
+    low, high = int(generator.low), int(generator.high)
+    bits = _bits(generator, rows, rows.numbers)
+    span = high - low + 1
+    chosen = bits if span == 2**64 else bits % np.uint64(span)
+    return (chosen + np.uint64(low % 2**64)).view(np.int64)
+
+
+def _decimals(units: _Numbers, data_type: DecimalType) -> pa.Array:
+    """Decimals that are so many units of their last digit."""
+    halves = np.stack((units, units >> 63), axis=1)
+    return pa.Array.from_buffers(arrow_type(data_type), len(units), [None, pa.py_buffer(np.ascontiguousarray(halves))])
+
+
+# --- text, bytes, arrays and maps ------------------------------------------------------------------------------
+
+
+def _texts(generator: Generator, rows: Rows) -> pa.Array:
+    """Hexadecimal digits, or bytes."""
+    hexadecimal = isinstance(generator.type, StringType)
+    length, count = generator.length, len(rows.numbers)
+    words = -(-length // (16 if hexadecimal else 8))
+    each = rows.numbers[:, None] * words + np.arange(words)
+    drawn = _bits(generator, rows, each.reshape(-1)).view(np.uint8).reshape(count, words * 8)
+    if hexadecimal:
+        digits = np.stack((drawn >> 4, drawn & 15), axis=2).reshape(count, words * 16)
+        drawn = _HEX[digits]
+    lengths = _lengths(generator, rows)
+    content = drawn[:, :length][np.arange(length) < lengths[:, None]]
+    arrow = pa.string() if hexadecimal else pa.binary()
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    found = pa.Array.from_buffers(arrow, count, [None, pa.py_buffer(offsets), pa.py_buffer(content)])
+    return found.cast(arrow_type(generator.type))
+
+
+def _lengths(generator: Generator, rows: Rows) -> _Numbers:
+    if not generator.varied:
+        return np.full(len(rows.numbers), generator.length, np.int64)
+    drawn = _bits(generator, rows, rows.numbers, "length") % np.uint64(max(1, generator.length))
+    return np.minimum(drawn.view(np.int64) + 1, generator.length)
+
+
+def _elements(generator: Generator, rows: Rows) -> Rows:
+    """The elements of arrays as rows, ``length`` of each."""
+    length = generator.length
+    numbers = (rows.numbers[:, None] * length + np.arange(length)).reshape(-1)
+    return Rows(rows.seed, numbers, np.repeat(rows.times, length), rows.zone)
+
+
+def _lists(generator: Generator, rows: Rows) -> pa.Array:
+    (element,) = generator.parts
+    offsets = np.arange(len(rows.numbers) + 1, dtype=np.int32) * generator.length
+    made = pa.ListArray.from_arrays(pa.array(offsets), values(element, _elements(generator, rows)))
+    return made.cast(arrow_type(generator.type))
+
+
+def _maps(generator: Generator, rows: Rows) -> pa.Array:
+    """Maps of ``length`` entries, less those whose keys are there already."""
+    keys, items = (values(part, _elements(generator, rows)) for part in generator.parts)
+    of = np.repeat(np.arange(len(rows.numbers), dtype=np.int64), generator.length)
+    codes = pc.dictionary_encode(keys).indices.to_numpy()
+    _, first = np.unique(of * (int(codes.max(initial=0)) + 1) + codes, return_index=True)
+    first.sort()
+    offsets = np.searchsorted(of[first], np.arange(len(rows.numbers) + 1)).astype(np.int32)
+    chosen = pa.array(first)
+    return pa.MapArray.from_arrays(pa.array(offsets), keys.take(chosen), items.take(chosen)).cast(
+        arrow_type(generator.type)
+    )
+
+
+# --- chance ----------------------------------------------------------------------------------------------------
+
+
+def _bits(generator: Generator, rows: Rows, numbers: _Numbers, purpose: str = "") -> _Bits:
+    """64 bits for each number, by the finalizer of SplitMix64."""
+    digest = hashlib.blake2b(f"{rows.seed}/{generator.path}/{purpose}".encode(), digest_size=8).digest()
+    found: Any = numbers.view(np.uint64) * _GOLDEN + np.frombuffer(digest, np.uint64)[0]
+    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    bits: _Bits = found ^ (found >> np.uint64(31))
+    return bits
+
+
+def _fraction(bits: _Bits) -> NDArray[np.float64]:
+    """From 0 to less than 1."""
+    part: NDArray[np.float64] = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return part

@@ -1,0 +1,186 @@
+"""The datagen connector on Spark: a data source whose batches have the rows that are due."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from penstock.connectors.datagen.generators import Rows, values
+from penstock.connectors.datagen.spec import DatagenScanSpec
+from penstock.errors import ExecutionError
+from penstock.spi import (
+    HIDDEN,
+    PARTITIONS_PER_SOURCE,
+    REPORT,
+    JobContext,
+    Source,
+    SourcePartition,
+    Stage,
+    pickled,
+    unpickled,
+)
+from penstock.types import arrow_schema, spark_ddl
+
+_FORMAT = "penstock_datagen"
+#: The most rows of an Arrow batch.
+_AT_ONCE = 50_000
+
+
+class DatagenRuntime:
+    """Builds the sources of a job's datagen tables."""
+
+    def source(self, spec: DatagenScanSpec, ordinal: int, context: JobContext) -> Source:
+        """Makes the rows from the first one, or from where the checkpoint says."""
+        return DatagenSource(spec, ordinal, context)
+
+
+@dataclass(frozen=True)
+class Making:
+    """What a reading process must know. ``whole``: all rows are due at once. ``start`` is the first row."""
+
+    scan: DatagenScanSpec
+    ordinal: int
+    start: int
+    seed: int
+    zone: str
+    whole: bool
+
+
+class DatagenSource(Source):
+    """One scan of a running job. A position is ``{"row": n, "from": t, "to": u}``: rows before number n are made, and
+    those of the last batch have times from t to u, in ms since 1970."""
+
+    def __init__(self, scan: DatagenScanSpec, ordinal: int, context: JobContext):
+        self._scan = scan
+        self._spark: SparkSession = context.spark
+        self.bounded = context.settings.available_now
+        known = context.checkpoint.create(f"source-{ordinal}", {"seed": secrets.randbits(63)})
+        start = int(known.get("start", {"row": 0})["row"])
+        zone = self._spark.conf.get("spark.sql.session.timeZone") or "UTC"
+        self._making = Making(scan, ordinal, start, int(known["seed"]), zone, self.bounded)
+
+    def frame(self, stage: Stage | None = None) -> DataFrame:
+        """The streaming DataFrame. There is no ``stage``: the scan's capabilities do not offer it."""
+        self._spark.dataSource.register(DatagenDataSource)
+        schema = ", ".join([spark_ddl(self._scan.schema), spark_ddl(HIDDEN), f"{REPORT} BINARY"])
+        return self._spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", pickled(self._making)).load()
+
+    def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
+        """One task makes a batch."""
+        return 1
+
+    def partition(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
+        """All rows are in one partition, which has the name of the table."""
+        return (self._scan.table, 0) if number == self._making.ordinal * PARTITIONS_PER_SOURCE else None
+
+    def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
+        """The only partition."""
+        return (SourcePartition(self._making.ordinal * PARTITIONS_PER_SOURCE, "0", ended=self.ended(end)),)
+
+    def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
+        """The rows between the two positions."""
+        return int(end["row"]) - (int(start["row"]) if start else self._making.start)
+
+    def ended(self, reached: dict[str, Any] | None) -> bool:
+        """Whether the last row is made."""
+        row = int(reached["row"]) if reached else self._making.start
+        return self._scan.rows is not None and row >= self._scan.rows
+
+    def lag(self, reached: dict[str, Any]) -> int | None:
+        """The rows that are not made yet, of a table that ends."""
+        return None if self._scan.rows is None else self._scan.rows - int(reached["row"])
+
+
+class DatagenDataSource(DataSource):
+    """Spark's view of a scan. Its option, which Spark does not show, is the pickled :class:`Making`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name under which Spark knows it."""
+        return _FORMAT
+
+    def schema(self) -> str:
+        """Not asked for: the source gives the schema."""
+        raise ExecutionError("a datagen scan has no schema of its own")
+
+    def streamReader(self, schema: StructType) -> DatagenReader:
+        """The reader that plans and reads."""
+        return DatagenReader(unpickled(self.options["secret.spec"]))
+
+
+class DatagenReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches in Spark's planning process, and makes rows in tasks."""
+
+    def __init__(self, making: Making):
+        self._making = making
+        self._began = now_ms()
+
+    def initialOffset(self) -> dict[str, Any]:
+        """The first row, or that of a savepoint."""
+        return {"row": self._making.start, "from": self._began, "to": self._began}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """All rows that are due."""
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Nothing to do: the rows that are due do not become more."""
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next batch goes."""
+        return due(self._making, start, self._began, now_ms())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The batch as one task."""
+        return [InputPartition((start["row"], end))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows, followed by the engine's columns."""
+        first, end = partition.value
+        for number in range(first, end["row"], _AT_ONCE):
+            yield made(self._making, range(number, min(number + _AT_ONCE, end["row"])), range(first, end["row"]), end)
+
+
+def now_ms() -> int:
+    """The time in ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def due(making: Making, start: dict[str, Any], began: int, now: int) -> dict[str, Any]:
+    """The position at the time ``now`` after ``start``. Nothing is due for the time before the run ``began``; but where
+    all rows are due at once, a table without an end has those that were due when the run began."""
+    rate, rows, first = making.scan.options.rows_per_second, making.scan.rows, int(start["row"])
+    since = int(start["to"]) if making.whole else max(int(start["to"]), began)
+    count = max(0, (began if making.whole else now) - since) * rate // 1000
+    if rows is not None:
+        count = rows - first if making.whole else min(count, rows - first)
+    if count <= 0:
+        return start
+    return {
+        "row": first + count,
+        "from": since,
+        "to": max(now, since) if making.whole else since + count * 1000 // rate,
+    }
+
+
+def made(making: Making, numbers: range, batch: range, end: dict[str, Any]) -> pa.RecordBatch:
+    """The rows with these ``numbers`` of a ``batch``, which has its times from its ``end``."""
+    of = np.arange(numbers.start, numbers.stop, dtype=np.int64)
+    times = end["from"] + (of - batch.start + 1) * (end["to"] - end["from"]) // len(batch)
+    rows = Rows(making.seed, of, times, making.zone)
+    columns = [values(each, rows) for each in making.scan.generators]
+    partition = pa.array(np.full(len(of), making.ordinal * PARTITIONS_PER_SOURCE, np.int32))
+    schema = arrow_schema(making.scan.schema)
+    fields = [*schema, *arrow_schema(HIDDEN), pa.field(REPORT, pa.binary())]
+    arrays = [*columns, partition, pa.array(of), pa.nulls(len(of), pa.binary())]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

@@ -1,0 +1,1 @@
+"""The ``filesystem`` connector: tables in the files of a folder."""

@@ -1,0 +1,70 @@
+"""The ``filesystem`` connector: from a table definition to how its files are read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from penstock.connectors.filesystem.options import PARQUET, FilesystemOptions
+from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec
+from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
+from penstock.options import OptionSet, unknown_keys
+from penstock.spi import ColumnKind, FormatSpec, TableDefinition, formats
+from penstock.types import RowType
+
+
+class FilesystemConnector:
+    """Tables in the files of a folder. Reading ends with the last of the files that are there when the job starts for
+    the first time; hidden files, whose names begin with `.` or `_`, are left out. Each batch writes files of its own,
+    which appear when the batch is complete; a batch that is published again replaces its files."""
+
+    identifier = "filesystem"
+    options: Mapping[str, type[OptionSet]] = {"Source": FilesystemOptions, "Sink": FilesystemOptions}
+    runtime = "penstock.connectors.filesystem.spark:FilesystemRuntime"
+
+    def scan(self, table: TableDefinition) -> FilesystemScanSpec:
+        """How ``table`` is read. Raises OptionsError, UnsupportedError or SchemaError with every problem found."""
+        options, format_spec = _bound(table, table.produced, writes=False)
+        return FilesystemScanSpec(table=table.name, options=options, schema=table.produced, format=format_spec)
+
+    def sink(self, table: TableDefinition) -> FilesystemSinkSpec:
+        """How ``table`` is written. Raises OptionsError, UnsupportedError or SchemaError with every problem found."""
+        options, format_spec = _bound(table, table.written, writes=True)
+        return FilesystemSinkSpec(table=table.name, options=options, schema=table.written, format=format_spec)
+
+
+def _bound(table: TableDefinition, schema: RowType, *, writes: bool) -> tuple[FilesystemOptions, FormatSpec | None]:
+    where = table.origin.of("") or f"table '{table.name}'"
+    metadata = tuple(
+        Problem(
+            f"column '{column.name}': connector 'filesystem' has no metadata columns",
+            where=where,
+            hint="declare it without METADATA",
+        )
+        for column in table.columns
+        if column.kind is ColumnKind.METADATA
+    )
+    if metadata:
+        raise UnsupportedError(metadata)
+    name = table.options.get("format", "").strip().lower()
+    found = formats.get(name) if name in formats.names() and name != PARQUET else None
+    known = {"connector", *FilesystemOptions.keys()}
+    if found is not None:
+        known |= {f"{name}.{key}" for key in found.options.keys()}  # noqa: SIM118
+    problems = unknown_keys(table.options, known, (), table.origin)
+    try:
+        options = FilesystemOptions.from_text(table.options, table.origin)
+    except OptionsError as error:
+        raise OptionsError((*problems, *error.problems)) from None
+    if problems:
+        raise OptionsError(problems)
+    if found is None:
+        return options, None
+    spec = FormatSpec.bind(found, table.options, table.origin, f"{name}.")
+    try:
+        (found.encoder if writes else found.decoder)(schema, spec.options)
+    except SchemaError as error:
+        raise SchemaError(
+            tuple(replace(each, where=", ".join(filter(None, (where, each.where)))) for each in error.problems)
+        ) from None
+    return options, spec

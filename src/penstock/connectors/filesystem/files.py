@@ -1,0 +1,250 @@
+"""Files of tables: which there are, how their rows are read, and how rows become files. Without Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pyarrow import fs
+
+from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec
+from penstock.errors import CheckpointError, ExecutionError, RecordError
+from penstock.spi import formats
+from penstock.types import arrow_schema, arrow_type
+
+#: The rows of a batch of Parquet, and the bytes of lines that are decoded at once.
+_ROWS = 50_000
+_BYTES = 16 << 20
+_NEWLINE, _RETURN = 10, 13
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a table and its size in bytes, by which a file that has changed since is told."""
+
+    path: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The place of a table's files."""
+
+    system: fs.FileSystem
+    root: str
+
+    @classmethod
+    def of(cls, path: str) -> Folder:
+        """The folder of a path or URI. Raises ExecutionError for a file system that PyArrow does not know."""
+        try:
+            if ":" in path.split("/", 1)[0]:
+                return cls(*fs.FileSystem.from_uri(path))
+            return cls(fs.LocalFileSystem(), os.path.abspath(path))
+        except (OSError, ValueError) as error:
+            raise ExecutionError(f"path '{path}': {error}") from error
+
+    def files(self) -> list[File]:
+        """All files that are not hidden, by name. Raises ExecutionError if there is no such folder or file."""
+        try:
+            info = self.system.get_file_info(self.root)
+            if info.type is fs.FileType.File:
+                return [File(info.path, info.size)]
+            found = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
+        except OSError as error:
+            raise ExecutionError(f"path '{self.root}' cannot be read: {error}") from error
+        return sorted((File(each.path, each.size) for each in found if self._shown(each)), key=lambda each: each.path)
+
+    def _shown(self, info: fs.FileInfo) -> bool:
+        parts = PurePosixPath(info.path).relative_to(self.root).parts
+        return info.type is fs.FileType.File and not any(part.startswith((".", "_")) for part in parts)
+
+    def delete(self, name: str) -> None:
+        """Delete the file of that name."""
+        self.system.delete_file(f"{self.root}/{name}")
+
+    def appear(self, hidden: str, name: str) -> None:
+        """Give a hidden file its name."""
+        self.system.move(f"{self.root}/{hidden}", f"{self.root}/{name}")
+
+    def names(self, prefix: str) -> list[str]:
+        """The names in the folder that begin so."""
+        if self.system.get_file_info(self.root).type is fs.FileType.NotFound:
+            return []
+        found = self.system.get_file_info(fs.FileSelector(self.root))
+        return sorted(each.base_name for each in found if each.base_name.startswith(prefix))
+
+
+# --- reading -----------------------------------------------------------------------------------------------------
+
+
+def read(scan: FilesystemScanSpec, file: File) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
+    """The rows of a file, and the number of each: of its line, or of its row, from 0.
+
+    Raises CheckpointError for a file that has changed, RecordError for a line that cannot be decoded, and
+    ExecutionError for a file that cannot be read.
+    """
+    folder = Folder.of(scan.options.path)
+    try:
+        size = folder.system.get_file_info(file.path).size
+        if size != file.size:
+            reason = "is not there any more" if size is None else f"has {size} bytes"
+            raise CheckpointError(
+                f"file '{file.path}' of table '{scan.table}' {reason}; it had {file.size} bytes when the job began"
+            )
+        yield from _parquet(scan, folder, file) if scan.format is None else _lines(scan, folder, file)
+    except (OSError, pa.ArrowException) as error:
+        raise ExecutionError(f"file '{file.path}' of table '{scan.table}' cannot be read: {error}") from error
+
+
+def _parquet(
+    scan: FilesystemScanSpec, folder: Folder, file: File
+) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
+    """Columns by name; NULL where the file does not have one."""
+    schema, first = arrow_schema(scan.schema), 0
+    with folder.system.open_input_file(file.path) as opened:
+        parquet = pq.ParquetFile(opened)
+        there = parquet.schema_arrow.names
+        chosen = [name for name in schema.names if name in there] or there[:1]
+        for batch in parquet.iter_batches(_ROWS, columns=chosen):
+            columns = [
+                batch.column(each.name).cast(each.type) if each.name in there else pa.nulls(batch.num_rows, each.type)
+                for each in schema
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema), np.arange(first, first + batch.num_rows)
+            first += batch.num_rows
+
+
+def _lines(scan: FilesystemScanSpec, folder: Folder, file: File) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
+    assert scan.format is not None  # noqa: S101
+    decoder = formats.get(scan.format.identifier).decoder(scan.schema, scan.format.options)
+    with folder.system.open_input_stream(file.path) as stream:  # one that is compressed, by its name, too
+        for messages, numbers in lines(stream):
+            decoded = decoder.decode(messages)
+            if decoded.bad and not decoder.ignores_errors:
+                bad = min(decoded.bad, key=lambda each: each.index)
+                place = f"file '{file.path}', line {numbers[bad.index] + 1}"
+                raise RecordError(f"{place}: {bad.reason}", format=scan.format.identifier, field=bad.field)
+            yield decoded.rows, numbers if decoded.origin is None else numbers[decoded.origin]
+
+
+def lines(stream: pa.NativeFile) -> Iterator[tuple[pa.BinaryArray, NDArray[np.int64]]]:
+    """The lines of a file that are not empty, and their numbers from 0."""
+    first, rest = 0, b""
+    while True:
+        block = stream.read(_BYTES)
+        if block:
+            cut = block.rfind(b"\n") + 1
+            if not cut:
+                rest += block
+                continue
+            whole, rest = rest + block[:cut], block[cut:]
+        elif rest:
+            whole, rest = rest + b"\n", b""
+        else:
+            return
+        messages = _split(np.frombuffer(whole, np.uint8))
+        lengths = np.diff(np.frombuffer(messages.buffers()[1], np.int32)[: len(messages) + 1])
+        kept = np.flatnonzero(lengths)
+        yield messages.take(pa.array(kept)) if len(kept) < len(messages) else messages, first + kept
+        first += len(messages)
+
+
+def _split(text: NDArray[np.uint8]) -> pa.BinaryArray:
+    """The lines of text that ends with a line's end."""
+    ends = text == _NEWLINE
+    dropped = ends.copy()
+    dropped[:-1] |= (text[:-1] == _RETURN) & ends[1:]
+    before = np.cumsum(~dropped, dtype=np.int32)
+    offsets = np.concatenate(([0], before[ends])).astype(np.int32)
+    return pa.Array.from_buffers(
+        pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(text[~dropped])]
+    )
+
+
+# --- writing -----------------------------------------------------------------------------------------------------
+
+
+def write(sink: FilesystemSinkSpec, name: str, batches: Iterator[pa.RecordBatch]) -> int:
+    """Write rows to the file of that name, durably, and return their number. Without rows there is no file.
+
+    Raises RecordError for a row that cannot be encoded, and ExecutionError if the file cannot be written.
+    """
+    batches = (batch for batch in batches if batch.num_rows)
+    head = next(batches, None)
+    if head is None:
+        return 0
+    folder = Folder.of(sink.options.path)
+    try:
+        folder.system.create_dir(folder.root, recursive=True)
+        with folder.system.open_output_stream(f"{folder.root}/{name}", compression=None) as stream:
+            rows = _write_lines if sink.format is not None else _write_parquet
+            written = rows(sink, stream, head, batches)
+        durable(folder, name)
+    except (OSError, pa.ArrowException) as error:
+        raise ExecutionError(f"table '{sink.table}': '{folder.root}/{name}' cannot be written: {error}") from error
+    return written
+
+
+def _write_parquet(
+    sink: FilesystemSinkSpec, stream: pa.NativeFile, head: pa.RecordBatch, batches: Iterator[pa.RecordBatch]
+) -> int:
+    schema, written = arrow_schema(sink.schema), 0
+    with pq.ParquetWriter(stream, schema) as writer:
+        for batch in (head, *batches):
+            columns = [
+                column.cast(arrow_type(each.type))
+                for column, each in zip(batch.columns, sink.schema.fields, strict=True)
+            ]
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+            written += batch.num_rows
+    return written
+
+
+def _write_lines(
+    sink: FilesystemSinkSpec, stream: pa.NativeFile, head: pa.RecordBatch, batches: Iterator[pa.RecordBatch]
+) -> int:
+    assert sink.format is not None  # noqa: S101
+    encoder = formats.get(sink.format.identifier).encoder(sink.schema, sink.format.options)
+    written = 0
+    for batch in (head, *batches):
+        for message in encoder.encode(batch):
+            stream.write(message.as_buffer())
+            stream.write(b"\n")
+        written += batch.num_rows
+    return written
+
+
+def durable(folder: Folder, *names: str) -> None:
+    """Wait until files, or without names the folder, are on the disk, where this machine has them. Other file systems
+    have them when they are closed."""
+    if not isinstance(folder.system, fs.LocalFileSystem):
+        return
+    for path in [f"{folder.root}/{name}" for name in names] or [folder.root]:
+        opened = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def publish(sink: FilesystemSinkSpec, prefix: str, hidden: Sequence[str]) -> None:
+    """Let the files of a batch appear, in the place of those that it has written before. The names of all begin with
+    ``prefix``, those that are ``hidden`` behind a dot. Raises ExecutionError."""
+    folder = Folder.of(sink.options.path)
+    try:
+        for name in folder.names(prefix):
+            folder.delete(name)
+        for name in hidden:
+            folder.appear(name, name.removeprefix("."))
+        for name in folder.names(f".{prefix}"):  # of an attempt that failed
+            folder.delete(name)
+        if hidden:
+            durable(folder)
+    except OSError as error:
+        raise ExecutionError(f"table '{sink.table}': files of '{folder.root}' cannot be renamed: {error}") from error

@@ -1,0 +1,219 @@
+"""The filesystem connector on Spark: a data source over files, and a committer that lets files appear."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from penstock.connectors.filesystem.files import File, Folder, publish, read, write
+from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec
+from penstock.errors import ExecutionError
+from penstock.spi import (
+    HIDDEN,
+    PARTITIONS_PER_SOURCE,
+    REPORT,
+    Batch,
+    Committer,
+    JobContext,
+    Output,
+    Published,
+    Source,
+    SourcePartition,
+    Stage,
+    Written,
+    guarded,
+    pickled,
+    unpickled,
+)
+from penstock.types import arrow_schema, quoted_name, spark_ddl
+
+_FORMAT = "penstock_filesystem"
+#: A batch has files of about so many bytes, and at least one.
+_BATCH_BYTES = 256 << 20
+
+
+class FilesystemRuntime:
+    """Builds the sources and committers of a job's filesystem tables."""
+
+    def source(self, spec: FilesystemScanSpec, ordinal: int, context: JobContext) -> Source:
+        """Reads the files from the first one, or from where the checkpoint says."""
+        return FilesSource(spec, ordinal, context)
+
+    def commit_group(self, spec: FilesystemSinkSpec) -> Hashable:
+        """Each table has a committer."""
+        return spec.table
+
+    def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
+        """The committer that writes the files of ``outputs``."""
+        return FilesCommitter(outputs, context)
+
+
+# --- reading -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a reading process must know: the files, in their order, and the number of the first."""
+
+    scan: FilesystemScanSpec
+    ordinal: int
+    files: tuple[File, ...]
+    start: int
+
+
+class FilesSource(Source):
+    """One scan of a running job. A position is ``{"file": n}``: files before number n are read. Which files there are
+    is in the checkpoint from the first start on."""
+
+    bounded = True
+
+    def __init__(self, scan: FilesystemScanSpec, ordinal: int, context: JobContext):
+        self._spark: SparkSession = context.spark
+        name = f"source-{ordinal}"
+        known = context.checkpoint.read(name)
+        if known is None:
+            found = [asdict(each) for each in Folder.of(scan.options.path).files()]
+            known = context.checkpoint.create(name, {"files": found})
+        start = int(known.get("start", {"file": 0})["file"])
+        self._reading = Reading(scan, ordinal, tuple(File(**each) for each in known["files"]), start)
+
+    def frame(self, stage: Stage | None = None) -> DataFrame:
+        """The streaming DataFrame. There is no ``stage``: the scan's capabilities do not offer it."""
+        self._spark.dataSource.register(FilesDataSource)
+        schema = ", ".join([spark_ddl(self._reading.scan.schema), spark_ddl(HIDDEN), f"{REPORT} BINARY"])
+        reader = self._spark.readStream.format(_FORMAT).schema(schema)
+        return reader.option("secret.spec", pickled(self._reading)).load()
+
+    def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
+        """A task reads a file."""
+        return self.records(start, end)
+
+    def partition(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
+        """A partition is a file."""
+        file = number - self._reading.ordinal * PARTITIONS_PER_SOURCE
+        return (self._reading.files[file].path, 0) if 0 <= file < len(self._reading.files) else None
+
+    def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
+        """The files. Event time waits for those that are not read yet."""
+        first = self._reading.ordinal * PARTITIONS_PER_SOURCE
+        numbers = range(self._reading.start, len(self._reading.files))
+        return tuple(SourcePartition(first + each, str(each), ended=each < end["file"]) for each in numbers)
+
+    def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
+        """The files between the two positions."""
+        return int(end["file"]) - (int(start["file"]) if start else self._reading.start)
+
+    def ended(self, reached: dict[str, Any] | None) -> bool:
+        """Whether the last file is read."""
+        file = int(reached["file"]) if reached else self._reading.start
+        return file == len(self._reading.files)
+
+    def lag(self, reached: dict[str, Any]) -> int | None:
+        """The files that are not read yet."""
+        return len(self._reading.files) - int(reached["file"])
+
+
+class FilesDataSource(DataSource):
+    """Spark's view of a scan. Its option, which Spark does not show, is the pickled :class:`Reading`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name under which Spark knows it."""
+        return _FORMAT
+
+    def schema(self) -> str:
+        """Not asked for: the source gives the schema."""
+        raise ExecutionError("a filesystem scan has no schema of its own")
+
+    def streamReader(self, schema: StructType) -> FilesReader:
+        """The reader that plans and reads."""
+        return FilesReader(unpickled(self.options["secret.spec"]))
+
+
+class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches in Spark's planning process, and reads files in tasks."""
+
+    def __init__(self, reading: Reading):
+        self._reading = reading
+
+    def initialOffset(self) -> dict[str, Any]:
+        """The first file, or that of a savepoint."""
+        return {"file": self._reading.start}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """As many files as a batch takes."""
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Nothing to do: all files are known."""
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next batch reads."""
+        file, files, left = int(start["file"]), self._reading.files, _BATCH_BYTES
+        while file < len(files) and (left > 0 or file == start["file"]):
+            left -= files[file].size
+            file += 1
+        return {"file": file}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """A task for each file."""
+        return [InputPartition(number) for number in range(start["file"], end["file"])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows, followed by the engine's columns."""
+        reading, number = self._reading, int(partition.value)
+        place = reading.ordinal * PARTITIONS_PER_SOURCE + number
+        fields = [*arrow_schema(reading.scan.schema), *arrow_schema(HIDDEN), pa.field(REPORT, pa.binary())]
+        for rows, offsets in guarded(read)(reading.scan, reading.files[number]):
+            count = rows.num_rows
+            hidden = [pa.array(np.full(count, place, np.int32)), pa.array(offsets), pa.nulls(count, pa.binary())]
+            yield pa.RecordBatch.from_arrays([*rows.columns, *hidden], schema=pa.schema(fields))
+
+
+# --- writing -------------------------------------------------------------------------------------------------
+
+
+class FilesCommitter(Committer):
+    """Writes the files of a batch under hidden names, and renames them when all are written."""
+
+    def __init__(self, outputs: Sequence[Output], context: JobContext):
+        self._outputs = outputs
+        self._job = context.query_id.replace("-", "")[:12]
+
+    def publish(self, batch: Batch, frame: DataFrame) -> Published:
+        """Write the batch's rows. What a former attempt at the batch has written is replaced."""
+        return Published(tuple(Written(self._write(output, batch, frame)) for output in self._outputs))
+
+    def _write(self, output: Output, batch: Batch, frame: DataFrame) -> int:
+        spec: FilesystemSinkSpec = output.spec
+        columns = [F.col(quoted_name(name)) for name in output.columns]
+        if output.column is not None:  # a struct, which is null in rows of other outputs
+            struct = F.col(quoted_name(output.column))
+            frame, columns = frame.where(struct.isNotNull()), [struct[name] for name in spec.schema.names]
+        prefix = f"part-{self._job}-{output.index}-{batch.id:09d}-"
+        written = frame.select(*columns).mapInArrow(
+            guarded(partial(_written, spec, prefix)), "name STRING, rows BIGINT"
+        )
+        found = written.collect()
+        publish(spec, prefix, [row.name for row in found])
+        return sum(row.rows for row in found)
+
+
+def _written(spec: FilesystemSinkSpec, prefix: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write the rows of a task, and yield the name of its file, if there are any."""
+    context: Any = TaskContext.get()
+    name = f".{prefix}{context.partitionId():05d}-{context.taskAttemptId()}.{spec.options.format}"
+    rows = write(spec, name, batches)
+    if rows:
+        yield pa.RecordBatch.from_pydict({"name": [name], "rows": [rows]})

@@ -1,0 +1,64 @@
+"""How a ``filesystem`` table is read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.connectors.filesystem.options import FilesystemOptions
+from penstock.spi import (
+    INSERTIONS,
+    AnySettings,
+    FormatSpec,
+    Guarantee,
+    ScanCapabilities,
+    SinkCapabilities,
+    SinkSpec,
+)
+from penstock.types import RowType
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesystemSpec(AnySettings):
+    """A table of ``schema`` in files. ``format`` is that of their lines; None for Parquet."""
+
+    table: str
+    options: FilesystemOptions
+    schema: RowType
+    format: FormatSpec | None
+
+    def _text(self, side: str) -> str:
+        return f"filesystem {side} '{self.table}'\n  path: {self.options.path}\n  format: {self.options.format}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesystemScanSpec(FilesystemSpec):
+    """Reads the files that are there when the job starts for the first time."""
+
+    @property
+    def capabilities(self) -> ScanCapabilities:
+        """The table ends with its last file."""
+        return ScanCapabilities(kinds=INSERTIONS, bounded=True)
+
+    def dead_letter_sink(self, others: Sequence[SinkSpec]) -> None:
+        """None: a line that cannot be decoded fails the job, or is ignored where the format is told so."""
+
+    def describe(self) -> str:
+        """A few lines for people."""
+        return self._text("scan")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesystemSinkSpec(FilesystemSpec):
+    """Writes files of its own."""
+
+    @property
+    def capabilities(self) -> SinkCapabilities:
+        """At least once: a batch that is published again replaces its files, which somebody may have read before."""
+        return SinkCapabilities(
+            kinds=INSERTIONS, guarantee=Guarantee.AT_LEAST_ONCE, destinations=(f"path '{self.options.path}'",)
+        )
+
+    def describe(self) -> str:
+        """A few lines for people."""
+        return self._text("sink")

@@ -1,0 +1,161 @@
+"""The filesystem connector without Spark: what is read, what is written, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.connectors.filesystem import files
+from penstock.connectors.filesystem.factory import FilesystemConnector
+from penstock.connectors.filesystem.files import Folder, publish, read, write
+from penstock.errors import CheckpointError, ExecutionError, OptionsError, RecordError, SchemaError, UnsupportedError
+from penstock.spi import Column, ColumnKind, TableDefinition
+from penstock.types import BIGINT, arrow_schema, parse_columns
+
+COLUMNS = "id BIGINT, name STRING, price DECIMAL(8, 2), at TIMESTAMP(3)"
+ROWS = [
+    {"id": 1, "name": 'a, "b"', "price": Decimal("1.50"), "at": None},
+    {"id": None, "name": "ü", "price": None, "at": None},
+]
+
+
+def table(path: object, format: str, columns: str = COLUMNS, **options: str) -> TableDefinition:
+    fields = parse_columns(columns).fields
+    given = {"connector": "filesystem", "path": str(path), "format": format, **options}
+    return TableDefinition("t", tuple(Column(each.name, each.type) for each in fields), given)
+
+
+def content(path: object, format: str, columns: str = COLUMNS, **options: str) -> list[dict[str, Any]]:
+    """The rows of a table, in the order of its files."""
+    scan = FilesystemConnector().scan(table(path, format, columns, **options))
+    found = [rows for file in Folder.of(scan.options.path).files() for rows, _ in read(scan, file)]
+    return [row for batch in found for row in batch.to_pylist()]
+
+
+def batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=arrow_schema(parse_columns(COLUMNS)))
+
+
+@pytest.mark.parametrize("format", ["json", "csv", "parquet"])
+@pytest.mark.parametrize("scheme", ["", "file://"], ids=["path", "uri"])
+def test_rows_are_read_as_they_were_written(format: str, scheme: str, tmp_path: Path):
+    place = f"{scheme}{tmp_path / 'new'}"
+    sink = FilesystemConnector().sink(table(place, format, **{"csv.null-literal": "n/a"} if format == "csv" else {}))
+    assert write(sink, ".part-0-0", iter([batch(ROWS[:1]), batch([]), batch(ROWS[1:])])) == 2
+    assert Folder.of(place).files() == []
+
+    publish(sink, "part-0-", [".part-0-0"])
+    assert content(place, format, **{"csv.null-literal": "n/a"} if format == "csv" else {}) == ROWS
+    assert pickle.loads(pickle.dumps(sink)) == sink
+
+
+def test_a_batch_that_is_published_again_replaces_its_files_and_no_other(tmp_path: Path):
+    sink = FilesystemConnector().sink(table(tmp_path, "json", "id BIGINT"))
+    for name in ("part-0-000", "part-1-000", "part-1-001", ".part-1-002"):
+        (tmp_path / name).write_text(f'{{"id":"{name}"}}\n')
+    write(sink, ".part-1-000", iter([pa.RecordBatch.from_pydict({"id": [7]})]))
+
+    publish(sink, "part-1-", [".part-1-000"])
+
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["part-0-000", "part-1-000"]
+    assert (tmp_path / "part-1-000").read_text() == '{"id":7}\n'
+
+
+def test_without_rows_there_is_no_file(tmp_path: Path):
+    sink = FilesystemConnector().sink(table(tmp_path / "new", "json"))
+    assert write(sink, ".part-0-0", iter([batch([])])) == 0
+    publish(sink, "part-0-", [])
+
+    assert not (tmp_path / "new").exists()
+
+
+def test_files_of_subfolders_are_read_and_hidden_ones_are_not(tmp_path: Path):
+    for name in ("a.json", "b/c.json", ".hidden", "_SUCCESS", "_spark_metadata/0", "b/.part"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f'{{"name":"{name}"}}')
+
+    assert content(tmp_path, "json", "name STRING") == [{"name": "a.json"}, {"name": "b/c.json"}]
+    assert content(tmp_path / "a.json", "json", "name STRING") == [{"name": "a.json"}]
+
+
+@pytest.mark.parametrize("size", [1, 5, 1 << 20])
+def test_lines_are_found_wherever_a_block_ends(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(files, "_BYTES", size)
+    (tmp_path / "f.gz").write_bytes(gzip.compress(b'{"n":"a\\r"}\r\n\n\r\n{"n":"b"}\n{"n":"c"}'))
+    scan = FilesystemConnector().scan(table(tmp_path, "json", "n STRING"))
+
+    found = [
+        (row["n"], int(at))
+        for rows, lines in read(scan, *Folder.of(str(tmp_path)).files())
+        for row, at in zip(rows.to_pylist(), lines, strict=True)
+    ]
+    assert found == [("a\r", 0), ("b", 3), ("c", 4)]
+
+
+def test_a_column_that_a_parquet_file_lacks_is_null_and_others_are_cast(tmp_path: Path):
+    pq.write_table(pa.table({"more": [1, 2], "id": pa.array([3, 4], pa.int32())}), tmp_path / "a.parquet")
+
+    assert content(tmp_path, "parquet", "name STRING, id BIGINT") == [{"name": None, "id": 3}, {"name": None, "id": 4}]
+    assert content(tmp_path, "parquet", "name STRING") == [{"name": None}] * 2
+
+
+def test_a_line_that_cannot_be_decoded_is_named_or_ignored(tmp_path: Path):
+    (tmp_path / "f").write_text('{"id":1}\n{"id":"x"}\n{"id":3}\n')
+
+    with pytest.raises(RecordError, match=r"file '.*/f', line 2: .*") as caught:
+        content(tmp_path, "json", "id BIGINT")
+    assert (caught.value.format, caught.value.field) == ("json", "id")
+    ignoring = content(tmp_path, "json", "id BIGINT", **{"json.ignore-parse-errors": "true"})
+    assert ignoring == [{"id": 1}, {"id": None}, {"id": 3}]
+
+
+def test_a_file_that_has_changed_since_the_job_began_is_no_part_of_it(tmp_path: Path):
+    (tmp_path / "f").write_text('{"id":1}\n')
+    scan = FilesystemConnector().scan(table(tmp_path, "json", "id BIGINT"))
+    (file,) = Folder.of(str(tmp_path)).files()
+    with (tmp_path / "f").open("a") as more:
+        more.write('{"id":2}\n')
+    with pytest.raises(CheckpointError, match="has 18 bytes; it had 9 bytes when the job began"):
+        list(read(scan, file))
+    (tmp_path / "f").unlink()
+    with pytest.raises(CheckpointError, match="is not there any more; it had 9 bytes"):
+        list(read(scan, file))
+
+
+def test_files_that_are_no_parquet_and_places_that_are_not_there_are_named(tmp_path: Path):
+    (tmp_path / "f").write_text("no parquet")
+    with pytest.raises(ExecutionError, match=r"file '.*/f' of table 't' cannot be read"):
+        content(tmp_path, "parquet")
+    with pytest.raises(ExecutionError, match=r"path '.*/nowhere' cannot be read"):
+        content(tmp_path / "nowhere", "json")
+    with pytest.raises(ExecutionError, match="path 'nothing://x': "):
+        content("nothing://x", "json")
+
+
+def test_wrong_options_are_named():
+    definition = table(" ", "jsn", **{"json.fail-on-missing-field": "true", "pat": "x"})
+    with pytest.raises(OptionsError) as caught:
+        FilesystemConnector().scan(definition)
+    assert [(each.key, each.hint) for each in caught.value.problems] == [
+        ("json.fail-on-missing-field", ""),
+        ("pat", "did you mean 'path'?"),
+        ("format", ""),
+        ("path", "for example '/data/orders'"),
+    ]
+    with pytest.raises(OptionsError, match=r"'csv\.field-delimiter'"):
+        FilesystemConnector().sink(table("x", "csv", **{"csv.field-delimiter": "long"}))
+
+
+def test_columns_that_cannot_be_read_are_named():
+    with pytest.raises(SchemaError, match="table 't'"):
+        FilesystemConnector().scan(table("x", "csv", "m MAP<STRING, INT>"))
+    definition = TableDefinition("t", (Column("o", BIGINT, ColumnKind.METADATA),), {"connector": "filesystem"})
+    with pytest.raises(UnsupportedError, match="column 'o': connector 'filesystem' has no metadata columns"):
+        FilesystemConnector().scan(definition)

@@ -1,0 +1,89 @@
+"""What queries give: the cases of tests/specs/sql/results.yaml, run through the dataflow without Spark.
+
+The queries of a group are one job: they share the tables, and what they have in common is computed once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from penstock.errors import RecordError
+from tests.programs import Way, written
+
+SPEC = yaml.safe_load((Path(__file__).parents[2] / "specs/sql/results.yaml").read_text("utf-8"))
+GROUPS, CHANGES, FAILURES = SPEC["groups"], SPEC["changes"], SPEC["failures"]
+#: All rows in one batch; each row in a batch of its own, divided among two owners, with a stop and a restart half-way.
+WAYS = (Way(), Way(1, 2, restart=True))
+
+
+def test_no_case_is_lost():
+    parts = [[case for group in GROUPS for case in group["cases"]], CHANGES, FAILURES]
+    assert sum(len(cases) for cases in parts) == SPEC["count"]
+    for cases in parts:
+        assert len({(case["sql"], case["into"], *case.get("key", ())) for case in cases}) == len(cases)
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group["about"])
+def test_queries_give_what_is_written_down(group: dict[str, Any], tmp_path: Path):
+    cases = group["cases"]
+    for number, way in enumerate(WAYS):
+        found = written(_program(cases), way, str(tmp_path / str(number)))
+
+        given = [(case["sql"], sorted(found[_sink(at)].rows.elements())) for at, case in enumerate(cases)]
+        assert given == [(case["sql"], sorted(case["gives"])) for case in cases], way
+
+
+def test_changes_are_those_written_down(tmp_path: Path):
+    """A row at a time, so that no change is folded into another."""
+    found = written(_program(CHANGES), Way(1), str(tmp_path))
+
+    given = [(case["sql"], found[_sink(at)].changes) for at, case in enumerate(CHANGES)]
+    assert given == [(case["sql"], case["gives"]) for case in CHANGES]
+
+
+@pytest.mark.parametrize("case", FAILURES, ids=lambda case: case["sql"])
+def test_a_row_without_a_result_is_named(case: dict[str, Any], tmp_path: Path):
+    with pytest.raises(RecordError, match=re.escape(case["fails"])):
+        written(_program([case]), WAYS[0], str(tmp_path))
+
+
+def _sink(number: int) -> str:
+    return f"case{number}"
+
+
+def _program(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One job of all cases. The statements before a query stand before it in its text."""
+    parts = [case["sql"].split("; ") for case in cases]
+    before = [statement for *statements, _ in parts for statement in statements]
+    inserts = [f"INSERT INTO {_sink(number)} {query}" for number, (*_, query) in enumerate(parts)]
+    text = " ".join(case["sql"] for case in cases)
+    return {
+        "name": cases[0]["sql"],
+        "tables": [_table(name, each) for name, each in SPEC["tables"].items() if re.search(rf"\b{name}\b", text)],
+        "sinks": [
+            {"name": _sink(number), "schema": [case["into"]], "primary_key": case.get("key"), "options": {}}
+            for number, case in enumerate(cases)
+        ],
+        "sql": [*before, "EXECUTE STATEMENT SET BEGIN " + ";\n".join(inserts), "END"],
+        "run": {"end_of_input": "finite"},
+    }
+
+
+def _table(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    rows = [(kind, values) for kind, *values in given["rows"]]
+    half = len(rows) // 2
+    return {
+        "name": name,
+        "schema": given["columns"],
+        "primary_key": given.get("key"),
+        "watermark": given.get("watermark"),
+        "changelog_mode": given.get("changes", "I"),
+        "before": rows[:half],
+        "after": rows[half:],
+    }
