@@ -424,7 +424,7 @@ def test_a_sink_that_upserts_has_the_primary_key_of_its_table():
 
 @pytest.mark.parametrize("name", ["hologres", "mysql", "iceberg"])
 def test_a_connector_of_flinks_is_not_taken_for_a_misspelling(name):
-    with pytest.raises(PipelineError, match=rf"there is no connector '{name}' yet .there are blackhole, kafka, "):
+    with pytest.raises(PipelineError, match=rf"there is no connector '{name}' yet .there are blackhole, "):
         job(SOURCE + PRINT.replace("print", name))
     with pytest.raises(PipelineError, match=r"there is no connector 'kafak' .did you mean 'kafka'"):
         job(SOURCE + PRINT.replace("print", "kafak"))
