@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 DIRECT = "INSERT INTO t SELECT id FROM s;"
-COMPUTED = "INSERT INTO t SELECT id FROM s WHERE INITCAP(CAST(id AS STRING)) <> '';"
+COMPUTED = "INSERT INTO t SELECT id FROM s WHERE TRY_CAST(CAST(id AS STRING) || 'x' AS TIME) IS NULL;"
 
 
 def sql(jobs, source, sink, insert, **options):
@@ -129,35 +129,55 @@ def test_a_commit_that_fails_is_counted_and_the_job_goes_on(jobs, topics, topic)
     assert told.startswith(f"offsets of group '{group}' are not committed: ")
 
 
-def test_every_metric_that_is_documented_is_there_under_its_scope(jobs, topics, topic):
+def documented(heading):
+    """The names in the table of docs/metrics.md after the line that begins with ``heading``."""
+    text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
+    _, _, below = text.partition(f"{heading}:\n\n")
+    found = set()
+    for row in re.findall(r"^\| (`.*?) \|", below.partition("\n\n")[0], re.MULTILINE):
+        first, *others = re.findall(r"`([^`]+)`", row)
+        scope, _, name = first.rpartition(".")
+        found.add(first)
+        for other in others:
+            if other.startswith("-"):  # of a counter, its rate
+                found.add(f"{scope}.{name.rpartition('-')[0]}{other}")
+            else:
+                name = other.removeprefix(".")
+                found.add(f"{scope}.{name}" if scope else name)
+    return found
+
+
+def test_every_metric_of_a_table_that_is_documented_is_there_under_its_scope(jobs, topics, topic):
     """docs/metrics.md has every name of the seeds; here are they counted on a job that reads, decodes and writes."""
     source, sink = topic(1), topic(1)
     topics.write(source, [{"id": i} for i in range(10)])
     columns = "id BIGINT, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', WATERMARK FOR ts AS ts"
     table = jobs.bounded("s", columns, source, properties_group_id=f"g-{source}")
     found = done(jobs.start(table + jobs.exactly_once("t", "id BIGINT", sink) + DIRECT))
-    text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
-    documented = set()
-    for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE):
-        first, *others = re.findall(r"`([^`]+)`", row)
-        scope, _, name = first.rpartition(".")
-        documented.add(first)
-        for other in others:
-            if other.startswith("-"):  # of a counter, its rate
-                documented.add(f"{scope}.{name.rpartition('-')[0]}{other}")
-            else:
-                name = other.removeprefix(".")
-                documented.add(f"{scope}.{name}" if scope else name)
-    documented.add("numBytesInPerScond")
+    names = documented("Below a table") | {"numBytesInPerScond"}
     place = {"<topic>": source, "<partition>": "0"}
-    wanted = {re.sub("<[a-z]+>", lambda match: place[match[0]], name) for name in documented}
+    wanted = {re.sub("<[a-z]+>", lambda match: place[match[0]], name) for name in names}
     there = {name.partition(".")[2] for name in found if name.startswith(("s.", "t."))}
     assert there == wanted
 
 
+def test_every_metric_of_a_step_that_is_documented_is_there_under_its_scope(jobs, topics, topic):
+    source, sink = topic(1), topic(1)
+    topics.write(source, [{"id": i} for i in range(10)])
+    columns = "id BIGINT, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', WATERMARK FOR ts AS ts"
+    counts = (
+        "INSERT INTO t SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '1' HOUR)) "
+        "GROUP BY window_start, window_end;"
+    )
+    found = done(jobs.start(jobs.bounded("s", columns, source) + jobs.exactly_once("t", "id BIGINT", sink) + counts))
+    step = re.compile(r".*: window\(s\)\.(\w+)")
+    there = {match[1] for match in map(step.fullmatch, found) if match}
+    assert there == documented("a step that keeps state ([state.md](state.md)). Below a step")
+
+
 @pytest.mark.parametrize(
     ("where", "count"),
-    [("", 10), (" WHERE id < 3", 3), (" WHERE id < 3 AND INITCAP('x') <> ''", 3)],
+    [("", 10), (" WHERE id < 3", 3), (" WHERE id < 3 AND TRY_CAST('x' AS TIME) IS NULL", 3)],
     ids=["dropped where read", "computed where read", "computed by Spark"],
 )
 def test_a_blackhole_counts_what_it_swallows(jobs, topics, topic, where, count):
