@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.plan.checks import check_changes, check_determinism, check_watermarks
+from penstock.plan.checks import check_batch, check_changes, check_determinism, check_watermarks
 from penstock.plan.expressions import coerce, columns_of, fields_of, is_deterministic
 from penstock.plan.naming import named
 from penstock.plan.nodes import (
@@ -39,6 +39,9 @@ def planned(job: Job) -> Job:
     a sink that cannot keep what it is given, and for steps that could not take rows back.
     """
     # Steps that differed in columns which nobody reads, such as PROCTIME(), are equal once these are gone.
+    if job.settings.batch:
+        check_batch(job)
+        return replace(job, sinks=named(_shared(pruned(_shared(job.sinks)))))
     job = replace(job, sinks=named(_shared(pruned(_shared(_materialized(_normalized(job.sinks), job.settings))))))
     check_changes(job)
     check_determinism(job)

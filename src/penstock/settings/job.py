@@ -20,6 +20,8 @@ def _zone(text: str) -> str:
     return text
 
 
+#: The values of ``execution.runtime-mode``.
+STREAMING, BATCH, AUTOMATIC = "STREAMING", "BATCH", "AUTOMATIC"
 #: The values of ``table.exec.sink.upsert-materialize``.
 AUTO, NONE, FORCE = "AUTO", "NONE", "FORCE"
 
@@ -89,6 +91,14 @@ class Settings(OptionSet):
         "a batch that run at a time.",
         example="4",
     )
+    runtime_mode: str = opt(
+        "execution.runtime-mode",
+        one_of(STREAMING, BATCH, AUTOMATIC, fold=str.upper),
+        default=STREAMING,
+        doc="Whether a job is a stream or, with `BATCH`, computes all rows of tables that end in one batch and gives "
+        "the final result alone ([batch](../batch.md)). `AUTOMATIC` is `STREAMING` here.",
+        example="BATCH",
+    )
     session_time_zone: str | None = opt(
         "table.local-time-zone",
         Codec("String", _zone),
@@ -151,3 +161,8 @@ class Settings(OptionSet):
     restart: RestartStrategy | None = None
     kerberos: KerberosSettings | None = None
     start_time: int | None = None
+
+    @property
+    def batch(self) -> bool:
+        """Whether all rows are computed in one batch."""
+        return self.runtime_mode == BATCH
