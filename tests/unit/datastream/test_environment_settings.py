@@ -131,7 +131,6 @@ WITHOUT_EFFECT = {
     "StreamExecutionEnvironment.register_slot_sharing_group": (SlotSharingGroup.builder("fast").build(),),
     "StreamExecutionEnvironment.set_buffer_timeout": (50,),
     "StreamExecutionEnvironment.set_max_parallelism": (64,),
-    "StreamExecutionEnvironment.set_runtime_mode": (RuntimeExecutionMode.BATCH,),
     "CheckpointConfig.enable_externalized_checkpoints": (ExternalizedCheckpointCleanup.DELETE_ON_CANCELLATION,),
     "CheckpointConfig.set_externalized_checkpoint_cleanup": (ExternalizedCheckpointCleanup.DELETE_ON_CANCELLATION,),
     "CheckpointConfig.set_externalized_checkpoint_retention": (ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION,),
