@@ -63,6 +63,7 @@ def test_what_spark_computes_in_another_way_has_no_text(flink):
         # a unit is a word
         ("EXTRACT(YEAR FROM ts)", "CAST(extract(YEAR FROM `ts`) AS BIGINT)"),
         ("TIMESTAMPADD(DAY, 1, ts)", "timestampadd(DAY, 1, `ts`)"),
+        ("TIMESTAMPADD(DAY, 1, dt)", "CAST(timestampadd(DAY, 1, `dt`) AS DATE)"),
         ("TIMESTAMPDIFF(HOUR, ts, ts)", "CAST(timestampdiff(HOUR, `ts`, `ts`) AS INT)"),
     ],
 )
