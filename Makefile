@@ -52,7 +52,7 @@ mutants: $(READY) ## Run penstock without its safeguards, one after the other, t
 simulate: $(READY) ## Walk through the exactly-once protocol on a simulated cluster, at random (ARGS="--walks 10000")
 	@$(BIN)/python -m tests.simulation $(ARGS)
 
-fuzz: $(READY) ## A million broken messages for the formats, 1,000 changelogs for each operator (ARGS="--inputs 10000")
+fuzz: $(READY) ## A million broken messages for the formats, 1,000 changelogs for each operator and for random queries (ARGS="--inputs 10000")
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 oracle: $(READY) $(FLINK) ## Record what Flink answers to Nexmark's queries, and of functions what is not recorded yet (needs Python 3.11 or 3.12)
@@ -61,6 +61,7 @@ oracle: $(READY) $(FLINK) ## Record what Flink answers to Nexmark's queries, and
 
 oracle-streams: $(READY) $(FLINK) ## Record what PyFlink does with tests/streams (FLINK_JARS: a folder with its connector for Kafka)
 	@FLINK_PYTHON=$(FLINK) $(BIN)/python -m tests.recorded.streams $(ARGS)
+	@$(FLINK) tests/recorded/flink_types.py
 
 lint: $(READY) ## Check format, rules, types and the directions of imports
 	@$(BIN)/ruff format --check .

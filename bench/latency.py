@@ -158,7 +158,8 @@ def _load(
 
 
 def _produce(bootstrap: str, source: str, rate: int, traffic: Traffic, sent: np.ndarray) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    # A broker that falls behind gets larger batches, not a queue of requests.
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "max.in.flight": 1})
     begun = time.time()
     for number in range(len(sent)):
         due = begun + number / rate

@@ -24,10 +24,12 @@ from penstock.types import RowKind
 
 _SEEDS = [int(each) for each in os.environ.get("SEEDS", "50").split(":")]
 
-#: The random examples that each property is tried on, and how many ways there are to cut a changelog into batches:
-#: ``SEEDS=1000`` or ``SEEDS=200:400`` in the environment for more of both.
+#: In how many ways a changelog is cut into batches.
+_WAYS = 20
+#: The random examples that each property is tried on, and in how many of the ways each of them: ``SEEDS=1000`` or
+#: ``SEEDS=200:400`` in the environment for other examples, and for all ways.
 SEEDS = range(*_SEEDS)
-CUTS = 20 if "SEEDS" in os.environ else 6
+CUTS = _WAYS if "SEEDS" in os.environ else 2
 
 Row = tuple[Any, ...]
 #: A row with its weight, or with its RowKind.
@@ -84,9 +86,10 @@ def _tombstone(row: Row) -> Row:
 
 
 def cuts(rng: random.Random, length: int) -> list[list[int]]:
-    """Positions at which a changelog is cut, in each of the ways: first all rows in one batch, last one a batch."""
-    ways = [[], *(sorted(rng.sample(range(length + 1), min(length, rng.randrange(1, 9)))) for _ in range(CUTS - 2))]
-    return [*ways, list(range(1, length))]
+    """Positions at which a changelog is cut in some of the ways, which are: all rows in one batch, one row a batch, and
+    others by chance."""
+    ways = [[], *(sorted(rng.sample(range(length + 1), min(length, rng.randrange(1, 9)))) for _ in range(_WAYS - 2))]
+    return rng.sample([*ways, list(range(1, length))], CUTS)
 
 
 def batches(changes: Sequence[Change], cut: Sequence[int]) -> list[list[Change]]:

@@ -16,6 +16,13 @@ from penstock.sql import Script, parse_script
 from penstock.types import RowKind
 from tests.tables import Read, Written
 
+#: Settings of Flink that decide which rows a program gives.
+_SETTINGS = (
+    "table.exec.sink.not-null-enforcer",
+    "table.exec.sink.require-on-conflict",
+    "table.exec.sink.type-length-enforcer",
+    "table.exec.source.cdc-events-duplicate",
+)
 _KINDS = {"I": RowKind.INSERT, "UB": RowKind.UPDATE_BEFORE, "UA": RowKind.UPDATE_AFTER, "D": RowKind.DELETE}
 
 
@@ -53,7 +60,8 @@ def script(program: dict[str, Any]) -> Script:
     text = "".join(_created(each, each["changelog_mode"]) for each in program["tables"]) + "".join(
         _created(each, _mode(each["options"])) for each in program["sinks"]
     )
-    statements = [*(program.get("setup_sql") or []), *program["sql"]]
+    settings = [f"SET '{key}' = '{value}'" for key, value in program.get("config", {}).items() if key in _SETTINGS]
+    statements = [*settings, *(program.get("setup_sql") or []), *program["sql"]]
     return parse_script(text + ";\n".join(statements), connectors=Anything())  # type: ignore[arg-type]
 
 

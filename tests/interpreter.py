@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -24,6 +25,7 @@ from penstock.plan.nodes import (
     SetOperation,
     Sink,
     Union,
+    Unnest,
 )
 from penstock.plan.walk import fold
 from penstock.types.logical import root
@@ -80,6 +82,8 @@ def _rows(node: Node, inputs: tuple[list[Row], ...]) -> list[Row]:
             return _groups(node, inputs[0])
         case Join():
             return _joined(node, *inputs)
+        case Unnest():
+            return [made for row in inputs[0] for made in _unnested(node, row)]
         case Deduplicate():
             return _first(node, inputs[0])
         case SetOperation():
@@ -104,14 +108,36 @@ def _aggregate(call: AggregateCall, rows: list[Row]) -> Any:
         rows = [row for row in rows if row[call.filter] is True]
     if call.argument is None:
         return len(rows)
-    found = [row[call.argument] for row in rows if row[call.argument] is not None]
+    found = [row[call.argument] for row in rows if call.nulls or row[call.argument] is not None]
     if call.distinct:
         found = list(dict.fromkeys(found))
     if call.function == "COUNT":
         return len(found)
-    if not found:
-        return None
+    if call.function == "COLLECT":
+        return Counter(found)
+    return _of_values(call, found) if found else None
+
+
+def _of_values(call: AggregateCall, found: list[Any]) -> Any:
+    match call.function:
+        case "SINGLE_VALUE":
+            (only,) = found
+            return only
+        case "FIRST_VALUE" | "LAST_VALUE":
+            return found[0 if call.function == "FIRST_VALUE" else -1]
+        case "LISTAGG":
+            return call.separator.join(found)
+        case "ARRAY_AGG":
+            return found
     return {"SUM": sum, "MIN": min, "MAX": max}[call.function](found)
+
+
+def _unnested(node: Unnest, row: Row) -> list[Row]:
+    """The rows of a collection of values that are not rows themselves."""
+    rest = {name: value for name, value in row.items() if name != node.collection}
+    elements = list(enumerate(row[node.collection] or (), 1))
+    empty = [(None, None)] if node.outer and not elements else []
+    return [{**rest, **dict(zip(node.columns, (each, n), strict=False))} for n, each in elements or empty]
 
 
 def _joined(node: Join, left: list[Row], right: list[Row]) -> list[Row]:
@@ -183,7 +209,9 @@ def value(expression: Expression, row: Row) -> Any:
             return row[name]
         case Cast(operand=operand, type=to):
             found = value(operand, row)
-            return str(found) if root(to) == "STRING" and found is not None else found
+            if found is None:
+                return None
+            return str(found) if root(to) == "STRING" else int(found) if root(to) == "BIGINT" else found
         case Call(function=function, args=args):
             return _call(function, args, row)
     raise TypeError(type(expression).__name__)
@@ -204,6 +232,11 @@ def _call(function: str, args: Sequence[Expression], row: Row) -> Any:
             return next((each for each in (value(arg, row) for arg in args) if each is not None), None)
         case "IS NULL":
             return value(args[0], row) is None
+        case "ARRAY" | "ROW":
+            return tuple(value(each, row) for each in args)
+        case "NULLIF":
+            first, second = (value(each, row) for each in args)
+            return None if first == second else first
     found = [value(each, row) for each in args]
     return None if None in found else _PLAIN[function](*found)
 
@@ -218,6 +251,11 @@ _PLAIN: Mapping[str, Callable[..., Any]] = {
     "<=": lambda a, b: a <= b,
     ">=": lambda a, b: a >= b,
     "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "/": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
+    "SQRT": math.sqrt,
+    "CARDINALITY": len,
+    "CHAR_LENGTH": len,
     "*": lambda a, b: a * b,
     "CONCAT": lambda *given: "".join(given),
     "UPPER": lambda a: a.upper(),

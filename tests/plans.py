@@ -22,6 +22,7 @@ from penstock.plan.nodes import (
     SetOperation,
     Sink,
     Union,
+    Unnest,
 )
 from penstock.plan.planning import planned
 from penstock.plan.walk import expressions_of, fold
@@ -99,6 +100,10 @@ def _check(node: Node) -> None:
         case Rank(keys=keys, order=order, number=number):
             assert names == (*node.input.schema.names, *([number] if number else []))
             _has(node.input.schema, [*keys, *(each.name for each in order)])
+        case Unnest(collection=collection, columns=columns):
+            rest = tuple(each for each in node.input.schema.names if each != collection)
+            assert names == (*rest, *columns)
+            _has(node.input.schema, (collection,))
         case Sink():
             assert len(names) == len(node.input.schema.fields)
 

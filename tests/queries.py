@@ -1,4 +1,5 @@
-"""Random queries, in the SQL that Flink and SQLite have in common. All have the columns k, v and n."""
+"""Random queries: :data:`QUERIES` in the SQL that Flink and SQLite have in common, :data:`FLINK_QUERIES` in more of
+Flink's. All have the columns k, v and n."""
 
 from __future__ import annotations
 
@@ -42,10 +43,13 @@ _WHERE = [
     "NOT EXISTS (SELECT 1 FROM b WHERE b.n > x.n AND b.k > 1)",
     "k NOT IN (SELECT n FROM c WHERE c.v = x.v OR c.n = x.k)",
     "EXISTS (SELECT MAX(k) FROM b GROUP BY v) AND k NOT IN (SELECT COUNT(*) FROM c GROUP BY v)",
+    "n < (SELECT MAX(n) FROM b) OR k IN (SELECT n FROM c)",
+    "CASE WHEN k NOT IN (SELECT k FROM b WHERE k > 1) THEN EXISTS (SELECT 1 FROM c WHERE n > 2) ELSE v = 'a' END",
 ]
 _SELECT = [
     *("k AS k, v AS v, n AS n", "k + 1 AS k, UPPER(v) AS v, n * 2 AS n", "n AS k, v || v AS v, k AS n"),
     *("k AS k, v AS v, CASE WHEN k > 1 THEN n END AS n", "k AS k, 'v' AS v, 1 AS n"),
+    "k AS k, v AS v, n + (SELECT COUNT(*) FROM c) AS n",
 ]
 _GROUPED = [
     "k AS k, MAX(v) AS v, COUNT(*) AS n FROM {} AS x GROUP BY k",
@@ -53,6 +57,8 @@ _GROUPED = [
     "MAX(k) AS k, MIN(v) AS v, COUNT(DISTINCT v) FILTER (WHERE k > 1) AS n FROM {} AS x",
     "k AS k, v AS v, MIN(n) + SUM(DISTINCT k) AS n FROM {} AS x GROUP BY k, v HAVING COUNT(v) > 1 AND k <> 2",
     "SUM(n) AS k, v AS v, COUNT(k) FILTER (WHERE n > 1) AS n FROM {} AS x GROUP BY v",
+    "k AS k, v AS v, SUM(n + (SELECT MAX(n) FROM c)) AS n FROM {} AS x GROUP BY k, v "
+    "HAVING COUNT(*) < (SELECT MAX(n) FROM b)",
 ]
 _RANKED = [
     "k, v, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v, n) AS i FROM {} AS x) AS q WHERE i <= 2",
@@ -60,6 +66,16 @@ _RANKED = [
     "WHERE i < 3 AND n > 0",
     "k, v, i AS n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY k DESC, v, n) AS i FROM {} AS x) AS q "
     "WHERE i BETWEEN 2 AND 4",
+]
+_OF_FLINK = [
+    "CARDINALITY(ARRAY_AGG(n)) AS k, v AS v, CHAR_LENGTH(LISTAGG(v, '--')) AS n FROM {} AS x GROUP BY v",
+    "k AS k, LAST_VALUE(v) AS v, COUNT(v, n) FILTER (WHERE k > 0) AS n FROM {} AS x GROUP BY k, v",
+    "CARDINALITY(COLLECT(n)) AS k, v AS v, VAR_POP(n) AS n FROM {} AS x GROUP BY v",
+    "STDDEV_SAMP(n) AS k, MIN(v) AS v, COUNT(DISTINCT k, v) AS n FROM {} AS x",
+    "CARDINALITY(ARRAY_AGG(DISTINCT v)) AS k, CAST(k AS STRING) AS v, n AS n FROM {} AS x GROUP BY k, n",
+    "e AS k, v AS v, n AS n FROM {} AS x CROSS JOIN UNNEST(ARRAY[k, n, 7]) AS u (e) WHERE e > 1",
+    "n AS k, e AS v, o AS n FROM {} AS x LEFT JOIN UNNEST(CASE WHEN k > 1 THEN ARRAY[v, 'x'] END) WITH ORDINALITY "
+    "AS u (e, o) ON TRUE WHERE e = 'x' OR o IS NULL",
 ]
 _KINDS = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
 
@@ -89,4 +105,13 @@ def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )  # fmt: skip
 
 
+def _grown_in_flink(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """The same with queries that SQLite does not know."""
+    of_flink = st.sampled_from(_OF_FLINK)
+    return st.one_of(
+        _grown(inner), st.builds(lambda query, rest: f"SELECT {rest.format(f'({query})')}", inner, of_flink)
+    )
+
+
 QUERIES = st.recursive(st.sampled_from(_LEAVES), _grown, max_leaves=6)
+FLINK_QUERIES = st.recursive(st.sampled_from(_LEAVES), _grown_in_flink, max_leaves=6)

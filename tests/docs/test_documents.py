@@ -120,8 +120,10 @@ def test_the_table_of_the_guide_to_schema_registries_is_read_and_written():
 
 
 def test_the_queries_of_the_guide_to_sql_are_planned():
-    turnover, clicks, largest, newest, hinted = blocks("docs/sql.md", "sql")
+    turnover, baskets, clicks, largest, newest, hinted = blocks("docs/sql.md", "sql")
     takes = "CREATE TABLE per_minute (page STRING, `minute` TIMESTAMP(3), clicks BIGINT) WITH ('connector' = 'print');"
+    sold = "CREATE TABLE sold (id BIGINT, sku STRING, quantity INT) WITH ('connector' = 'print');"
+    assert "rows of each element of `items0`" in explain(planned(parse_script(sold + baskets).jobs[0]))
     script = parse_script(takes + clicks)
     assert not script.warnings
     assert "window `window_start`, `window_end`" in explain(planned(script.jobs[0]))

@@ -90,8 +90,7 @@ def after_end_txn(trial: Trial) -> Outcome:
 
 @cell("F12", "UUID() and a shuffle, a Python worker killed mid-publish")
 def worker_mid_publish(trial: Trial) -> Outcome:
-    """The batch is retried in place, in a transaction of its own. Spark drew the seed of UUID() when it analysed the
-    query, so the values are the same as long as rows come to their tasks in the same order."""
+    """The batch is retried in place, in a transaction of its own."""
     job: JobProcess = trial.job(random_sql(trial))
     trap = trial.published(after=trial.ended(1), call=killer(job))
     outcome = kill_and_watch(trial, job, trap, batch=1, shuffled=True)

@@ -1,5 +1,5 @@
 """Run mutated messages through every format, each in a process of its own, and random changelogs through every operator
-with state, and print what came of it."""
+with state and through random queries, and print what came of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _BATCH = 250
 #: Longer than any batch takes on the slowest machine: what takes longer hangs.
 _HANGS_AFTER_SECONDS = 300
 #: The tests of operators with random changelogs, which take their number from the environment (tests/changelogs.py).
-_CHANGELOGS = ("aggregate", "chains", "deduplicate", "join", "materialize", "normalize", "rank", "set_operation")
+_CHANGELOGS = (
+    *("aggregate", "chains", "deduplicate", "join", "materialize", "normalize", "queries", "rank", "set_operation"),
+)
 _OPERATORS = "operators"
 
 
@@ -50,9 +52,11 @@ def main() -> int:
 
 
 def changelogs(count: int, seed: int) -> int:
-    """So many changelogs through each operator, cut into batches in twenty ways; not 0 after a failure."""
+    """So many changelogs through each operator, cut into batches in twenty ways, and so many random queries; not 0
+    after a failure."""
     files = [f"tests/unit/flow/test_{each}.py" for each in _CHANGELOGS]
-    command = [sys.executable, "-m", "pytest", "-q", "--timeout", "0", "-n", str(os.cpu_count() or 1), *files]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "", f"--hypothesis-seed={seed}", "--timeout", "0"]
+    command += ["-n", str(os.cpu_count() or 1), *files]
     environment = {**os.environ, "SEEDS": f"{(seed - 1) * count}:{seed * count}"}
     return subprocess.run(command, check=False, env=environment).returncode
 

@@ -7,6 +7,7 @@ import random
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.walk import Found, count, walk
@@ -20,8 +21,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="one walk alone")
     parser.add_argument("--trace", action="store_true", help="print what happens in the walk of --seed")
     parser.add_argument("--mutation", choices=sorted(MUTATIONS), help="with a safeguard taken out of the code")
+    parser.add_argument("--stateful", action="store_true", help="with jobs that keep a state; else half of them do")
     given = parser.parse_args(argv)
-    run = MUTATIONS[given.mutation].walk if given.mutation else walk
+    stateful = True if given.stateful else None
+    run = partial(MUTATIONS[given.mutation].walk if given.mutation else walk, stateful=stateful)
     if given.seed is not None:
         found = run(given.seed)
         print(found if given.trace else "\n".join([str(found.plan), *found.outcomes, *found.violations]))

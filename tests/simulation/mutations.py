@@ -23,6 +23,7 @@ from penstock.kafka.produce import Ack, Producer
 from penstock.kafka.progress import records
 from penstock.kafka.session import Session, TopicPartition
 from penstock.kafka.transactions import State, TransactionClient
+from penstock.spi import Batch, Standing
 from tests.simulation import driver
 from tests.simulation.faults import Fault, Plan, Rule, TaskFault, random_plan
 from tests.simulation.setting import Company, Setting, random_setting
@@ -48,14 +49,14 @@ class Mutation:
     tasks: tuple[tuple[int, TaskFault], ...] = ()
     within: Callable[[Setting], Setting] = lambda made: made
 
-    def walk(self, seed: int) -> Found:
-        """The walk of a seed, without the safeguard."""
+    def walk(self, seed: int, *, stateful: bool | None = None) -> Found:
+        """The walk of a seed, without the safeguard. ``stateful``: whether the job keeps a state, whatever is drawn."""
         with contextlib.ExitStack() as stack:
             for owner, name, value in self.patches():
                 stack.enter_context(mock.patch.object(owner, name, value))
-            return self.walk_with_it(seed)
+            return self.walk_with_it(seed, stateful=stateful)
 
-    def walk_with_it(self, seed: int) -> Found:
+    def walk_with_it(self, seed: int, *, stateful: bool | None = None) -> Found:
         """The same walk, with the safeguard where it belongs."""
         rng = random.Random(seed)
         setting = random_setting(rng)
@@ -64,7 +65,7 @@ class Mutation:
             ours, setting = len(self.trouble), self.within(setting)
             rules = [replace(each, after=None if each.after is None else each.after + ours) for each in plan.rules]
             plan = Plan([*deepcopy(self.trouble), *rules], tasks=self.tasks, rng=rng)
-        return walk(seed, setting=setting, plan=plan)
+        return walk(seed, setting=setting, plan=plan, stateful=stateful)
 
 
 def _progress_ignored() -> Sequence[Patch]:
@@ -247,6 +248,56 @@ def _older_checkpoint_unnoticed() -> Sequence[Patch]:
     return [(committer, "decide", at_most), (committer, "check_ahead", lambda *_: None)]
 
 
+def _state_outside() -> Sequence[Patch]:
+    """The state is committed apart from its batch: to the checkpoint, after it."""
+    standing = KafkaCommitter.standing
+
+    def standing_so(self: Any, batch: Batch) -> Standing:
+        known = self.context.checkpoint.read("state") or {"state": ""}
+        return replace(standing(self, batch), state=known["state"])
+
+    def deliver_so(batch: Batch, targets: Sequence[Any], operators: Any) -> delivery.Delivered:
+        done = delivery.deliver(batch, targets, operators)
+        targets[0].context.checkpoint.write("state", {"state": done.state})
+        return done
+
+    return [(KafkaCommitter, "standing", standing_so), (driver, "deliver", deliver_so)]
+
+
+def _lost_state_taken_for_none() -> Sequence[Patch]:
+    """Where progress of the batch before is lost, its state is taken for empty."""
+    standing = KafkaCommitter.standing
+
+    def standing_so(self: Any, batch: Batch) -> Standing:
+        found = standing(self, batch)
+        return replace(found, state=found.state or "")
+
+    return [(KafkaCommitter, "standing", standing_so)]
+
+
+def _any_state_taken() -> Sequence[Patch]:
+    """The state of the progress that is there is taken, whichever batch and query it is of."""
+    standing = KafkaCommitter.standing
+
+    def standing_so(self: Any, batch: Batch) -> Standing:
+        found = standing(self, batch)
+        return found if found.done or self._progress is None else replace(found, state=self._progress.state)
+
+    return [(KafkaCommitter, "standing", standing_so)]
+
+
+def _stateful(made: Setting) -> Setting:
+    """A job with state alone on its checkpoint."""
+    return replace(
+        made,
+        pipeline=replace(made.pipeline, stateful=True),
+        company=Company.NONE,
+        starts=(0,),
+        restored=None,
+        published_before=None,
+    )
+
+
 def _adopting(made: Setting) -> Setting:
     """The second start adopts."""
     return replace(made, company=Company.NONE, starts=(0,), adopting=(False, True), restored=None)
@@ -334,6 +385,19 @@ MUTATIONS = {
             _older_checkpoint_unnoticed,
             (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1), Rule(Fault.CRASH_AFTER, "EndTxn commit", 2, after=0)),
             within=lambda made: replace(made, company=Company.NONE, starts=(0,), restored=(1, 2)),
+        ),
+        Mutation("state-outside", _state_outside, (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1),), within=_stateful),
+        Mutation(
+            "lost-state-taken-for-none",
+            _lost_state_taken_for_none,
+            (Rule(Fault.CRASH, "EndTxn commit", 2), Rule(Fault.PROGRESS_RECREATED, "ApiVersions", after=0)),
+            within=lambda made: _adopting(_stateful(made)),
+        ),
+        Mutation(
+            "any-state-taken",
+            _any_state_taken,
+            (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1),),
+            within=lambda made: replace(_stateful(made), company=Company.QUERY, starts=(0, 1), prefixes=("walk",)),
         ),
     ]
 }

@@ -105,9 +105,11 @@ class _Job:
 
 
 class _Walk:
-    def __init__(self, seed: int, setting: Setting | None, plan: Plan | None):
+    def __init__(self, seed: int, setting: Setting | None, plan: Plan | None, stateful: bool | None):
         rng = random.Random(seed)
         self.setting = setting or random_setting(rng)
+        if stateful is not None:
+            self.setting = replace(self.setting, pipeline=replace(self.setting.pipeline, stateful=stateful))
         self.plan = plan or random_plan(rng, interrupted=self.setting.wide)
         self.scheduler = Scheduler()
         pipeline = self.setting.pipeline
@@ -387,9 +389,9 @@ def _unsealed(query: str, batch: int) -> bytes:
     return json.dumps({"kind": "progress", "version": 1} | record).encode()
 
 
-def walk(seed: int, *, setting: Setting | None = None, plan: Plan | None = None) -> Found:
-    """Run the walk of a seed. ``setting`` and ``plan`` replace what the seed would draw."""
-    made = _Walk(seed, setting, plan)
+def walk(seed: int, *, setting: Setting | None = None, plan: Plan | None = None, stateful: bool | None = None) -> Found:
+    """Run the walk of a seed. ``setting``, ``plan`` and ``stateful`` replace what the seed would draw."""
+    made = _Walk(seed, setting, plan, stateful)
     made.run()
     return made.found
 

@@ -26,6 +26,7 @@ def test_each_run_reads_what_has_come_since_the_one_before(jobs, topics, topic):
     assert materialised(topics, target) == totals(orders)
 
 
+@pytest.mark.slow
 def test_a_limit_of_records_makes_several_batches_of_a_run(jobs, topics, topic):
     source, target = topic(partitions=2), topic()
     topics.write(source, [order(number) for number in range(50)])
@@ -51,6 +52,7 @@ def test_a_run_that_failed_in_a_batch_is_finished_by_the_next(jobs, topics, topi
     assert materialised(topics, target) == totals(orders)
 
 
+@pytest.mark.slow
 def test_partitions_that_were_added_between_two_runs_are_read(jobs, topics, topic, kafka_admin):
     source, target = topic(partitions=1), topic()
     sql = NOW + jobs.table("orders", ORDERS, source, scan_startup_mode="earliest-offset")
@@ -77,6 +79,7 @@ def test_windows_stay_open_when_a_run_ends(jobs, topics, topic):
     assert set(marks.values()) <= {None, 2026}
 
 
+@pytest.mark.slow
 def test_an_unbounded_table_of_rows_ends_too(jobs):
     values.forget("copies")
     sql = NOW + (

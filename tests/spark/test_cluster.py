@@ -1,10 +1,9 @@
-"""A job with state on a Spark cluster: two workers, whose executors are killed while they work on a batch."""
+"""A job with state on a Spark cluster: two workers, whose executors are killed while they write a batch's state."""
 
 from __future__ import annotations
 
 import json
 import random
-import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -14,11 +13,16 @@ from typing import Any
 import pytest
 
 from penstock.services import SparkCluster
+from tests.faults.executors import kill_executor_of
 from tests.faults.processes import JobProcess
+from tests.faults.steps import RESTARTING
 from tests.jvm import UNOPTIMISED
 
 PATIENCE = 400
 WORKERS = (2, 3)
+POINTS = Path(__file__).parents[1] / "faults" / "points"
+#: So many changes in one batch are read by two tasks, one on each worker.
+ENOUGH_FOR_TWO_TASKS = 50_000
 CHANGES = "id BIGINT, customer STRING, amount BIGINT, PRIMARY KEY (id) NOT ENFORCED"
 
 #: Seven JVMs, and Python processes that are not forked from a warm one.
@@ -26,7 +30,17 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
 @pytest.fixture
-def cluster() -> Iterator[SparkCluster]:
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file without which the next process that writes state puts its number there, and stands still."""
+    found = tmp_path / "written"
+    found.touch()
+    monkeypatch.setenv("PYTHONPATH", str(POINTS))
+    monkeypatch.setenv("PENSTOCK_POINT", f"after *.arrow {found}")
+    return found
+
+
+@pytest.fixture
+def cluster(written: Path) -> Iterator[SparkCluster]:
     with SparkCluster(jvm_options=(UNOPTIMISED,)) as made:
         yield made
 
@@ -38,19 +52,23 @@ class Orders:
         self.random = random.Random(11)
         self.live: dict[int, dict[str, Any]] = {}
         self.ids = 0
+        self._order: list[int] = []
 
     def changes(self, count: int) -> list[dict[str, Any]]:
         """So many messages in Debezium's format."""
         return [self._change() for _ in range(count)]
 
     def _change(self) -> dict[str, Any]:
-        if self.live and self.random.random() < 0.4:
-            before = self.live.pop(self.random.choice(sorted(self.live)))
+        if self._order and self.random.random() < 0.4:
+            at = self.random.randrange(len(self._order))
+            self._order[at], self._order[-1] = self._order[-1], self._order[at]
+            before = self.live.pop(self._order.pop())
             if self.random.random() < 0.5:
                 return {"op": "d", "before": before, "after": None}
         else:
             before, self.ids = None, self.ids + 1
         number = before["id"] if before else self.ids
+        self._order.append(number)
         after = {"id": number, "customer": f"c{self.random.randrange(50)}", "amount": self.random.randrange(100)}
         self.live[number] = after
         return {"op": "u" if before else "c", "before": before, "after": after}
@@ -97,13 +115,16 @@ def upserts(bootstrap: str, topic: str) -> str:
 
 @pytest.mark.rule("state commits with the output")
 def test_groups_and_a_join_survive_two_killed_executors(
-    cluster: SparkCluster, jobs: Any, topics: Any, topic: Any, tmp_path: Path
+    cluster: SparkCluster, written: Path, jobs: Any, topics: Any, topic: Any, tmp_path: Path
 ) -> None:
-    """In each of two batches one executor stands still when the batch begins, and is killed when the other has done its
-    part of the reading: the batch is redone with the state of the batch before."""
+    """In each of two batches, which two tasks read and two own, an executor is killed when its task has written state:
+    the batch is redone with the state of the batch before.
+
+    The job has a restart strategy, as on any cluster: Spark ends a query if a Python process of the driver takes more
+    than 10 s to start, as on a busy machine."""
     source, remarks, totals, noted = topic(partitions=2), topic(), topic(partitions=2), topic(partitions=2)
     earliest = {"scan_startup_mode": "earliest-offset"}
-    sql = "SET 'parallelism.default' = '2';\n"
+    sql = RESTARTING + "SET 'parallelism.default' = '2';\n"
     sql += jobs.table("orders", CHANGES, source, format="debezium-json", **earliest)
     sql += "CREATE TABLE notes (id BIGINT, note STRING, PRIMARY KEY (id) NOT ENFORCED) "
     sql += upserts(jobs.bootstrap, remarks)
@@ -120,7 +141,7 @@ def test_groups_and_a_join_survive_two_killed_executors(
     topics.write(remarks, rows, keys=[json.dumps({"id": number}).encode() for number in notes])
 
     def write() -> None:
-        found = orders.changes(1000)
+        found = orders.changes(ENOUGH_FOR_TWO_TASKS)
         for partition in (0, 1):
             mine = [each for each in found if ((each["after"] or each["before"])["id"] + partition) % 2]
             topics.write(source, mine, partition=partition)
@@ -130,21 +151,29 @@ def test_groups_and_a_join_survive_two_killed_executors(
             topics, noted, "id", "amount", "note"
         ) == orders.noted(notes)
 
+    def idle() -> bool:
+        """Whether the job has nothing to do, and two executors to do it."""
+        return 0 <= job.done() == job.planned() and all(map(cluster.executors, WORKERS))
+
     environment = {"SPARK_MASTER": cluster.url, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     job = JobProcess(tmp_path / "driver", sql, tmp_path / "shared", name="job", environment=environment)
     try:
         write()
-        job.start().until(exact, PATIENCE)
-        for doomed in WORKERS:
-            job.until(lambda: job.planned() == job.done() and all(map(cluster.executors, WORKERS)), PATIENCE)
-            batch, before = job.done() + 1, map_outputs(cluster)
-            (executor,) = cluster.executors(doomed)
-            executor.freeze("the executor")
+        job.start().until(lambda: idle() and exact(), PATIENCE)
+        for _ in range(2):
+            job.until(idle, PATIENCE)
+            batch = job.done() + 1
+            written.unlink()
+            job.pause()  # so that it is one batch
             write()
-            job.until(lambda before=before: map_outputs(cluster) - before, PATIENCE)
-            executor.signal(signal.SIGKILL)
-            job.until(exact, PATIENCE)
+            job.resume()
+            job.until(lambda: written.exists() and " " in written.read_text(), PATIENCE)
+            worker, file = written.read_text().split()
+            assert file.startswith(f"{batch:09d}-")
+            kill_executor_of(int(worker))
+            job.until(lambda batch=batch: job.done() >= batch and exact(), PATIENCE)
             assert f"batch {batch} is retried" in job.text
+            assert len(owners(tmp_path / "shared" / "job" / "state", batch)) == 2
         job.stop()
     finally:
         job.kill()
@@ -152,6 +181,7 @@ def test_groups_and_a_join_survive_two_killed_executors(
     assert list((tmp_path / "shared" / "job" / "state").glob("*.manifest"))
 
 
-def map_outputs(cluster: SparkCluster) -> set[Path]:
-    """The finished outputs of tasks that read."""
-    return set(cluster.folder.rglob("shuffle_*.data"))
+def owners(state: Path, batch: int) -> set[str]:
+    """Where the ranges of keys begin that the tasks of a batch have written, in its last attempt."""
+    (manifest,) = state.glob(f"{batch:09d}-*.manifest")
+    return {path.name.split("-")[3] for path in state.glob(f"{manifest.stem}-*.arrow")}

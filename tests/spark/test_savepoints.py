@@ -72,6 +72,7 @@ def test_two_jobs_go_on_from_one_savepoint_beside_the_first(jobs, topics, topic,
     assert any("goes on from its checkpoint" in each for each in jobs.warnings)
 
 
+@pytest.mark.slow
 def test_a_job_of_the_same_name_does_not_take_over_the_first(jobs, topics, topic, saved, tmp_path):
     sql, source, _, target, savepoint = saved
     first = jobs.start(sql + upserts(jobs, target) + GROUP)
@@ -92,6 +93,7 @@ def test_a_job_of_the_same_name_does_not_take_over_the_first(jobs, topics, topic
     assert f"tx-{target}-job" in ids
 
 
+@pytest.mark.slow
 def test_state_of_a_step_that_is_gone_is_refused_by_its_name(jobs, topics, topic, saved):
     sql, source, _, _, savepoint = saved
     copy = jobs.table("copies", ORDERS, topic()) + "INSERT INTO copies SELECT * FROM orders;"
@@ -104,6 +106,7 @@ def test_state_of_a_step_that_is_gone_is_refused_by_its_name(jobs, topics, topic
     assert any("is left out" in each for each in jobs.warnings)
 
 
+@pytest.mark.slow
 def test_a_job_without_state_has_savepoints_too(jobs, topics, topic, tmp_path):
     source, target = topic(), topic()
     topics.write(source, [order(number) for number in range(10)])
@@ -118,6 +121,7 @@ def test_a_job_without_state_has_savepoints_too(jobs, topics, topic, tmp_path):
     assert sorted(each.json["id"] for each in topics.read(target)) == list(range(15))
 
 
+@pytest.mark.slow
 def test_a_savepoint_is_no_place_for_a_job_and_a_checkpoint_no_savepoint(jobs, saved):
     sql, _, _, target, savepoint = saved
     rest = sql + upserts(jobs, target) + GROUP

@@ -14,10 +14,21 @@ from tests.streams.cases import CASES, PROGRAMS, RECORDED, by_key
 from tests.streams.runs import run
 
 ANSWERS = json.loads(RECORDED.read_text("utf-8"))["programs"]
+#: Those of two seconds at most, of which each shows something else; the others are slow.
+QUICK = {
+    "keyed_records",
+    "json_rows",
+    "assigned_timestamps",
+    "chosen_topics",
+    "patterns",
+    "explained",
+    "like_typed_topics",
+}
+CHOSEN = [pytest.param(each, id=each.name, marks=[pytest.mark.slow] * (each.name not in QUICK)) for each in CASES]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of what has no effect here
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CHOSEN)
 def test_a_program_does_what_it_does_under_pyflink(case, kafka, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("BOOTSTRAP", kafka.bootstrap)

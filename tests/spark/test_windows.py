@@ -84,6 +84,7 @@ def test_a_partition_that_is_idle_does_not_hold_windows_open(jobs, topics, topic
     while_running(running, lambda: rows() == counted(*clicks(1)))
 
 
+@pytest.mark.slow
 def test_an_attempt_that_is_aborted_closes_no_window(jobs, topics, topic, counts, monkeypatch):
     source, (target, rows) = topic(1), counts
     given = clicks(*range(0, 60, 3))

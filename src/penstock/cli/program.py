@@ -8,12 +8,13 @@ import runpy
 import sys
 import traceback
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from penstock.datastream import execution
-from penstock.errors import Problem, UnsupportedError
+from penstock.errors import DefinitionError, Problem, UnsupportedError
 from penstock.options import nearest
 from penstock.plan.nodes import Job
 
@@ -28,7 +29,7 @@ def run_program(path: Path, run_job: Callable[[Job], Any]) -> Problem | None:
     job that it executes goes to ``run_job``.
 
     Returns the problem of a program that has executed no job. Raises UnsupportedError if the program uses a PyFlink
-    name that penstock does not have.
+    name that penstock does not have, and DefinitionError for what is wrong otherwise, with the program's line.
     """
     jobs: list[Job] = []
 
@@ -45,10 +46,24 @@ def run_program(path: Path, run_job: Callable[[Job], Any]) -> Problem | None:
         if problem := _unknown_name(error):
             raise UnsupportedError((problem,)) from error
         raise
+    except DefinitionError as error:
+        where = _line(error, path)
+        problems = tuple(each if each.where else replace(each, where=where) for each in error.problems)
+        raise type(error)(problems) from error
     finally:
         sys.argv, sys.path = arguments, folders
     hint = "end it with execute() on its StreamExecutionEnvironment, and call the function that does so"
     return None if jobs else Problem("the program has started no job", where=str(path), hint=hint)
+
+
+def _line(error: DefinitionError, path: Path) -> str:
+    """The line from which a program has come to ``error``: the last of the program's own files, or of a package of
+    others that it uses."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if file.is_file() and not file.is_relative_to(_PACKAGE) and file != Path(runpy.__file__):
+            return f"{file.name}, line {frame.lineno}"
+    return str(path)
 
 
 def _unknown_name(error: ImportError | AttributeError) -> Problem | None:

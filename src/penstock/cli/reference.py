@@ -209,7 +209,7 @@ def _datastream() -> Iterator[str]:
         rows = [
             (
                 _code(call.partition(".")[2]),
-                _code(each.key),
+                _code(each.key) if each.key else "",
                 each.flink,
                 each.here if each.acts else f"No effect. {each.here}",
             )

@@ -17,6 +17,7 @@ from penstock.common.serialization import (
     DeserializationSchema,
     SerializationSchema,
     SimpleStringSchema,
+    TypeInformationSerializationSchema,
 )
 from penstock.common.time import Duration, Instant, Time
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
@@ -49,6 +50,7 @@ __all__ = [
     "SqlExpression",
     "Time",
     "TypeInformation",
+    "TypeInformationSerializationSchema",
     "Types",
     "WatermarkStrategy",
     "call_arrow",

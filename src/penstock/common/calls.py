@@ -89,8 +89,8 @@ CALLS: Mapping[str, Call] = {
     ),
     "StreamExecutionEnvironment.set_state_backend": _acts(
         "Where operators keep their state, and checkpoints theirs.",
-        "Its directory of checkpoints becomes the job's. Jobs have no state of their own yet, so the rest has no "
-        "effect, which is warned of.",
+        "Its directory of checkpoints becomes the job's. State is kept in one way, so the rest has no effect, which is "
+        "warned of.",
         "state.backend.type",
     ),
     "StreamExecutionEnvironment.set_stream_time_characteristic": _acts(
@@ -138,7 +138,7 @@ CALLS: Mapping[str, Call] = {
     "CheckpointConfig.set_min_pause_between_checkpoints": _ignored("execution.checkpointing.min-pause"),
     "CheckpointConfig.set_prefer_checkpoint_for_recovery": _without(
         "Whether a checkpoint is restored even where a savepoint is newer.",
-        "There are no savepoints: a job goes on from its checkpoint directory.",
+        "A job begins with a savepoint that is named, and goes on from its checkpoint directory.",
     ),
     # ExecutionConfig
     "ExecutionConfig.add_default_kryo_serializer": _without("A serialiser of Kryo for a class.", _KRYO),
@@ -183,7 +183,7 @@ CALLS: Mapping[str, Call] = {
         "When a task that does not end takes its process with it.", _TASKS
     ),
     "ExecutionConfig.set_use_snapshot_compression": _without(
-        "Whether the state in checkpoints is compressed.", "Jobs have no state of their own yet."
+        "Whether the state in checkpoints is compressed.", "The files of state have one form."
     ),
     # DataStream and DataStreamSink
     "DataStream.disable_chaining": _acts(
@@ -196,10 +196,10 @@ CALLS: Mapping[str, Call] = {
     "DataStream.set_max_parallelism": _without(
         "The largest parallelism of the operator.", "Tasks are cut by volume in each batch."
     ),
-    "DataStream.set_parallelism": Call(
+    "DataStream.set_parallelism": _acts(
         "The parallel instances of the operator.",
-        "A source of Kafka: the tasks that read at a time. Functions run in the tasks that read their rows.",
-        acts=False,
+        "Of a source of Kafka: the tasks that read at a time. Functions run in the tasks that read their rows, so that "
+        "theirs has no effect, which is warned of.",
     ),
     "DataStream.set_uid_hash": _without(
         "The id of the operator in a checkpoint of a former version.", "Use uid, before a job's first start."
@@ -214,7 +214,8 @@ CALLS: Mapping[str, Call] = {
     ),
     "DataStreamSink.set_description": _acts("A description of the sink.", "The same, in the execution plan."),
     "DataStreamSink.set_parallelism": _acts(
-        "The parallel instances of the sink.", "A sink of Kafka: the tasks that write at a time."
+        "The parallel instances of the sink.",
+        "Of a sink of Kafka: the tasks that write at a time. That of others has no effect, which is warned of.",
     ),
     "DataStreamSink.set_uid_hash": _without(
         "The id of the sink in a checkpoint of a former version.", "A job finds its progress by its name."

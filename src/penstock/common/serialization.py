@@ -6,14 +6,23 @@ the user's is a class with a method in Python, which is called for each message.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.common.execution_config import ExecutionConfig
+from penstock.common.type_serializers import serializer_of
 from penstock.common.typeinfo import TypeInformation, Types
-from penstock.errors import OptionsError, Problem
+from penstock.errors import OptionsError, Problem, RecordError
 from penstock.java_gateway import without_java
 
-__all__ = ["ByteArraySchema", "DeserializationSchema", "SerializationSchema", "SimpleStringSchema"]
+__all__ = [
+    "ByteArraySchema",
+    "DeserializationSchema",
+    "SerializationSchema",
+    "SimpleStringSchema",
+    "TypeInformationSerializationSchema",
+]
 
 
 class DeserializationSchema:
@@ -97,3 +106,41 @@ class ByteArraySchema(FormatDeserializationSchema, FormatSerializationSchema):
 
     def __init__(self) -> None:
         super().__init__(format="raw", type_info=Types.PRIMITIVE_ARRAY(Types.BYTE()))
+
+
+class TypeInformationSerializationSchema(DeserializationSchema, SerializationSchema):
+    """Messages of values as Flink's serializers write them, so that topics of Flink's jobs are read, and theirs read
+    what is written here. Rows are Flink's rows, and arrays its lists. ``execution_config`` is not needed. Raises
+    UnsupportedError for a type whose bytes are known to Java alone."""
+
+    def __init__(self, type_info: TypeInformation, execution_config: ExecutionConfig | None = None):
+        self._info = type_info
+        self._serializer = serializer_of(type_info, type(self).__name__)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._info,)
+
+    def deserialize(self, message: bytes | None) -> Any:
+        """The value of a message; None for one without a value. Raises RecordError for bytes that are no value of the
+        type."""
+        if message is None:
+            return None
+        try:
+            return self._serializer.read(message, 0)[0]
+        except (struct.error, IndexError, UnicodeError) as error:
+            reason = f"the message is no value of the type {self._info}: {error}"
+            raise RecordError(reason, hint="give the type that it was written with") from error
+
+    def serialize(self, element: Any) -> bytes:
+        """The message of a value. Raises RecordError for a value of another type."""
+        out = bytearray()
+        try:
+            self._serializer.write(element, out)
+        except (struct.error, AttributeError, TypeError, ValueError, KeyError) as error:
+            reason = f"a {type(element).__name__} is no value of the type {self._info}: {error}"
+            raise RecordError(reason, hint="return a value of the type, or give another type") from error
+        return bytes(out)
+
+    def get_produced_type(self) -> TypeInformation:
+        """The type of the values."""
+        return self._info

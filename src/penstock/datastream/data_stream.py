@@ -257,10 +257,12 @@ class DataStream:
         return self
 
     def set_parallelism(self, parallelism: int) -> DataStream:
-        """How many tasks read at a time, for a source of Kafka. Functions run in the tasks that read: for them it is
-        warned of."""
-        self._step.parallelism = positive(parallelism)
-        if not isinstance(self._step, SourceStep) and parallelism != self._environment.get_parallelism():
+        """How many tasks read at a time, for a source of Kafka. Functions run in the tasks that read: for them, and for
+        other sources, it is warned of."""
+        step = self._step
+        step.parallelism = positive(parallelism)
+        acts = isinstance(step, SourceStep) and (step.source.parallel or parallelism == 1)
+        if not acts and parallelism != self._environment.get_parallelism():
             self._environment._settings.note("DataStream.set_parallelism")
         return self
 

@@ -39,8 +39,10 @@ class DataStreamSink:
         return self
 
     def set_parallelism(self, parallelism: int) -> DataStreamSink:
-        """How many tasks write at a time, for a sink of Kafka."""
+        """How many tasks write at a time, for a sink of Kafka. For others it is warned of."""
         self._step.parallelism = positive(parallelism)
+        if not self._step.sink.parallel and parallelism != self._environment.get_parallelism():
+            self._environment._settings.note("DataStreamSink.set_parallelism")
         return self
 
     def disable_chaining(self) -> DataStreamSink:

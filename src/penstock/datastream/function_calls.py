@@ -56,6 +56,11 @@ class Rows:
             self._columns = write(self.info, self.values())
         return self._columns
 
+    @property
+    def one_to_one(self) -> bool:
+        """Whether each row came from the row with its own number."""
+        return self._origin is None
+
     def numbers(self) -> NDArray[np.int64]:
         """The number of the row that each came from."""
         if self._origin is None:

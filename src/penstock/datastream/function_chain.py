@@ -217,8 +217,10 @@ class OpenChain:
             made = rows.columns() if not chain.tags else self._outputs(rows)
         except RecordError as error:
             raise of_row(error, origin) from error
-        if chain.gives_timestamps:
-            made.append(_timestamps(rows.times) if rows.times is not None else columns[-1].take(pa.array(origin)))
+        if rows.times is not None:
+            made.append(_timestamps(rows.times))
+        elif chain.timed:
+            made.append(columns[-1] if rows.one_to_one else columns[-1].take(pa.array(origin)))
         return made, origin
 
     def _outputs(self, rows: Rows) -> list[pa.Array]:

@@ -83,7 +83,7 @@ def branches_of(step: Transformation, surroundings: Surroundings) -> tuple[Branc
 def read_table(step: SourceStep, *, timed: bool) -> TableDefinition:
     """The table of a source, with the parallelism that was set, and with timestamps if the stream is ``timed``."""
     table = step.table
-    if step.parallelism is not None and table.options["connector"] == "kafka":
+    if step.parallelism is not None and step.source.parallel:
         table = replace(table, options={**table.options, "scan.parallelism": str(step.parallelism)})
     return replace(table, columns=(*table.columns, _METADATA)) if timed else table
 
@@ -171,7 +171,7 @@ class _Lowering:
         for each in sink.steps(branch.info):
             branch = self._called(step, each, branch)
         table = sink.table(name, info, job_name)
-        if step.parallelism is not None and table.options["connector"] == "kafka":
+        if step.parallelism is not None and sink.parallel:
             table = replace(table, options={**table.options, "sink.parallelism": str(step.parallelism)})
         node = branch.node
         if branch.timed and sink.writes_timestamps:

@@ -1,7 +1,7 @@
 """Where operators keep their state in Flink.
 
-Jobs have no state of their own yet. What a backend says about the place of checkpoints is taken from it; its other
-values are kept, so that the getters answer as in PyFlink.
+State is kept in one way here. What a backend says about the place of checkpoints is taken from it; its other values are
+kept, so that the getters answer as in PyFlink.
 """
 
 from __future__ import annotations

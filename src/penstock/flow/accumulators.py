@@ -1,4 +1,5 @@
-"""What a group's state keeps of one argument of aggregate calls, and how it changes: counts, sums, extremes."""
+"""What a group's state keeps of one argument of aggregate calls, and how it changes: counts, sums, extremes, values in
+the order of their arrival."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.flow.arrivals import ends_of_added, lists_of_changed
 from penstock.flow.equality import fixed_values, is_valid
 from penstock.flow.extremes import GroupValues, extremes_of_added, extremes_of_changed
 from penstock.flow.hashing import Groups, taken
@@ -24,27 +26,33 @@ from penstock.types.arrow import quoted_name
 #: The name of the column of values in tables of values.
 _VALUE = "__value"
 _EXTREMES = frozenset({"MIN", "MAX"})
+_ENDS = frozenset({"FIRST", "LAST"})
+#: What depends on the order in which values arrive.
+ORDERED = _ENDS | {"VALUES"}
 
 
 @dataclass(frozen=True)
 class Argument:
     """What calls aggregate: the values of ``column`` that are not null (None: rows), of rows in which ``filter`` is
-    true; with ``distinct`` each value once."""
+    true; with ``distinct`` each value once, with ``nulls`` those that are null too."""
 
     column: str | None
     filter: str | None = None
     distinct: bool = False
+    nulls: bool = False
 
     def __str__(self) -> str:
         text = "*" if self.column is None else quoted_name(self.column)
+        text = f"NULLS OR {text}" if self.nulls else text
         text = f"DISTINCT {text}" if self.distinct else text
         return f"{text} WHERE {quoted_name(self.filter)}" if self.filter is not None else text
 
 
 @dataclass(frozen=True)
 class Accumulators:
-    """The columns of a group's state about one argument of ``type``: those of ``COUNT``, ``SUM``, ``MIN`` and ``MAX``
-    that ``needs`` names. ``keys`` are the group's, ``retracts`` says whether rows are ever retracted."""
+    """The columns of a group's state about one argument of ``type``: those of ``COUNT``, ``SUM``, ``MIN``, ``MAX``,
+    ``FIRST``, ``LAST`` and ``VALUES`` that ``needs`` names. ``keys`` are the group's, ``retracts`` says whether rows
+    are ever retracted; ``FIRST`` and ``LAST`` are for rows that are not."""
 
     argument: Argument
     type: pa.DataType
@@ -55,7 +63,8 @@ class Accumulators:
     @property
     def fields(self) -> tuple[pa.Field, ...]:
         """The columns."""
-        types = {"COUNT": pa.int64(), "SUM": sum_type(self.type), "MIN": self.type, "MAX": self.type}
+        types = {"COUNT": pa.int64(), "SUM": sum_type(self.type), **dict.fromkeys(("MIN", "MAX"), self.type)}
+        types |= {**dict.fromkeys(("FIRST", "LAST"), self.type), "VALUES": pa.list_(self.type)}
         return tuple(pa.field(self.column(each), types[each]) for each in types if each in self.needs)
 
     @property
@@ -70,7 +79,7 @@ class Accumulators:
         return ()
 
     def column(self, function: str) -> str:
-        """The name of the column of ``COUNT``, ``SUM``, ``MIN`` or ``MAX``."""
+        """The name of the column of one of the ``needs``."""
         return f"{function} {self.argument}"
 
     def updated(
@@ -97,6 +106,11 @@ class Accumulators:
             result |= self._named(self._extremes(extremes, given, groups, state))
         elif extremes:
             result |= self._named(extremes_of_added(extremes, given, len(groups)))
+        ends = {each: old.column(self.column(each)) for each in sorted(self.needs & _ENDS)}
+        result |= self._named(ends_of_added(ends, given, len(groups)))
+        if "VALUES" in self.needs:
+            name = self.column("VALUES")
+            result[name] = lists_of_changed(old.column(name), given, len(groups))
         return result
 
     @property
@@ -118,11 +132,13 @@ class Accumulators:
         if self.argument.filter is not None:
             kept = pc.fill_null(batch.column(self.argument.filter), False).to_numpy(zero_copy_only=False)
             weights = np.where(kept, weights, 0)
-        valid = None if self.argument.column is None else is_valid(batch.column(self.argument.column))
+        counted = self.argument.column is None or self.argument.nulls
+        valid = None if counted else is_valid(batch.column(self.argument.column))
         return weights if valid is None else np.where(valid, weights, 0)
 
     def _distinct(self, given: GroupValues, groups: Groups, state: Tables) -> GroupValues:
         """The values that appeared (weight 1) and disappeared (-1), after the multiset of values was changed."""
+        given = given.at(np.flatnonzero(given.weights))
         pairs, net = self._net(given, groups)
         table = state.keyed(self._table)
         found, stored = table.get(pairs)
@@ -133,12 +149,14 @@ class Accumulators:
         kept = after[put] if self.retracts else np.ones(np.count_nonzero(put), np.int64)
         weights = pa.RecordBatch.from_arrays([pa.array(kept)], names=["weight"])
         table.put(select_groups(pairs, put), weights, kept != 0)
+        if self.needs & ORDERED:
+            return _appearances(given, pairs, before)
         return GroupValues(net.index, net.values, change)
 
     def _extremes(
         self, old: Mapping[str, pa.Array], given: GroupValues, groups: Groups, state: Tables
     ) -> dict[str, pa.Array]:
-        net = self._net(given, groups)[1]
+        net = self._net(given.at(np.flatnonzero(given.weights)), groups)[1]
         changed = np.flatnonzero(net.weights)
         net = net.at(changed)
         table = state.multiset(self._table)
@@ -149,7 +167,6 @@ class Accumulators:
 
     def _net(self, given: GroupValues, groups: Groups) -> tuple[Groups, GroupValues]:
         """The different values of each group with their net weights, which may be 0."""
-        given = given.at(np.flatnonzero(given.weights))
         fields = [*self.keys, pa.field(_VALUE, self.type)]
         columns = [*taken(groups.keys, given.index).columns, given.values]
         rows = pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
@@ -157,6 +174,25 @@ class Accumulators:
         firsts = pairs.order[pairs.starts]
         weights = sums(pairs.index, given.weights, len(pairs))
         return pairs, GroupValues(given.index[firsts], given.values.take(pa.array(firsts)), weights)
+
+
+def _appearances(given: GroupValues, pairs: Groups, before: npt.NDArray[np.int64]) -> GroupValues:
+    """The values that appeared and disappeared, in the order of their arrival, where each of the ``pairs`` of a group
+    and a value was there ``before`` so often. One that was away for a moment disappears and appears."""
+    weights = given.weights[pairs.order]
+    pair = pairs.index[pairs.order]
+    totals = np.cumsum(weights)
+    counts = totals + (before - (totals - weights)[pairs.starts])[pair]
+    lost = np.zeros(len(pairs), np.bool_)
+    lost[pair[(counts <= 0) & (counts - weights > 0)]] = True
+    found = np.full(len(pairs), -1, np.int64)
+    appeared = (counts > 0) & (counts - weights <= 0)
+    found[pair[appeared]] = pairs.order[appeared]  # of equal indices, numpy keeps the last value
+    last = counts[np.append(pairs.starts[1:], len(counts)) - 1] if len(pairs) else before
+    gone = pairs.order[pairs.starts[(before > 0) & lost]]
+    came = np.sort(found[(found >= 0) & (last > 0)])
+    changed = given.at(np.concatenate([gone, came]))
+    return GroupValues(changed.index, changed.values, np.repeat([-1, 1], [len(gone), len(came)]))
 
 
 def counts_of(column: pa.Array) -> npt.NDArray[np.int64]:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import Problem, UnsupportedError
-from penstock.flow.accumulators import Accumulators, Argument, counts_of, sum_type
+from penstock.flow.accumulators import ORDERED, Accumulators, Argument, counts_of, sum_type
+from penstock.flow.arrivals import arrays, ends_of_lists, joined_texts, multisets, only_values
 from penstock.flow.equality import Flags, fixed_values, same_rows
 from penstock.flow.hashing import Groups, taken
 from penstock.flow.operators import Input, hashes_of, replacements, select_groups, weights_of
@@ -23,7 +24,20 @@ from penstock.plan.nodes import AggregateCall, GroupAggregate
 from penstock.types import arrow_schema
 from penstock.types.arrow import arrow_type
 
-_FUNCTIONS = {"COUNT": {"COUNT"}, "SUM": {"COUNT", "SUM"}, "AVG": {"COUNT", "SUM"}, "MIN": {"MIN"}, "MAX": {"MAX"}}
+#: What the state of a group needs for each function.
+_FUNCTIONS = {
+    "COUNT": {"COUNT"},
+    "SUM": {"COUNT", "SUM"},
+    "AVG": {"COUNT", "SUM"},
+    "MIN": {"MIN"},
+    "MAX": {"MAX"},
+    "FIRST_VALUE": {"FIRST"},
+    "LAST_VALUE": {"LAST"},
+    "LISTAGG": {"VALUES"},
+    "ARRAY_AGG": {"VALUES"},
+    "COLLECT": {"VALUES"},
+    "SINGLE_VALUE": {"VALUES"},
+}
 #: The table of groups, and its column with the number of a group's rows.
 GROUPS, ROWS = "groups", "rows"
 
@@ -52,13 +66,18 @@ class GroupAggregateOperator:
         needs: dict[Argument, set[str]] = {}
         for call in node.calls:
             _check(call, given.schema)
-            needs.setdefault(_argument(call), set()).update(_FUNCTIONS[call.function])
+            needs.setdefault(_argument(call), set()).update(_needs(call.function, retracts=retracts))
         needs.pop(Argument(None), None)
         accumulators = tuple(
             Accumulators(each, _type(each, given.schema), frozenset(functions), given.key_schema, retracts)
             for each, functions in needs.items()
         )
         return cls(node.uid, (given,), arrow_schema(node.schema), node.calls, accumulators)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether results depend on the order in which rows arrive."""
+        return any(each.needs & ORDERED for each in self.accumulators)
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -133,7 +152,12 @@ def _remembered(weights: npt.NDArray[np.int64], groups: Groups, found: Flags) ->
 
 
 def _argument(call: AggregateCall) -> Argument:
-    return Argument(call.argument, call.filter, call.distinct and call.function not in ("MIN", "MAX"))
+    return Argument(call.argument, call.filter, call.distinct and call.function not in ("MIN", "MAX"), call.nulls)
+
+
+def _needs(function: str, *, retracts: bool) -> set[str]:
+    needs = _FUNCTIONS[function]
+    return {"VALUES"} if retracts and needs & ORDERED else needs
 
 
 def _type(argument: Argument, schema: pa.Schema) -> pa.DataType:
@@ -159,9 +183,10 @@ def _result(call: AggregateCall, state: pa.RecordBatch) -> pa.Array:
     kind = arrow_type(call.type)
     if argument == Argument(None):
         return state.column(ROWS).cast(kind)
-    name = f"{call.function} {argument}"
     if call.function in ("MIN", "MAX"):
-        return state.column(name).cast(kind)
+        return state.column(f"{call.function} {argument}").cast(kind)
+    if _FUNCTIONS[call.function] & ORDERED:
+        return _of_arrivals(call, argument, state, kind)
     counts = counts_of(state.column(f"COUNT {argument}"))
     if call.function == "COUNT":
         return pa.array(counts).cast(kind)
@@ -169,6 +194,24 @@ def _result(call: AggregateCall, state: pa.RecordBatch) -> pa.Array:
     if call.function == "SUM":
         return _sum(total, counts != 0, kind)
     return _average(total, counts, kind)
+
+
+def _of_arrivals(call: AggregateCall, argument: Argument, state: pa.RecordBatch, kind: pa.DataType) -> pa.Array:
+    """The values of a call that depends on the order of arrival."""
+    end = f"{call.function.removesuffix('_VALUE')} {argument}"
+    if end in state.schema.names:
+        return state.column(end).cast(kind)
+    lists = state.column(f"VALUES {argument}")
+    match call.function:
+        case "LISTAGG":
+            return joined_texts(lists, call.separator).cast(kind)
+        case "ARRAY_AGG":
+            return arrays(lists).cast(kind)
+        case "COLLECT":
+            return multisets(lists, kind)
+        case "SINGLE_VALUE":
+            return only_values(lists).cast(kind)
+    return ends_of_lists(lists, last=call.function == "LAST_VALUE").cast(kind)
 
 
 def _sum(total: pa.Array, valid: Flags, kind: pa.DataType) -> pa.Array:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.errors import Problem, RecordError, SchemaError
 from penstock.flow.expressions import Evaluator, Lacking, compile_expressions
 from penstock.flow.kernels.session import UNKNOWN, Session
+from penstock.plan.enforcing import not_null
 from penstock.plan.expressions import ColumnRef, Expression, cast, coerce, rewrite
 from penstock.plan.nodes import Filter, Node, Project, Scan, Sink
 from penstock.plan.walk import base, calculations
@@ -127,7 +128,7 @@ class Rows:
             raise SchemaError((Problem(reason, sink.table, hint="list the columns in INSERT INTO, or select as many"),))
         taken = {field.name: field.type for field in sink.spec.schema.fields}
         return {
-            target.name: _fitted(value, target.type, taken[target.name])
+            target.name: _fitted(not_null(value, target, sink), target.type, taken[target.name])
             for value, target in zip(given, wanted, strict=True)
         }
 

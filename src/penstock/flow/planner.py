@@ -22,10 +22,12 @@ from penstock.flow.materialize import MaterializeOperator
 from penstock.flow.normalize import NormalizeOperator
 from penstock.flow.operators import Operator, TimedOperator
 from penstock.flow.rank import RankOperator
-from penstock.flow.sessions import SessionAggregateOperator
+from penstock.flow.sessions import SessionOperator
 from penstock.flow.set_operation import SetOperator
 from penstock.flow.times import MOMENT, Timing
+from penstock.flow.unnest import Unnesting
 from penstock.flow.window_aggregate import WindowAggregateOperator
+from penstock.plan.enforcing import NOT_NULL, not_null
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, cast, coerce, fields_of
 from penstock.plan.lifetimes import lifetimes
 from penstock.plan.nodes import (
@@ -43,10 +45,12 @@ from penstock.plan.nodes import (
     Project,
     Rank,
     Scan,
+    SessionTable,
     SetOperation,
     Sink,
     Step,
     Union,
+    Unnest,
     WindowAggregate,
     WindowTable,
 )
@@ -78,18 +82,21 @@ class _Way:
 
 def _calc(way: _Way, session: Session) -> Calc | Chain | Lacking:
     """The work of the steps of a way."""
-    works: list[Calc | Assigning] = []
+    works: list[Calc | Assigning | Unnesting] = []
     at = _Way(way.origin)
     for step in way.steps:
-        if not isinstance(step, WindowTable):
+        if not isinstance(step, WindowTable | Unnest):
             at = _Way(at.origin, (*at.steps, step))
             continue
         calc = _plain(at, session)
         if isinstance(calc, Lacking):
             return calc
-        if step.windowing.kind is WindowKind.SESSION or step.windowing.processing:
-            feature = "SESSION" if step.windowing.kind is WindowKind.SESSION else "a window of processing time"
-            reason = f"{feature} without GROUP BY of its window is not supported"
+        if isinstance(step, Unnest):
+            works += [calc, Unnesting.of(step)]
+            at = _Way(step.with_inputs((at.node,)))
+            continue
+        if step.windowing.processing:
+            reason = "a window of processing time without GROUP BY of its window is not supported"
             raise UnsupportedError((Problem(reason, hint="GROUP BY window_start, window_end"),))
         works += [calc, Assigning.of(step, local_zone(session))]
         at = _Way(step.with_inputs((at.node,)))
@@ -205,6 +212,10 @@ class Planner:
         calc: Calc | Chain | Passing
         if not isinstance(found, Lacking):
             calc = found
+        elif any(isinstance(step, WindowTable | Unnest) for step in way.steps):
+            reason = f"{found.function} has no kernel, and cannot be computed beside UNNEST or a window"
+            hint = "compute it in the job that reads the rows of this one"
+            raise UnsupportedError((Problem(reason, where=str(found.place or ""), hint=hint),))
         else:
             self.hops[number] = self.hops.get(number) or (way.node, found)
             calc = Passing()
@@ -272,8 +283,10 @@ def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Oper
         case WindowAggregate():
             zone = local_zone(session)
             if isinstance(node.windowing, Windowing) and node.windowing.kind is WindowKind.SESSION:
-                return SessionAggregateOperator.of(node, retracts=retracts, zone=zone)
+                return SessionOperator.of(node, retracts=retracts, zone=zone)
             return WindowAggregateOperator.of(node, retracts=retracts, zone=zone)
+        case SessionTable():
+            return SessionOperator.of_table(node, zone=local_zone(session))
         case InWindows(inner=inner, windows=windows):
             made = _operator(replace(inner, uid=node.uid), session, timed=False, batch=batch)
             assert not isinstance(made, TimedOperator)  # noqa: S101
@@ -344,11 +357,16 @@ def _fitted(sink: Sink) -> Node:
     taken = {each.name: each.type for each in sink.spec.schema.fields}
     items = []
     for ref, to in zip(fields_of(sink.input.schema), sink.schema.fields, strict=True):
-        value, type_ = coerce(ref, to.type), taken[to.name]
+        value, type_ = coerce(not_null(ref, to, sink), to.type), taken[to.name]
         items.append(Item(to.name, value if alike(to.type, type_) else cast(value, type_)))
     row = RowType(tuple(replace(each, type=taken[each.name]) for each in sink.schema.fields), nullable=False)
     same = all(item == Item(each.name, each) for item, each in zip(items, fields_of(sink.input.schema), strict=True))
     return sink.input if same else Project(row, sink.input, tuple(items))
+
+
+def _value(expression: Expression) -> Expression:
+    """What is written, if it is not NULL."""
+    return expression.args[0] if isinstance(expression, Call) and expression.function == NOT_NULL else expression
 
 
 def _partitioned(way: _Way) -> tuple[str, ...]:
@@ -374,9 +392,9 @@ def _partitioned(way: _Way) -> tuple[str, ...]:
     for step in way.steps:
         if isinstance(step, Project):
             now = {
-                item.expression.name: item.name
+                value.name: item.name
                 for item in reversed(step.items)
-                if isinstance(item.expression, ColumnRef)
+                if isinstance(value := _value(item.expression), ColumnRef)
             }
             if not all(name in now for name in names):
                 return ()

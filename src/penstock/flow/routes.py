@@ -6,7 +6,7 @@ from penstock.flow.expressions import Lacking
 from penstock.flow.fused import Fused, fused
 from penstock.flow.kernels.session import Session
 from penstock.flow.planner import Planner
-from penstock.plan.nodes import STATEFUL, Job, Node, Union, WindowTable
+from penstock.plan.nodes import STATEFUL, Job, Node, Union, Unnest, WindowTable
 from penstock.plan.walk import fold, scans
 
 
@@ -14,7 +14,7 @@ def stateful(job: Job) -> bool:
     """Whether the job is a dataflow: it keeps state, unites rows, or gives one several times."""
 
     def visit(node: Node, below: tuple[bool, ...]) -> bool:
-        return isinstance(node, STATEFUL | Union | WindowTable) or any(below)
+        return isinstance(node, STATEFUL | Union | Unnest | WindowTable) or any(below)
 
     found: tuple[bool, ...] = fold(job.sinks, visit)
     return any(found)

@@ -1,4 +1,5 @@
-"""Windows of sessions: rows of a key that follow one another without a gap, aggregated when the session closes."""
+"""Windows of sessions: rows of a key that follow one another without a gap, given when the session closes, as they are
+or aggregated."""
 
 from __future__ import annotations
 
@@ -19,12 +20,14 @@ from penstock.flow.times import Clock, millis_of
 from penstock.flow.zones import Millis, Zone
 from penstock.formats.columns.buffers import batch_of
 from penstock.formats.loops.compiled import Vector, compiled
-from penstock.plan.nodes import GroupAggregate, Node, WindowAggregate
+from penstock.plan.nodes import GroupAggregate, Node, SessionTable, WindowAggregate
 from penstock.plan.windowing import Windowing
 from penstock.types import BIGINT, Field, RowType, arrow_schema
 
 _BOUNDS, _ROWS, _TIMERS = "sessions", "rows", "timers"
 _START, _END = "__start", "__end"
+#: The column with the time of processing of a row that is kept.
+_TIME = "__time"
 #: The columns of a session.
 _BOUND = pa.schema([pa.field(_START, pa.int64()), pa.field(_END, pa.int64())])
 #: The least time that a part of the timers stands for, in ms, and how many of them are in a gap.
@@ -56,8 +59,9 @@ class _Sessions:
 
 
 @dataclass(frozen=True)
-class SessionAggregateOperator:
-    """Keeps the bounds of the open sessions of each key, and their rows, which it aggregates when the session closes.
+class SessionOperator:
+    """Keeps the bounds of the open sessions of each key, and their rows, which it gives when the session closes: as
+    ``groups``, if there are any.
 
     Timers are parts of a table, by the time at which one of their sessions may close; they name the keys. A session
     that grew has another timer, and the former one finds nothing.
@@ -66,12 +70,12 @@ class SessionAggregateOperator:
     uid: str
     inputs: tuple[Input]
     schema: pa.Schema
-    groups: GroupAggregateOperator
+    groups: GroupAggregateOperator | None
     windowing: Windowing
     zone: Zone
 
     @classmethod
-    def of(cls, node: WindowAggregate, *, retracts: bool, zone: str) -> SessionAggregateOperator:
+    def of(cls, node: WindowAggregate, *, retracts: bool, zone: str) -> SessionOperator:
         """The operator of a plan's node, in a session with this time ``zone``. Raises UnsupportedError for calls that
         there are not."""
         windowing = node.windowing
@@ -88,13 +92,29 @@ class SessionAggregateOperator:
             node.uid, (given,), arrow_schema(node.schema), groups, windowing, Zone(zone if windowing.zoned else "")
         )
 
+    @classmethod
+    def of_table(cls, node: SessionTable, *, zone: str) -> SessionOperator:
+        """The operator of a plan's node whose rows stay as they are."""
+        windowing = node.windowing
+        given = Input(arrow_schema(node.input.schema), windowing.keys)
+        return cls(
+            node.uid, (given,), arrow_schema(node.schema), None, windowing, Zone(zone if windowing.zoned else "")
+        )
+
     @property
     def processing(self) -> bool:
-        return False
+        return self.windowing.processing
+
+    @property
+    def kept(self) -> Input:
+        """The rows that are kept: those of the input, with their time if that is the time of processing."""
+        (given,) = self.inputs
+        fields = [*given.schema, *([pa.field(_TIME, pa.int64())] if self.processing else [])]
+        return Input(pa.schema(fields), given.keys)
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
-        (given,) = self.inputs
+        given = self.kept
         return (
             TableSpec(_BOUNDS, given.key_schema, _BOUND, "multiset"),
             TableSpec(_ROWS, given.key_schema, given.value_schema, "multiset"),
@@ -103,7 +123,9 @@ class SessionAggregateOperator:
 
     def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
         (batch,) = inputs
-        (given,) = self.inputs
+        given = self.kept
+        if self.processing:
+            batch = batch.append_column(_TIME, pa.array(np.full(len(batch), clock.now)))
         local, valid = self._local(batch)
         batch = batch if valid.all() else taken(batch, np.flatnonzero(valid))
         local = local[valid]
@@ -124,11 +146,13 @@ class SessionAggregateOperator:
         for each in due:
             if each + self._width <= clock.after + 1:
                 state.drop(each)
-        return Advance(result, int(np.count_nonzero(~kept)))
+        return Advance(result, int(np.count_nonzero(~kept)), self._wake(state, clock) if self.processing else None)
 
     # --- sessions --------------------------------------------------------------------------------------------
 
     def _local(self, batch: pa.RecordBatch) -> tuple[Millis, Flags]:
+        if self.processing:
+            return self.zone.local(batch.column(_TIME).to_numpy()), np.ones(len(batch), np.bool_)
         instants, valid = millis_of(batch.column(self.windowing.time))
         return self.zone.local(instants), valid
 
@@ -176,6 +200,11 @@ class SessionAggregateOperator:
                 which, batch_of([], pa.schema([]), len(which)), np.ones(len(which), np.bool_)
             )
 
+    def _wake(self, state: StateStore, clock: Clock) -> int | None:
+        """When all sessions of the next part of the timers have closed."""
+        times = (each + self._width - 1 for each in state.times(_TIMERS))
+        return min((each for each in times if each > clock.after), default=None)
+
     @property
     def _width(self) -> int:
         """The time that a part of the timers stands for."""
@@ -188,7 +217,7 @@ class SessionAggregateOperator:
     ) -> pa.RecordBatch:
         """The results of the sessions that close. The rows of ``batch`` are of the sessions ``of``; those of others are
         kept, and those of sessions that close are forgotten."""
-        (given,) = self.inputs
+        given = self.kept
         asked = np.zeros(len(groups), np.bool_)
         asked[found.groups[closed]] = True
         index, values, weights = state.multiset(_ROWS).get(select_groups(groups, asked))
@@ -211,7 +240,7 @@ class SessionAggregateOperator:
             _stacked([taken(values, gone).columns, kept.select(values.schema.names).columns], values.schema, count),
             np.concatenate([-weights[gone], weights_of(kept)]),
         )
-        return self._aggregated(whole, change, found.starts[sessions], found.ends[sessions])
+        return self._given(whole, change, found.starts[sessions], found.ends[sessions])
 
     @staticmethod
     def _session_of(found: _Sessions, groups: Rows, local: Millis) -> Rows:
@@ -226,21 +255,38 @@ class SessionAggregateOperator:
         result[mixed] = begun
         return order[result[len(order) :]]
 
-    def _aggregated(self, rows: pa.RecordBatch, weights: Millis, starts: Millis, ends: Millis) -> pa.RecordBatch:
-        """The groups of whole sessions."""
-        (given,) = self.groups.inputs
-        columns = [*rows.columns, pa.array(starts), pa.array(ends)]
+    def _given(self, rows: pa.RecordBatch, weights: Millis, starts: Millis, ends: Millis) -> pa.RecordBatch:
+        """The rows of whole sessions, or their groups."""
+        if self.groups is not None:
+            return self._aggregated(self.groups, rows, weights, starts, ends)
+        columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+        net = Delta(self._windowed(columns, starts, ends, len(rows)), weights, np.zeros(len(rows), np.uint64)).netted()
+        return net.at(net.weights > 0).output()
+
+    def _aggregated(
+        self, groups: GroupAggregateOperator, rows: pa.RecordBatch, weights: Millis, starts: Millis, ends: Millis
+    ) -> pa.RecordBatch:
+        """The groups of whole sessions. Their rows have no order of arrival: they come in that of their time."""
+        (given,) = groups.inputs
+        if groups.ordered:
+            order = np.argsort(self._local(rows)[0], kind="stable")
+            rows, weights, starts, ends = taken(rows, order), weights[order], starts[order], ends[order]
+        columns = [*rows.select(self.inputs[0].schema.names).columns, pa.array(starts), pa.array(ends)]
         plain = pa.RecordBatch.from_arrays(columns, schema=given.schema)
         hashes = key_hashes([plain.column(name) for name in given.keys], len(plain))
         whole = plain.append_column(WEIGHT, pa.array(weights)).append_column(HASH, pa.array(hashes))
-        empty = StateStore(LocalStorage(""), self.groups.tables, {}, 0, END, "")
-        made = self.groups.process([whole], empty)
+        empty = StateStore(LocalStorage(""), groups.tables, {}, 0, END, "")
+        made = groups.process([whole], empty)
         first, last = (made.column(name).to_numpy() for name in _BOUND.names)
         named = dict(zip(made.schema.names, made.columns, strict=True))
-        for name, times in zip(self.schema.names[-3:], (first, last, self.zone.instants(last - 1)), strict=True):
-            named[name] = pa.array(times * 1000).view(self.schema.field(name).type)
-        result = batch_of([named[name] for name in self.schema.names], self.schema, len(made))
+        result = self._windowed(named, first, last, len(made))
         return Delta(result, weights_of(made), np.zeros(len(made), np.uint64)).output()
+
+    def _windowed(self, columns: dict[str, pa.Array], starts: Millis, ends: Millis, count: int) -> pa.RecordBatch:
+        """Rows of these columns, with those of their session."""
+        for name, times in zip(self.schema.names[-3:], (starts, ends, self.zone.instants(ends - 1)), strict=True):
+            columns[name] = pa.array(times * 1000).view(self.schema.field(name).type)
+        return batch_of([columns[name] for name in self.schema.names], self.schema, count)
 
 
 def _stacked(parts: Sequence[Sequence[pa.Array]], schema: pa.Schema, rows: int) -> pa.RecordBatch:

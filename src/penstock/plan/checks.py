@@ -23,6 +23,7 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.traits import Traits, own_traits, traits
 from penstock.plan.walk import expressions_of, fold, scans
+from penstock.settings import Settings
 from penstock.spi import INSERTIONS, WATERMARK, Guarantee, ScanSpec, SinkSpec
 from penstock.types import RowKind
 
@@ -92,6 +93,20 @@ _CHANGES: dict[type[Node], str] = {
     SetOperation: "comparison of two queries",
     Normalize: "source of upserts",
 }
+
+
+def check_conflicts(sinks: Sequence[Sink], settings: Settings) -> None:
+    """Raises SchemaError for each sink of which several rows of the query may have one key, where nothing says that the
+    last one stays and the settings ask for it."""
+    problems = []
+    for sink in sinks if settings.require_on_conflict else ():
+        key = set(sink.spec.capabilities.upsert_keys)
+        if key and not sink.deduplicates and not any(set(each) <= key for each in traits(sink).upsert_keys):
+            reason = "the query has an upsert key that differs from the primary key of the sink table"
+            hint = "write ON CONFLICT DO DEDUPLICATE, and the last row of each key stays"
+            problems.append(Problem(reason, where=f"table '{sink.table}'", hint=hint))
+    if problems:
+        raise SchemaError(tuple(problems))
 
 
 def check_determinism(job: Job) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 
 from penstock.options import DURATION
-from penstock.plan.expressions import ColumnRef
+from penstock.plan.expressions import ColumnRef, Literal
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.lifetimes import lifetimes
 from penstock.plan.nodes import (
@@ -28,11 +28,13 @@ from penstock.plan.nodes import (
     Project,
     Rank,
     Scan,
+    SessionTable,
     SetKind,
     SetOperation,
     Sink,
     SortColumn,
     Union,
+    Unnest,
     WindowAggregate,
     WindowTable,
 )
@@ -40,7 +42,7 @@ from penstock.plan.traits import Traits, own_traits, traits
 from penstock.plan.walk import fold
 from penstock.plan.windowing import WindowColumns, Windowing, WindowKind
 from penstock.settings import Settings
-from penstock.types import quoted_name
+from penstock.types import STRING, quoted_name
 
 
 def explain(job: Job) -> str:
@@ -112,6 +114,8 @@ def state_of(node: Node) -> str:
     match node:
         case InWindows():
             return "the rows of the windows that are open"
+        case SessionTable():
+            return "the rows of the sessions that are open"
         case Join():
             return "the rows of both tables"
         case GroupAggregate():
@@ -138,6 +142,8 @@ def shuffled_by(node: Node) -> tuple[tuple[str, ...], ...]:
             return shuffled_by(inner)
         case WindowAggregate(windowing=Windowing(kind=WindowKind.SESSION, keys=keys)):
             return (keys,)
+        case SessionTable(windowing=windowing):
+            return (windowing.keys,)
         case Join(left_keys=left, right_keys=right):
             return left, right
         case SetOperation(left=left_side, right=right_side):
@@ -183,6 +189,9 @@ def step_lines(node: Node) -> list[str]:
             return [f"{first}, in {windows[0].describe()}", *more]
         case WindowTable(windowing=windowing, columns=columns):
             return [f"rows of each window of {windowing.describe()}", _window(columns)]
+        case Unnest(collection=collection, columns=columns, outer=outer):
+            every = ", of an empty one one row" if outer else ""
+            return [f"rows of each element of {quoted_name(collection)}{every}, as {_names(columns)}"]
         case Join(kind=kind, left_keys=left, right_keys=right):
             pairs = (f"{quoted_name(a)} = {quoted_name(b)}" for a, b in zip(left, right, strict=True))
             return [f"{kind.value} join on {' and '.join(pairs)}" if left else f"{kind.value} join of all pairs"]
@@ -240,4 +249,11 @@ def _item(item: Item) -> str:
 def _call(call: AggregateCall) -> str:
     argument = "*" if call.argument is None else quoted_name(call.argument)
     condition = "" if call.filter is None else f" FILTER (WHERE {quoted_name(call.filter)})"
-    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{argument}){condition}"
+    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{argument}{more_arguments(call)}){condition}"
+
+
+def more_arguments(call: AggregateCall) -> str:
+    """What stands behind the argument of an aggregate."""
+    if call.function == "LISTAGG":
+        return f", {flink_sql(Literal(call.separator, type=STRING))}"
+    return " IGNORE NULLS" if call.function == "ARRAY_AGG" and not call.nulls else ""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from penstock.plan.explain import shuffled_by, state_of, step_lines
+from penstock.plan.explain import more_arguments, shuffled_by, state_of, step_lines
 from penstock.plan.expressions import conjuncts
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import (
@@ -26,6 +26,7 @@ from penstock.plan.nodes import (
     Scan,
     Sink,
     Union,
+    Unnest,
 )
 from penstock.plan.traits import traits
 from penstock.plan.walk import fold
@@ -46,11 +47,13 @@ _NAMES: dict[type[Node], str] = {
     Normalize: "ChangelogNormalize",
     Project: "Calc",
     Scan: "TableSourceScan",
+    Unnest: "Correlate",
 }
 _LOGICAL: dict[type[Node], str] = {
     AssignWatermarks: "WatermarkAssigner",
     GroupAggregate: "Aggregate",
     Scan: "TableScan",
+    Unnest: "Correlate",
 }
 
 
@@ -203,7 +206,8 @@ def _spec(side: Node, keys: tuple[str, ...]) -> str:
 
 def _call(call: AggregateCall) -> str:
     condition = f" FILTER {call.filter}" if call.filter else ""
-    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{call.argument or '*'}){condition}"
+    argument = f"{call.argument or '*'}{more_arguments(call)}"
+    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{argument}){condition}"
 
 
 # --- as they share their rows ---------------------------------------------------------------------------------------

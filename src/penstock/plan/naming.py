@@ -16,6 +16,7 @@ from penstock.plan.nodes import (
     Node,
     Normalize,
     Rank,
+    SessionTable,
     SetOperation,
     Sink,
     WindowAggregate,
@@ -25,6 +26,7 @@ from penstock.plan.walk import fold, scans
 _KINDS: dict[type[Node], str] = {
     GroupAggregate: "group",
     WindowAggregate: "window",
+    SessionTable: "sessions",
     Join: "join",
     Normalize: "changes",
     Materialize: "last rows",

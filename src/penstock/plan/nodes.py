@@ -110,9 +110,11 @@ class DeadLetters(Step):
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """One aggregate of a group: ``function`` (``COUNT``, ``SUM``, ``AVG``, ``MIN``, ``MAX``) of the input's column
-    ``argument`` (None: of the rows), as the column ``name`` of ``type``. With ``distinct`` equal values count once;
-    rows in which the BOOLEAN column ``filter`` is not true do not count."""
+    """One aggregate of a group: ``function`` (``COUNT``, ``SUM``, ``AVG``, ``MIN``, ``MAX``, ``FIRST_VALUE``,
+    ``LAST_VALUE``, ``LISTAGG``, ``ARRAY_AGG``, ``COLLECT``, ``SINGLE_VALUE``) of the input's column ``argument`` (None:
+    of the rows), as the column ``name`` of ``type``. With ``distinct`` equal values count once; rows in which the
+    BOOLEAN column ``filter`` is not true do not count, and values that are null count with ``nulls`` only. LISTAGG puts
+    the ``separator`` between the values."""
 
     name: str
     function: str
@@ -120,6 +122,8 @@ class AggregateCall:
     argument: str | None = None
     distinct: bool = False
     filter: str | None = None
+    nulls: bool = False
+    separator: str = ""
 
 
 @dataclass(frozen=True)
@@ -142,6 +146,11 @@ class WindowTable(Step):
 
 
 @dataclass(frozen=True)
+class SessionTable(WindowTable):
+    """The same for sessions: rows are given when their session closes."""
+
+
+@dataclass(frozen=True)
 class WindowAggregate(Step):
     """Groups the rows of each window by the columns ``keys``, and gives its groups when it closes. ``schema`` has the
     keys, then the ``calls``, then the ``columns`` of the window."""
@@ -150,6 +159,19 @@ class WindowAggregate(Step):
     calls: tuple[AggregateCall, ...]
     windowing: Windowing | Attached
     columns: WindowColumns
+
+
+@dataclass(frozen=True)
+class Unnest(Step):
+    """Gives each row once for each element of its column ``collection``, which is dropped: of an ARRAY, a MAP or a
+    MULTISET; with ``outer`` once without an element if there is none. ``schema`` has the other columns of the input,
+    then ``columns``: the element or, of a row, its fields, or the key and the value, and with ``numbered`` its number,
+    counted from 1."""
+
+    collection: str
+    columns: tuple[str, ...]
+    outer: bool = False
+    numbered: bool = False
 
 
 class JoinKind(enum.Enum):
@@ -297,17 +319,28 @@ class InWindows(Node):
 
 #: The nodes that keep state.
 STATEFUL = (
-    GroupAggregate | WindowAggregate | InWindows | Join | Normalize | Deduplicate | Rank | SetOperation | Materialize
+    GroupAggregate
+    | WindowAggregate
+    | SessionTable
+    | InWindows
+    | Join
+    | Normalize
+    | Deduplicate
+    | Rank
+    | SetOperation
+    | Materialize
 )
 
 
 @dataclass(frozen=True)
 class Sink(Step):
-    """Writes the input's rows to a table; columns are matched by position and cast to ``schema``."""
+    """Writes the input's rows to a table; columns are matched by position and cast to ``schema``. ``deduplicates``: it
+    is said that the last of several rows of one key stays."""
 
     table: str
     connector: str
     spec: SinkSpec
+    deduplicates: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.plan.checks import check_batch, check_changes, check_determinism, check_watermarks
+from penstock.errors import Problem, SchemaError
+from penstock.plan.checks import check_batch, check_changes, check_conflicts, check_determinism, check_watermarks
+from penstock.plan.enforcing import enforced
 from penstock.plan.expressions import coerce, columns_of, fields_of, is_deterministic
 from penstock.plan.naming import named
 from penstock.plan.nodes import (
@@ -27,7 +29,7 @@ from penstock.plan.pruning import pruned
 from penstock.plan.traits import traits
 from penstock.plan.walk import expressions_of, fold, rewrite
 from penstock.settings import FORCE, NONE, Settings
-from penstock.spi import CHANGES, AnySettings, SinkCapabilities
+from penstock.spi import CHANGES, INSERTIONS, AnySettings, SinkCapabilities
 from penstock.types import RowType
 
 
@@ -41,8 +43,10 @@ def planned(job: Job) -> Job:
     # Steps that differed in columns which nobody reads, such as PROCTIME(), are equal once these are gone.
     if job.settings.batch:
         check_batch(job)
-        return replace(job, sinks=named(_shared(pruned(_shared(job.sinks)))))
-    job = replace(job, sinks=named(_shared(pruned(_shared(_materialized(_normalized(job.sinks), job.settings))))))
+        return replace(job, sinks=named(_shared(pruned(_shared(enforced(job.sinks, job.settings))))))
+    sinks = _normalized(enforced(_deduplicated(job.sinks, job.settings), job.settings))
+    check_conflicts(sinks, job.settings)
+    job = replace(job, sinks=named(_shared(pruned(_shared(_materialized(sinks, job.settings))))))
     check_changes(job)
     check_determinism(job)
     check_watermarks(job)
@@ -68,6 +72,27 @@ class _Everything(AnySettings):
 
     def describe(self) -> str:
         return ""
+
+
+def _deduplicated(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
+    """The sinks, with the changes of each table whose changes may be repeated; those of upserts become changes anyway.
+    Raises SchemaError for such a table without a key."""
+    if not settings.cdc_events_duplicate:
+        return sinks
+    done: set[int] = set()
+    fold(sinks, lambda node, _: done.add(id(node.input)) if isinstance(node, Normalize) else None)
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Scan) or node.spec.capabilities.upsert_keys or id(node) in done:
+            return node
+        if node.spec.capabilities.kinds <= INSERTIONS:
+            return node
+        if not node.key:
+            reason = "'table.exec.source.cdc-events-duplicate' needs a PRIMARY KEY, and the table has none"
+            raise SchemaError((Problem(reason, where=f"table '{node.table}'", hint="declare one"),))
+        return Normalize(node.schema, node, node.key)
+
+    return rewrite(sinks, change)
 
 
 def _normalized(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:

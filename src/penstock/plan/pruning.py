@@ -24,6 +24,7 @@ from penstock.plan.nodes import (
     Rank,
     Sink,
     Union,
+    Unnest,
     WindowAggregate,
     WindowTable,
     items_of,
@@ -86,6 +87,8 @@ def _reads(node: Node, wanted: Names) -> tuple[Names, ...]:
             return (frozenset((*keys, *arguments, *times)),)
         case WindowTable(windowing=windowing, columns=columns):
             return ((wanted - set(columns.names)) | {windowing.time, *windowing.keys},)
+        case Unnest(collection=collection, columns=columns):
+            return ((wanted - set(columns)) | {collection},)
         case InWindows(inner=inner):  # the columns of windows are among the keys
             return _reads(inner, wanted)
         case Join(left=left, right=right, left_keys=left_keys, right_keys=right_keys):
@@ -145,6 +148,11 @@ def _pruned(node: Node, inputs: tuple[Node, ...], wanted: Names) -> Node:
         case WindowTable(columns=columns):
             below = _narrowed(inputs[0], reads[0])
             fields = (*below.schema.fields, *node.schema.select(columns.names).fields)
+            return replace(node, schema=RowType(fields, nullable=False), input=below)
+        case Unnest(collection=collection, columns=columns):
+            below = _narrowed(inputs[0], reads[0])
+            kept = tuple(each for each in below.schema.names if each != collection)
+            fields = (*below.schema.select(kept).fields, *node.schema.select(columns).fields)
             return replace(node, schema=RowType(fields, nullable=False), input=below)
         case InWindows(inner=inner):
             inner = _pruned(inner, inputs, wanted)

@@ -24,12 +24,15 @@ from penstock.plan.nodes import (
     Project,
     Rank,
     Scan,
+    SessionTable,
     SetKind,
     SetOperation,
     Sink,
     Union,
+    Unnest,
     WindowAggregate,
     WindowTable,
+    items_of,
 )
 from penstock.plan.walk import fold
 from penstock.plan.windowing import Attached, WindowColumns, Windowing
@@ -58,8 +61,8 @@ class Traits:
     has the columns of the window that each row belongs to, and how it was assigned to it.
 
     ``upsert_keys`` are the keys of the table that the rows make up, such that all changes of a key's row come in order;
-    the empty key stands for a table of one row. ``stateful``: whether the rows depend on those before them, or are in
-    windows.
+    the empty key stands for a table of one row. ``stateful``: whether the rows depend on those before them, are in
+    windows or come from collections.
     """
 
     kinds: frozenset[RowKind]
@@ -115,7 +118,15 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
             times = (*below.rowtimes, columns.time)
             found = tuple((*key, columns.start, columns.end) for key in below.upsert_keys)
             own = Windowed(columns, windowing)
+            if isinstance(node, SessionTable):  # given once, when the session closes
+                below = replace(below, kinds=INSERTIONS)
+            if windowing.processing:
+                proctimes = (*below.proctimes, columns.time)
+                return replace(below, proctimes=proctimes, window=own, upsert_keys=found, stateful=True)
             return replace(below, rowtimes=times, window=own, upsert_keys=found, stateful=True)
+        case Unnest(columns=columns), (below,):
+            kept = node.schema.select(tuple(each for each in node.schema.names if each not in columns))
+            return replace(_renamed(below, {}), **_times(items_of(kept), below), stateful=True)
         case WindowAggregate(keys=keys, columns=columns, windowing=windowing), (below,):
             return Traits(
                 kinds=INSERTIONS,

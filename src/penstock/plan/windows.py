@@ -14,13 +14,14 @@ from penstock.plan.nodes import (
     Join,
     Node,
     Project,
+    SessionTable,
     Step,
     WindowAggregate,
     WindowTable,
     project,
 )
 from penstock.plan.traits import Traits, traits
-from penstock.plan.windowing import Attached, WindowColumns, Windowing
+from penstock.plan.windowing import Attached, WindowColumns, Windowing, WindowKind
 from penstock.types import Field, RowType, TimestampType
 
 #: The type of the start and the end of a window.
@@ -168,4 +169,5 @@ def windowed(node: Node, windowing: Windowing) -> WindowTable:
     taken = list(node.schema.names)
     columns = WindowColumns(*(_free(name, taken) for name in ("window_start", "window_end", "window_time")))
     fields = (*node.schema.fields, *bounds_and_time(columns, zoned=windowing.zoned))
-    return WindowTable(RowType(fields, nullable=False), node, windowing, columns)
+    kind = SessionTable if windowing.kind is WindowKind.SESSION else WindowTable
+    return kind(RowType(fields, nullable=False), node, windowing, columns)

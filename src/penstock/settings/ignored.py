@@ -79,11 +79,13 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "execution.checkpointing.num-retained": ("Checkpoints that are kept.", "1", INTEGER, (1,)),
         "execution.checkpointing.storage": ("Where checkpoints are kept.", "jobmanager"),
     },
-    "Jobs have no state of their own yet.": {
+    "State is kept in files of the checkpoint, each with what batches have changed.": {
         "state.backend": ("Where operators keep their state.", "hashmap"),
         "state.backend.incremental": ("Whether checkpoints of state hold only what changed.", "false"),
         "state.backend.type": ("Where operators keep their state.", "hashmap"),
         "state.changelog.enabled": ("Whether changes of state are logged between checkpoints.", "false"),
+    },
+    "Operators see the rows of a batch together.": {
         "table.exec.mini-batch.allow-latency": ("How long rows are collected before an operator sees them.", "0 ms"),
         "table.exec.mini-batch.enabled": ("Whether operators see rows in small batches.", "false"),
         "table.exec.mini-batch.size": ("Most rows of a small batch.", "-1"),

@@ -24,6 +24,8 @@ def _zone(text: str) -> str:
 STREAMING, BATCH, AUTOMATIC = "STREAMING", "BATCH", "AUTOMATIC"
 #: The values of ``table.exec.sink.upsert-materialize``.
 AUTO, NONE, FORCE = "AUTO", "NONE", "FORCE"
+#: Values of ``table.exec.sink.not-null-enforcer`` and ``table.exec.sink.type-length-enforcer``.
+ERROR, DROP, IGNORE, TRIM_PAD = "ERROR", "DROP", "IGNORE", "TRIM_PAD"
 
 _INTERVAL = checked(DURATION, lambda value: value > timedelta(0), "a duration longer than 0 ms")
 _TIMEOUT = Codec("Duration", lambda text: DURATION.parse(text) or None, DURATION.show)
@@ -115,6 +117,39 @@ class Settings(OptionSet):
         "Flink: `AUTO` where the rows of the query have another key, `FORCE` always, `NONE` never. Without it, which "
         "of several rows of one key the table ends with depends on the order in which they are written.",
         example="NONE",
+    )
+    not_null_enforcer: str = opt(
+        "table.exec.sink.not-null-enforcer",
+        one_of(ERROR, DROP, fold=str.upper),
+        default=ERROR,
+        doc="What becomes of a row with NULL in a column of its table that is NOT NULL, as in Flink: `ERROR` fails the "
+        "job, `DROP` leaves the row out. The columns of a PRIMARY KEY are NOT NULL.",
+        example="DROP",
+    )
+    type_length_enforcer: str = opt(
+        "table.exec.sink.type-length-enforcer",
+        one_of(IGNORE, TRIM_PAD, ERROR, fold=str.upper),
+        default=IGNORE,
+        doc="What becomes of values that are written into CHAR(n), VARCHAR(n), BINARY(n) and VARBINARY(n), as in "
+        "Flink: `IGNORE` writes them as they are, `TRIM_PAD` cuts what is too long, and fills what is too short for "
+        "CHAR and BINARY, `ERROR` fails the job where the length is not that of the column.",
+        example="TRIM_PAD",
+    )
+    require_on_conflict: bool = opt(
+        "table.exec.sink.require-on-conflict",
+        BOOLEAN,
+        default=False,
+        doc="Whether INSERT INTO needs ON CONFLICT DO DEDUPLICATE where several rows of a query may have one PRIMARY "
+        "KEY of the table. Flink 2.2 never asks for it, later versions do by default.",
+        example="true",
+    )
+    cdc_events_duplicate: bool = opt(
+        "table.exec.source.cdc-events-duplicate",
+        BOOLEAN,
+        default=False,
+        doc="Whether sources of changes may repeat them, as in Flink: the last row of each key is kept, and what comes "
+        "twice is left out. Such tables need a PRIMARY KEY.",
+        example="true",
     )
     idle_timeout: timedelta | None = opt(
         "table.exec.source.idle-timeout",

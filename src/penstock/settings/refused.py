@@ -23,7 +23,4 @@ REFUSED: Mapping[str, Refused] = {
     "table.exec.sink.nested-constraint-enforcer": Refused(
         "IGNORE", "NOT NULL and lengths inside rows, arrays and maps are not checked when they are written"
     ),
-    "table.exec.sink.type-length-enforcer": Refused(
-        "IGNORE", "the lengths of CHAR, VARCHAR, BINARY and VARBINARY are not checked when they are written"
-    ),
 }

@@ -48,7 +48,8 @@ class Insertion:
         if self.errors or result.node is None:
             return None
         input_ = project(result.node, projected(columns))
-        return Sink(definition.written, input_, definition.name, self.into.connector, spec)
+        said = self.statement.conflict is not None
+        return Sink(definition.written, input_, definition.name, self.into.connector, spec, said)
 
     def _check_conflict(self, table: SinkCapabilities) -> None:
         """Raises DefinitionError for ON CONFLICT where no two rows can conflict, or where it asks for more than the

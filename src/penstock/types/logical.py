@@ -122,12 +122,16 @@ class ArrayType(DataType):
 
 @dataclass(frozen=True)
 class MapType(DataType):
-    """MAP<key, value>. Spark has no null keys."""
+    """MAP<key, value>. Spark has no null keys. With ``multiset`` it was declared as MULTISET<key>: the value says how
+    often the key is in it."""
 
     key: DataType
     value: DataType
+    multiset: bool = field(default=False, compare=False)
 
     def text(self) -> str:
+        if self.multiset:
+            return f"MULTISET<{self.key}>"
         return f"MAP<{self.key}, {self.value}>"
 
 

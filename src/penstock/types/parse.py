@@ -179,9 +179,10 @@ class TypeReader:
             case "ARRAY":
                 return ArrayType(self._elements(1)[0])
             case "MAP":
-                return MapType(*self._elements(2))
+                key, value = self._elements(2)
+                return MapType(key, value)
             case "MULTISET":
-                return MapType(self._elements(1)[0], INT)
+                return MapType(self._elements(1)[0], INT, multiset=True)
             case "ROW":
                 return self._row()
         self.position -= 1

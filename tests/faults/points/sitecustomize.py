@@ -2,8 +2,8 @@
 :class:`tests.faults.stateful.Point`, which waits for it.
 
 ``PENSTOCK_POINT`` is ``ACTION PATTERN FILE``: before or after a file whose name fits the pattern is written to the
-state, or before it is deleted, the first process writes its number to FILE and waits until it is gone. The others go
-on.
+state, or before it is deleted, the first process writes its number and the name to FILE and waits until it is gone. The
+others go on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def install(action: str, pattern: str, reached: str) -> None:
                 file = os.open(reached, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
             except FileExistsError:
                 return
-            os.write(file, str(os.getpid()).encode())
+            os.write(file, f"{os.getpid()} {name}".encode())
             os.close(file)
             while os.path.exists(reached):
                 time.sleep(0.05)

@@ -71,6 +71,40 @@ def program(tmp_path):
             "there is no module 'pyflink'",
             "import it from 'penstock' instead of 'pyflink'",
         ),
+        (
+            "\nfrom penstock.datastream.connectors.file_system import FileSource",
+            2,
+            "'connectors.file_system.FileSource': is not supported",
+            "read the file in Python",
+        ),
+        ("from penstock.datastream import KeyedStream", 1, "'KeyedStream': is not supported yet", "GROUP BY"),
+        (
+            """
+            from penstock.datastream import StreamExecutionEnvironment
+
+            environment = StreamExecutionEnvironment.get_execution_environment()
+            environment.from_collection([1, 2]).key_by(
+                abs
+            )
+            """,
+            5,
+            "'key_by': is not supported yet",
+            "GROUP BY",
+        ),
+        (
+            """
+            from penstock.datastream import StreamExecutionEnvironment
+
+            def main():
+                environment = StreamExecutionEnvironment.get_execution_environment()
+                environment.from_collection([1, 2]).sink_to("a topic")
+
+            main()
+            """,
+            6,
+            "'sink_to': str is not a sink",
+            "",
+        ),
     ],
 )
 def test_a_name_that_is_not_there_is_one_line(program, command, text, line, reason, hint, capsys):

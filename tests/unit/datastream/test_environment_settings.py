@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import warnings
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,7 +18,9 @@ from penstock.common import (
     ExecutionMode,
     InputDependencyConstraint,
     RestartStrategies,
+    SimpleStringSchema,
     Types,
+    WatermarkStrategy,
 )
 from penstock.common.calls import CALLS
 from penstock.common.time import Duration
@@ -43,8 +47,10 @@ from penstock.datastream import (
     StreamExecutionEnvironment,
     TimeCharacteristic,
 )
-from penstock.errors import OptionsError, UnsupportedError
+from penstock.datastream.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink, KafkaSource
+from penstock.errors import DefinitionError, OptionsError, UnsupportedError
 from penstock.java_gateway import get_gateway
+from penstock.plan.nodes import Scan
 from penstock.settings import ExponentialDelay, FixedDelay
 
 
@@ -161,7 +167,6 @@ WITHOUT_EFFECT = {
     "DataStream.partition_custom": (lambda key, count: 0, lambda value: value),
     "DataStream.set_buffer_timeout": (50,),
     "DataStream.set_max_parallelism": (50,),
-    "DataStream.set_parallelism": (50,),
     "DataStream.set_uid_hash": ("0f",),
     "DataStream.slot_sharing_group": ("fast",),
     "DataStreamSink.disable_chaining": (),
@@ -318,6 +323,176 @@ def test_wrong_values_are_refused(env):
 # --- what acts -----------------------------------------------------------------------------------------------
 
 
+@dataclass
+class Program:
+    """A program from Kafka to Kafka with two functions, which takes checkpoints every 100 ms."""
+
+    env: StreamExecutionEnvironment
+
+    def __post_init__(self):
+        servers, strings = "localhost:9092", SimpleStringSchema()
+        self.env.enable_checkpointing(100)
+        source = KafkaSource.builder().set_bootstrap_servers(servers).set_topics("in")
+        built = source.set_value_only_deserializer(strings).build()
+        self.source = self.env.from_source(built, WatermarkStrategy.no_watermarks(), "in")
+        self.mapped = self.source.map(str.upper, Types.STRING()).map(str.strip, Types.STRING())
+        serializer = KafkaRecordSerializationSchema.builder().set_topic("out").set_value_serialization_schema(strings)
+        sink = KafkaSink.builder().set_bootstrap_servers(servers).set_record_serializer(serializer.build())
+        self.written = self.mapped.sink_to(sink.build()).name("out")
+
+    def of(self, call):
+        """The object that has a call."""
+        return {
+            "DataStream": self.source if call == "DataStream.set_parallelism" else self.mapped,
+            "DataStreamSink": self.written,
+            "StreamExecutionEnvironment": self.env,
+            "CheckpointConfig": self.env.get_checkpoint_config(),
+            "ExecutionConfig": self.env.get_config(),
+        }[call.partition(".")[0]]
+
+    @property
+    def settings(self):
+        return self.env.to_job().settings
+
+    @property
+    def calls(self):
+        """The nodes that call functions, the last first."""
+        (sink,) = self.env.to_job().sinks
+        found, node = [], sink.input
+        while not isinstance(node, Scan):
+            found, node = [*found, node], node.input
+        return found
+
+    @property
+    def ends(self):
+        """The tables that are read and written."""
+        (sink,) = self.env.to_job().sinks
+        return self.calls[-1].input, sink
+
+    @property
+    def described(self):
+        return [node["contents"] for node in json.loads(self.env.get_execution_plan())["nodes"]]
+
+    @property
+    def refused(self):
+        try:
+            self.env.to_job()
+        except DefinitionError as error:
+            return str(error)
+        return ""
+
+
+FIXED = RestartStrategies.fixed_delay_restart(2, 10)
+MORE = len(os.sched_getaffinity(0)) + 1
+#: For each call that acts: its arguments, where its effect is seen, and what that is then.
+EFFECTS = {
+    "StreamExecutionEnvironment.configure": (
+        (Configuration().set_string("parallelism.default", "3"),),
+        lambda program: program.settings.parallelism,
+        3,
+    ),
+    "StreamExecutionEnvironment.enable_checkpointing": (
+        (500,),
+        lambda program: program.settings.checkpoint_interval,
+        timedelta(milliseconds=500),
+    ),
+    "StreamExecutionEnvironment.set_default_local_parallelism": (
+        (MORE,),
+        lambda program: program.settings.parallelism,
+        MORE,
+    ),
+    "StreamExecutionEnvironment.set_default_savepoint_directory": (
+        ("file:///s",),
+        lambda program: program.settings.savepoint_dir,
+        "file:///s",
+    ),
+    "StreamExecutionEnvironment.set_parallelism": ((3,), lambda program: program.settings.parallelism, 3),
+    "StreamExecutionEnvironment.set_restart_strategy": (
+        (FIXED,),
+        lambda program: program.settings.restart,
+        FIXED.strategy,
+    ),
+    "StreamExecutionEnvironment.set_state_backend": (
+        (FsStateBackend("file:///f"),),
+        lambda program: program.settings.checkpoint_dir,
+        "file:///f",
+    ),
+    "StreamExecutionEnvironment.set_stream_time_characteristic": (
+        (TimeCharacteristic.ProcessingTime,),
+        lambda program: program.ends[0].schema.names,
+        ("f0",),
+    ),
+    "CheckpointConfig.set_checkpoint_interval": (
+        (500,),
+        lambda program: program.settings.checkpoint_interval,
+        timedelta(milliseconds=500),
+    ),
+    "CheckpointConfig.set_checkpoint_storage": (
+        (FileSystemCheckpointStorage("file:///s"),),
+        lambda program: program.settings.checkpoint_dir,
+        "file:///s",
+    ),
+    "CheckpointConfig.set_checkpoint_storage_dir": (
+        ("file:///s",),
+        lambda program: program.settings.checkpoint_dir,
+        "file:///s",
+    ),
+    "CheckpointConfig.disable_checkpointing": ((), lambda program: program.settings.checkpointing, False),
+    "ExecutionConfig.disable_auto_generated_uids": (
+        (),
+        lambda program: program.refused.partition(" (")[0],
+        "step 'in': has no uid",
+    ),
+    "ExecutionConfig.enable_auto_generated_uids": ((), lambda program: program.refused, ""),
+    "ExecutionConfig.set_global_job_parameters": (
+        ({"a": "b"},),
+        lambda program: program.calls[0].rows.surroundings.parameters,
+        {"a": "b"},
+    ),
+    "ExecutionConfig.set_parallelism": ((3,), lambda program: program.settings.parallelism, 3),
+    "ExecutionConfig.set_restart_strategy": ((FIXED,), lambda program: program.settings.restart, FIXED.strategy),
+    "DataStream.disable_chaining": ((), lambda program: len(program.calls), 2),
+    "DataStream.set_description": (("trimmed",), lambda program: program.described[2], "trimmed"),
+    "DataStream.set_parallelism": ((3,), lambda program: program.ends[0].spec.options.parallelism, 3),
+    "DataStreamSink.set_description": (("written",), lambda program: program.described[-1], "written"),
+    "DataStreamSink.set_parallelism": ((3,), lambda program: program.ends[1].spec.options.parallelism, 3),
+}
+
+
+@pytest.mark.parametrize("call", EFFECTS)
+@pytest.mark.filterwarnings("ignore:Configuration. 'state.backend.type'", "ignore:set_state_backend")
+@pytest.mark.filterwarnings("ignore:set_auto_watermark_interval")
+def test_a_call_that_acts_has_its_effect(env, call):
+    arguments, seen, wanted = EFFECTS[call]
+    program = Program(env)
+    if call == "ExecutionConfig.enable_auto_generated_uids":
+        env.get_config().disable_auto_generated_uids()
+    assert seen(program) != wanted
+    getattr(program.of(call), call.partition(".")[2])(*arguments)
+    assert seen(program) == wanted
+
+
+def test_every_call_that_acts_is_tried_above():
+    assert set(EFFECTS) == {call for call, each in CALLS.items() if each.acts}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda env: env.from_collection([1], Types.INT()),
+        lambda env: env.from_collection([1], Types.INT()).map(abs, Types.INT()),
+        lambda env: env.from_collection([1], Types.INT()).print(),
+    ],
+)
+def test_a_parallelism_that_bounds_nothing_is_warned_of(env, step):
+    made = step(env)
+    with pytest.warns(UserWarning, match="set_parallelism has no effect here"):
+        made.set_parallelism(50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made.set_parallelism(50)
+
+
 def test_without_an_interval_there_are_no_checkpoints_and_no_restarts(env, job):
     assert not job().settings.checkpointing
     assert job().settings.restart is None
@@ -364,7 +539,7 @@ def test_a_default_parallelism_that_was_set_is_that_of_the_job(env, job):
     ],
 )
 def test_a_state_backend_says_where_checkpoints_are(env, job, backend, directory):
-    with pytest.warns(UserWarning, match=r"'state.backend.type' has no effect here. Jobs have no state"):
+    with pytest.warns(UserWarning, match=r"'state.backend.type' has no effect here. State is kept in files"):
         assert env.set_state_backend(backend) is env
     assert env.get_state_backend() is backend
     assert job().settings.checkpoint_dir == directory

@@ -7,16 +7,30 @@ import random
 import re
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 import pytest
 
-from penstock.errors import UnsupportedError
+from penstock.errors import ExecutionError, UnsupportedError
 from penstock.flow.aggregate import GroupAggregateOperator
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Node
-from penstock.types import BIGINT, BOOLEAN, DOUBLE, FLOAT, INT, STRING, TINYINT, DataType, DecimalType, Field, RowType
+from penstock.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    INT,
+    STRING,
+    TINYINT,
+    ArrayType,
+    DataType,
+    DecimalType,
+    Field,
+    MapType,
+    RowType,
+)
 from tests.changelogs import SEEDS, Change, Row, Runner, check, comparable, multiset, random_changes
 
 TABLE = RowType(
@@ -33,6 +47,8 @@ TABLE = RowType(
         Field("total", DecimalType(38, 10)),
     )
 )
+#: Functions of the values in the order of their arrival.
+ORDERED = ("FIRST_VALUE", "LAST_VALUE", "LISTAGG", "ARRAY_AGG")
 SUMMED = ("tiny", "number", "big", "ratio", "wide", "price", "total")
 _BITS = {"TINYINT": 8, "INT": 32, "BIGINT": 64}
 
@@ -51,6 +67,8 @@ def type_of(function: str, column: str | None) -> DataType:
         return BIGINT
     found = TABLE.field(column)
     assert found is not None
+    if function == "ARRAY_AGG":
+        return ArrayType(found.type)
     if isinstance(found.type, DecimalType) and function in ("SUM", "AVG"):
         return DecimalType(38, found.type.scale if function == "SUM" else max(6, found.type.scale))
     return found.type
@@ -83,11 +101,15 @@ def scaled(unscaled: int, scale: int) -> Decimal:
 def random_calls(rng: random.Random) -> list[AggregateCall]:
     calls = [AggregateCall("n", "COUNT", BIGINT)] if rng.random() < 0.6 else []
     for at in range(rng.randrange(1, 5)):
-        function = rng.choice(["COUNT", "SUM", "AVG", "MIN", "MAX"])
+        function = rng.choice(["COUNT", "SUM", "AVG", "MIN", "MAX", *ORDERED, *ORDERED])
         column = rng.choice(SUMMED) if function in ("SUM", "AVG") else rng.choice(TABLE.names)
+        column = "name" if function == "LISTAGG" else column
         condition = "paid" if rng.random() < 0.3 else None
         distinct = rng.random() < 0.4
-        calls.append(AggregateCall(f"c{at}", function, type_of(function, column), column, distinct, condition))
+        nulls = function == "ARRAY_AGG" and rng.random() < 0.5
+        separator = rng.choice(["", ", "]) if function == "LISTAGG" else ""
+        type_ = type_of(function, column)
+        calls.append(AggregateCall(f"c{at}", function, type_, column, distinct, condition, nulls, separator))
     return calls
 
 
@@ -100,8 +122,41 @@ def single(value: float) -> float:
     return float(struct.unpack("f", struct.pack("f", value))[0])
 
 
-def recomputed(call: AggregateCall, rows: Counter[Row]) -> Any:
+def arrived(call: AggregateCall, changes: Sequence[Change]) -> list[Any]:
+    """The values of a group in the order of their arrival, with DISTINCT the different ones."""
+    assert call.argument is not None
+    names = TABLE.names
+    found: list[Any] = []
+    there: Counter[Any] = Counter()
+    for row, weight in changes:
+        value = row[names.index(call.argument)]
+        if (call.filter is not None and not row[names.index(call.filter)]) or (value is None and not call.nulls):
+            continue
+        before = there[value]
+        there[value] += weight
+        if weight > 0 and not (call.distinct and before):
+            found.append(value)
+        elif weight < 0 and not (call.distinct and there[value]):
+            found.remove(value)
+    return found
+
+
+def of_arrivals(call: AggregateCall, values: list[Any]) -> Any:
+    """The result of a call that depends on the order of arrival."""
+    match call.function:
+        case "LISTAGG":
+            return call.separator.join(values) if values else None
+        case "ARRAY_AGG":
+            return values or None
+        case "FIRST_VALUE":
+            return values[0] if values else None
+    return values[-1] if values else None
+
+
+def recomputed(call: AggregateCall, rows: Counter[Row], changes: Sequence[Change]) -> Any:
     """The result of a call over the rows of a group."""
+    if call.function in ORDERED:
+        return of_arrivals(call, arrived(call, changes))
     names = TABLE.names
     kept = [row for row in rows.elements() if call.filter is None or row[names.index(call.filter)]]
     if call.argument is None:
@@ -137,11 +192,14 @@ def decimal_result(call: AggregateCall, values: list[Decimal]) -> Decimal | None
         return total if abs(total.scaleb(call.type.scale)) < 10**38 else None
 
 
-def expected(keys: Sequence[str], calls: Sequence[AggregateCall], live: Mapping[Row, int]) -> Counter[Row]:
-    groups: dict[Row, Counter[Row]] = defaultdict(Counter)
-    for row, weight in live.items():
-        groups[tuple(row[TABLE.names.index(key)] for key in keys)][row] += weight
-    return Counter(comparable((*key, *(recomputed(call, rows) for call in calls))) for key, rows in groups.items())
+def expected(keys: Sequence[str], calls: Sequence[AggregateCall], changes: Sequence[Change]) -> Counter[Row]:
+    groups: dict[Row, list[Change]] = defaultdict(list)
+    for row, weight in changes:
+        groups[tuple(row[TABLE.names.index(key)] for key in keys)].append((row, weight))
+    live = {key: rows for key, own in groups.items() if (rows := multiset(own))}
+    return Counter(
+        comparable((*key, *(recomputed(call, rows, groups[key]) for call in calls))) for key, rows in live.items()
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -153,7 +211,7 @@ def test_groups_are_those_of_a_recomputation(seed: int) -> None:
     changes = random_changes(
         rng, lambda: random_row(rng), rng.randrange(1, 40), retracts=retracts, drained=retracts and drained
     )
-    result = expected(keys, calls, multiset(changes))
+    result = expected(keys, calls, changes)
     operator = aggregate(keys, calls, retracts=retracts)
     check(operator, rng, [changes], result, empty=retracts and drained)
 
@@ -233,10 +291,33 @@ def test_calls_of_one_argument_share_their_state() -> None:
     assert table.value.names == ["rows", "COUNT `number`", "SUM `number`"]
 
 
+def test_first_and_last_values_of_rows_that_are_only_added_keep_no_others() -> None:
+    calls = [AggregateCall("a", "FIRST_VALUE", INT, "number"), AggregateCall("b", "LAST_VALUE", INT, "number")]
+    (table,) = aggregate(("k",), calls, retracts=False).tables
+    assert table.value.names == ["rows", "FIRST `number`", "LAST `number`"]
+
+
+def test_equal_multisets_are_equal_whatever_came_first() -> None:
+    collected = aggregate(("k",), [AggregateCall("c", "COLLECT", MapType(STRING, INT), "name")])
+    a, b, null = row(k=1, name="a"), row(k=1, name="b"), row(k=1)
+    first, second, third = run(collected, [(a, 1), (b, 1), (a, 1)], [(a, -1), (a, 1)], [(a, -2), (b, -1), (null, 1)])
+    (((_, counts), _),) = first
+    assert (dict(counts), second) == ({"a": 2, "b": 1}, [])
+    assert third == [((1, counts), -1), ((1, ()), 1)]
+
+
+def test_a_single_value_may_be_null_and_a_second_one_is_an_error() -> None:
+    single = aggregate((), [AggregateCall("c", "SINGLE_VALUE", INT, "number", nulls=True)])
+    null, one = row(k=1), row(k=1, number=1)
+    assert run(single, [(null, 1)], [(null, -1), (one, 1)]) == [[((None,), 1)], [((None,), -1), ((1,), 1)]]
+    with pytest.raises(ExecutionError, match="gave several rows"):
+        run(single, [(null, 1)], [(one, 1)])
+
+
 @pytest.mark.parametrize(
     ("call", "problem"),
     [
-        (AggregateCall("c", "STDDEV_POP", DOUBLE, "wide"), "there is no aggregate function STDDEV_POP (use COUNT,"),
+        (AggregateCall("c", "MEDIAN", DOUBLE, "wide"), "there is no aggregate function MEDIAN (use COUNT,"),
         (AggregateCall("c", "SUM", STRING, "name"), "column 'name': SUM needs numbers, not string"),
     ],
 )

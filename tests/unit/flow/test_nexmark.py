@@ -9,26 +9,23 @@ from typing import Any
 import pytest
 
 from bench.nexmark.queries import QUERIES
-from penstock.errors import UnsupportedError
-from tests.corpora import needed, nexmark
+from penstock.flow.kernels.session import Session
+from penstock.flow.operators import TimedOperator
+from penstock.flow.planner import Planner
+from penstock.plan.planning import planned
+from penstock.plan.walk import scans
+from tests.corpora import needed, nexmark, script
 from tests.nexmark.answers import answer, recorded
 from tests.nexmark.programs import answer_schema, events, program
 from tests.programs import Way, _value, outcome, shown
 
 ANSWERS = recorded()
-#: Queries that may be refused: they are not done yet.
-LATER = {"q11"}
 SMALL = nexmark()
 
 
 def _rows(program: dict[str, Any], way: Way, folder: str) -> Iterable[str]:
     """The rows of the result."""
-    try:
-        return outcome(program, way, folder)["answer"].elements()
-    except UnsupportedError as error:
-        if program["name"] not in LATER:
-            raise
-        pytest.skip(f"{program['name']} has no plan: {error}")
+    return outcome(program, way, folder)["answer"].elements()
 
 
 @cache
@@ -54,3 +51,10 @@ def test_a_query_gives_the_rows_of_the_corpus(query: str, tmp_path):
     ]
 
     assert answer(_rows(program(query, rows), Way(20, 2), str(tmp_path))) == answer(expected)
+
+
+def test_a_query_whose_result_depends_on_the_clock_has_a_plan():
+    (job,) = script(program("q12", _events())).jobs
+    planner = Planner(scans(*job.sinks), Session("UTC"))
+    planner.add(planned(job).sinks[0], 0)
+    assert [each.operator.processing for each in planner.vertices if isinstance(each.operator, TimedOperator)] == [True]

@@ -267,6 +267,71 @@ def test_a_day_is_as_long_as_the_clocks_of_the_zone_make_it(tmp_path):
         assert (closed[0][:10], closed[2]) == (day, "2")
 
 
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        ("TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' SECOND)", [("a", shown(0), "3-1", "3", "3")]),
+        (
+            "HOP(TABLE s, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '10' SECOND)",
+            [("a", shown(-5000), "1", "1", "1"), ("a", shown(0), "3-1", "3", "3")],
+        ),
+        (
+            "SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), INTERVAL '8' SECOND)",
+            [("a", shown(2000), "1-3", "1", "3")],
+        ),
+    ],
+)
+def test_values_in_windows_are_in_the_order_of_their_arrival_and_in_sessions_of_their_time(window, expected, tmp_path):
+    query = f"""SELECT k, CAST(window_start AS STRING), LISTAGG(DISTINCT CAST(n AS STRING), '-'),
+    CAST(FIRST_VALUE(n) AS STRING), CAST(LAST_VALUE(n) AS STRING) FROM TABLE({window})
+    GROUP BY k, window_start, window_end"""
+    running = Running(query, str(tmp_path))
+    assert running.run([[("a", 3, 6000)], [("a", None, 5000)]]) == []
+    found = [*running.run([[("a", 1, 2000)]]), *running.run([[("a", 3, 6500), ("z", 1, 17_900)]])]
+    assert sorted(each for each in found if each[0] == "a")[: len(expected)] == expected
+
+
+@pytest.mark.parametrize("owners", [1, 3])
+def test_rows_of_a_session_are_given_when_it_closes(owners, tmp_path):
+    query = """SELECT k, CAST(n AS STRING), CAST(window_start AS STRING), CAST(window_end AS STRING) FROM TABLE(
+    SESSION(TABLE c PARTITION BY k, DESCRIPTOR(ts), INTERVAL '10' SECOND))"""
+    running = Running(query, str(tmp_path))
+    bounds = shown(0), shown(14_000)
+    assert running.run([[("a", 1, 0), ("b", 7, 1000), ("a", 1, 4000), ("a", 1, 4000)]], owners=owners) == []
+    assert running.run([[("b", 8, 10_500)]], owners=owners) == []
+    running.start()
+    found = running.run([[("c", 1, 16_000)]], owners=owners)
+    assert sorted(found) == [("a", "1", *bounds)] * 3
+    assert sorted(running.run([[("c", 1, 90_000)]], owners=owners))[0] == ("b", "7", shown(1000), shown(20_500))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        """SELECT k, CAST(window_start AS STRING), CAST(SUM(n) AS STRING) FROM TABLE(
+        SESSION(TABLE p PARTITION BY k, DESCRIPTOR(at), INTERVAL '10' SECOND)) GROUP BY k, window_start, window_end""",
+        """SELECT k, CAST(SESSION_START(at, INTERVAL '10' SECOND) AS STRING), CAST(SUM(n) AS STRING) FROM p
+        GROUP BY k, SESSION(at, INTERVAL '10' SECOND)""",
+    ],
+)
+def test_sessions_of_processing_time_close_when_no_row_came_for_long(query, tmp_path):
+    running = Running(query, str(tmp_path))
+    epoch = round((START - datetime(1970, 1, 1)).total_seconds() * 1000)
+
+    def at(millis: int, rows: Sequence[Row] = (), **more: Any) -> list[tuple[Any, ...]]:
+        running.driver.now_ms = epoch + millis
+        return running.run([rows], **more)
+
+    assert at(1000, [("a", 1, None), ("b", 5, None)]) == []
+    assert at(9000, [("a", 2, None), ("a", 2, None)], owners=3) == []
+    running.start()
+    assert at(11_500, [("a", 3, None)], owners=2) == [("b", shown(1000), "5")]
+    assert at(21_498) == []
+    assert at(23_000, [("a", 7, None)]) == [("a", shown(1000), "8")]
+    assert at(40_000, owners=2) == [("a", shown(23_000), "7")]
+    assert running.stored == 0
+
+
 def test_windows_of_processing_time_close_as_time_passes(tmp_path):
     query = """SELECT k, CAST(window_start AS STRING), CAST(COUNT(*) AS STRING) FROM TABLE(
     TUMBLE(TABLE p, DESCRIPTOR(at), INTERVAL '10' SECOND)) GROUP BY k, window_start, window_end"""

@@ -18,6 +18,8 @@ class Source(ABC):
 
     #: Whether its table may have the metadata column ``timestamp``, the timestamps of a stream's records.
     timestamps = False
+    #: Whether its parallelism bounds the tasks that read.
+    parallel = False
     #: The strategy that a source of the former API has by itself.
     strategy = WatermarkStrategy.no_watermarks()
 
@@ -45,6 +47,8 @@ class Sink(ABC):
 
     #: Whether the timestamps of the stream's records are written to the metadata column ``timestamp``.
     writes_timestamps = False
+    #: Whether its parallelism bounds the tasks that write.
+    parallel = False
 
     @abstractmethod
     def table(self, name: str, stream: TypeInformation, job_name: str) -> TableDefinition:

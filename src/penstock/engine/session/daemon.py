@@ -4,6 +4,7 @@ warm."""
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 
 from pyspark import daemon
@@ -26,4 +27,6 @@ def warm() -> None:
 
 if __name__ == "__main__":
     warm()
+    gc.collect()
+    gc.freeze()  # workers collect garbage after each task; what was imported here is none
     daemon.manager()

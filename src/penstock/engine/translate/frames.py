@@ -18,6 +18,7 @@ from penstock.engine.translate.expressions import millis, spark_sql
 from penstock.engine.translate.kernels import computable
 from penstock.errors import Problem, SchemaError
 from penstock.flow.calls import Called, beside
+from penstock.plan.enforcing import not_null
 from penstock.plan.expressions import ColumnRef, Expression, cast, coerce
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, MapRows, Node, Project, Scan, Sink
 from penstock.plan.walk import calculations, fold, scans
@@ -61,7 +62,8 @@ def build(sinks: Sequence[Sink], outputs: Sequence[Output], reading: Reading) ->
     """The frame that holds the rows of all ``sinks``, where ``outputs`` (:func:`computed`) say."""
     if len(sinks) == 1:
         frame = rows_of(sinks[0].input, reading)
-        return frame.select(*_sink_columns(sinks[0]), *_hidden(frame))
+        columns = zip(sinks[0].schema.names, _sink_columns(sinks[0]), strict=True)
+        return frame.select(*(_of_rows(frame, each).alias(name) for name, each in columns), *_hidden(frame))
     groups: dict[Scan, list[_Branch]] = {}
     for output, sink in zip(outputs, sinks, strict=True):
         (scan,) = scans(sink)
@@ -132,23 +134,27 @@ def _event_time(node: AssignWatermarks, frame: DataFrame, reading: Reading) -> D
 
 
 def _sink_columns(sink: Sink) -> list[Column]:
+    """The values of the sink's columns, in their order."""
     given, wanted = sink.input.schema.fields, sink.schema.fields
     if len(given) != len(wanted):
         reason = f"has {len(wanted)} columns but is given {len(given)}"
         raise SchemaError((Problem(reason, sink.table, hint="list the columns in INSERT INTO, or select as many"),))
     taken = {field.name: field.type for field in sink.spec.schema.fields}
     return [
-        _fitted(source, target.type, taken[target.name]).alias(target.name)
+        _fitted(not_null(_ref(source), target, sink), target.type, taken[target.name])
         for source, target in zip(given, wanted, strict=True)
     ]
 
 
-def _fitted(source: Field, declared: DataType, taken: DataType) -> Column:
+def _ref(source: Field) -> Expression:
+    return ColumnRef(source.name, type=source.type)
+
+
+def _fitted(value: Expression, declared: DataType, taken: DataType) -> Column:
     """A value cast to the type that the table declares, then to the one that the connector takes."""
-    column = _column(source.name)
     if alike(declared, taken):
-        return column.cast(spark_type(taken))
-    return _computed(cast(coerce(ColumnRef(source.name, type=source.type), declared), taken))
+        return _computed(value).cast(spark_type(taken))
+    return _computed(cast(coerce(value, declared), taken))
 
 
 @dataclass(frozen=True)
@@ -217,7 +223,8 @@ def _branches(
             frame = frame.select(*carried, F.col(DEAD_LETTER).alias(column))
         else:
             current = _calculated(frame, base, branch.sink.input, carried, reading)
-            row = F.when(F.col("__kept"), F.struct(*_sink_columns(branch.sink))).alias(column)
+            values = zip(branch.sink.schema.names, _sink_columns(branch.sink), strict=True)
+            row = F.when(F.col("__kept"), F.struct(*(each.alias(name) for name, each in values))).alias(column)
             frame = current.select(*carried, row)
         done = (*done, column)
     for number, (call, members) in enumerate(calls.items()):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from penstock.flow.kernels.constraints import not_null_reason
 from penstock.plan.expressions import Call, Literal, Value
 from penstock.types import DecimalType, MapType, StringType, spark_type
 from penstock.types.logical import root
@@ -107,6 +108,12 @@ def _regexp_extract(call: Call, args: Sequence[str]) -> str | None:
     return _MATCHED.format(*args) if whole else None
 
 
+def _not_null(call: Call, args: Sequence[str]) -> str:
+    """The same error as that of the kernel."""
+    text = "'" + not_null_reason(call).replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return f"coalesce({args[0]}, raise_error({text}))"
+
+
 _CAST = "CAST({}({}) AS {{type}})"
 
 #: Functions of the same arguments, and of the same name in lower case.
@@ -152,4 +159,6 @@ RENDERINGS: dict[str, Rendering] = {
     "TIMESTAMPDIFF": _unit_first("CAST(timestampdiff({0}, {1}, {2}) AS INT)"),
     # arrays and maps
     "ITEM": _item,
+    # columns of sinks
+    "NOT NULL": _not_null,
 }

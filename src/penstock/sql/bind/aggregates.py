@@ -4,17 +4,41 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from penstock.plan.expressions import Expression, walk
+from penstock.plan.expressions import Call, Expression, Literal, call, coerce, walk
+from penstock.sql.bind.arithmetic import arithmetic
 from penstock.sql.parse.source import SourceText
-from penstock.sql.parse.syntax import UnboundAggregate
-from penstock.types import BIGINT, DataType, DecimalType, NullType
+from penstock.sql.parse.syntax import UnboundAggregate, UnboundCall
+from penstock.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    ArrayType,
+    DataType,
+    DecimalType,
+    Field,
+    MapType,
+    NullType,
+    RowType,
+)
 from penstock.types.casts import is_numeric, is_point
 from penstock.types.logical import root
 
+#: Functions of variance that are computed from sums and counts, and whether they are of a sample, and a square root.
+_VARIANCES = {
+    "VAR_POP": (False, False),
+    **dict.fromkeys(("VAR_SAMP", "VARIANCE"), (True, False)),
+    "STDDEV_POP": (False, True),
+    **dict.fromkeys(("STDDEV_SAMP", "STDDEV"), (True, True)),
+}
+#: Functions of values of any type.
+_OF_ANY = ("FIRST_VALUE", "LAST_VALUE", "ARRAY_AGG", "COLLECT", "SINGLE_VALUE")
 #: The functions that there are.
-FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX")
+FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", *_OF_ANY, "LISTAGG", *_VARIANCES)
+#: Functions that count NULL too, unless IGNORE NULLS says otherwise.
+_WITH_NULLS = ("ARRAY_AGG", "SINGLE_VALUE")
 _ORDERED = {"STRING", "BOOLEAN"}
 _MAX_PRECISION = 38
 #: The least scale of an average of decimals.
@@ -32,16 +56,24 @@ class Grouping(enum.Enum):
 @dataclass(frozen=True)
 class Aggregate(Expression):
     """An aggregate of the rows of a group: ``COUNT(*)``, which has no ``argument``, or ``SUM(DISTINCT argument) FILTER
-    (WHERE filter)``. Exists while a query is bound; the plan has aggregates in nodes only."""
+    (WHERE filter)``. ``nulls`` and ``separator`` are those of the plan's call. Exists while a query is bound; the plan
+    has aggregates in nodes only."""
 
     function: str
     argument: Expression | None
     distinct: bool
     filter: Expression | None
+    nulls: bool = False
+    separator: str = ""
 
     @property
     def operands(self) -> tuple[Expression, ...]:
         return tuple(each for each in (self.argument, self.filter) if each is not None)
+
+    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
+        found = list(operands)
+        argument = found.pop(0) if self.argument is not None else None
+        return replace(self, argument=argument, filter=found.pop() if found else None)
 
 
 @dataclass(frozen=True)
@@ -69,44 +101,137 @@ def aggregates_in(expression: Expression) -> bool:
 
 
 def aggregate(
-    call: UnboundAggregate,
+    given: UnboundAggregate,
     args: Sequence[Expression],
     condition: Expression | None,
     grouping: Grouping,
     source: SourceText,
-) -> Aggregate:
-    """The aggregate that ``call`` writes. Raises SqlError for other arguments, and UnsupportedError for a function that
-    only Flink has."""
-    name = call.name
+) -> Expression:
+    """The aggregate that ``given`` writes, or the expression of aggregates. Raises SqlError for other arguments, and
+    UnsupportedError for a function that only Flink has."""
+    name = given.name
     if name not in FUNCTIONS:
-        raise source.unsupported(call.at, f"aggregate {name} is not supported", f"there are {', '.join(FUNCTIONS)}")
-    if len(args) > 1 or (not args and name != "COUNT"):
-        given = len(args) or "'*'"
-        raise source.error(call.at, f"{name} takes one argument, not {given}", "aggregate one value")
-    argument = args[0] if args else None
-    distinct = call.distinct and name not in ("MIN", "MAX")  # which it does not change
-    place = source.at(call.at)
+        raise source.unsupported(given.at, f"aggregate {name} is not supported", f"there are {', '.join(FUNCTIONS)}")
+    separator, args = _separator(given, args, source)
+    if (len(args) > 1 and name != "COUNT") or (not args and name != "COUNT"):
+        shown = len(args) or "'*'"
+        raise source.error(given.at, f"{name} takes one argument, not {shown}", "aggregate one value")
+    nulls = _counts_nulls(given, source)
+    argument = _of_several(args, distinct=given.distinct) if len(args) > 1 else args[0] if args else None
+    distinct = given.distinct and name not in ("MIN", "MAX")  # which it does not change
+    place = source.at(given.at)
     if argument is None or name == "COUNT":
         if argument is not None and not argument.type.nullable and not distinct:
             argument = None  # it counts rows
-        return Aggregate(name, argument, distinct, condition, type=BIGINT.with_nullability(False), place=place)
+        return Aggregate("COUNT", argument, distinct, condition, type=BIGINT.with_nullability(False), place=place)
     if not _takes(name, argument.type):
-        expected = "a number" if name in ("SUM", "AVG") else "a number, STRING, BOOLEAN, date or time"
-        raise source.error(call.args[0].at, f"{name} takes {expected}, not {argument.type.text()}", "CAST it")
+        expected = _expected(name)
+        raise source.error(given.args[0].at, f"{name} takes {expected}, not {argument.type.text()}", "CAST it")
+    if name in _VARIANCES:
+        return _variance(given, argument, condition, grouping, source)
     nullable = argument.type.nullable or grouping is not Grouping.KEYS or condition is not None
-    result = _result(name, argument.type).with_nullability(nullable)
-    return Aggregate(name, argument, distinct, condition, type=result, place=place)
+    if name in ("ARRAY_AGG", "COLLECT"):  # which need values, not values that are not null
+        nullable = name == "ARRAY_AGG" and (grouping is not Grouping.KEYS or condition is not None or not nulls)
+    result = _result(name, argument.type).with_nullability(nullable or name == "SINGLE_VALUE")
+    return Aggregate(name, argument, distinct, condition, nulls, separator, type=result, place=place)
+
+
+def _separator(
+    given: UnboundAggregate, args: Sequence[Expression], source: SourceText
+) -> tuple[str, Sequence[Expression]]:
+    """What LISTAGG puts between values, and the other arguments."""
+    if given.name != "LISTAGG":
+        return "", args
+    if len(args) < 2:
+        return ",", args
+    found = args[1]
+    if len(args) > 2 or not isinstance(found, Literal) or not isinstance(found.value, str):
+        hint = "write the separator in quotes, as in LISTAGG(name, '; ')"
+        raise source.error(given.args[1].at, "LISTAGG takes a value and a separator that is a text", hint)
+    return found.value, args[:1]
+
+
+def _counts_nulls(given: UnboundAggregate, source: SourceText) -> bool:
+    """Whether values that are null count."""
+    if given.nulls == "RESPECT" and given.name not in _WITH_NULLS:
+        raise source.unsupported(given.at, f"{given.name} with RESPECT NULLS is not supported", "it ignores NULL")
+    if given.nulls == "IGNORE" and given.name == "SINGLE_VALUE":
+        raise source.unsupported(given.at, "SINGLE_VALUE with IGNORE NULLS is not supported", "filter with WHERE")
+    return given.name in _WITH_NULLS and given.nulls != "IGNORE"
+
+
+def _of_several(args: Sequence[Expression], *, distinct: bool) -> Expression:
+    """A value that is null where one of several is, and with ``distinct`` another one for other values."""
+    there = [call("NOT", call("IS NULL", each, type=BOOLEAN.with_nullability(False))) for each in args]
+    condition = call("AND", *there)
+    if not distinct:
+        return Call("CASE", (condition, Literal(True, type=BOOLEAN.with_nullability(False))), type=BOOLEAN)
+    fields = tuple(Field(f"EXPR${number}", each.type) for number, each in enumerate(args))
+    row = Call("ROW", tuple(args), type=RowType(fields, nullable=False))
+    return Call("CASE", (condition, row), type=RowType(fields))
+
+
+def _variance(
+    given: UnboundAggregate,
+    argument: Expression,
+    condition: Expression | None,
+    grouping: Grouping,
+    source: SourceText,
+) -> Expression:
+    """As in Flink, the variance is computed from the sum of values, that of their squares and their number, in the type
+    of an average; that of decimals as DOUBLE, since quotients of so many digits have no kernel."""
+    sample, root_of = _VARIANCES[given.name]
+    place = source.at(given.at)
+    result = _result("AVG", argument.type).with_nullability(True)
+    value = coerce(argument, DOUBLE if isinstance(result, DecimalType) else result)
+
+    def computed(sign: str, left: Expression, right: Expression) -> Expression:
+        return arithmetic(UnboundCall(given.at, sign, (given.args[0], given.args[0])), (left, right), source)
+
+    def summed(each: Expression) -> Expression:
+        kind = _result("SUM", each.type).with_nullability(True)
+        return Aggregate("SUM", each, given.distinct, condition, type=kind, place=place)
+
+    total = summed(value)
+    number: Expression = Aggregate(
+        "COUNT", value, given.distinct, condition, type=BIGINT.with_nullability(False), place=place
+    )
+    of_mean = computed("/", computed("*", total, total), number)
+    divisor = number
+    if sample:
+        zero = Literal(0, type=BIGINT.with_nullability(False))
+        one = Literal(1, type=BIGINT.with_nullability(False))
+        divisor = Call("NULLIF", (computed("-", number, one), zero), type=BIGINT, place=place)
+    found = computed("/", computed("-", summed(computed("*", value, value)), of_mean), divisor)
+    if root_of:
+        found = Call("SQRT", (coerce(found, DOUBLE),), type=DOUBLE, place=place)
+    return coerce(found, result)
 
 
 def _takes(function: str, given: DataType) -> bool:
     if isinstance(given, NullType):
         return False
+    if function in _OF_ANY:
+        return function != "COLLECT" or not isinstance(given, MapType)
+    if function == "LISTAGG":
+        return root(given) == "STRING"
     return is_numeric(given) or (function in ("MIN", "MAX") and (is_point(given) or root(given) in _ORDERED))
+
+
+def _expected(function: str) -> str:
+    """The types that a function takes."""
+    if function in ("MIN", "MAX"):
+        return "a number, STRING, BOOLEAN, date or time"
+    return {"LISTAGG": "STRING", **dict.fromkeys(_OF_ANY, "a value of a known type")}.get(function, "a number")
 
 
 def _result(function: str, given: DataType) -> DataType:
     """The type of the value: that of the argument, except that of decimals, which have the most digits that there
-    are."""
-    if not isinstance(given, DecimalType) or function in ("MIN", "MAX"):
+    are, and that of collections."""
+    if function == "ARRAY_AGG":
+        return ArrayType(given)
+    if function == "COLLECT":
+        return MapType(given.with_nullability(False), INT.with_nullability(False), multiset=True)
+    if not isinstance(given, DecimalType) or function not in ("SUM", "AVG"):
         return given
     return DecimalType(_MAX_PRECISION, given.scale if function == "SUM" else max(given.scale, _LEAST_SCALE))

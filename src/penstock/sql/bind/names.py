@@ -46,6 +46,8 @@ class Names:
     tables: tuple[NamedTable, ...] = ()
     #: The tables of the query around this one, where its columns may be used.
     outer: tuple[NamedTable, ...] = ()
+    #: The tables of the query around this one, where its columns may not be used.
+    around: tuple[NamedTable, ...] = ()
 
     @property
     def named(self) -> tuple[NamedTable, ...]:
@@ -55,6 +57,9 @@ class Names:
     def name(self, given: UnboundName) -> Expression:
         """The column, or the field of a column, that a name stands for."""
         first, *rest = given.parts
+        qualifiers = [each.qualifier for each in (*self.named, *self.outer)]
+        if rest and first.text not in qualifiers and first.text in [each.qualifier for each in self.around]:
+            raise self._correlated(first)
         table = next((each for each in (*self.named, *self.outer) if rest and each.qualifier == first.text), None)
         if table is not None:
             if rest[0].text in table.columns:
@@ -77,6 +82,8 @@ class Names:
                 raise self.source.schema_error(
                     name.at, f"column '{name.text}' is in {len(places)} tables: {shown}", hint
                 )
+        if any(name.text in each.columns for each in self.around):
+            raise self._correlated(name)
         raise self._unknown("column", name, dict.fromkeys(each for table in self.named for each in table.columns))
 
     def _fields(self, column: Expression, name: Name, rest: Sequence[Name]) -> Expression:
@@ -99,6 +106,10 @@ class Names:
 
     def _error(self, given: Unbound, reason: str, hint: str = "") -> SqlError:
         return self.source.error(given.at, reason, hint)
+
+    def _correlated(self, name: Name) -> DefinitionError:
+        reason = "a query as a value that reads columns of the query around it is not supported"
+        return self.source.unsupported(name.at, reason, "join with the query, grouped by what it compares")
 
     def _unknown(self, role: str, name: Name, known: Collection[str]) -> DefinitionError:
         hint = similar(name.text, known) or f"there are {', '.join(list(known)[:12]) or 'none'}"

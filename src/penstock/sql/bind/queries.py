@@ -9,25 +9,28 @@ from functools import partial
 from typing import TypeGuard
 
 from penstock.errors import DefinitionError
-from penstock.plan.expressions import Call, Expression, Literal, conjuncts, fields_of, walk
-from penstock.plan.nodes import GroupAggregate, Item, Node, SetOperation, Union, project, row_of
+from penstock.plan.expressions import Call, Expression, Literal, call, conjuncts, fields_of, walk
+from penstock.plan.nodes import GroupAggregate, Item, Node, SetOperation, Union, items_of, project, row_of
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import Grouping, GroupingBits, aggregates_in
-from penstock.sql.bind.constants import OneRow, or_nothing, rows_of
+from penstock.sql.bind.constants import OneRow, one_row, or_nothing, rows_of
 from penstock.sql.bind.group_windows import GroupWindow, check_windows
 from penstock.sql.bind.grouping import Groups, distinct
 from penstock.sql.bind.grouping_sets import GroupingSets
 from penstock.sql.bind.hints import QueryHints, with_options
 from penstock.sql.bind.joins import JoinSource, join
+from penstock.sql.bind.names import NamedTable
 from penstock.sql.bind.over import RowNumber, numbered
+from penstock.sql.bind.query_values import Asking, QueryKind, QueryValue, asks_queries
 from penstock.sql.bind.ranking import Ranked, RankedSource
 from penstock.sql.bind.results import Relation, Result, fitted
 from penstock.sql.bind.scope import UNTYPED_NULL, Scope
 from penstock.sql.bind.selection import Selected, projected, select
 from penstock.sql.bind.sorting import Sorting
-from penstock.sql.bind.sources import NodeSource, Source, TableSource, filtered
+from penstock.sql.bind.sources import NodeSource, Source, TableSource
 from penstock.sql.bind.subqueries import Subquery, outer_tables
 from penstock.sql.bind.tables import DeclaredTable, typed
+from penstock.sql.bind.unnest import join_unnest, unnest
 from penstock.sql.bind.windows import grouped_by_window, window_table
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.syntax import (
@@ -47,11 +50,12 @@ from penstock.sql.parse.syntax import (
     UnboundSubquery,
     UnboundTable,
     UnboundUnion,
+    UnboundUnnest,
     UnboundValues,
     UnboundWindow,
     UnboundWith,
 )
-from penstock.types import DataType, MapType, NullType, RowType
+from penstock.types import BOOLEAN, DataType, MapType, NullType, RowType
 from penstock.types.casts import common_type, comparable
 
 _BROKEN = Result(None, None)
@@ -81,6 +85,8 @@ class Queries:
     warnings: list[str]
     #: Whether all rows are there before the first result is given.
     batch: bool = False
+    #: The tables of the query around these, whose columns they may not read.
+    around: tuple[NamedTable, ...] = ()
 
     def result(self, given: UnboundQuery) -> Result:
         """The result of a query, whose columns can be computed."""
@@ -265,6 +271,11 @@ class Queries:
                 node = None if below is None else self.errors.attempt(partial(window_table, given, below, self.source))
                 names = None if node is None else self._names(columns, node.schema)
                 return None if node is None or names is None else NodeSource(node, alias.text if alias else "", names)
+            case UnboundUnnest():
+                return unnest(given, NodeSource(one_row(), "", ()), self.source, self.errors)
+            case UnboundJoin(right=UnboundUnnest()):
+                left = self._read(given.left, hints)
+                return None if left is None else join_unnest(given, left, self.source, self.errors)
             case UnboundJoin():
                 left, right = self._read(given.left, hints), self._read(given.right, hints)
                 return join(given, left, right, hints, self.source, self.errors) if left and right else None
@@ -296,6 +307,43 @@ class Queries:
             return RankedSource(found, qualifier, names, self.errors)
         return NodeSource(found, qualifier, names)
 
+    # --- queries as values ----------------------------------------------------------------------------------------
+
+    def _query_value(self, given: UnboundSubquery, scope: Scope) -> Expression:
+        """A query in an expression. Raises SqlError or SchemaError for one with a problem."""
+        inner = replace(self, around=(*scope.named, *self.around))
+        node = inner.rows(given.query)
+        if node is None:
+            raise self.errors[-1]
+        place = self.source.at(given.at)
+        if given.operand is None and not given.only:
+            found: Expression = QueryValue(node, QueryKind.EXISTS, type=BOOLEAN.with_nullability(False), place=place)
+        elif len(node.schema.fields) != 1:
+            reason = f"the query gives {len(node.schema.fields)} columns, not one value"
+            raise self.source.schema_error(given.query.at, reason, "select one value")
+        elif given.operand is None:
+            type_ = node.schema.fields[0].type.with_nullability(True)
+            found = QueryValue(node, QueryKind.ONLY, type=type_, place=place)
+        else:
+            operand, value = scope.value(given.operand), node.schema.fields[0].type
+            if comparable(operand.type, value, False) is None:
+                reason = f"{operand.type.text()} cannot be compared with {value.text()}"
+                raise self.source.error(given.at, reason, "CAST one of them")
+            null = operand.type.nullable or value.nullable
+            found = QueryValue(node, QueryKind.IN, operand, type=BOOLEAN.with_nullability(null), place=place)
+        return call("NOT", found, type=found.type, place=place) if given.negated else found
+
+    def _asked(
+        self, result: Result, having: tuple[Expression, ...], *, grouped: bool
+    ) -> tuple[Result, tuple[Expression, ...]]:
+        """A result with the values of the queries in its columns; with ``grouped`` of those in aggregates only."""
+        asking = Asking(result.node, self.errors)
+        of = asking.in_aggregates if grouped else asking.of
+        columns = result.columns
+        if columns is not None:
+            columns = tuple(None if each is None else replace(each, value=of(each.value)) for each in columns)
+        return Result(asking.node, columns), tuple(of(each) for each in having)
+
     # --- IN and EXISTS ------------------------------------------------------------------------------------------
 
     def _kept(self, node: Node, given: UnboundSubquery, scope: Scope) -> Node | None:
@@ -304,6 +352,14 @@ class Queries:
         found = self._subquery(given, scope)
         if found is None or (given.operand is not None and operand is None):
             return None
+        if operand is not None and asks_queries(operand):
+            asking = Asking(node, self.errors)
+            operand = asking.of(operand)
+            wider = None if asking.node is None else self._matched(asking.node, given, found, operand)
+            return None if wider is None else project(wider, items_of(node.schema))
+        return self._matched(node, given, found, operand)
+
+    def _matched(self, node: Node, given: UnboundSubquery, found: Subquery, operand: Expression | None) -> Node | None:
         if (
             operand is not None
             and found.value is not None
@@ -357,7 +413,14 @@ class Queries:
             return _BROKEN
         grouping = Grouping.KEYS if given.grouping and any(given.grouping) else Grouping.WHOLE
         scope = Scope(
-            read.schema, self.source, tables=read.tables, event_time=read.event_time, grouping=grouping, ranking=True
+            read.schema,
+            self.source,
+            tables=read.tables,
+            event_time=read.event_time,
+            grouping=grouping,
+            ranking=True,
+            around=self.around,
+            query=self._query_value,
         )
         columns = self._numbered(select(given.items, scope, self.errors))
         plain, subqueries = _split(given.condition)
@@ -366,11 +429,13 @@ class Queries:
             given.having, replace(scope, ranking=False, clause="in HAVING"), "the condition of HAVING"
         )
         values = [each.value for each in columns if each is not None]
+        asking_where = [each for each in where if asks_queries(each)]
+        where = tuple(each for each in where if not asks_queries(each))
         watermarked = _watermarked((*values, *where))
         node = read.rows(where, with_watermark=watermarked)
         for each in subqueries:
             node = None if node is None else self._kept(node, each, scope.within("in WHERE"))
-        result = Result(node, tuple(columns))
+        result = Result(Asking(node, self.errors).filtered(asking_where), tuple(columns))
         grouped = given.grouping is not None or bool(having) or any(aggregates_in(each) for each in values)
         stateful = grouped or given.distinct or isinstance(read, JoinSource)
         self.errors.attempt(lambda: self.warnings.extend(hints.check(read, self.source, stateful=stateful)))
@@ -378,8 +443,10 @@ class Queries:
         self.errors.attempt(
             lambda: check_windows(values, [key for keys in given.grouping or () for key in keys], self.source)
         )
+        result, having = self._asked(result, having, grouped=grouped)
         if grouped:
-            result = self._grouped(result, given.grouping or ((),), scope.within("in GROUP BY"), having, lifetime)
+            keys = replace(scope.within("in GROUP BY"), query=None)
+            result = self._grouped(result, given.grouping or ((),), keys, having, lifetime)
         return self._distinct(result, lifetime) if given.distinct else result
 
     def _hints(self, given: UnboundSelect) -> QueryHints:
@@ -443,7 +510,9 @@ class Queries:
         if self.batch and node is not None and isinstance(node, GroupAggregate) and not node.keys:
             node = or_nothing(node)
         wanted = [each for each in conditions if each is not None]
-        return Result(None if node is None else filtered(node, wanted), tuple(columns))
+        asking = Asking(node, self.errors)
+        below = asking.filtered(wanted)
+        return self._asked(Result(below, tuple(columns)), (), grouped=False)[0]
 
     def _key(self, given: Unbound, scope: Scope) -> Expression:
         found = typed(scope.value(given), scope, given.at)

@@ -71,6 +71,8 @@ class Scope(Names):
     clause: str = "here"
     #: Whether there may be row numbers.
     ranking: bool = False
+    #: Binds queries that are values, where there may be any.
+    query: Callable[[UnboundSubquery, Scope], Expression] | None = None
 
     def within(self, clause: str) -> Scope:
         """The scope of a clause that has no aggregates."""
@@ -94,8 +96,10 @@ class Scope(Names):
             case UnboundOver():
                 return self._over(given)
             case UnboundSubquery():
-                reason = "a query in an expression is supported only in WHERE, alone or between ANDs"
-                raise self.source.unsupported(given.at, reason, "join with the query")
+                if self.query is None:
+                    reason = f"a query in an expression is not supported {self.clause}"
+                    raise self.source.unsupported(given.at, reason, "write it in SELECT, WHERE or HAVING")
+                return self.query(given, self)
         raise self._error(given, "'*' is not an expression", "it may only stand alone in a select list")
 
     def condition(self, given: Unbound, role: str) -> Expression:

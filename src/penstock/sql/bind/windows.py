@@ -41,9 +41,6 @@ def window_table(given: UnboundWindow, node: Node, source: SourceText) -> Window
             raise source.schema_error(
                 key.at, f"there is no column '{key.text}'", f"there are {', '.join(node.schema.names)}"
             )
-    if processing and kind is WindowKind.SESSION:
-        feature = "SESSION over the time of processing"
-        raise source.unsupported(given.at, f"{feature} is not supported", "use event time")
     keys = tuple(dict.fromkeys(each.text for each in given.keys))
     windowing = Windowing(kind, given.time.text, size, step, lengths.get("OFFSET", 0), zoned, processing, keys)
     return windowed(node, windowing)
@@ -109,9 +106,6 @@ def of_window(node: Node, window: GroupWindow, source: SourceText) -> WindowTabl
         raise source.schema_error(at, reason, "name a column with WATERMARK FOR, which was passed on as it is")
     processing = time.name in own.proctimes
     zoned = processing or (isinstance(time.type, TimestampType) and time.type.local_zone)
-    if processing and window.kind is WindowKind.SESSION:
-        feature = "SESSION over the time of processing"
-        raise source.unsupported(at, f"{feature} is not supported", "use event time")
     grouped = window.kind is WindowKind.SESSION
     windowing = Windowing(window.kind, time.name, window.size, window.step, 0, zoned, processing, grouped=grouped)
     return windowed(node, windowing)

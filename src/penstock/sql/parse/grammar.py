@@ -215,7 +215,7 @@ class Grammar(Cursor):
             case TokenType.WORD:
                 return self._word()
         if self._sees_query():
-            raise self.unsupported("a query as a value", "join with it")
+            return UnboundSubquery(token.at, self._subquery(), only=True)
         if self.take("("):
             inner = self.listed(self.expression)
             self.expect(")")
@@ -266,19 +266,27 @@ class Grammar(Cursor):
         at, name = self.at, self.advance().keyword
         self.expect("(")
         star = self.take("*")
-        distinct = not star and self.take("DISTINCT")
+        distinct = not star and self.take_any("DISTINCT", "ALL") == "DISTINCT"
         args = () if star or self.sees(")") else self.listed(self.expression)
+        nulls = self._nulls()
+        if name in AGGREGATES and self.sees("ORDER", "BY"):
+            raise self.unsupported(f"{name} with ORDER BY", "values are in the order of their arrival", at)
         self.expect(")")
-        if self.sees("WITHIN", "GROUP") or self.token.keyword in ("IGNORE", "RESPECT"):
-            raise self.unsupported(f"{name} with {self.token.keyword}", "leave it out", at)
+        if self.sees("WITHIN", "GROUP"):
+            raise self.unsupported(f"{name} with WITHIN GROUP", "values are in the order of their arrival", at)
+        nulls = nulls or self._nulls()
         condition = self._filter() if self.sees("FILTER", "(") else None
         if self.take("OVER"):
             return self._over(at, name, args)
-        if star or distinct or condition is not None or name in AGGREGATES:
-            return UnboundAggregate(at, name, args, distinct, condition)
+        if star or distinct or nulls or condition is not None or name in AGGREGATES:
+            return UnboundAggregate(at, name, args, distinct, condition, nulls)
         if name in _PARTS and len(args) == 1:
             return UnboundCall(at, "EXTRACT", (UnboundLiteral(at, "STRING", _PARTS[name]), *args))
         return UnboundCall(at, name, args)
+
+    def _nulls(self) -> str:
+        """RESPECT or IGNORE, if NULLS is behind it."""
+        return next((each for each in ("RESPECT", "IGNORE") if self.take(each, "NULLS")), "")
 
     def _filter(self) -> Unbound:
         self.expect("FILTER", "(", "WHERE")

@@ -21,6 +21,7 @@ from penstock.sql.parse.syntax import (
     UnboundSource,
     UnboundTable,
     UnboundUnion,
+    UnboundUnnest,
     UnboundValues,
     UnboundWindow,
     UnboundWith,
@@ -247,10 +248,10 @@ class QueryGrammar(WindowGrammar):
         at = self.at
         if self.sees("LATERAL"):
             raise self.unsupported("LATERAL", "join with a query that does not use columns of the other table")
-        if self.sees("UNNEST", "("):
-            raise self.unsupported("UNNEST", "name a table")
         found: UnboundSource
-        if self.sees_window_table():
+        if self.take("UNNEST", "("):
+            found = self._unnest(at)
+        elif self.sees_window_table():
             found = self.window_table(lambda: self._enclosed(at))
         elif self.sees("TABLE", "("):
             raise self.unsupported(f"the table function {self.ahead(2).shown}", "name a table")
@@ -267,9 +268,17 @@ class QueryGrammar(WindowGrammar):
         alias = self._alias("a table's alias")
         columns = self._columns() if alias is not None else ()
         self._afterwards()
-        if alias is not None and isinstance(found, UnboundTable | UnboundDerived | UnboundWindow):
+        if alias is not None and isinstance(found, UnboundTable | UnboundDerived | UnboundWindow | UnboundUnnest):
             return replace(found, alias=alias, columns=columns)
         return found
+
+    def _unnest(self, at: int) -> UnboundUnnest:
+        """UNNEST, after its opening parenthesis."""
+        collection = self.expression()
+        if self.sees(","):
+            raise self.unsupported("UNNEST of several collections", "join with UNNEST for each of them")
+        self.expect(")")
+        return UnboundUnnest(at, collection, self.take("WITH", "ORDINALITY"))
 
     def _enclosed(self, at: int) -> UnboundSource:
         """A query or a join, after its opening parenthesis."""

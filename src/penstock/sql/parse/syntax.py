@@ -64,12 +64,13 @@ class UnboundCall(Unbound):
 @dataclass(frozen=True)
 class UnboundAggregate(Unbound):
     """An aggregate function, by its upper-case name: ``COUNT(*)``, which has no arguments, or ``SUM(DISTINCT x) FILTER
-    (WHERE y)``."""
+    (WHERE y)``. ``nulls`` is RESPECT or IGNORE where that is written."""
 
     name: str
     args: tuple[Unbound, ...]
     distinct: bool = False
     filter: Unbound | None = None
+    nulls: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,11 +94,12 @@ class UnboundOver(Unbound):
 
 @dataclass(frozen=True)
 class UnboundSubquery(Unbound):
-    """``EXISTS (query)``, or ``operand [NOT] IN (query)``."""
+    """``EXISTS (query)``, ``operand [NOT] IN (query)``, or with ``only`` a query whose only value is meant."""
 
     query: UnboundQuery
     operand: Unbound | None = None
     negated: bool = False
+    only: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,16 @@ class UnboundDerived(UnboundSource):
     """``(query) [AS alias [(columns)]]``."""
 
     query: UnboundQuery
+    alias: Name | None = None
+    columns: tuple[Name, ...] = ()
+
+
+@dataclass(frozen=True)
+class UnboundUnnest(UnboundSource):
+    """``UNNEST(collection) [WITH ORDINALITY] [AS alias [(columns)]]``, of a value of the tables before it."""
+
+    collection: Unbound
+    numbered: bool = False
     alias: Name | None = None
     columns: tuple[Name, ...] = ()
 

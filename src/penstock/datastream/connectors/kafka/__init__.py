@@ -31,6 +31,7 @@ from penstock.datastream.connectors.kafka.serialization import (
 )
 from penstock.datastream.connectors.kafka.sink import KafkaSink, KafkaSinkBuilder
 from penstock.datastream.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
+from penstock.datastream.connectors.kafka.typed import TypeInformationKeyValueSerializationSchema
 
 __all__ = [
     "ConsumerRecord",
@@ -60,4 +61,5 @@ __all__ = [
     "PartitionOffsetsRetriever",
     "ProducerRecord",
     "Semantic",
+    "TypeInformationKeyValueSerializationSchema",
 ]

@@ -31,6 +31,7 @@ class FlinkKafkaConsumerBase(Source):
     """What the former sources of Kafka have in common. Raises UnsupportedError when it is made of a Java object."""
 
     timestamps = True
+    parallel = True
 
     _topics: str | Sequence[str] | re.Pattern[str]
     _schema: KafkaRecordDeserializationSchema

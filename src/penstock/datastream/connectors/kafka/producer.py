@@ -15,6 +15,7 @@ from penstock.datastream.connectors.kafka.serialization import (
     write_steps,
 )
 from penstock.datastream.connectors.kafka.sink import KafkaSink
+from penstock.datastream.connectors.kafka.typed import TypeInformationKeyValueSerializationSchema
 from penstock.datastream.function_chain import Step
 from penstock.errors import OptionsError, Problem
 from penstock.java_gateway import without_java
@@ -47,6 +48,7 @@ class FlinkKafkaProducerBase(Sink):
     _serializer: KafkaSerializationSchema
     _guarantee: DeliveryGuarantee
     _prefix = ""
+    parallel = True
 
     def __init__(self, j_flink_kafka_producer: Any):
         raise without_java("FlinkKafkaProducerBase", "use FlinkKafkaProducer")
@@ -83,7 +85,7 @@ class FlinkKafkaProducerBase(Sink):
 
 class FlinkKafkaProducer(FlinkKafkaProducerBase):
     """Writes the values of a stream to ``topic``, for ``stream.add_sink``. A KafkaSerializationSchema names the topic
-    of each record by itself.
+    of each record by itself; a TypeInformationKeyValueSerializationSchema makes the key too.
 
     ``producer_config`` are properties of Kafka's producer and need ``bootstrap.servers``. With EXACTLY_ONCE the
     transactional id begins with ``<job name>-<sink name>`` unless a prefix is set; a pool of producers is not
@@ -93,7 +95,9 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
     def __init__(
         self,
         topic: str,
-        serialization_schema: SerializationSchema | KafkaSerializationSchema,
+        serialization_schema: (
+            SerializationSchema | KafkaSerializationSchema | TypeInformationKeyValueSerializationSchema
+        ),
         producer_config: Mapping[str, str],
         kafka_producer_pool_size: int = 5,
         semantic: Semantic = Semantic.AT_LEAST_ONCE,
@@ -108,7 +112,11 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
             self._serializer = serialization_schema
         else:
             builder = KafkaRecordSerializationSchema.builder().set_topic(topic)
-            self._serializer = builder.set_value_serialization_schema(serialization_schema).build()
+            value = serialization_schema
+            if isinstance(value, TypeInformationKeyValueSerializationSchema):
+                key, value = value.parts()
+                builder.set_key_serialization_schema(key)
+            self._serializer = builder.set_value_serialization_schema(value).build()
         self._guarantee = DeliveryGuarantee[semantic.name]
         self.writes_timestamps = False
 

@@ -35,6 +35,8 @@ class KafkaSink(Sink):
     options: Mapping[str, str] = field(repr=False)  # may hold passwords
     serializer: KafkaSerializationSchema
 
+    parallel = True
+
     @staticmethod
     def builder() -> KafkaSinkBuilder:
         """Begin a sink."""

@@ -47,6 +47,7 @@ class KafkaSource(Source):
     objects: Mapping[str, ChosenOffsets] = field(default_factory=dict)
 
     timestamps = True
+    parallel = True
 
     @staticmethod
     def builder() -> KafkaSourceBuilder:
