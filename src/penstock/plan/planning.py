@@ -40,8 +40,8 @@ def planned(job: Job) -> Job:
     become one. They get the columns that somebody reads, and a ``uid`` each. Raises SchemaError or UnsupportedError for
     a sink that cannot keep what it is given, and for steps that could not take rows back.
     """
-    # Steps that differed in columns which nobody reads, such as PROCTIME(), are equal once these are gone: so equal ones
-    # are found twice.
+    # Steps that differed in columns which nobody reads, such as PROCTIME(), are equal once these are gone: therefore
+    # equal ones are found twice.
     if job.settings.batch:
         check_batch(job)
         return replace(job, sinks=named(_shared(pruned(_shared(enforced(job.sinks, job.settings))))))
