@@ -136,3 +136,12 @@ def test_a_progress_table_of_before_gets_the_column(databases):
     (target,) = runs.start(("t", None))
     assert deliver(batch(0), [target], Numbered()).state == "attempt-1"
     assert db.rows("SELECT state FROM penstock_progress") == [("attempt-1",)]
+
+
+def test_rows_of_former_tables_tell_the_state_too(databases):
+    runs = Runs(databases[0], "t", "u")
+    (target,) = runs.start(("t", None))
+    assert deliver(batch(0), [target], Numbered()).state == "attempt-1"
+    (other,) = runs.start(("u", None), next_batch=1, adopt_progress=True)
+    assert other.state() == "attempt-1"
+    assert other.standing(batch(1)) == Standing(False, "attempt-1")

@@ -232,9 +232,8 @@ def test_a_manifest_that_was_changed_stops_the_job(jobs, topics, halted):
     last = max((jobs.checkpoint() / "state").glob("*.manifest"))
     last.write_bytes(last.read_bytes().replace(b'"version":1', b'"version": 1'))
     topics.write(source, [order(1)])
-    running = jobs.start(sql)
     with pytest.raises(CheckpointError, match=rf"'{last.name}'.*is not the one that was committed"):
-        running.wait(60)
+        jobs.start(sql)
 
 
 def test_files_of_former_batches_are_deleted(jobs, topics, halted):

@@ -26,11 +26,6 @@ def _run(arguments: argparse.Namespace) -> int:
     content = made.content
     kept = f", with the state of {count(len(made.operators), 'step')}" if made.operators else ""
     print(f"savepoint of job '{content.job}' after batch {content.batch}{kept}: {made.location}")
-    if content.begun is not None:
-        print(
-            f"note: batch {content.begun} was begun, and is not in the savepoint. If the job does not run: whether the "
-            "batch was published is known to its next start only. Start the job, and stop it, for a savepoint of all "
-            "that it has published",
-            file=sys.stderr,
-        )
+    if made.note:
+        print(f"note: {made.note}", file=sys.stderr)
     return 0

@@ -272,7 +272,8 @@ class _Work:
             inputs.append(joined(self.inputs.pop((vertex.number, number), []), schema))
         clock = clock_of(vertex.timings, self.plan.awaited, self.measured, self.plan.now_ms)
         if isinstance(operator, TimedOperator) and operator.processing:
-            clock = Clock(self.plan.before_ms, self.plan.now_ms, self.plan.now_ms)
+            # The present millisecond is not over: rows may still come in it.
+            clock = Clock(self.plan.before_ms - 1, self.plan.now_ms - 1, self.plan.now_ms)
         timed = isinstance(operator, TimedOperator) and clock.moves
         if not timed and not any(each.num_rows for each in inputs):
             return

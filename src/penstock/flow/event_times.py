@@ -35,6 +35,14 @@ class EventTimes:
             found[timing.name] = Reached(self._awaited(timing, batch, before).after(new), reached)
         return found
 
+    def tell(self, batch: Batch, measured: Measured) -> None:
+        """Tell sources that do not measure event time themselves what was measured in a batch: they plan by it which
+        partitions are idle."""
+        for number, timing in enumerate(self.timings):
+            source, reached = self.sources[timing.scan], measured.by_timing.get(number)
+            if reached and not source.measures:
+                source.progressed(reached, batch.end[timing.scan])
+
     def _partitions(self, timing: Timing, batch: Batch) -> Sequence[SourcePartition]:
         return self.sources[timing.scan].partitions(batch.end[timing.scan])
 

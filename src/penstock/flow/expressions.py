@@ -194,9 +194,8 @@ class _Compiler:
                 raise _LackingError(Lacking("'spark.sql.ansi.enabled' = 'false'"))
             case Call() as call:
                 found = rewritten(call)
-                if found is not call and not (isinstance(found, Call) and found.function == call.function):
+                if not isinstance(found, Call) or found.function != call.function:
                     return self.compiled(found)
-                assert isinstance(found, Call)  # noqa: S101
                 maker = KERNELS.get(call.function)
                 kernel = maker(found, self._session) if maker else None
                 if kernel is None:

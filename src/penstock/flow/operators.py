@@ -50,7 +50,7 @@ class Input:
         return pa.schema([each for each in self.schema if each.name not in self.keys])
 
 
-class Operator(Protocol):
+class KeepsState(Protocol):
     """A step with state: frozen and picklable, so that every batch may run it in another process.
 
     ``schema`` is that of its rows, without ``__weight``.
@@ -67,6 +67,10 @@ class Operator(Protocol):
 
     @property
     def schema(self) -> pa.Schema: ...
+
+
+class Operator(KeepsState, Protocol):
+    """A step with state that does not depend on time."""
 
     def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
         """The change of the result that the rows of one batch and owner make, with ``__weight``: no two rows that
@@ -86,24 +90,12 @@ class Advance:
 
 
 @runtime_checkable
-class TimedOperator(Protocol):
-    """An operator that depends on time. It runs in batches without rows too, when the watermark moves. If it is
+class TimedOperator(KeepsState, Protocol):
+    """A step with state that depends on time. It runs in batches without rows too, when the watermark moves. If it is
     ``processing``, the time of processing is its watermark."""
 
     @property
-    def uid(self) -> str: ...
-
-    @property
     def processing(self) -> bool: ...
-
-    @property
-    def inputs(self) -> tuple[Input, ...]: ...
-
-    @property
-    def tables(self) -> tuple[TableSpec, ...]: ...
-
-    @property
-    def schema(self) -> pa.Schema: ...
 
     def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
         """The result of the rows of one batch and owner, and then of the time that passes. Called once per batch and

@@ -201,9 +201,9 @@ class SessionOperator:
             )
 
     def _wake(self, state: StateStore, clock: Clock) -> int | None:
-        """When all sessions of the next part of the timers have closed."""
-        times = (each + self._width - 1 for each in state.times(_TIMERS))
-        return min((each for each in times if each > clock.after), default=None)
+        """When all sessions of the next part of the timers have closed: when its last millisecond is over."""
+        times = (each + self._width for each in state.times(_TIMERS))
+        return min((each for each in times if each > clock.after + 1), default=None)
 
     @property
     def _width(self) -> int:

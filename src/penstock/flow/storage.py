@@ -78,8 +78,8 @@ class Storage(abc.ABC):
         """All files; none when the folder does not exist."""
 
     def take(self, name: str, source: Storage) -> None:
-        """Copy a file of another storage. When the call returns, it is whole and durable. Raises CheckpointError if
-        there is no such file."""
+        """Copy a file of another storage, in place of one that was copied in part. When the call returns, it is whole
+        and durable. Raises CheckpointError if there is no such file."""
         self.write(name, [source.open(name)])
 
     @abc.abstractmethod
@@ -108,8 +108,7 @@ class LocalStorage(Storage):
             try:
                 file = path.open("xb", buffering=0)
             except FileNotFoundError:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                _sync(path.parent.parent)
+                _make(path.parent)
                 file = path.open("xb", buffering=0)
             with file:
                 for part in parts:
@@ -130,16 +129,19 @@ class LocalStorage(Storage):
                 raise missing(name, self.folder) from error
 
     def take(self, name: str, source: Storage) -> None:
-        """As :meth:`Storage.take`. Files never change, so one of the same disk gets a second name."""
-        if isinstance(source, LocalStorage):
-            path = Path(self.folder, name)
-            with _failures(f"write '{name}' to", self.folder):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with suppress(OSError):  # another disk, or one without links
-                    path.hardlink_to(Path(source.folder, name))
-                    _sync(path.parent)
-                    return
-        super().take(name, source)
+        """As :meth:`Storage.take`. Files never change, so one of the same disk gets a second name. A copy gets its name
+        when it is whole, so that no crash leaves a part of it."""
+        path = Path(self.folder, name)
+        draft = path.with_name(f".{name}.{uuid.uuid4().hex}")
+        with _failures(f"write '{name}' to", self.folder):
+            _make(path.parent)
+            try:
+                if not (isinstance(source, LocalStorage) and _linked(draft, Path(source.folder, name))):
+                    self.write(draft.name, [source.open(name)])
+                draft.replace(path)
+                _sync(path.parent)
+            finally:
+                draft.unlink(missing_ok=True)
 
     def files(self) -> Iterator[StoredFile]:
         with _failures("list", self.folder):
@@ -241,6 +243,21 @@ class RemoteStorage(Storage):
                 with suppress(FileNotFoundError):  # deleted by another process since
                     if self._mark in each.name and each.stat().st_mtime < time.time() - _UNREAD_SECONDS:
                         os.unlink(each.path)
+
+
+def _make(folder: Path) -> None:
+    """Make a folder, if there is none."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        _sync(folder.parent)
+
+
+def _linked(path: Path, file: Path) -> bool:
+    """Give a file a second name. False where that cannot be: on another disk, or on one without links."""
+    with suppress(OSError):
+        path.hardlink_to(file)
+        return True
+    return False
 
 
 def _sync(folder: Path) -> None:

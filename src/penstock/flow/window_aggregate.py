@@ -140,12 +140,12 @@ class WindowAggregateOperator:
         return Delta(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), np.uint64)).output()
 
     def _wake(self, state: StateStore, clock: Clock) -> int | None:
-        """When the next window closes that has rows."""
+        """When the next window closes that has rows: when its last millisecond is over."""
         found = {
             window for each in state.times(GROUPS) for window in (self.slices.windows(each) if self.shared else [each])
         }
         closing = self.slices.closing(np.array(sorted(found), np.int64))
-        return min((each for each in closing.tolist() if each > clock.after), default=None)
+        return min((each + 1 for each in closing.tolist() if each > clock.after), default=None)
 
     def _result(self, pane: Pane, window: int) -> pa.RecordBatch:
         there = np.flatnonzero(counts_of(pane.states.column(ROWS)) > 0)

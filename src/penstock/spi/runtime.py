@@ -310,8 +310,9 @@ class Source(Protocol):
         ``end``."""
         return
 
-    def wake(self, at: int) -> None:
-        """Plan a batch at this time, in ms since 1970, even if there is nothing to read."""
+    def wake(self, at: int | None) -> None:
+        """Plan a batch at this time, in ms since 1970, even if there is nothing to read, instead of one that was asked
+        for before. With None only that one is not needed any more."""
         return
 
     def close(self) -> None:

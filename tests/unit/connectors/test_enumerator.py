@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.source.admission import Admission
+from penstock.connectors.kafka.source.alarms import Alarm
 from penstock.connectors.kafka.source.enumerator import Enumerator, ReaderSpec
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.spi import PARTITIONS_PER_SOURCE, Column, TableDefinition
@@ -106,3 +108,19 @@ def test_a_bounded_scan_with_a_rate_never_looks_as_if_it_were_at_its_end():
         at = reached
     assert at.at["a", 0].offset == 60
     assert steps == [50, *[1] * 10]
+
+
+def test_a_batch_that_is_asked_for_is_one_task_and_comes_until_none_is(tmp_path):
+    spec = replace(enumerator({("a", 0): 10}).spec, notes=str(tmp_path / "notes"))
+    planning, alarm = Enumerator(spec), Alarm(f"{spec.notes}.alarm")
+    end = planning.latest(spec.start)
+    assert planning.latest(end) == end
+    alarm.set(1)
+    woken = planning.latest(end)
+    assert (woken.at, woken.woken > 0) == (end.at, True)
+    assert planning.tasks(end, woken) == [()]
+    assert Positions.from_json(woken.to_json()).woken == woken.woken
+    alarm.set(None)
+    assert planning.latest(woken) == woken
+    alarm.set(1 << 60)
+    assert planning.latest(woken) == woken

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.engine.checkpoint import read_location
 from penstock.engine.checkpoint.target import CheckpointTarget
-from penstock.errors import CheckpointError
+from penstock.errors import CheckpointError, FencedError
 from penstock.spi import Batch, Results, Standing
 
 pytestmark = pytest.mark.rule("state commits with the output")
@@ -40,3 +40,13 @@ def test_state_of_another_batch_stops_the_job(target: CheckpointTarget) -> None:
             CheckpointError, match=rf"continues with batch {number}, but its state is that after batch 3"
         ):
             target.standing(batch(number))
+
+
+def test_a_copy_that_wakes_up_does_not_put_an_older_state_in_place(target: CheckpointTarget) -> None:
+    """It has begun batch 0, and another copy of the job goes on to batch 2 meanwhile."""
+    assert not target.standing(batch(0)).done
+    for number, state in enumerate("abc"):
+        target.publish(batch(number, state), None)
+    with pytest.raises(FencedError, match="its state is that after batch 2, and this copy was at work on batch 0"):
+        target.publish(batch(0, "late"), None)
+    assert target.standing(batch(3)) == Standing(False, "c")

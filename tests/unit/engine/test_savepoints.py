@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,15 @@ from penstock.cli.main import main
 from penstock.engine.checkpoint import JobCheckpoint, read_location
 from penstock.engine.checkpoint.committed import committed
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, read_savepoint, write_savepoint, write_starts
-from penstock.errors import CheckpointError
+from penstock.engine.runs.batches import JobProgress
+from penstock.engine.runs.query import Query
+from penstock.errors import AbortableError, CheckpointError
 from penstock.flow.hashing import Groups, key_hashes
 from penstock.flow.manifest import Manifest
 from penstock.flow.segments import END
 from penstock.flow.state import StateStore, TableSpec
 from penstock.flow.storage import Storage
+from penstock.spi import Batch, Committer, MetricGroup, Published
 
 pytestmark = pytest.mark.rule("savepoints fork identities")
 
@@ -120,6 +125,62 @@ def test_a_run_that_ended_in_good_order_says_what_it_published(
     assert found.positions == {"orders": position(10 * (batch + 1))}
 
 
+class Target(Committer):
+    """A target that takes batches until it does not."""
+
+    def __init__(self) -> None:
+        self.failure: Exception | None = None
+        self.batches: list[int] = []
+
+    def publish(self, batch: Batch, frame: object) -> Published:
+        if self.failure is not None:
+            raise self.failure
+        self.batches.append(batch.id)
+        return Published()
+
+
+def run_of(checkpoint: Checkpoint, targets: list[Target], monkeypatch: pytest.MonkeyPatch) -> Query:
+    """A run without Spark that is about to publish batch 0."""
+    spark: Any = None
+    job: Any = SimpleNamespace(name="totals")
+    place = checkpoint.place
+    query = Query(job, spark, place, pytest.fail, lambda: False, JobProgress(), MetricGroup(), "q-1")
+    query._committers, query._outputs = list(targets), [[] for _ in targets]
+    monkeypatch.setattr("penstock.engine.runs.query.described", lambda number, *_: Batch(number, (), (), 1))
+    return query
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_batch_that_a_target_has_is_not_said_to_be_unpublished(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    targets = [Target() for _ in range(number)]
+    query = run_of(checkpoint, targets, monkeypatch)
+    frame: Any = Frame()
+    for batch in (0, 1):
+        checkpoint.plan(batch)
+        targets[-1].failure = AbortableError("the brokers aborted it") if batch else None
+        with contextlib.suppress(AbortableError):
+            query._publish(frame, batch)
+    query._rest()
+    assert targets[0].batches == ([0] if number == 1 else [0, 1])
+    checkpoint.done(0)
+    found = committed(checkpoint.place)
+    assert (found.batch, found.begun) == (0, None if number == 1 else 1)
+    made = write_savepoint(checkpoint.place, read_location(str(checkpoint.root / "savepoint")))
+    assert made.note.startswith("batch 1 was begun") == (number == 2)
+
+
+class Frame:
+    """A frame of nothing."""
+
+    def persist(self) -> Frame:
+        return self
+
+    def unpersist(self) -> None:
+        return
+
+
 def test_a_savepoint_outlives_the_files_of_the_job(checkpoint: Checkpoint, tmp_path: Path) -> None:
     checkpoint.plan(0)
     checkpoint.done(0)
@@ -138,6 +199,22 @@ def test_a_savepoint_outlives_the_files_of_the_job(checkpoint: Checkpoint, tmp_p
     manifest = Manifest.read(Storage.of(str(tmp_path / "new" / "state")), origin["state"])
     assert (manifest.batch, list(manifest.operators)) == (-1, [UID])
     assert committed_state(new) == origin["state"]
+
+
+def test_files_of_a_copy_that_was_cut_short_are_copied_again(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    checkpoint.plan(0)
+    reference = checkpoint.state(0, {1: (5, "a"), 2: (6, "b")})
+    saved, state = read_location(str(tmp_path / "s")), tmp_path / "s" / "state"
+    state.mkdir(parents=True)
+    names = {path.name for path in (checkpoint.root / "state").iterdir()}
+    for name in names:  # an attempt to copy them to another disk was killed
+        (state / name).write_bytes((checkpoint.root / "state" / name).read_bytes()[:-10])
+    write_savepoint(checkpoint.place, saved)
+    assert {name: (state / name).read_bytes() for name in names} == {
+        name: (checkpoint.root / "state" / name).read_bytes() for name in names
+    }
+    assert {path.name for path in state.iterdir()} == names
+    assert Manifest.read(Storage.of(str(state)), reference).batch == 0
 
 
 def committed_state(place: JobCheckpoint) -> str:

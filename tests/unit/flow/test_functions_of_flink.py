@@ -16,6 +16,7 @@ import pytest
 
 from penstock.errors import DefinitionError
 from penstock.flow.expressions import Evaluator, compile_expression
+from penstock.flow.kernels.rowwise import computed_each
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import failed_rows
 from penstock.formats.exact.timestamps import date_text, time_text, timestamp_text
@@ -206,3 +207,8 @@ def expected(data_type: DataType, value: Any) -> Any:
         case "STRING":
             return re.sub("[\ud800-\udfff]", "?", value)  # half a character becomes a question mark once it is stored
     return value
+
+
+def test_equal_numbers_that_are_written_differently_are_computed_apart():
+    texts = computed_each(str, pa.string(), [pa.array([0.0, -0.0, 0.0])])
+    assert texts.values.to_pylist() == ["0.0", "-0.0", "0.0"]

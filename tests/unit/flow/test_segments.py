@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import CheckpointError
-from penstock.flow.garbage import collect, garbage
 from penstock.flow.hashing import Groups, key_hashes
 from penstock.flow.inspection import TableSize, oldest_seen, read_rows, stored_spec
 from penstock.flow.segments import END, VERSION, SegmentRef
@@ -231,17 +230,6 @@ def test_reading_times(storage: Storage) -> None:
     assert oldest_seen(storage, refs["groups"], spec) == 5000
     (rows,) = read_rows(storage, refs["groups"], spec, since=5000)
     assert sorted(rows.column(0).to_pylist()) == [2, 3]
-
-
-def test_garbage_is_what_nothing_names_and_is_old(storage: Storage) -> None:
-    refs = put(storage, {}, [1])
-    live = refs["groups"][0].file
-    orphan = put(storage, {}, [2])["groups"][0].file
-    (written,) = {each.written_ms for each in storage.files() if each.name == orphan}
-    assert garbage(storage, [live], now_ms=written + 999, grace_ms=1000) == []
-    assert [each.name for each in collect(storage, [live], now_ms=written + 1000, grace_ms=1000)] == [orphan]
-    assert [each.name for each in storage.files()] == [live]
-    storage.delete(orphan)
 
 
 def test_a_folder_that_does_not_exist_has_no_files(tmp_path: Path) -> None:

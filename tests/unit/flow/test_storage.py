@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -48,6 +49,27 @@ def test_files_that_this_machine_does_not_see_are_told(storage: Storage) -> None
     storage.write("here", [b"1"])
     elsewhere = ["there"] if isinstance(storage, LocalStorage) else []  # a remote storage is the same for all machines
     assert storage.unseen({"here", "there"}) == elsewhere
+
+
+def test_a_copy_has_its_name_once_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = RemoteStorage((tmp_path / "there").as_uri(), str(tmp_path / "cache"))
+    there.write("file", [b"content"])
+    here = LocalStorage(str(tmp_path / "here"))
+    (tmp_path / "here").mkdir()
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", failing(OSError(28, "No space left on device")))
+        with pytest.raises(CheckpointUnavailableError, match="No space left"):
+            here.take("file", there)
+    assert list(here.files()) == []
+    here.take("file", there)
+    assert here.open("file").to_pybytes() == b"content"
+
+
+def failing(error: Exception) -> Callable[..., None]:
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
 
 
 def test_a_storage_that_does_not_answer_may_answer_later(tmp_path: Path) -> None:

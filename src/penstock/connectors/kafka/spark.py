@@ -347,8 +347,8 @@ class KafkaScan(Source):
         partitions = {number: self.partition(number, end) for number in watermarks}
         self._notes.add((tp, watermarks[number]) for number, tp in partitions.items() if tp is not None)
 
-    def wake(self, at: int) -> None:
-        """Have the planning process make a batch at this time."""
+    def wake(self, at: int | None) -> None:
+        """Have the planning process make a batch at this time; with None no longer."""
         self._alarm.set(at)
 
     def close(self) -> None:

@@ -285,9 +285,11 @@ class PostgresCommitter(Committer):
         return Standing(False, self._states.get(batch.id - 1))
 
     def state(self) -> str:
-        """The reference in the row of this query."""
+        """The reference in the row of this query; in the newest one of other tables, where its own has none."""
         known = self._progress
-        return known.state if known is not None and known.query_id == self._context.query_id else ""
+        if known is not None and known.query_id == self._context.query_id:
+            return known.state
+        return self._states[max(self._states)] if self._states else ""
 
     def _progress_of(self, batch: Batch) -> Progress:
         state = "" if batch.results is None else batch.results.state

@@ -103,8 +103,9 @@ class RowsSource(Source):
         return (self._scan.options.data_id, 0) if number == self._ordinal * PARTITIONS_PER_SOURCE else None
 
     def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
-        """The only partition."""
-        return (SourcePartition(self._ordinal * PARTITIONS_PER_SOURCE, "0", ended=self.ended(end)),)
+        """The only partition. Where the run alone ends with its rows, event time does not."""
+        ended = self._scan.options.bounded and self.ended(end)
+        return (SourcePartition(self._ordinal * PARTITIONS_PER_SOURCE, "0", ended=ended),)
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """The rows between the two positions."""

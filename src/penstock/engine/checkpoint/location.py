@@ -66,7 +66,7 @@ def read_location(root: str) -> JobCheckpoint:
     if found is not None:
         return found
     try:
-        return JobCheckpoint(root, ArrowFiles(root))
+        return JobCheckpoint(root.rstrip("/"), ArrowFiles(root))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         raise CheckpointError(
             f"'{root}' cannot be opened: {error}; use a path of this machine, s3://, gs:// or hdfs://"

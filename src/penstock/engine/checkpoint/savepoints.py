@@ -30,6 +30,17 @@ class Savepoint:
     created_ms: int
     operators: tuple[str, ...]
 
+    @property
+    def note(self) -> str:
+        """What its maker should know: that a batch may be published which is not in it; empty if there is none."""
+        if self.content.begun is None:
+            return ""
+        return (
+            f"batch {self.content.begun} was begun, and is not in the savepoint. If the job does not run: whether the "
+            "batch was published is known to its next start only. Start the job, and stop it, for a savepoint of all "
+            "that it has published"
+        )
+
 
 def write_savepoint(checkpoint: JobCheckpoint, target: JobCheckpoint) -> Savepoint:
     """Copy what the checkpoint of a job knows to be committed to ``target``, where nothing may be. The job may run
@@ -189,7 +200,9 @@ def _copied(reference: str, source: str, target: str) -> tuple[str, ...]:
 
 
 def _copy(names: Collection[str], source: str, target: str) -> None:
-    there = Storage.of(target)
-    present = {each.name for each in there.files()}
-    for name in sorted(set(names) - present):
-        there.take(name, Storage.of(source))
+    """Copy files that are not there yet, or only in part: an attempt before may have died."""
+    here, there = Storage.of(source), Storage.of(target)
+    sizes, present = ({each.name: each.bytes for each in storage.files()} for storage in (here, there))
+    for name in sorted(names):
+        if name not in present or present[name] != sizes.get(name):
+            there.take(name, here)

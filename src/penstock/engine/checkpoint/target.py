@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.engine.checkpoint.committed import STATE as DOCUMENT
-from penstock.errors import CheckpointError
+from penstock.errors import CheckpointError, FencedError
 from penstock.spi import Batch, Checkpoint, Committer, Published, Standing
 
 
@@ -21,8 +21,8 @@ class CheckpointTarget(Committer):
     def standing(self, batch: Batch) -> Standing:
         """By the checkpoint's document."""
         where = f"the checkpoint '{self.checkpoint.location}' continues with batch {batch.id}"
-        known = self.checkpoint.read(DOCUMENT)
-        if known is None and batch.id > 0:
+        known = self._known()
+        if not known and batch.id > 0:
             raise CheckpointError(
                 f"{where}, but has no state: the job had none before, or another guarantee. Start the former "
                 "definition, or a new checkpoint"
@@ -37,10 +37,21 @@ class CheckpointTarget(Committer):
 
     def state(self) -> str:
         """The reference in the document."""
-        return str((self.checkpoint.read(DOCUMENT) or {}).get("state", ""))
+        return str(self._known().get("state", ""))
 
     def publish(self, batch: Batch, frame: Any) -> Published:
-        """Write the document."""
+        """Write the document. Raises FencedError if another copy of the job has written it since the batch began: its
+        state goes on from there."""
+        at = self._known().get("batch", -1)
+        if at >= batch.id:
+            raise FencedError(
+                f"another copy of the job writes the checkpoint '{self.checkpoint.location}': its state is that after "
+                f"batch {at}, and this copy was at work on batch {batch.id}; stop one of the two"
+            )
         state = batch.results.state if batch.results else ""
         self.checkpoint.write(DOCUMENT, {"batch": batch.id, "state": state})
         return Published()
+
+    def _known(self) -> dict[str, Any]:
+        """The document; empty if there is none."""
+        return self.checkpoint.read(DOCUMENT) or {}

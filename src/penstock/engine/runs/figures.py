@@ -26,6 +26,15 @@ class Figures:
             group.gauge("currentInputWatermark", lambda: self.watermark)
 
 
+def next_wake(figures: Iterable[Figures], before_ms: int, now_ms: int) -> int | None:
+    """When operators need another batch after one at ``now_ms`` that has these figures, and came after one at
+    ``before_ms``; None if they need none. Where the clock of the machine was set back, so that no time has passed,
+    operators without rows have not run, and are asked again."""
+    if now_ms <= before_ms:
+        return now_ms + 1
+    return min((each.wake for each in figures if each.wake is not None), default=None)
+
+
 def figures_of(reports: Iterable[bytes]) -> dict[str, Figures]:
     """The figures of each operator, by uid, from the reports of its owners."""
     found: dict[str, Figures] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,17 +21,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from penstock.delivery import attempted, deliver
 from penstock.engine.checkpoint.committed import STATE as DOCUMENT
 from penstock.engine.checkpoint.target import CheckpointTarget
-from penstock.engine.runs.figures import Figures, figures_of
+from penstock.engine.runs.figures import Figures, figures_of, next_wake
 from penstock.engine.runs.sources import Readings
+from penstock.engine.runs.states import States, now_ms
 from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, Problem, UnsupportedError
 from penstock.flow.dataflow import Dataflow, Plan, Target, completed, placed_schema
 from penstock.flow.event_times import EventTimes
 from penstock.flow.exchange import ENCODED, EXCHANGE, FIGURES, ORDER, ROWS, STATE, TIMES, Receiver, of_target
-from penstock.flow.garbage import garbage
 from penstock.flow.inspection import TableSize, size_of
-from penstock.flow.manifest import KeptOutput, Manifest, check_state, merged
+from penstock.flow.manifest import KeptOutput, Manifest, merged
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
 from penstock.flow.times import Measured
@@ -57,9 +56,6 @@ from penstock.spi import (
 
 _NOTHING = TableSize(0, 0, 0)
 
-#: The age of files that no manifest names before they are deleted: a day.
-_GRACE_MS = 24 * 3600 * 1000
-
 
 def check_committers(job: Job, committers: Sequence[Committer], outputs: Sequence[Sequence[Output]]) -> None:
     """Raises UnsupportedError for exactly-once sinks whose committer does not keep the state. ``outputs`` are those of
@@ -74,11 +70,22 @@ def check_committers(job: Job, committers: Sequence[Committer], outputs: Sequenc
 
 def check_attempts(spark: SparkSession) -> None:
     """Raises OptionsError for a session on a cluster that may run a part of a stage again: rows that were sent before
-    it, and those that are sent again, may be divided among owners in different ways."""
-    key = "spark.stage.maxConsecutiveAttempts"
+    it, and those that are sent again, may be divided among owners in different ways. With adaptive plans Spark does so
+    between two stages, and no attempt fails."""
+    if on_one_machine(spark.sparkContext.master):
+        return
     conf = spark.sparkContext.getConf()
-    if not on_one_machine(spark.sparkContext.master) and conf.get(key, "4") != "1":
-        raise OptionsError((Problem("must be 1 in a job with state", key, "Spark's configuration"),))
+    given = (
+        ("spark.stage.maxConsecutiveAttempts", conf.get("spark.stage.maxConsecutiveAttempts", "4"), "1"),
+        ("spark.sql.adaptive.enabled", spark.conf.get("spark.sql.adaptive.enabled", "true"), "false"),
+    )
+    problems = tuple(
+        Problem(f"must be {wanted} in a job with state", key, "Spark's configuration")
+        for key, found, wanted in given
+        if found != wanted
+    )
+    if problems:
+        raise OptionsError(problems)
 
 
 @dataclass(eq=False)
@@ -95,15 +102,13 @@ class FlowRun:
     place: str
     #: The reference to the state that the job began with; empty without a savepoint.
     origin: str = ""
-    _last: tuple[str, Manifest] = field(default=("", Manifest()), init=False)
+    #: The reference to the state after the last batch that was published.
+    _state: str = field(default="", init=False)
     _readings: Readings | None = field(default=None, init=False)
     #: What the operators of the batch under way report, by uid.
     _figures: dict[str, Figures] = field(default_factory=dict, init=False)
-    #: Manifests that no batch needs any more, once the next batch is committed.
-    _former: list[tuple[str, Manifest]] = field(default_factory=list, init=False)
-
-    #: Old files, of which those that the state does not need are deleted after the next commit.
-    _orphans: frozenset[str] = field(default=frozenset(), init=False)
+    #: The event time that was measured in the batch under way.
+    _measured: Measured = field(default_factory=Measured, init=False)
 
     def __post_init__(self) -> None:
         check_attempts(self.context.spark)
@@ -127,7 +132,8 @@ class FlowRun:
             tuple(planner.timings),
         )
         self._hops = {number: node for number, (node, _) in planner.hops.items()}
-        self._storage = Storage.of(self.place)
+        uids = {vertex.operator.uid for vertex in self.flow.vertices}
+        self._states = States(Storage.of(self.place), uids, self.context.checkpoint.location)
         for vertex in self.flow.vertices:
             if vertex.tables:
                 self._show(vertex.operator.uid)
@@ -141,7 +147,7 @@ class FlowRun:
 
     def sizes(self) -> Mapping[str, TableSize]:
         """The sizes of the operators' states after the last batch, by uid."""
-        return {uid: size_of(tables) for uid, tables in self._last[1].operators.items()}
+        return {uid: size_of(tables) for uid, tables in self._states.last.operators.items()}
 
     def frame(self, readings: Readings) -> DataFrame:
         """The rows of the exchange that the reading tasks send. Called when the committers are open.
@@ -149,13 +155,10 @@ class FlowRun:
         Raises CheckpointError if a file of the state is missing.
         """
         self._readings = readings
-        self._check_files()
-        # Later a copy of the job may have taken over: what it has written since is not among these.
-        old = garbage(self._storage, (), now_ms=_now_ms(), grace_ms=_GRACE_MS)
-        self._orphans = frozenset(each.name for each in old if each.written_ms)
+        self._states.check([state for each in self._targets if (state := each.state())] or [self.origin])
         frames = [self._reading(readings, n, scan) for n, scan in enumerate(self.scans)]
-        if self.flow.processing and self.context.planned:  # windows of a former run may be due
-            readings.sources[0].wake(0)
+        if self.flow.processing and (self.context.planned or self.origin):  # windows of a former run may be due
+            self._ask(0)
         return reduce(DataFrame.unionAll, frames)
 
     def _reading(self, readings: Readings, number: int, scan: Scan) -> DataFrame:
@@ -172,14 +175,14 @@ class FlowRun:
 
     def publish(self, batch: Batch, frame: DataFrame) -> list[Published]:
         """Run the operators on a batch, publish the results, and commit the state with them (rule "state commits with
-        the output"). A batch that was committed before runs nothing."""
+        the output"). A batch that was committed before runs nothing. :meth:`committed` comes next."""
         with tempfile.TemporaryDirectory(
             prefix="penstock-", dir=SparkFiles.getRootDirectory(), ignore_cleanup_errors=True
         ) as folder:
             # Output that is kept for several targets is in the rows.
             operators = _Operators(self, frame, folder if self._local and not self._several else "")
             done = deliver(batch, self._targets, operators)
-        self._committed(done.state, batch.id if self._keepers else None)
+        self._state = done.state
         return list(done.published[: len(self.committers)])
 
     @property
@@ -214,32 +217,33 @@ class FlowRun:
                 f"job '{self.context.job}' is in batch mode and has had its batch: start it with another checkpoint "
                 "directory to compute it again, or as a stream to go on"
             )
-        before = self._manifest(state or self.origin)
-        now = max(before.time_ms, _now_ms())
+        before = self._states.before(state or self.origin)
+        now = max(before.time_ms, now_ms())
         name, rows = attempted(
             lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context, (ExecutionError,)
         )
         reports = _data(rows, STATE)
         self._figures = figures_of(_data(rows, FIGURES))
-        measured = Measured.of(_data(rows, TIMES))
-        times = self._times.after(batch, before, measured)
+        if self.flow.processing:
+            self._ask(next_wake(self._figures.values(), before.time_ms, now))
+        self._measured = Measured.of(_data(rows, TIMES))
+        times = self._times.after(batch, before, self._measured)
         results = [of_target(edge, target) for target in range(len(self.outputs)) for edge in (ENCODED, ROWS)]
         output = rows.filter(pc.is_in(rows.column("edge"), pa.array(results, pa.int32())))
         if reports or self._several or times != before.times:
             after = merged(before, batch.id, reports, now, times)
             self._check_shared(after.files() - before.files())
             if self._several:
-                kept = KeptOutput.write(self._storage, f"{name}.output", output, self._tables)
+                kept = KeptOutput.write(self._states.storage, f"{name}.output", output, self._tables)
                 after = replace(after, output=kept)
-            state = after.write(self._storage, f"{name}.manifest")
-            self._last = state, after
+            state = self._states.write(after, f"{name}.manifest")
         return FlowAttempt(self, state, output)
 
     def kept(self, batch: Batch, state: str) -> FlowAttempt:
         """The attempt at a batch with the state after it, by the output that it has kept."""
         if not batch.tasks:
             return FlowAttempt(self, state, EXCHANGE.empty_table())
-        output = self._manifest(state).output
+        output = self._states.after(state).output
         if output is None or output.tables != self._tables:
             tables = ", ".join(map(repr, itertools.chain(*output.tables))) if output else "one target"
             raise CheckpointError(
@@ -247,7 +251,7 @@ class FlowRun:
                 f"{tables}: the job's definition has changed since. Start it once with the former definition, so that "
                 "it finishes this batch, and stop it; then start it with the present one"
             )
-        return FlowAttempt(self, state, output.read(self._storage))
+        return FlowAttempt(self, state, output.read(self._states.storage))
 
     @property
     def _tables(self) -> tuple[tuple[str, ...], ...]:
@@ -296,38 +300,19 @@ class FlowRun:
     def _count(self) -> None:
         """Count what the operators of a committed batch report."""
         figures, self._figures = self._figures, {}
-        wakes = [each.wake for each in figures.values() if each.wake is not None]
-        if wakes and self._readings is not None:
-            self._readings.sources[0].wake(min(wakes))
         for uid, each in figures.items():
             each.count(self.context.operator(uid))
 
+    def _ask(self, at: int | None) -> None:
+        """Ask the sources for a batch at this time; None for no batch."""
+        for source in () if self._readings is None else self._readings.sources:
+            source.wake(at)
+
     # --- state -----------------------------------------------------------------------------------------------
-
-    def _manifest(self, state: str) -> Manifest:
-        """The manifest of a reference. Raises CheckpointError."""
-        if self._last[0] != state:
-            self._last = state, Manifest.read(self._storage, state)
-        unknown = sorted(self._last[1].operators.keys() - {vertex.operator.uid for vertex in self.flow.vertices})
-        if unknown:
-            raise CheckpointError(
-                f"the checkpoint '{self.context.checkpoint.location}' has state of {', '.join(map(repr, unknown))}, "
-                "which the job does not have any more: start the former definition, or a new job from a savepoint with "
-                "--allow-non-restored-state"
-            )
-        return self._last[1]
-
-    def _check_files(self) -> None:
-        """Look for the files of the newest state that a target knows, so that a start does not wait for the next batch
-        to find out. Once a target has a batch, the state before it may be gone."""
-        known = [state for each in self._targets if (state := each.state())] or [self.origin]
-        manifests = {state: Manifest.read(self._storage, state) for state in known if state}
-        if manifests:
-            check_state(self._storage, max(manifests, key=lambda state: manifests[state].batch))
 
     def _check_shared(self, files: Collection[str]) -> None:
         """Raises CheckpointError for files of tasks that the driver does not see, before the state is committed."""
-        unseen = [] if self._local else self._storage.unseen(files)
+        unseen = [] if self._local else self._states.storage.unseen(files)
         if unseen:
             raise CheckpointError(
                 f"tasks of job '{self.context.job}' have written state, '{unseen[0]}' among it, which the driver does "
@@ -336,33 +321,23 @@ class FlowRun:
                 "in s3://, gs:// or hdfs://"
             )
 
-    def _committed(self, state: str, batch: int | None = None) -> None:
-        """Count what was done, and delete the files that neither the state after the last committed batch needs nor
-        the one before it. Only warns if that fails: the batch is committed.
+    def committed(self, batch: Batch) -> None:
+        """Count what was done in the batch that was published last, tell the sources its event time, and delete the
+        files that neither the state after it needs nor the one before it. Only warns if that fails: the batch is
+        committed.
 
-        Where the reference to the state is in the progress of a ``batch``, the checkpoint gets it too, for savepoints
-        and for those who look at it. Raises CheckpointError if it cannot be written: a batch that Spark logged without
-        it would be missing from them.
+        Where the reference to the state is in the progress of a target, the checkpoint gets it too, for savepoints and
+        for those who look at it. Raises CheckpointError if it cannot be written: a batch that Spark logged without it
+        would be missing from them.
         """
+        state = self._state
         self._count()
-        if batch is not None:
-            self.context.checkpoint.write(DOCUMENT, {"batch": batch, "state": state})
-        if not state or state in [reference for reference, _ in self._former]:
-            return
+        if self._keepers:
+            self.context.checkpoint.write(DOCUMENT, {"batch": batch.id, "state": state})
+        self._times.tell(batch, self._measured)
+        self._measured = Measured()
         try:
-            if self._last[0] != state:
-                self._last = state, Manifest.read(self._storage, state)
-            self._former.append(self._last)
-            if (output := self._last[1].output) is not None:  # all targets have it
-                self._storage.delete(output.file)
-            orphans, self._orphans = self._orphans, frozenset()
-            for file in sorted(orphans - self._last[1].files() - {state.partition("#")[0]}):
-                self._storage.delete(file)
-            if len(self._former) > 2:
-                (name, oldest), *self._former = self._former
-                live = frozenset[str]().union(*(manifest.files() for _, manifest in self._former))
-                for file in sorted({*(oldest.files() - live), name.partition("#")[0]}):
-                    self._storage.delete(file)
+            self._states.committed(state)
         except CheckpointError as error:
             self.context.warn(f"job '{self.context.job}': files of its state are not deleted: {error}")
 
@@ -375,10 +350,6 @@ def _read(flow: Dataflow, scan: int, task: Task, batches: Iterator[pa.RecordBatc
 def _own(flow: Dataflow, stage: int, plan: Plan, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     context: Any = TaskContext.get()
     yield from flow.run(stage, plan, context.partitionId(), rows)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _data(rows: pa.Table, edge: int) -> list[bytes]:

@@ -78,6 +78,8 @@ class Query:
     _origin_state: str = field(default="", init=False)
     #: The last batch that this run has published, or found published.
     _published: int | None = field(default=None, init=False)
+    #: Whether some of several committers may have the batch under way, and others not.
+    _divided: bool = field(default=False, init=False)
     _current: int = field(default=0, init=False)
     _at_work: threading.RLock = field(default_factory=threading.RLock, init=False)
 
@@ -183,9 +185,10 @@ class Query:
             raise ExecutionError("; ".join(map(str, failures))) from failures[0]
 
     def _rest(self) -> None:
-        """Write which batch was published last, for savepoints: no other one was, unless its outcome is not known, or
-        another run has taken over."""
-        if self._published is not None and not isinstance(self._failure, UnknownOutcomeError | FencedError):
+        """Write which batch was published last, for savepoints: no other one was, unless some committers have it, or
+        its outcome is not known, or another run has taken over."""
+        unsure = self._divided or isinstance(self._failure, UnknownOutcomeError | FencedError)
+        if self._published is not None and not unsure:
             self.checkpoint.write(STOPPED, {"batch": self._published, "planned": self.checkpoint.last("offsets")})
         self._published = None
 
@@ -234,8 +237,11 @@ class Query:
     def _publish(self, frame: DataFrame, batch_id: int) -> None:
         batch = described(batch_id, self.job, self.spark, self.checkpoint, self._sources, self.warn)
         flow = self._flow
+        self._divided = len(self._committers) > 1
         done = published(batch, frame, self._committers) if flow is None else flow.publish(batch, frame)
-        self._published = batch_id
+        self._published, self._divided = batch_id, False
+        if flow is not None:
+            flow.committed(batch)
         recorded = {number: well for each in done for number, well in each.consumed.items()}
         for number, (source, reached) in enumerate(zip(self._sources, batch.end, strict=True)):
             source.done(reached, recorded.get(number))

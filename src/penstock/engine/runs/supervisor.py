@@ -146,7 +146,10 @@ class RunningJob:
         if folder is None:
             return None
         name = f"savepoint-{self.query_id[:6]}-{uuid.uuid4().hex[:12]}"
-        return write_savepoint(self.checkpoint, read_location(f"{folder.rstrip('/')}/{name}")).location
+        made = write_savepoint(self.checkpoint, read_location(f"{folder.rstrip('/')}/{name}"))
+        if made.note and self._over.is_set():
+            self._warn(f"savepoint '{made.location}': {made.note}")
+        return made.location
 
     # --- looking at it ---------------------------------------------------------------------------------------
 

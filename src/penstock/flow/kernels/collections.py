@@ -69,7 +69,7 @@ def _intersect(one: Array, other: Array) -> Array:
 
 
 def _except(one: Array, other: Array) -> Array:
-    """Each element of the second array takes one of the first away."""
+    """The different elements of the first array that are not in the second."""
     there = set(map(_key, other))
     return _first_of_each(each for each in one if _key(each) not in there)
 

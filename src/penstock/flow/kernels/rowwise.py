@@ -47,7 +47,8 @@ def computed_each(
     """The values of ``function`` for the arguments of each row, of which at least one is a column."""
     rows = max(len(each) for each in args if isinstance(each, pa.Array))
     columns = [[each.as_py()] * rows if isinstance(each, pa.Scalar) else each.to_pylist() for each in args]
-    hashable = not any(pa.types.is_nested(each.type) for each in args)
+    # Arrays and maps have no hash here, and numbers that are equal may differ: 0.0 and -0.0.
+    hashable = not any(pa.types.is_nested(each.type) or pa.types.is_floating(each.type) for each in args)
     known: dict[tuple[Any, ...], Any] = {}
     reasons: dict[int, str] = {}
     made: list[Any] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -48,8 +48,6 @@ _PARTS = {
 }
 _TIME_PARTS = ("HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSECOND")
 _PATH = re.compile(r"\s*(?:(lax|strict)\s+)?(.*)", re.IGNORECASE | re.DOTALL)
-
-Form = Callable[["Scope", UnboundCall], Expression]
 
 
 def _made(scope: Scope, given: UnboundCall, args: Sequence[Expression], type_: DataType) -> Expression:
@@ -175,9 +173,6 @@ def json_exists(scope: Scope, given: UnboundCall) -> Expression:
     """``JSON_EXISTS``."""
     document, path = scope.string(given.args[0], given.name), _path(scope, given.args[1], given.name)
     return _made(scope, given, (document, path, _word(given.args[2])), BOOLEAN)
-
-
-_RETURNED = {"STRING": STRING, "BOOLEAN": BOOLEAN, "INT": INT, "DOUBLE": None}
 
 
 def json_value(scope: Scope, given: UnboundCall) -> Expression:

@@ -13,8 +13,11 @@ class Alarm:
     def __init__(self, path: str):
         self._path = Path(path)
 
-    def set(self, at: int) -> None:
-        """Ask for a batch at this time, instead of one that was asked for before."""
+    def set(self, at: int | None) -> None:
+        """Ask for a batch at this time, instead of one that was asked for before; with None for no batch."""
+        if at is None:
+            self.close()
+            return
         draft = self._path.with_name(f"{self._path.name}.new")
         draft.write_text(str(at))
         draft.replace(self._path)

@@ -1,0 +1,104 @@
+"""The states after a job's batches: their manifests, and the files that no batch needs any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from penstock.errors import CheckpointError
+from penstock.flow.manifest import Manifest, check_state
+from penstock.flow.storage import Storage
+
+#: The age of files that no manifest names before they are deleted: a day. A batch writes its files before anything
+#: names them, so the age must exceed the time that a batch takes with all its attempts, and the difference between the
+#: clocks of this machine and of the storage.
+_GRACE_MS = 24 * 3600 * 1000
+
+
+def now_ms() -> int:
+    """The present time, in ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(eq=False)
+class States:
+    """The states of a job in one run, in the folder ``storage``. ``uids`` are those of the job's steps, ``location`` is
+    that of its checkpoint, for messages."""
+
+    storage: Storage
+    uids: Collection[str]
+    location: str
+    #: The one that was read or written last, and its reference.
+    _last: tuple[str, Manifest] = field(default=("", Manifest()), init=False)
+    #: Those after the last two committed batches, the older one first: what it alone needs goes after the next one.
+    _former: list[tuple[str, Manifest]] = field(default_factory=list, init=False)
+    #: Files that are old, of which those that no state needs go after the next commit.
+    _old: frozenset[str] = field(default=frozenset(), init=False)
+
+    @property
+    def last(self) -> Manifest:
+        """The state that was read or written last."""
+        return self._last[1]
+
+    def check(self, references: Iterable[str]) -> None:
+        """Look for the files of the newest of these states, so that a start does not wait for the next batch to find
+        out, and for files that are old. Once a target has a batch, the state before it may be gone.
+
+        Raises CheckpointError, which names a file that is missing.
+        """
+        found = {each: Manifest.read(self.storage, each) for each in references if each}
+        if found:
+            check_state(self.storage, max(found, key=lambda each: found[each].batch))
+        # Later a copy of the job may have taken over: what it has written since is not among these.
+        latest = now_ms() - _GRACE_MS
+        self._old = frozenset(each.name for each in self.storage.files() if 0 < each.written_ms <= latest)
+
+    def before(self, reference: str) -> Manifest:
+        """The committed state that a batch begins with. Raises CheckpointError as :meth:`after`."""
+        found = self.after(reference)
+        if reference and not self._former:  # that of a former run
+            self._former.append((reference, found))
+        return found
+
+    def after(self, reference: str) -> Manifest:
+        """The state of a reference. Raises CheckpointError if it is not there, or has a step that the job has not."""
+        unknown = sorted(self._read(reference).operators.keys() - set(self.uids))
+        if unknown:
+            raise CheckpointError(
+                f"the checkpoint '{self.location}' has state of {', '.join(map(repr, unknown))}, which the job does "
+                "not have any more: start the former definition, or a new job from a savepoint with "
+                "--allow-non-restored-state"
+            )
+        return self.last
+
+    def write(self, manifest: Manifest, name: str) -> str:
+        """Write a manifest as the file ``name``; the reference to it."""
+        reference = manifest.write(self.storage, name)
+        self._last = reference, manifest
+        return reference
+
+    def committed(self, reference: str) -> None:
+        """All targets have the batch with this state after it. Delete the files that neither this state needs nor the
+        one before it. Raises CheckpointError if that fails."""
+        if not reference or reference in [each for each, _ in self._former]:
+            return
+        self._former.append((reference, self._read(reference)))
+        output, gone, self._old = self.last.output, self._old, frozenset()
+        if len(self._former) > 2:
+            (name, oldest), *self._former = self._former
+            gone |= {*oldest.files(), _file(name)}
+        for name, manifest in self._former:
+            gone -= {*manifest.files(), _file(name)}
+        for name in sorted({*gone, *([output.file] if output is not None else [])}):
+            self.storage.delete(name)
+
+    def _read(self, reference: str) -> Manifest:
+        if self._last[0] != reference:
+            self._last = reference, Manifest.read(self.storage, reference)
+        return self.last
+
+
+def _file(reference: str) -> str:
+    """The file of a manifest."""
+    return reference.partition("#")[0]

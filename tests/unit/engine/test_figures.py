@@ -1,0 +1,21 @@
+"""When a job needs another batch although there is nothing to read."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.engine.runs.figures import Figures, next_wake
+from penstock.flow.times import NEVER
+
+
+@pytest.mark.parametrize(
+    ("wakes", "before", "expected"),
+    [
+        ([30, 20, None], 5, 20),  # the first of all operators
+        ([None], 5, None),  # the last window was closed
+        ([], 5, None),
+        ([30], 10, 11),  # the clock was set back: others did not run, and may have windows that are due
+    ],
+)
+def test_the_next_batch_is_for_the_first_operator(wakes: list[int | None], before: int, expected: int | None) -> None:
+    assert next_wake([Figures(0, NEVER, each) for each in wakes], before, 10) == expected

@@ -1,0 +1,117 @@
+"""Which files of a job's state are deleted, and when."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.engine.runs.states import States
+from penstock.errors import CheckpointError
+from penstock.flow.manifest import KeptOutput, Manifest
+from penstock.flow.segments import END, SegmentRef
+from penstock.flow.storage import Storage
+
+pytestmark = pytest.mark.rule("state commits with the output")
+
+
+class Folder:
+    """The folder of a state, in which batches write files."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.storage = Storage.of(str(path))
+
+    def run(self) -> States:
+        return States(self.storage, {"step"}, "the checkpoint")
+
+    def batch(self, states: States, number: int, before: str, *files: str) -> str:
+        """A batch that leaves the state with these segments; some may be of batches before."""
+        states.before(before)
+        for name in files:
+            if name not in self.names:
+                self.storage.write(name, [b"rows"])
+        refs = tuple(SegmentRef(each, 0, 4, 1, 0, END, at, "keyed") for at, each in enumerate(files))
+        return states.write(Manifest(number, {"step": {"rows": refs}}), f"{number}.manifest")
+
+    def age(self) -> None:
+        """Make all files old."""
+        for each in self.path.iterdir():
+            os.utime(each, (1000, 1000))
+
+    @property
+    def names(self) -> set[str]:
+        return {each.name for each in self.storage.files()}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "state")
+
+
+def committed(folder: Folder, states: States, upto: int, before: str = "", since: int = 0) -> str:
+    """Batches each of which adds a segment to that of the batch before it."""
+    for number in range(since, upto):
+        before = folder.batch(states, number, before, str(number), *([str(number - 1)] if number else []))
+        states.committed(before)
+    return before
+
+
+def test_what_only_the_state_before_the_last_but_one_needs_goes(folder: Folder) -> None:
+    committed(folder, folder.run(), 4)
+    assert folder.names == {"1", "2", "3", "2.manifest", "3.manifest"}
+
+
+def test_a_run_deletes_what_the_last_state_of_a_former_run_needed(folder: Folder) -> None:
+    last = committed(folder, folder.run(), 2)
+    states = folder.run()
+    states.check([last])
+    committed(folder, states, 4, last, since=2)
+    assert folder.names == {"0.manifest", "1", "2", "3", "2.manifest", "3.manifest"}
+
+
+def test_old_files_go_unless_one_of_the_last_two_states_needs_them(folder: Folder) -> None:
+    last = committed(folder, folder.run(), 2)
+    folder.storage.write("of an attempt", [b"rows"])
+    folder.age()
+    folder.storage.write("of a run that goes on", [b"rows"])
+    states = folder.run()
+    states.check([last])
+    committed(folder, states, 3, last, since=2)
+    assert folder.names == {"of a run that goes on", "0", "1", "2", "1.manifest", "2.manifest"}
+
+
+def test_nothing_goes_before_a_commit(folder: Folder) -> None:
+    last = committed(folder, folder.run(), 2)
+    folder.age()
+    before, states = folder.names, folder.run()
+    states.check([last])
+    folder.batch(states, 2, last, "2")
+    states.committed(last)  # the batch before, which was not logged as done
+    assert folder.names >= before
+
+
+def test_output_that_was_kept_goes_when_all_targets_have_it(folder: Folder) -> None:
+    states = folder.run()
+    state = folder.batch(states, 0, "", "0")
+    folder.storage.write("0.output", [b"rows"])
+    state = states.write(replace(states.after(state), output=KeptOutput("0.output", "", ())), "0-b.manifest")
+    states.committed(state)
+    assert folder.names == {"0", "0.manifest", "0-b.manifest"}
+
+
+def test_state_of_a_step_that_the_job_does_not_have_is_named(folder: Folder) -> None:
+    state = folder.batch(folder.run(), 0, "", "0")
+    with pytest.raises(CheckpointError, match="has state of 'step', which the job does not have any more"):
+        States(folder.storage, {"other"}, "the checkpoint").before(state)
+
+
+def test_a_start_looks_for_the_files_of_the_newest_state(folder: Folder) -> None:
+    states = folder.run()
+    one = committed(folder, states, 1)
+    two = committed(folder, states, 2, one, since=1)
+    folder.storage.delete("1")
+    with pytest.raises(CheckpointError, match=r"'1' in '.*state' is missing"):
+        folder.run().check([one, two])
