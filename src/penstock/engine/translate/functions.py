@@ -40,10 +40,10 @@ def _unit_first(template: str) -> Rendering:
     return render
 
 
-def _timestampadd(call: Call, args: Sequence[str]) -> str:
+def _timestampadd(call: Call, args: Sequence[str]) -> str | None:
     """Spark adds to timestamps only, and makes one of a date."""
     added = _unit_first("timestampadd({0}, {1}, {2})")(call, args)
-    return f"CAST({added} AS DATE)" if root(call.type) == "DATE" else added
+    return f"CAST({added} AS DATE)" if added is not None and root(call.type) == "DATE" else added
 
 
 def _date_format(call: Call, args: Sequence[str]) -> str:
