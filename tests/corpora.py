@@ -108,7 +108,7 @@ class Anything:
         kinds = frozenset(_KINDS[each.strip()] for each in table.options["mode"].split(","))
         upserts = RowKind.UPDATE_AFTER in kinds and RowKind.UPDATE_BEFORE not in kinds
         keys = table.primary_key if upserts else ()
-        bounded = table.options["bounded"] == "True"
+        bounded = table.options.get("bounded") == "True"
         return Read(table.name, ScanCapabilities(kinds=kinds, bounded=bounded, upsert_keys=keys))
 
     def sink(self, table: TableDefinition) -> Written:
