@@ -407,6 +407,11 @@ EFFECTS = {
         "file:///s",
     ),
     "StreamExecutionEnvironment.set_parallelism": ((3,), lambda program: program.settings.parallelism, 3),
+    "StreamExecutionEnvironment.set_runtime_mode": (
+        (RuntimeExecutionMode.BATCH,),
+        lambda program: program.settings.batch,
+        True,
+    ),
     "StreamExecutionEnvironment.set_restart_strategy": (
         (FIXED,),
         lambda program: program.settings.restart,
