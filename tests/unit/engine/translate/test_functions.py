@@ -12,7 +12,9 @@ from penstock.sql import expression
 from penstock.sql.bind.functions import ALIASES, SIGNATURES
 from penstock.types import parse_columns
 
-COLUMNS = parse_columns("s STRING, i INT, b BIGINT, d DECIMAL(10, 2), x DOUBLE, ts TIMESTAMP(3), ltz TIMESTAMP_LTZ(3)")
+COLUMNS = parse_columns(
+    "s STRING, i INT, b BIGINT, d DECIMAL(10, 2), x DOUBLE, dt DATE, ts TIMESTAMP(3), ltz TIMESTAMP_LTZ(3)"
+)
 
 
 def test_every_function_that_can_be_bound_is_computed_by_spark_or_a_kernel():
