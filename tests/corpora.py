@@ -76,7 +76,9 @@ def _created(table: dict[str, Any], mode: str) -> str:
         columns.append(f"PRIMARY KEY ({', '.join(f'`{each}`' for each in table['primary_key'])}) NOT ENFORCED")
     if table.get("watermark"):
         columns.append(f"WATERMARK FOR {table['watermark']}")
-    return f"CREATE TABLE `{table['name']}` ({', '.join(columns)}) WITH ('connector' = 'any', 'mode' = '{mode}');\n"
+    options = {"connector": "any", "mode": mode, "bounded": str(bool(table.get("bounded")))}
+    clause = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
+    return f"CREATE TABLE `{table['name']}` ({', '.join(columns)}) WITH ({clause});\n"
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,8 @@ class Anything:
         kinds = frozenset(_KINDS[each.strip()] for each in table.options["mode"].split(","))
         upserts = RowKind.UPDATE_AFTER in kinds and RowKind.UPDATE_BEFORE not in kinds
         keys = table.primary_key if upserts else ()
-        return Read(table.name, ScanCapabilities(kinds=kinds, bounded=False, upsert_keys=keys))
+        bounded = table.options.get("bounded") == "True"
+        return Read(table.name, ScanCapabilities(kinds=kinds, bounded=bounded, upsert_keys=keys))
 
     def sink(self, table: TableDefinition) -> Written:
         """A table that takes all changes, by its primary key if it has one and asks for no row before an update."""

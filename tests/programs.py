@@ -50,11 +50,12 @@ class NeedsSpark(Exception):
 class Way:
     """How a program's rows are cut into batches: so many ``rows`` of each table (0: all at once), by this number of
     ``owners``. With ``restart`` the job stops between the rows of ``before`` and ``after``, and starts anew from its
-    manifest."""
+    manifest. With ``batch`` all rows are the only batch, in which the tables end."""
 
     rows: int = 0
     owners: int = 1
     restart: bool = False
+    batch: bool = False
 
 
 #: The ways of every test run: in one run, and in many batches with a restart between them.
@@ -84,7 +85,7 @@ class _Running:
             Output(at, each.table, each.spec, each.schema, f"output{at}" if several else None, each.schema.names)
             for at, each in enumerate(job.sinks)
         )
-        planner = Planner(scans(*job.sinks), Session("UTC"))
+        planner = Planner(scans(*job.sinks), Session("UTC"), batch=job.settings.batch)
         for at, sink in enumerate(job.sinks):
             planner.add(sink, at)
         planner.check()
@@ -174,6 +175,11 @@ def written(program: Mapping[str, Any], way: Way, folder: str) -> dict[str, Tabl
     running = [_Running(program, at, f"{folder}/{at}", tables) for at in range(len(_jobs(program)))]
     for each in running:
         each.start()
+    if way.batch:
+        every = {each["name"]: _changes(each, "before") + _changes(each, "after") for each in program["tables"]}
+        for each in running:
+            each.run(every, rng, way.owners, ended=True)
+        return tables
     for phase in ("before", "after"):
         for changes in _batches(program, phase, way.rows):
             for each in running:

@@ -82,7 +82,11 @@ CALLS: Mapping[str, Call] = {
     "StreamExecutionEnvironment.set_restart_strategy": _acts(
         "When a failed job restarts.", "The same.", "restart-strategy.type"
     ),
-    "StreamExecutionEnvironment.set_runtime_mode": _ignored("execution.runtime-mode"),
+    "StreamExecutionEnvironment.set_runtime_mode": _acts(
+        "Whether a job is a stream or a batch.",
+        "The same: BATCH computes all rows in one batch. AUTOMATIC is STREAMING.",
+        "execution.runtime-mode",
+    ),
     "StreamExecutionEnvironment.set_state_backend": _acts(
         "Where operators keep their state, and checkpoints theirs.",
         "Its directory of checkpoints becomes the job's. State is kept in one way, so the rest has no effect, which is "

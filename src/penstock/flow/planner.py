@@ -113,7 +113,7 @@ def _plain(way: _Way, session: Session) -> Calc | Lacking:
 @dataclass
 class Planner:
     """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers; ``ttl`` is the job's time
-    to live of state.
+    to live of state. ``batch``: there is one batch, in which all results are final, so that no row is taken back.
 
     Where a branch has no kernels for all of its expressions, ``hops`` has the node that Spark computes, by the number
     of the scan; the branch passes its rows on.
@@ -122,6 +122,7 @@ class Planner:
     scans: Sequence[Scan]
     session: Session = UNKNOWN
     ttl: timedelta | None = None
+    batch: bool = False
     branches: list[Branch] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
     hops: dict[int, tuple[Node, Lacking]] = field(default_factory=dict)
@@ -171,12 +172,12 @@ class Planner:
         if taken.upsert_keys:
             keys = tuple(names[key] for key in taken.upsert_keys)
             mode = Mode.UPSERTS
-        elif taken.kinds == INSERTIONS:
+        elif taken.kinds == INSERTIONS or self.batch:
             keys, mode = None, Mode.INSERTIONS
         else:
             keys = next(iter(traits(node).upsert_keys), None)
             mode = Mode.RETRACTIONS if RowKind.UPDATE_BEFORE in taken.kinds else Mode.UPSERTS
-        return Changes(uid, schema, keys, mode, netting=len(ways) > 1)
+        return Changes(uid, schema, keys, mode, netting=len(ways) > 1 and not self.batch)
 
     def _vertex(self, operator: Operator | TimedOperator, ways: Sequence[Sequence[_Way]]) -> int:
         """The number of a new vertex, with the rows of ``ways`` by input."""
@@ -238,7 +239,7 @@ class Planner:
             ways = tuple(tuple(_ways(each)) for each in node.inputs)
             lives = lifetimes(node, self.ttl)
             ttls = tuple(None if each is None else each // timedelta(milliseconds=1) for each in lives)
-            number = self._vertex(_operator(node, self.session, timed=any(ttls)), ways)
+            number = self._vertex(_operator(node, self.session, timed=any(ttls), batch=self.batch), ways)
             self.vertices[number] = replace(self.vertices[number], ttls=ttls)
             self._made[id(node)] = number
         return self._made[id(node)]
@@ -276,21 +277,22 @@ class Planner:
         return next(number for number, each in enumerate(self.scans) if each is scan or each == scan)
 
 
-def _operator(node: Node, session: Session, *, timed: bool) -> Operator | TimedOperator:
+def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Operator | TimedOperator:
+    retracts = not batch and isinstance(node, Step) and traits(node.input).kinds != INSERTIONS
     match node:
         case WindowAggregate():
-            retracts, zone = traits(node.input).kinds != INSERTIONS, local_zone(session)
+            zone = local_zone(session)
             if isinstance(node.windowing, Windowing) and node.windowing.kind is WindowKind.SESSION:
                 return SessionOperator.of(node, retracts=retracts, zone=zone)
             return WindowAggregateOperator.of(node, retracts=retracts, zone=zone)
         case SessionTable():
             return SessionOperator.of_table(node, zone=local_zone(session))
         case InWindows(inner=inner, windows=windows):
-            made = _operator(replace(inner, uid=node.uid), session, timed=False)
+            made = _operator(replace(inner, uid=node.uid), session, timed=False, batch=batch)
             assert not isinstance(made, TimedOperator)  # noqa: S101
             return InWindowsOperator.of(made, windows, zone=local_zone(session))
         case GroupAggregate():
-            return GroupAggregateOperator.of(node, retracts=traits(node.input).kinds != INSERTIONS)
+            return GroupAggregateOperator.of(node, retracts=retracts)
         case Join():
             return JoinOperator.of(node, timed=timed)
         case Normalize():
@@ -302,7 +304,7 @@ def _operator(node: Node, session: Session, *, timed: bool) -> Operator | TimedO
         case SetOperation():
             return SetOperator.of(node)
         case Rank():
-            return RankOperator.of(node, retracts=traits(node.input).kinds != INSERTIONS)
+            return RankOperator.of(node, retracts=retracts)
     raise TypeError(f"unknown plan node {type(node).__name__}")
 
 

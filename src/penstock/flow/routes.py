@@ -35,7 +35,7 @@ def route(job: Job) -> str:
 
 
 def _dataflow(job: Job, session: Session) -> str:
-    planner = Planner(scans(*job.sinks), session, job.settings.state_ttl)
+    planner = Planner(scans(*job.sinks), session, job.settings.state_ttl, job.settings.batch)
     for number, sink in enumerate(job.sinks):
         planner.add(sink, number)
     planner.check()

@@ -24,7 +24,7 @@ from penstock.plan.nodes import (
 from penstock.plan.traits import Traits, own_traits, traits
 from penstock.plan.walk import expressions_of, fold, scans
 from penstock.settings import Settings
-from penstock.spi import WATERMARK, Guarantee, ScanSpec, SinkSpec
+from penstock.spi import INSERTIONS, WATERMARK, Guarantee, ScanSpec, SinkSpec
 from penstock.types import RowKind
 
 
@@ -39,6 +39,26 @@ def check_changes(job: Job) -> None:
             problems.append(Problem(reason, where=f"table '{sink.table}'", hint=hint))
     if problems:
         raise SchemaError(tuple(problems))
+
+
+_STREAM = "SET 'execution.runtime-mode' = 'streaming'"
+
+
+def check_batch(job: Job) -> None:
+    """Raises UnsupportedError for each table that a batch cannot read, as Flink's planner does: one without an end, and
+    one whose rows are updated or deleted. All other rows are final when the only batch gives them."""
+    problems = []
+    for scan in scans(*job.sinks):
+        can, where = scan.spec.capabilities, f"table '{scan.table}'"
+        if not can.bounded:
+            reason = "is unbounded, and a query in batch mode reads tables that end"
+            hint = f"give it an end, as 'scan.bounded.mode' = 'latest-offset' does, or {_STREAM}"
+            problems.append(Problem(reason, where=where, hint=hint))
+        if not can.kinds <= INSERTIONS:
+            reason = "gives updates and deletions too, and a query in batch mode reads tables of insertions only"
+            problems.append(Problem(reason, where=where, hint=_STREAM))
+    if problems:
+        raise UnsupportedError(tuple(problems))
 
 
 def _taken(sink: Sink) -> frozenset[RowKind]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from penstock.errors import Problem, SchemaError
-from penstock.plan.checks import check_changes, check_conflicts, check_determinism, check_watermarks
+from penstock.plan.checks import check_batch, check_changes, check_conflicts, check_determinism, check_watermarks
 from penstock.plan.enforcing import enforced
 from penstock.plan.expressions import coerce, columns_of, fields_of, is_deterministic
 from penstock.plan.naming import named
@@ -40,7 +40,11 @@ def planned(job: Job) -> Job:
     become one. They get the columns that somebody reads, and a ``uid`` each. Raises SchemaError or UnsupportedError for
     a sink that cannot keep what it is given, and for steps that could not take rows back.
     """
-    # Steps that differed in columns which nobody reads, such as PROCTIME(), are equal once these are gone.
+    # Steps that differed in columns which nobody reads, such as PROCTIME(), are equal once these are gone: therefore
+    # equal ones are found twice.
+    if job.settings.batch:
+        check_batch(job)
+        return replace(job, sinks=named(_shared(pruned(_shared(enforced(job.sinks, job.settings))))))
     sinks = _normalized(enforced(_deduplicated(job.sinks, job.settings), job.settings))
     check_conflicts(sinks, job.settings)
     job = replace(job, sinks=named(_shared(pruned(_shared(_materialized(sinks, job.settings))))))

@@ -135,14 +135,6 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
             ("exactly_once",),
         ),
     },
-    "A job is a stream, and ends when all of its sources have an end.": {
-        "execution.runtime-mode": (
-            "Whether a job is a stream or a batch.",
-            "STREAMING",
-            one_of("streaming", "batch", "automatic", fold=str.lower),
-            ("automatic", "streaming"),
-        ),
-    },
     "The jobs of a file run at the same time.": {
         "table.dml-sync": ("Whether an INSERT waits for the one before it.", "false"),
     },

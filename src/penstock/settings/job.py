@@ -20,6 +20,8 @@ def _zone(text: str) -> str:
     return text
 
 
+#: The values of ``execution.runtime-mode``.
+STREAMING, BATCH, AUTOMATIC = "STREAMING", "BATCH", "AUTOMATIC"
 #: The values of ``table.exec.sink.upsert-materialize``.
 AUTO, NONE, FORCE = "AUTO", "NONE", "FORCE"
 #: Values of ``table.exec.sink.not-null-enforcer`` and ``table.exec.sink.type-length-enforcer``.
@@ -90,6 +92,14 @@ class Settings(OptionSet):
         doc="In Flink the number of parallel instances of an operator, 1 unless it is set. Here the number of tasks of "
         "a batch that run at a time.",
         example="4",
+    )
+    runtime_mode: str = opt(
+        "execution.runtime-mode",
+        one_of(STREAMING, BATCH, AUTOMATIC, fold=str.upper),
+        default=STREAMING,
+        doc="Whether a job is a stream or, with `BATCH`, computes all rows of tables that end in one batch and gives "
+        "the final result alone ([batch](../batch.md)). `AUTOMATIC` is `STREAMING` here.",
+        example="BATCH",
     )
     session_time_zone: str | None = opt(
         "table.local-time-zone",
@@ -186,3 +196,8 @@ class Settings(OptionSet):
     restart: RestartStrategy | None = None
     kerberos: KerberosSettings | None = None
     start_time: int | None = None
+
+    @property
+    def batch(self) -> bool:
+        """Whether all rows are computed in one batch."""
+        return self.runtime_mode == BATCH

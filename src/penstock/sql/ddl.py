@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import DefinitionError, SqlError
@@ -71,6 +71,8 @@ class Definitions:
     source: SourceText
     connectors: Registry[Connector]
     warnings: list[str]
+    #: Whether the statement under way is of a batch job.
+    batch: Callable[[], bool] = bool
     catalogs: Catalogs = field(default_factory=Catalogs)
     #: Views that are being bound, to notice one that reads itself.
     _binding: list[int] = field(default_factory=list)
@@ -113,7 +115,7 @@ class Definitions:
     def queries(self, errors: Errors, space: Space | None = None) -> Queries:
         """The queries of a statement, with the names of the database ``space``, the current one without it."""
         visible = Visible(self.catalogs, space or self.catalogs.current, self._resolved)
-        return Queries(self.source, self.connectors, errors, visible, self.unknown, self.warnings)
+        return Queries(self.source, self.connectors, errors, visible, self.unknown, self.warnings, self.batch())
 
     def path(self, table: TableName) -> Path:
         """The whole name of a table."""

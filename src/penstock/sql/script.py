@@ -11,6 +11,7 @@ from penstock.errors import DefinitionError, Problem
 from penstock.plan.flink_plan import flink_explain
 from penstock.plan.nodes import Job, Sink
 from penstock.plan.planning import planned, planned_rows
+from penstock.settings import BATCH
 from penstock.settings.given import GivenSettings
 from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
@@ -109,7 +110,10 @@ class _ScriptReader:
     definitions: Definitions = field(init=False)
 
     def __post_init__(self) -> None:
-        self.definitions = Definitions(self.source, self.connectors, self.settings.warnings)
+        self.definitions = Definitions(self.source, self.connectors, self.settings.warnings, self._is_batch)
+
+    def _is_batch(self) -> bool:
+        return bool(self.settings.value("runtime_mode") == BATCH)
 
     def read(self, tokens: tuple[Token, ...]) -> None:
         """Read one statement, and keep its problems."""

@@ -137,7 +137,6 @@ WITHOUT_EFFECT = {
     "StreamExecutionEnvironment.register_slot_sharing_group": (SlotSharingGroup.builder("fast").build(),),
     "StreamExecutionEnvironment.set_buffer_timeout": (50,),
     "StreamExecutionEnvironment.set_max_parallelism": (64,),
-    "StreamExecutionEnvironment.set_runtime_mode": (RuntimeExecutionMode.BATCH,),
     "CheckpointConfig.enable_externalized_checkpoints": (ExternalizedCheckpointCleanup.DELETE_ON_CANCELLATION,),
     "CheckpointConfig.set_externalized_checkpoint_cleanup": (ExternalizedCheckpointCleanup.DELETE_ON_CANCELLATION,),
     "CheckpointConfig.set_externalized_checkpoint_retention": (ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION,),
@@ -408,6 +407,11 @@ EFFECTS = {
         "file:///s",
     ),
     "StreamExecutionEnvironment.set_parallelism": ((3,), lambda program: program.settings.parallelism, 3),
+    "StreamExecutionEnvironment.set_runtime_mode": (
+        (RuntimeExecutionMode.BATCH,),
+        lambda program: program.settings.batch,
+        True,
+    ),
     "StreamExecutionEnvironment.set_restart_strategy": (
         (FIXED,),
         lambda program: program.settings.restart,

@@ -70,6 +70,8 @@ class Reading:
     ordinal: int
     files: tuple[File, ...]
     start: int
+    #: Whether all files are one batch.
+    whole: bool
 
 
 class FilesSource(Source):
@@ -86,7 +88,9 @@ class FilesSource(Source):
             found = [asdict(each) for each in Folder.of(scan.options.path).files()]
             known = context.checkpoint.create(name, {"files": found})
         start = int(known.get("start", {"file": 0})["file"])
-        self._reading = Reading(scan, ordinal, tuple(File(**each) for each in known["files"]), start)
+        self._reading = Reading(
+            scan, ordinal, tuple(File(**each) for each in known["files"]), start, context.settings.batch
+        )
 
     def frame(self, stage: Stage | None = None) -> DataFrame:
         """The streaming DataFrame. There is no ``stage``: the scan's capabilities do not offer it."""
@@ -161,6 +165,8 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next batch reads."""
         file, files, left = int(start["file"]), self._reading.files, _BATCH_BYTES
+        if self._reading.whole:
+            return {"file": len(files)}
         while file < len(files) and (left > 0 or file == start["file"]):
             left -= files[file].size
             file += 1

@@ -174,7 +174,9 @@ class KafkaScan(Source):
             stop = with_epochs(stop, ends)
         self.bounded = once or (stop is not None and not waits and not scan.options.bounded_streaming)
         self._enumerator = Enumerator(
-            ReaderSpec(scan.for_tasks(), ordinal, context.parallelism, start, stop, waits, once, notes)
+            ReaderSpec(
+                scan.for_tasks(), ordinal, context.parallelism, start, stop, waits, once, context.settings.batch, notes
+            )
         )
         self._times = CommitTimes(scan.options, checkpointing=context.settings.checkpointing)
         self._reached = start.to_json()
@@ -406,8 +408,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._spec.start.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """At most 'scan.max-records-per-trigger' records."""
-        return ReadMaxRows(self._spec.scan.options.max_records_per_trigger)
+        """At most 'scan.max-records-per-trigger' records, where they need not be one batch."""
+        return ReadAllAvailable() if self._spec.whole else ReadMaxRows(self._spec.scan.options.max_records_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Nothing to do: the stops of a bounded scan were resolved before the query started."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -64,7 +65,8 @@ class RowsSource(Source):
     savepoint has its first position in the checkpoint."""
 
     def __init__(self, scan: ValuesScanSpec, ordinal: int, context: JobContext):
-        self._scan = scan
+        every = replace(scan, options=replace(scan.options, most=None))
+        self._scan = every if context.settings.batch else scan
         self._ordinal = ordinal
         self._spark: SparkSession = context.spark
         self._rows: int = scan.rows.num_rows

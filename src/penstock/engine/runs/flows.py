@@ -112,7 +112,8 @@ class FlowRun:
 
     def __post_init__(self) -> None:
         check_attempts(self.context.spark)
-        planner = Planner(self.scans, kernel_session(self.context.spark), self.job.settings.state_ttl)
+        settings = self.job.settings
+        planner = Planner(self.scans, kernel_session(self.context.spark), settings.state_ttl, settings.batch)
         for number, sink in enumerate(self.job.sinks):
             planner.add(sink, number)
         planner.check()
@@ -211,6 +212,11 @@ class FlowRun:
         """Run the operators on a batch, from the state before it."""
         if not batch.tasks:
             return FlowAttempt(self, state, EXCHANGE.empty_table())
+        if self.job.settings.batch and (state or self.origin):
+            raise ExecutionError(
+                f"job '{self.context.job}' is in batch mode and has had its batch: start it with another checkpoint "
+                "directory to compute it again, or as a stream to go on"
+            )
         before = self._states.before(state or self.origin)
         now = max(before.time_ms, now_ms())
         name, rows = attempted(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from penstock.flow.kernels.constraints import not_null_reason
 from penstock.plan.expressions import Call, Literal, Value
 from penstock.types import DecimalType, MapType, StringType, spark_type
+from penstock.types.logical import root
 
 #: Renders a call whose arguments are rendered already; None for arguments that Spark takes in another way.
 Rendering = Callable[[Call, Sequence[str]], str | None]
@@ -37,6 +38,12 @@ def _unit_first(template: str) -> Rendering:
         return template.format(unit.value, *args[1:])
 
     return render
+
+
+def _timestampadd(call: Call, args: Sequence[str]) -> str | None:
+    """Spark adds to timestamps only, and makes one of a date."""
+    added = _unit_first("timestampadd({0}, {1}, {2})")(call, args)
+    return f"CAST({added} AS DATE)" if added is not None and root(call.type) == "DATE" else added
 
 
 def _date_format(call: Call, args: Sequence[str]) -> str:
@@ -148,7 +155,7 @@ RENDERINGS: dict[str, Rendering] = {
     "TO_TIMESTAMP_LTZ": _to_timestamp_ltz,
     "UNIX_TIMESTAMP": _as("unix_timestamp()", "unix_timestamp(CAST({0} AS TIMESTAMP))", "unix_timestamp({0}, {1})"),
     "EXTRACT": _unit_first("CAST(extract({0} FROM {1}) AS BIGINT)"),
-    "TIMESTAMPADD": _unit_first("timestampadd({0}, {1}, {2})"),
+    "TIMESTAMPADD": _timestampadd,
     "TIMESTAMPDIFF": _unit_first("CAST(timestampdiff({0}, {1}, {2}) AS INT)"),
     # arrays and maps
     "ITEM": _item,

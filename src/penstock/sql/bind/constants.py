@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.plan.expressions import Cast, Expression, Literal, coerce
-from penstock.plan.nodes import Item, Node, Scan, Union, project
+from penstock.plan.nodes import GroupAggregate, Item, Node, Scan, SetKind, SetOperation, Union, project
 from penstock.spi import KIND
 from penstock.sql.bind.names import NamedTable
 from penstock.sql.bind.sources import filtered
@@ -37,6 +37,14 @@ def rows_of(rows: Sequence[Sequence[Expression]], names: Sequence[str], types: S
 def one_row() -> Node:
     """A table of one row, whose only column is of no interest."""
     return _scan([[True]], _ANY)
+
+
+def or_nothing(groups: GroupAggregate) -> Node:
+    """The only group of all rows, and what a batch gives where there are none: counts are 0, other results NULL."""
+    there = project(groups, (Item("$TRUE", Literal(True, type=_ANY.fields[0].type)),))
+    lacking = SetOperation(_ANY, one_row(), there, SetKind.ANTI)
+    items = (Item(each.name, Literal(0 if each.function == "COUNT" else None, type=each.type)) for each in groups.calls)
+    return Union(groups.schema, (groups, project(lacking, tuple(items))))
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from typing import TypeGuard
 
 from penstock.errors import DefinitionError
 from penstock.plan.expressions import Call, Expression, Literal, call, conjuncts, fields_of, walk
-from penstock.plan.nodes import Item, Node, SetOperation, Union, items_of, project, row_of
+from penstock.plan.nodes import GroupAggregate, Item, Node, SetOperation, Union, items_of, project, row_of
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import Grouping, GroupingBits, aggregates_in
-from penstock.sql.bind.constants import OneRow, one_row, rows_of
+from penstock.sql.bind.constants import OneRow, one_row, or_nothing, rows_of
 from penstock.sql.bind.group_windows import GroupWindow, check_windows
 from penstock.sql.bind.grouping import Groups, distinct
 from penstock.sql.bind.grouping_sets import GroupingSets
@@ -83,6 +83,8 @@ class Queries:
     tables: Mapping[tuple[str, ...], DeclaredTable | Relation | None]
     unknown: Callable[[TableName], DefinitionError]
     warnings: list[str]
+    #: Whether all rows are there before the first result is given.
+    batch: bool = False
     #: The tables of the query around these, whose columns they may not read.
     around: tuple[NamedTable, ...] = ()
 
@@ -208,7 +210,7 @@ class Queries:
         return _Aligned(nodes, schema, tuple(replace(each, value=ref) for each, ref in refs))
 
     def _sorted(self, given: UnboundSorted) -> Result:
-        sorting = Sorting(given, self.source)
+        sorting = Sorting(given, self.source, self.batch)
         result = self._result(sorting.selected())
         found = self.errors.attempt(lambda: sorting.result(result, self._rows))
         return _BROKEN if found is None else found
@@ -505,6 +507,8 @@ class Queries:
         conditions = [self.errors.attempt(partial(of, each)) for each in having]
         below = result.node if expanded is None else expanded.rows()
         node = None if below is None else groups.rows(below)
+        if self.batch and node is not None and isinstance(node, GroupAggregate) and not node.keys:
+            node = or_nothing(node)
         wanted = [each for each in conditions if each is not None]
         asking = Asking(node, self.errors)
         below = asking.filtered(wanted)

@@ -22,6 +22,9 @@ from penstock.sql.parse.syntax import (
 )
 from penstock.types import ArrayType, MapType, RowType
 
+#: More rows than there are.
+_ALL = 2**62
+
 
 @dataclass(frozen=True)
 class Sorting:
@@ -29,6 +32,8 @@ class Sorting:
 
     given: UnboundSorted
     source: SourceText
+    #: Whether the rows have an end, at which they can be sorted.
+    batch: bool = False
 
     def selected(self) -> UnboundQuery:
         """The query, which also selects what only ORDER BY names, behind its own columns."""
@@ -44,16 +49,17 @@ class Sorting:
         node = None if columns is None else rows(result)
         if node is None or columns is None:
             return Result(None, result.columns)
-        if given.limit is None:
+        if given.limit is None and not self.batch:
             reason = "ORDER BY without LIMIT is not supported: a stream has no end to sort at"
             if not given.order:
                 reason = "OFFSET without LIMIT is not supported on a stream"
             raise self.source.unsupported(given.clause, reason, "add LIMIT, which keeps the first rows as they change")
-        if not given.limit:
+        if given.limit == 0:
             raise self.source.error(given.clause, "LIMIT 0 leaves no rows", "ask for one row at least")
         visible = len(columns) - len(self._hidden())
         order = self._order(node, columns, visible)
-        ranked = Rank(node.schema, node, (), order, given.offset + 1, given.offset + given.limit)
+        last = _ALL if given.limit is None else given.offset + given.limit
+        ranked = Rank(node.schema, node, (), order, given.offset + 1, last)
         refs = zip(columns[:visible], node.schema.fields, strict=False)
         return Result(ranked, tuple(replace(each, value=_ref(each, field.name)) for each, field in refs))
 

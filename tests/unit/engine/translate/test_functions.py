@@ -12,7 +12,9 @@ from penstock.sql import expression
 from penstock.sql.bind.functions import ALIASES, SIGNATURES
 from penstock.types import parse_columns
 
-COLUMNS = parse_columns("s STRING, i INT, b BIGINT, d DECIMAL(10, 2), x DOUBLE, ts TIMESTAMP(3), ltz TIMESTAMP_LTZ(3)")
+COLUMNS = parse_columns(
+    "s STRING, i INT, b BIGINT, d DECIMAL(10, 2), x DOUBLE, dt DATE, ts TIMESTAMP(3), ltz TIMESTAMP_LTZ(3)"
+)
 
 
 def test_every_function_that_can_be_bound_is_computed_by_spark_or_a_kernel():
@@ -63,6 +65,7 @@ def test_what_spark_computes_in_another_way_has_no_text(flink):
         # a unit is a word
         ("EXTRACT(YEAR FROM ts)", "CAST(extract(YEAR FROM `ts`) AS BIGINT)"),
         ("TIMESTAMPADD(DAY, 1, ts)", "timestampadd(DAY, 1, `ts`)"),
+        ("TIMESTAMPADD(DAY, 1, dt)", "CAST(timestampadd(DAY, 1, `dt`) AS DATE)"),
         ("TIMESTAMPDIFF(HOUR, ts, ts)", "CAST(timestampdiff(HOUR, `ts`, `ts`) AS INT)"),
     ],
 )

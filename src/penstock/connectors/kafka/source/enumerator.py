@@ -26,8 +26,8 @@ class ReaderSpec:
 
     ``start`` and ``stop`` were resolved once, before the query first started; ``stop`` is None for an unbounded scan.
     ``waits``: a stop was beyond the end of its log when the query was started. ``once``: the stops are the ends that
-    this start has found; a later start goes on from there. ``notes`` is the file of
-    :class:`~penstock.connectors.kafka.source.watermarks.Notes`.
+    this start has found; a later start goes on from there. ``whole``: all records are one batch. ``notes`` is the file
+    of :class:`~penstock.connectors.kafka.source.watermarks.Notes`.
     """
 
     scan: KafkaScanSpec
@@ -37,6 +37,7 @@ class ReaderSpec:
     stop: Positions | None
     waits: bool = False
     once: bool = False
+    whole: bool = False
     notes: str = ""
 
 

@@ -1,0 +1,97 @@
+"""Batch mode on Spark: one batch of all rows, with final results in order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.connectors import values
+from penstock.errors import UnsupportedError
+from tests.spark.conftest import Jobs
+
+pytestmark = pytest.mark.spark
+
+BATCH = "SET 'execution.runtime-mode' = 'batch';\n"
+ORDERS = [(1, "apple", 3), (2, "pear", 5), (3, "apple", 4), (4, "plum", 1)]
+TABLES = """
+CREATE TABLE orders (id BIGINT, name STRING, amount INT) WITH (
+  'connector' = 'values', 'data-id' = 'orders', 'scan.max-records-per-trigger' = '1'
+);
+CREATE TABLE result (name STRING, amount BIGINT) WITH ('connector' = 'values', 'data-id' = 'result');
+"""
+
+
+@pytest.fixture
+def orders() -> None:
+    values.register(ORDERS, "orders")
+    values.register([], "result")
+
+
+def found() -> list[tuple[object, ...]]:
+    return [tuple(row) for row in values.rows("result")]
+
+
+def test_groups_are_given_once_and_in_order(orders: None, jobs: Jobs) -> None:
+    query = "SELECT name, SUM(amount) AS amount FROM orders GROUP BY name ORDER BY amount DESC"
+    done = jobs.run(f"{BATCH}{TABLES}INSERT INTO result {query};")
+
+    assert found() == [("apple", 7), ("pear", 5), ("plum", 1)]
+    assert done.progress.batches == 1
+
+
+def test_without_rows_there_is_a_count(orders: None, jobs: Jobs, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    tables = (
+        TABLES
+        + f"""CREATE TABLE none (id INT) WITH (
+      'connector' = 'filesystem', 'path' = '{tmp_path / "empty"}', 'format' = 'json'
+    );"""
+    )
+    jobs.run(f"{BATCH}{tables}INSERT INTO result SELECT MAX('x'), COUNT(*) FROM none;")
+
+    assert found() == [(None, 0)]
+
+
+def test_files_are_one_batch_and_the_result_is_a_file(jobs: Jobs, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        rows = ({"id": number * 10 + each, "name": "even" if each % 2 == 0 else "odd"} for each in range(10))
+        (tmp_path / "in" / f"{number}.json").write_text("\n".join(map(json.dumps, rows)))
+    table = "CREATE TABLE {} ({}) WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{}');\n"
+    tables = table.format("numbers", "id INT, name STRING", tmp_path / "in")
+    tables += table.format("sums", "name STRING, n BIGINT, total INT", tmp_path / "out")
+    insert = "INSERT INTO sums SELECT name, COUNT(*), SUM(id) FROM numbers GROUP BY name ORDER BY name;"
+    done = jobs.run(f"{BATCH}{tables}{insert}")
+
+    (file,) = (tmp_path / "out").iterdir()
+    assert file.read_text() == '{"name":"even","n":15,"total":210}\n{"name":"odd","n":15,"total":225}\n'
+    assert done.progress.batches == 1
+
+
+def test_a_table_without_an_end_is_refused(jobs: Jobs) -> None:
+    sql = "CREATE TABLE t (i INT) WITH ('connector' = 'datagen'); CREATE TABLE s (i INT) WITH ('connector' = 'print');"
+    with pytest.raises(UnsupportedError, match="table 't': is unbounded, and a query in batch mode reads tables that"):
+        jobs.run(f"{BATCH}{sql}INSERT INTO s SELECT i FROM t;")
+
+
+def test_made_up_rows_are_those_of_their_number(orders: None, jobs: Jobs) -> None:
+    tables = (
+        TABLES
+        + """CREATE TABLE made (id INT, at TIMESTAMP(3), WATERMARK FOR at AS at) WITH (
+      'connector' = 'datagen', 'rows-per-second' = '10',
+      'fields.id.kind' = 'sequence', 'fields.id.start' = '1', 'fields.id.end' = '100000'
+    );"""
+    )
+    jobs.run(f"{BATCH}{tables}INSERT INTO result SELECT 'all', SUM(CAST(id AS BIGINT)) FROM made;")
+
+    assert found() == [("all", 5_000_050_000)]
+
+
+def test_a_job_that_had_its_batch_gives_nothing_more(orders: None, jobs: Jobs) -> None:
+    insert = "INSERT INTO result SELECT name, COUNT(*) FROM orders GROUP BY name;"
+    jobs.run(f"{BATCH}{TABLES}{insert}", "once")
+    jobs.run(f"{BATCH}{TABLES}{insert}", "once")
+
+    assert sorted(found()) == [("apple", 2), ("pear", 1), ("plum", 1)]
