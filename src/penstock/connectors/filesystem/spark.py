@@ -208,9 +208,8 @@ class FilesCommitter(Committer):
             struct = F.col(quoted_name(output.column))
             frame, columns = frame.where(struct.isNotNull()), [struct[name] for name in spec.schema.names]
         prefix = f"part-{self._job}-{output.index}-{batch.id:09d}-"
-        written = frame.select(*columns).mapInArrow(
-            guarded(partial(_written, spec, prefix)), "name STRING, rows BIGINT"
-        )
+        plain = (each.alias(f"c{at}") for at, each in enumerate(columns))  # Spark takes a dot for a field of a struct
+        written = frame.select(*plain).mapInArrow(guarded(partial(_written, spec, prefix)), "name STRING, rows BIGINT")
         found = written.collect()
         publish(spec, prefix, [row.name for row in found])
         return sum(row.rows for row in found)
@@ -220,6 +219,7 @@ def _written(spec: FilesystemSinkSpec, prefix: str, batches: Iterator[pa.RecordB
     """Write the rows of a task, and yield the name of its file, if there are any."""
     context: Any = TaskContext.get()
     name = f".{prefix}{context.partitionId():05d}-{context.taskAttemptId()}.{spec.options.format}"
-    rows = write(spec, name, batches)
+    names = list(spec.schema.names)
+    rows = write(spec, name, (each.rename_columns(names) for each in batches))
     if rows:
         yield pa.RecordBatch.from_pydict({"name": [name], "rows": [rows]})
