@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import while_running
+
 DIRECT = "INSERT INTO t SELECT id FROM s;"
 COMPUTED = "INSERT INTO t SELECT id FROM s WHERE TRY_CAST(CAST(id AS STRING) || 'x' AS TIME) IS NULL;"
 
@@ -169,10 +171,12 @@ def test_every_metric_of_a_step_that_is_documented_is_there_under_its_scope(jobs
         "INSERT INTO t SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '1' HOUR)) "
         "GROUP BY window_start, window_end;"
     )
-    found = done(jobs.start(jobs.bounded("s", columns, source) + jobs.exactly_once("t", "id BIGINT", sink) + counts))
-    step = re.compile(r".*: window\(s\)\.(\w+)")
-    there = {match[1] for match in map(step.fullmatch, found) if match}
-    assert there == documented("a step that keeps state ([state.md](state.md)). Below a step")
+    table = jobs.table("s", columns, source, scan_startup_mode="earliest-offset")
+    running = jobs.start(table + jobs.exactly_once("t", "id BIGINT", sink) + counts)
+    step = re.compile(r"operator\..*: window\(s\)\.(\w+)")
+    wanted = documented("Below a step")
+    assert wanted
+    while_running(running, lambda: {match[1] for match in map(step.fullmatch, running.metrics) if match} == wanted)
 
 
 @pytest.mark.parametrize(
