@@ -44,6 +44,7 @@ from penstock.spi.runtime import (
     guarded,
     on_one_machine,
     pickled,
+    placed,
     unpickled,
 )
 from penstock.spi.specs import (

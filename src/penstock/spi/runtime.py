@@ -18,7 +18,7 @@ import pyarrow as pa
 from penstock.errors import AbortableError, PenstockError, from_wire, to_wire
 from penstock.settings import Settings
 from penstock.spi.metrics import MetricGroup
-from penstock.types import BIGINT, INT, Field, RowType
+from penstock.types import BIGINT, INT, Field, RowType, arrow_schema
 
 #: Columns that follow a scan's own: where a row came from, which errors name. ``__partition`` is the number of the
 #: source's partition (:meth:`Source.partition`).
@@ -422,6 +422,15 @@ def failure_of(job: Exception) -> PenstockError:
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+
+def placed(columns: Sequence[pa.Array], schema: RowType, partition: int, offsets: pa.Int64Array) -> pa.RecordBatch:
+    """Rows of a ``partition`` as a source without reports gives them: the ``columns`` of its table's ``schema``, then
+    those of :data:`HIDDEN`, and :data:`REPORT`."""
+    count = len(offsets)
+    fields = [*arrow_schema(schema), *arrow_schema(HIDDEN), pa.field(REPORT, pa.binary())]
+    hidden = [pa.repeat(pa.scalar(partition, pa.int32()), count), offsets, pa.nulls(count, pa.binary())]
+    return pa.RecordBatch.from_arrays([*columns, *hidden], schema=pa.schema(fields))
 
 
 def guarded(run: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:

@@ -20,8 +20,7 @@ OPERATORS = (
     *("group-window-aggregate", "watermark"),
 )
 PROGRAMS = [each for each in flink_programs() if each["operator"] in OPERATORS]
-ONE_RUN = (Way(1, 3),)
-RESTARTED = (Way(1, restart=True),)
+ONE_RUN, RESTARTED = Way(1, 3), Way(1, restart=True)
 #: Programs that are not run, or give other rows, and why.
 LISTED = {
     "window-table-function-tumble-tvf-union-all": "a column that is no time attribute",
@@ -43,7 +42,7 @@ def test_a_program_of_flink_gives_its_rows(program: dict[str, Any], tmp_path: Pa
     if program["name"] not in LISTED:
         # In Flink the watermark begins again with a restart, and rows that were late before are not any more.
         afresh = "late-after-restore" in program["needs"]
-        check(program, ONE_RUN if afresh else (*ONE_RUN, *RESTARTED), tmp_path)
+        check(program, (ONE_RUN,) if afresh else (ONE_RUN, RESTARTED), tmp_path)
         return
     with pytest.raises((DefinitionError, NeedsSpark, AssertionError)):
-        check(program, ONE_RUN[:1], tmp_path)
+        check(program, (ONE_RUN,), tmp_path)

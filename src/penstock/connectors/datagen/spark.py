@@ -27,9 +27,10 @@ from penstock.spi import (
     SourcePartition,
     Stage,
     pickled,
+    placed,
     unpickled,
 )
-from penstock.types import arrow_schema, spark_ddl
+from penstock.types import spark_ddl
 
 _FORMAT = "penstock_datagen"
 #: The most rows of an Arrow batch.
@@ -179,8 +180,4 @@ def made(making: Making, numbers: range, batch: range, end: dict[str, Any]) -> p
     times = end["from"] + (of - batch.start + 1) * (end["to"] - end["from"]) // len(batch)
     rows = Rows(making.seed, of, times, making.zone)
     columns = [values(each, rows) for each in making.scan.generators]
-    partition = pa.array(np.full(len(of), making.ordinal * PARTITIONS_PER_SOURCE, np.int32))
-    schema = arrow_schema(making.scan.schema)
-    fields = [*schema, *arrow_schema(HIDDEN), pa.field(REPORT, pa.binary())]
-    arrays = [*columns, partition, pa.array(of), pa.nulls(len(of), pa.binary())]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+    return placed(columns, making.scan.schema, making.ordinal * PARTITIONS_PER_SOURCE, pa.array(of))

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
@@ -34,9 +33,10 @@ from penstock.spi import (
     Written,
     guarded,
     pickled,
+    placed,
     unpickled,
 )
-from penstock.types import arrow_schema, quoted_name, spark_ddl
+from penstock.types import quoted_name, spark_ddl
 
 _FORMAT = "penstock_filesystem"
 #: A batch has files of about so many bytes, and at least one.
@@ -180,11 +180,8 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The rows, followed by the engine's columns."""
         reading, number = self._reading, int(partition.value)
         place = reading.ordinal * PARTITIONS_PER_SOURCE + number
-        fields = [*arrow_schema(reading.scan.schema), *arrow_schema(HIDDEN), pa.field(REPORT, pa.binary())]
         for rows, offsets in guarded(read)(reading.scan, reading.files[number]):
-            count = rows.num_rows
-            hidden = [pa.array(np.full(count, place, np.int32)), pa.array(offsets), pa.nulls(count, pa.binary())]
-            yield pa.RecordBatch.from_arrays([*rows.columns, *hidden], schema=pa.schema(fields))
+            yield placed(rows.columns, reading.scan.schema, place, pa.array(offsets))
 
 
 # --- writing -------------------------------------------------------------------------------------------------
