@@ -2,8 +2,8 @@
 :class:`tests.faults.stateful.Point`, which waits for it.
 
 ``PENSTOCK_POINT`` is ``ACTION PATTERN FILE``: before or after a file whose name fits the pattern is written to the
-state, or before it is deleted, the first process writes its number and the name to FILE and waits until it is gone. The
-others go on.
+state, or before it is deleted, the first process writes its number and the name to FILE, each in a line, and waits for
+a third line. All others go on.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ def install(action: str, pattern: str, reached: str) -> None:
                 file = os.open(reached, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
             except FileExistsError:
                 return
-            os.write(file, f"{os.getpid()} {name}".encode())
+            said = f"{os.getpid()}\n{name}\n".encode()
+            os.write(file, said)
             os.close(file)
-            while os.path.exists(reached):
+            while os.path.getsize(reached) == len(said):
                 time.sleep(0.05)
 
     def wrapped(step: Callable[..., Any]) -> Callable[..., Any]:
