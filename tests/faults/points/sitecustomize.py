@@ -11,7 +11,8 @@ from __future__ import annotations
 import fnmatch
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 __all__: list[str] = []
@@ -32,20 +33,27 @@ def install(action: str, pattern: str, reached: str) -> None:
             while os.path.getsize(reached) == len(said):
                 time.sleep(0.05)
 
-    def wrapped(step: Callable[..., Any]) -> Callable[..., Any]:
-        def run(self: Any, name: str, *arguments: Any) -> Any:
-            if action != "after":
-                keep(name)
-            step(self, name, *arguments)
-            if action == "after":
-                keep(name)
-
-        return run
-
     if action == "delete":
-        LocalStorage.delete = wrapped(LocalStorage.delete)
-    else:
-        LocalStorage.write = wrapped(LocalStorage.write)
+        delete = LocalStorage.delete
+
+        def delete_later(self: Any, name: str) -> None:
+            keep(name)
+            delete(self, name)
+
+        LocalStorage.delete = delete_later
+        return
+    create = LocalStorage.create
+
+    @contextmanager
+    def create_there(self: Any, name: str) -> Iterator[Any]:
+        if action == "before":
+            keep(name)
+        with create(self, name) as write:
+            yield write
+        if action == "after":
+            keep(name)
+
+    LocalStorage.create = create_there
 
 
 if given := os.environ.get("PENSTOCK_POINT"):
