@@ -165,12 +165,6 @@ _ALL = (
         texts=(_FILE_MISSING,),
     ),
     Mutant(
-        "delete-unmerged",
-        "the files of a batch are deleted two batches later, also those that the state still needs",
-        "F26 driver, when files of former batches are deleted",
-        texts=(_FILE_MISSING,),
-    ),
-    Mutant(
         "attempt-unbound",
         "a batch that is in one of two targets is computed again for the other",
         "F26 Kafka and PostgreSQL, killed between the two commits",

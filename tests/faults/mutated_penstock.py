@@ -338,18 +338,6 @@ def delete_before_commit() -> None:
     FlowRun.run = run_so
 
 
-def delete_unmerged() -> None:
-    """The files of a batch are deleted two batches later, also those whose segments have not been merged."""
-    from penstock.flow.manifest import Manifest
-
-    files = Manifest.files
-
-    def own_files(self: Any) -> frozenset[str]:
-        return frozenset(each for each in files(self) if each.startswith(f"{self.batch:09d}-"))
-
-    Manifest.files = own_files
-
-
 def attempt_unbound() -> None:
     """A batch that is in one of two targets is computed again for the other."""
     from penstock.engine.runs.flows import FlowRun, _Operators
@@ -387,7 +375,6 @@ MUTATIONS = {
         newest_state,
         state_outside,
         delete_before_commit,
-        delete_unmerged,
         attempt_unbound,
     )
 }
