@@ -58,6 +58,7 @@ def test_tables_are_whole():
     for text in PAGES.values():
         for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
             assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1, table
+            assert r"\\|" not in table  # escaped twice
 
 
 def test_the_command_writes_checks_and_names_what_differs(tmp_path, capsys):

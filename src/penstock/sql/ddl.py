@@ -115,7 +115,8 @@ class Definitions:
     def queries(self, errors: Errors, space: Space | None = None) -> Queries:
         """The queries of a statement, with the names of the database ``space``, the current one without it."""
         visible = Visible(self.catalogs, space or self.catalogs.current, self._resolved)
-        return Queries(self.source, self.connectors, errors, visible, self.unknown, self.warnings, self.batch())
+        given = self.unknown, self.warnings, visible.space[1], self.batch()
+        return Queries(self.source, self.connectors, errors, visible, *given)
 
     def path(self, table: TableName) -> Path:
         """The whole name of a table."""

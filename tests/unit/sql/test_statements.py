@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from penstock.errors import UnsupportedError
+from penstock.plan.explain import explain
 from penstock.plan.walk import scans
 from penstock.sql import parse_script
 
@@ -72,3 +75,18 @@ def test_a_view_keeps_the_names_of_the_database_it_was_made_in():
     (scan,) = scans(*job.sinks)
     assert scan.table == "d.t"
     assert "two" in scan.spec.describe()
+
+
+def test_the_current_database_is_that_of_its_query():
+    text = """
+    CREATE TABLE default_database.s (a STRING) WITH ('connector' = 'print');
+    CREATE DATABASE d;
+    INSERT INTO s SELECT CURRENT_DATABASE();
+    USE d;
+    INSERT INTO default_database.s SELECT a FROM (VALUES ('x')) AS t (a) WHERE a IN (SELECT CURRENT_DATABASE());
+    INSERT INTO default_database.s SELECT CURRENT_DATABASE();
+    """
+    found = [set(re.findall("'(d|default_database)'", explain(job))) for job in parse_script(text).jobs]
+    assert found == [{"default_database"}, {"d"}, {"d"}]
+    with pytest.raises(UnsupportedError, match=r"outside of queries .write the database's name in quotes"):
+        parse_script("CREATE TABLE t (a INT, b AS CURRENT_DATABASE()) WITH ('connector' = 'print')")

@@ -36,11 +36,11 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         Builtin("=", "a = b, a <> b, a < b, a <= b, a > b, a >= b"),
         Builtin("IS NULL", "a IS [NOT] NULL"),
         Builtin("IS DISTINCT FROM", "a IS [NOT] DISTINCT FROM b"),
-        Builtin("BETWEEN", "a [NOT] BETWEEN [ASYMMETRIC \\| SYMMETRIC] b AND c"),
+        Builtin("BETWEEN", "a [NOT] BETWEEN [ASYMMETRIC | SYMMETRIC] b AND c"),
         Builtin("LIKE", "a [NOT] LIKE b [ESCAPE c]"),
         Builtin("SIMILAR", "a [NOT] SIMILAR TO b [ESCAPE c]"),
         Builtin("IN", "a [NOT] IN (b, ..)"),
-        Builtin("EXISTS", "EXISTS (query), a [NOT] IN (query)", note="in WHERE, alone or between ANDs"),
+        Builtin("EXISTS", "EXISTS (query), a [NOT] IN (query)", note="in SELECT, WHERE and HAVING"),
     ),
     "Logic": (
         Builtin("OR", "a OR b"),
@@ -91,7 +91,7 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         Builtin("PERCENTILE", "PERCENTILE(a, percentage)", "not among the aggregates yet"),
     ),
     "Strings": (
-        Builtin("||", "a \\|\\| b"),
+        Builtin("||", "a || b"),
         *_all("""
         CHAR_LENGTH(a)
         CHARACTER_LENGTH(a)
@@ -99,7 +99,7 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         LOWER(a)
         """),
         Builtin("LOCATE", "POSITION(a IN b), LOCATE(a, b [, start])"),
-        Builtin("BTRIM", "TRIM([BOTH \\| LEADING \\| TRAILING] [a FROM] b), BTRIM(a [, b])"),
+        Builtin("BTRIM", "TRIM([BOTH | LEADING | TRAILING] [a FROM] b), BTRIM(a [, b])"),
         *_all("""
         LTRIM(a [, b])
         RTRIM(a [, b])
@@ -166,7 +166,7 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         FROM_UNIXTIME(a [, pattern])
         TO_DATE(a [, pattern])
         TO_TIMESTAMP(a [, pattern])
-        TO_TIMESTAMP_LTZ(a [, precision \\| pattern [, zone]])
+        TO_TIMESTAMP_LTZ(a [, precision | pattern [, zone]])
         CURRENT_WATERMARK(rowtime)
         """),
         Builtin(
@@ -223,7 +223,7 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         """),
     ),
     "JSON": (
-        Builtin("IS JSON", "a IS [NOT] JSON [VALUE \\| SCALAR \\| ARRAY \\| OBJECT]"),
+        Builtin("IS JSON", "a IS [NOT] JSON [VALUE | SCALAR | ARRAY | OBJECT]"),
         Builtin("JSON_EXISTS", "JSON_EXISTS(a, path [.. ON ERROR])", note=_PATHS),
         Builtin("JSON_VALUE", "JSON_VALUE(a, path [RETURNING type] [.. ON EMPTY] [.. ON ERROR])", note=_PATHS),
         Builtin(
@@ -262,7 +262,7 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         SHA512(a)
         SHA2(a, bits)
         """),
-    "The session": (Builtin("CURRENT_DATABASE", "CURRENT_DATABASE()", note="always `default_database`"),),
+    "The session": (Builtin("CURRENT_DATABASE", "CURRENT_DATABASE()", note="in queries"),),
     "Groups": (
         Builtin("GROUPING", "GROUPING(a, ..)"),
         Builtin("GROUPING_ID", "GROUPING_ID(a, ..)"),

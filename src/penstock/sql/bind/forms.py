@@ -92,8 +92,11 @@ def typeof(scope: Scope, given: UnboundCall) -> Expression:
 
 
 def current_database(scope: Scope, given: UnboundCall) -> Expression:
-    """``CURRENT_DATABASE``: there is one."""
-    return Literal("default_database", type=STRING.with_nullability(False), place=scope.source.at(given.at))
+    """``CURRENT_DATABASE``, which is known before anything runs. Raises UnsupportedError outside of queries."""
+    if scope.database is None:
+        reason = "CURRENT_DATABASE() is not supported outside of queries"
+        raise scope.source.unsupported(given.at, reason, "write the database's name in quotes")
+    return Literal(scope.database, type=STRING.with_nullability(False), place=scope.source.at(given.at))
 
 
 def overlaps(scope: Scope, given: UnboundCall) -> Expression:

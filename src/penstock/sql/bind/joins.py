@@ -231,9 +231,16 @@ def _keyed(node: Node, keys: Sequence[Expression], taken: set[str]) -> tuple[Nod
 
 
 def join(
-    given: UnboundJoin, left: Source, right: Source, hints: QueryHints, source: SourceText, errors: Errors
+    given: UnboundJoin,
+    left: Source,
+    right: Source,
+    hints: QueryHints,
+    source: SourceText,
+    errors: Errors,
+    database: str,
 ) -> JoinSource | None:
-    """The join of two sources; None after a problem with its names, which was added to ``errors``."""
+    """The join of two sources, in a query with this current ``database``; None after a problem with its names, which
+    was added to ``errors``."""
     taken = list(left.schema.names)
     names: dict[str, str] = {}
     for each in right.schema.names:
@@ -254,7 +261,7 @@ def join(
     if given.condition is None:
         return made
     row = _row(left.schema, right.schema, names, JoinKind.INNER)
-    scope = Scope(row, source, tables=matching, clause="in ON")
+    scope = Scope(row, source, tables=matching, clause="in ON", database=database)
     condition = errors.attempt(partial(scope.condition, given.condition, "the condition of ON"))
     return replace(made, conditions=conjuncts(condition)) if condition is not None else made
 

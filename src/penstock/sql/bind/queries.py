@@ -83,6 +83,8 @@ class Queries:
     tables: Mapping[tuple[str, ...], DeclaredTable | Relation | None]
     unknown: Callable[[TableName], DefinitionError]
     warnings: list[str]
+    #: The current database.
+    database: str
     #: Whether all rows are there before the first result is given.
     batch: bool = False
     #: The tables of the query around these, whose columns they may not read.
@@ -229,7 +231,13 @@ class Queries:
         return common
 
     def _values(self, given: UnboundValues) -> Result:
-        scope = Scope(RowType((), nullable=False), self.source, tables=OneRow().tables, clause="in VALUES")
+        scope = Scope(
+            RowType((), nullable=False),
+            self.source,
+            tables=OneRow().tables,
+            clause="in VALUES",
+            database=self.database,
+        )
         rows: list[list[Selected]] = []
         for row in given.rows:
             values = [self.errors.attempt(partial(scope.value, each)) for each in row]
@@ -278,7 +286,9 @@ class Queries:
                 return None if left is None else join_unnest(given, left, self.source, self.errors)
             case UnboundJoin():
                 left, right = self._read(given.left, hints), self._read(given.right, hints)
-                return join(given, left, right, hints, self.source, self.errors) if left and right else None
+                if left is None or right is None:
+                    return None
+                return join(given, left, right, hints, self.source, self.errors, self.database)
         raise TypeError(f"unknown source {type(given).__name__}")
 
     def _table(self, given: UnboundTable) -> Source | None:
@@ -383,7 +393,12 @@ class Queries:
         if read is None:
             return None
         inner = Scope(
-            read.schema, self.source, tables=read.tables, outer=outer_tables(scope.named), clause="in a condition"
+            read.schema,
+            self.source,
+            tables=read.tables,
+            outer=outer_tables(scope.named),
+            clause="in a condition",
+            database=self.database,
         )
         columns = select(query.items, inner, self.errors)
         where = self._condition(query.condition, inner.within("in WHERE"), "the condition of WHERE")
@@ -420,6 +435,7 @@ class Queries:
             grouping=grouping,
             ranking=True,
             around=self.around,
+            database=self.database,
             query=self._query_value,
         )
         columns = self._numbered(select(given.items, scope, self.errors))

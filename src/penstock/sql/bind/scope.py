@@ -71,6 +71,8 @@ class Scope(Names):
     clause: str = "here"
     #: Whether there may be row numbers.
     ranking: bool = False
+    #: The current database of a query.
+    database: str | None = None
     #: Binds queries that are values, where there may be any.
     query: Callable[[UnboundSubquery, Scope], Expression] | None = None
 
