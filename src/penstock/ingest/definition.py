@@ -21,13 +21,6 @@ class RouteMode(enum.Enum):
 class PipelineOptions(OptionSet):
     """The options below ``pipeline``."""
 
-    runtime_mode: str = opt(
-        "execution.runtime-mode",
-        one_of("STREAMING", "BATCH", fold=str.upper),
-        default="STREAMING",
-        doc="Only STREAMING is supported. A job whose source has an end stops there.",
-        example="STREAMING",
-    )
     route_mode: RouteMode = opt(
         "route-mode",
         choice(RouteMode),

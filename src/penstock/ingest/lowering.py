@@ -46,9 +46,6 @@ class _Lowering:
 
     def job(self, default_name: str) -> Job:
         options = self.defn.pipeline
-        if options.runtime_mode == "BATCH":
-            hint = "leave it out and give the source an end with 'scan.bounded.mode'"
-            self.unsupported.append(Problem("BATCH is not supported", "execution.runtime-mode", hint=hint))
         stream = self._source()
         stream = self._transform(stream) if stream else None
         sinks = self._sinks(stream) if stream else ()

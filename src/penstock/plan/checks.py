@@ -41,7 +41,7 @@ def check_changes(job: Job) -> None:
         raise SchemaError(tuple(problems))
 
 
-_STREAM = "SET 'execution.runtime-mode' = 'streaming'"
+_STREAM = "set 'execution.runtime-mode' to 'STREAMING'"
 
 
 def check_batch(job: Job) -> None:
