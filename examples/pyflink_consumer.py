@@ -27,11 +27,11 @@ properties = {"bootstrap.servers": BOOTSTRAP, "group.id": f"{PREFIX}test"}
 
 
 def by_name() -> FlinkKafkaConsumer:
-    """Reads a topic, from chosen offsets where there are any, else from those of the group."""
-    consumer = FlinkKafkaConsumer(
-        f"{PREFIX}topic", SimpleStringSchema(), {**properties, "auto.offset.reset": "earliest"}
-    )
-    consumer.set_start_from_specific_offsets({KafkaTopicPartition(f"{PREFIX}topic", 0): 1})
+    """Reads a topic: three partitions from these offsets, all others from those of the group."""
+    topic = f"{PREFIX}topic"
+    consumer = FlinkKafkaConsumer(topic, SimpleStringSchema(), {**properties, "auto.offset.reset": "earliest"})
+    offsets = {KafkaTopicPartition(topic, 0): 1, KafkaTopicPartition(topic, 1): 2, KafkaTopicPartition(topic, 2): 0}
+    consumer.set_start_from_specific_offsets(offsets)
     consumer.set_commit_offsets_on_checkpoints(True)
     return consumer
 

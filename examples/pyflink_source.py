@@ -74,7 +74,8 @@ def streams(env: StreamExecutionEnvironment) -> list[DataStream]:
     pattern = source().set_topic_pattern(f"{PREFIX}topic.*").set_starting_offsets(starts()["group or earliest"])
     pattern.set_deserializer(KafkaRecordDeserializationSchema.value_only("StringDeserializer"))
     # Chosen partitions; whole records are read by a function.
-    partitions = source().set_partitions({KafkaTopicPartition(f"{PREFIX}topic-a", 0)})
+    chosen = {KafkaTopicPartition(f"{PREFIX}topic-a", 0), KafkaTopicPartition(f"{PREFIX}topic-b", 5)}
+    partitions = source().set_partitions(chosen)
     partitions.set_starting_offsets(starts()["time"])
     partitions.set_deserializer(KafkaRecordDeserializationSchema.of(described, Types.STRING()))
     return [

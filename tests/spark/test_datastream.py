@@ -89,13 +89,13 @@ def sink(kafka):
     return make
 
 
-def produce(kafka, topic, values, start=1_700_000_000_000):
+def produce(kafka, topic, values, start=1_700_000_000_000, partition=-1):
     """Strings, each with a timestamp a second after the one before."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     for number, value in enumerate(values):
-        producer.produce(topic, value.encode(), timestamp=start + 1000 * number)
+        producer.produce(topic, value.encode(), partition=partition, timestamp=start + 1000 * number)
     assert producer.flush(60) == 0
 
 
@@ -395,8 +395,8 @@ def prefix(topic, kafka_admin, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     name = f"{topic()}-"
 
-    def make(*names):
-        wanted = {f"{name}{each}": {"num_partitions": 1, "replication_factor": 1} for each in names}
+    def make(*names, partitions=1):
+        wanted = {f"{name}{each}": {"num_partitions": partitions, "replication_factor": 1} for each in names}
         kafka_admin.create_topics(wanted)
         kafka_admin.wait_for_topics(list(wanted), 60_000)
         return name
@@ -406,14 +406,19 @@ def prefix(topic, kafka_admin, tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:checkpointing is off")
 def test_the_example_of_sources(prefix, monkeypatch, kafka, topics):
-    name = prefix("input-topic", "other-topic", "topic-a", "topic-b", "read")
-    for each, value in (("input-topic", "one"), ("other-topic", "four"), ("topic-a", "two"), ("topic-b", "three")):
+    name = prefix("input-topic", "other-topic", "topic-a", "read")
+    prefix("topic-b", partitions=6)
+    for each, value in (("input-topic", "one"), ("other-topic", "four"), ("topic-a", "two")):
         produce(kafka, f"{name}{each}", [value])
+    produce(kafka, f"{name}topic-b", ["other"], partition=0)
+    produce(kafka, f"{name}topic-b", ["three"], partition=5)
     example("pyflink_source", monkeypatch, kafka, name)["main"]()
     assert texts(topics, f"{name}read") == [
         ("four", 1_700_000_000_000),
+        ("offset 0, 0 headers: three", 1_700_000_000_000),
         ("offset 0, 0 headers: two", 1_700_000_000_000),
         ("one", 1_700_000_000_000),
+        ("other", 1_700_000_005_000),
         ("three", 1_700_000_005_000),
         ("two", 1_700_000_003_000),
     ]
@@ -456,11 +461,14 @@ def until_stopped(module, made):
 
 
 def test_the_example_of_the_former_classes(prefix, monkeypatch, kafka, topics):
-    name = prefix("topic", "test-topic-1", "other-topic-1", "my-topic")
-    produce(kafka, f"{name}topic", ["skipped", "one"])
+    name = prefix("test-topic-1", "other-topic-1", "my-topic")
+    prefix("topic", partitions=3)
+    for partition, values in enumerate((["skipped", "one"], ["skipped", "skipped", "four"], ["five"])):
+        produce(kafka, f"{name}topic", values, partition=partition)
     produce(kafka, f"{name}test-topic-1", ["two"])
     produce(kafka, f"{name}other-topic-1", ["three"])
-    wanted = [("one", 1_700_000_001_000), ("two", 1_700_000_000_000)]
+    first = 1_700_000_000_000
+    wanted = [("five", first), ("four", first + 2000), ("one", first + 1000), ("two", first)]
     module = example("pyflink_consumer", monkeypatch, kafka, name)
     until_stopped(module, lambda: texts(topics, f"{name}my-topic") == wanted)
 
