@@ -36,8 +36,8 @@ def _without(flink: str, here: str) -> Call:
     return Call(flink, here, acts=False)
 
 
-_KRYO = "Values are Python's and Arrow's; Kryo serialises none of them."
-_OWN_TYPES = "The types of values are those of penstock, which has no other serialisers."
+_KRYO = "Values are Python's and Arrow's; Kryo serializes none of them."
+_OWN_TYPES = "The types of values are those of penstock, which has no other serializers."
 _CLEANER = "Functions are pickled with what they use."
 _TASKS = "A task of Spark's ends with its process; there is nothing to interrupt."
 
@@ -47,7 +47,7 @@ _SPARK = "Spark's own configuration decides."
 #: By class and method.
 CALLS: Mapping[str, Call] = {
     # StreamExecutionEnvironment
-    "StreamExecutionEnvironment.add_default_kryo_serializer": _without("A serialiser of Kryo for a class.", _KRYO),
+    "StreamExecutionEnvironment.add_default_kryo_serializer": _without("A serializer of Kryo for a class.", _KRYO),
     "StreamExecutionEnvironment.add_jars": _without("Jars that the job needs.", "Nothing is loaded from jars."),
     "StreamExecutionEnvironment.add_classpaths": _without(
         "Addresses of classes that the job needs.", "Nothing is loaded from jars."
@@ -64,9 +64,9 @@ CALLS: Mapping[str, Call] = {
     ),
     "StreamExecutionEnvironment.enable_changelog_state_backend": _ignored("state.changelog.enabled"),
     "StreamExecutionEnvironment.register_slot_sharing_group": _without(_GROUP, _SPARK),
-    "StreamExecutionEnvironment.register_type": _without("A class for the serialisers.", _OWN_TYPES),
+    "StreamExecutionEnvironment.register_type": _without("A class for the serializers.", _OWN_TYPES),
     "StreamExecutionEnvironment.register_type_with_kryo_serializer": _without(
-        "A serialiser of Kryo for a class.", _KRYO
+        "A serializer of Kryo for a class.", _KRYO
     ),
     "StreamExecutionEnvironment.set_buffer_timeout": _ignored("execution.buffer-timeout.interval"),
     "StreamExecutionEnvironment.set_default_local_parallelism": _acts(
@@ -141,27 +141,27 @@ CALLS: Mapping[str, Call] = {
         "A job begins with a savepoint that is named, and goes on from its checkpoint directory.",
     ),
     # ExecutionConfig
-    "ExecutionConfig.add_default_kryo_serializer": _without("A serialiser of Kryo for a class.", _KRYO),
+    "ExecutionConfig.add_default_kryo_serializer": _without("A serializer of Kryo for a class.", _KRYO),
     "ExecutionConfig.disable_auto_generated_uids": _acts(
         "Every operator needs a uid of its own.", "Every source and every sink does."
     ),
     "ExecutionConfig.disable_auto_type_registration": _without("Classes are not registered with Kryo.", _KRYO),
     "ExecutionConfig.disable_closure_cleaner": _without("Functions are not searched for references.", _CLEANER),
-    "ExecutionConfig.disable_force_avro": _without("Objects are not always serialised by Avro.", _OWN_TYPES),
-    "ExecutionConfig.disable_force_kryo": _without("Objects are not always serialised by Kryo.", _KRYO),
+    "ExecutionConfig.disable_force_avro": _without("Objects are not always serialized by Avro.", _OWN_TYPES),
+    "ExecutionConfig.disable_force_kryo": _without("Objects are not always serialized by Kryo.", _KRYO),
     "ExecutionConfig.disable_generic_types": _without("Types that need Kryo are refused.", _KRYO),
     "ExecutionConfig.disable_object_reuse": _ignored("pipeline.object-reuse"),
     "ExecutionConfig.enable_auto_generated_uids": _acts(
         "Operators without a uid get one.", "A source's uid is its name; other steps need none."
     ),
     "ExecutionConfig.enable_closure_cleaner": _without("Functions are searched for references.", _CLEANER),
-    "ExecutionConfig.enable_force_avro": _without("Objects are always serialised by Avro.", _OWN_TYPES),
-    "ExecutionConfig.enable_force_kryo": _without("Objects are always serialised by Kryo.", _KRYO),
+    "ExecutionConfig.enable_force_avro": _without("Objects are always serialized by Avro.", _OWN_TYPES),
+    "ExecutionConfig.enable_force_kryo": _without("Objects are always serialized by Kryo.", _KRYO),
     "ExecutionConfig.enable_generic_types": _without("Types that need Kryo are allowed.", _KRYO),
     "ExecutionConfig.enable_object_reuse": _ignored("pipeline.object-reuse"),
     "ExecutionConfig.register_kryo_type": _without("A class for Kryo.", _KRYO),
-    "ExecutionConfig.register_pojo_type": _without("A class for the serialisers.", _OWN_TYPES),
-    "ExecutionConfig.register_type_with_kryo_serializer": _without("A serialiser of Kryo for a class.", _KRYO),
+    "ExecutionConfig.register_pojo_type": _without("A class for the serializers.", _OWN_TYPES),
+    "ExecutionConfig.register_type_with_kryo_serializer": _without("A serializer of Kryo for a class.", _KRYO),
     "ExecutionConfig.set_auto_watermark_interval": _ignored("pipeline.auto-watermark-interval"),
     "ExecutionConfig.set_default_input_dependency_constraint": _without(
         "When the tasks of a batch job are scheduled.", "Spark schedules tasks in its own way."

@@ -1,4 +1,4 @@
-"""How a program is executed, by PyFlink's names. Most of it is about Java's serialisers and has no effect here."""
+"""How a program is executed, by PyFlink's names. Most of it is about Java's serializers and has no effect here."""
 
 from __future__ import annotations
 
@@ -186,15 +186,15 @@ class ExecutionConfig:
         return self._is("closure_cleaner", True)
 
     def enable_force_kryo(self) -> ExecutionConfig:
-        """In Flink objects are always serialised by Kryo."""
+        """In Flink objects are always serialized by Kryo."""
         return self._flag("force_kryo", True)
 
     def disable_force_kryo(self) -> ExecutionConfig:
-        """In Flink objects are not always serialised by Kryo: the default."""
+        """In Flink objects are not always serialized by Kryo: the default."""
         return self._flag("force_kryo", False)
 
     def is_force_kryo_enabled(self) -> bool:
-        """Whether objects are always serialised by Kryo in Flink."""
+        """Whether objects are always serialized by Kryo in Flink."""
         return self._is("force_kryo", False)
 
     def enable_generic_types(self) -> ExecutionConfig:
@@ -210,15 +210,15 @@ class ExecutionConfig:
         return not self._is("generic_types", True)
 
     def enable_force_avro(self) -> ExecutionConfig:
-        """In Flink objects are always serialised by Avro."""
+        """In Flink objects are always serialized by Avro."""
         return self._flag("force_avro", True)
 
     def disable_force_avro(self) -> ExecutionConfig:
-        """In Flink objects are not always serialised by Avro: the default."""
+        """In Flink objects are not always serialized by Avro: the default."""
         return self._flag("force_avro", False)
 
     def is_force_avro_enabled(self) -> bool:
-        """Whether objects are always serialised by Avro in Flink."""
+        """Whether objects are always serialized by Avro in Flink."""
         return self._is("force_avro", False)
 
     def disable_auto_type_registration(self) -> ExecutionConfig:
@@ -240,17 +240,17 @@ class ExecutionConfig:
         return bool(self._settings.kept("ExecutionConfig.set_use_snapshot_compression", False))
 
     def add_default_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> ExecutionConfig:
-        """In Flink a serialiser of Kryo for a class and its subclasses."""
+        """In Flink a serializer of Kryo for a class and its subclasses."""
         self._add("ExecutionConfig.add_default_kryo_serializer", type_class_name, serializer_class_name)
         return self
 
     def register_type_with_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> ExecutionConfig:
-        """In Flink a serialiser of Kryo for a class."""
+        """In Flink a serializer of Kryo for a class."""
         self._add("ExecutionConfig.register_type_with_kryo_serializer", type_class_name, serializer_class_name)
         return self
 
     def register_pojo_type(self, type_class_name: str) -> ExecutionConfig:
-        """In Flink a class for the serialisers."""
+        """In Flink a class for the serializers."""
         self._add("ExecutionConfig.register_pojo_type", type_class_name)
         return self
 
@@ -260,11 +260,11 @@ class ExecutionConfig:
         return self
 
     def get_default_kryo_serializer_classes(self) -> dict[str, str]:
-        """The serialisers of Kryo by class, for classes and their subclasses."""
+        """The serializers of Kryo by class, for classes and their subclasses."""
         return dict(self._settings.kept("ExecutionConfig.add_default_kryo_serializer", {}))
 
     def get_registered_types_with_kryo_serializer_classes(self) -> dict[str, str]:
-        """The serialisers of Kryo by class."""
+        """The serializers of Kryo by class."""
         return dict(self._settings.kept("ExecutionConfig.register_type_with_kryo_serializer", {}))
 
     def get_registered_kryo_types(self) -> list[str]:
@@ -272,7 +272,7 @@ class ExecutionConfig:
         return list(self._settings.kept("ExecutionConfig.register_kryo_type", {}))
 
     def get_registered_pojo_types(self) -> list[str]:
-        """The classes for the serialisers."""
+        """The classes for the serializers."""
         return list(self._settings.kept("ExecutionConfig.register_pojo_type", {}))
 
     # --- keeping values --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ __all__ = ["RuntimeExecutionMode"]
 
 
 class RuntimeExecutionMode(enum.Enum):
-    """PyFlink's modes. Here a job is always a stream, which ends when all of its sources have an end."""
+    """Whether a job is a stream, or a batch of sources that end. AUTOMATIC is STREAMING."""
 
     STREAMING = 0
     BATCH = 1

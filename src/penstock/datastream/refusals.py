@@ -13,7 +13,7 @@ _RULES = "read the rules in the open method of a function"
 _ASYNC = "call the service in a map function"
 _RETRY = "try again in the function"
 _CONNECT = "write to a topic or read from one, which Kafka Connect has a connector for"
-_FILES = "read the file in Python, and give its lines or rows to from_collection; write to a topic"
+_FILES = "use the connector filesystem in SQL, or give the file's rows to from_collection"
 _JAVA = "it wraps an object of Java's, and there is none"
 _INNER = "it is an inner class of PyFlink's, which programs do not need"
 

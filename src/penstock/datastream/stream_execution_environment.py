@@ -141,7 +141,7 @@ class StreamExecutionEnvironment:
         return self._config.get_max_parallelism()
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> None:
-        """In Flink whether the job is a stream or a batch. Here it is a stream, which may have an end."""
+        """Whether the job is a stream, or a batch of sources that end. AUTOMATIC is STREAMING."""
         self._settings.put("StreamExecutionEnvironment.set_runtime_mode", RuntimeExecutionMode(execution_mode).name)
 
     def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
@@ -264,15 +264,15 @@ class StreamExecutionEnvironment:
         return found
 
     def add_default_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> None:
-        """In Flink a serialiser of Kryo for a class and its subclasses."""
+        """In Flink a serializer of Kryo for a class and its subclasses."""
         self._config.add_default_kryo_serializer(type_class_name, serializer_class_name)
 
     def register_type_with_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> None:
-        """In Flink a serialiser of Kryo for a class."""
+        """In Flink a serializer of Kryo for a class."""
         self._config.register_type_with_kryo_serializer(type_class_name, serializer_class_name)
 
     def register_type(self, type_class_name: str) -> None:
-        """In Flink a class for the serialisers."""
+        """In Flink a class for the serializers."""
         self._config.register_pojo_type(type_class_name)
 
     def add_jars(self, *jars_path: str) -> None:
@@ -332,12 +332,12 @@ class StreamExecutionEnvironment:
         return DataStream(self, step)
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> NoReturn:
-        """Raises UnsupportedError: files are not read."""
-        refused("read_text_file", "read the lines, and give them to from_collection")
+        """Raises UnsupportedError: only SQL reads files."""
+        refused("read_text_file", "use the connector filesystem in SQL, or give the file's lines to from_collection")
 
     def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> NoReturn:
         """Raises UnsupportedError: formats of files are Java's."""
-        refused("create_input", "read the file, and give its rows to from_collection")
+        refused("create_input", "use the connector filesystem in SQL, or give the file's rows to from_collection")
 
     def add_python_file(self, file_path: str) -> NoReturn:
         """Raises UnsupportedError: Spark ships the files of a program."""

@@ -75,7 +75,7 @@ def program(tmp_path):
             "\nfrom penstock.datastream.connectors.file_system import FileSource",
             2,
             "'connectors.file_system.FileSource': is not supported",
-            "read the file in Python",
+            "use the connector filesystem in SQL",
         ),
         ("from penstock.datastream import KeyedStream", 1, "'KeyedStream': is not supported yet", "GROUP BY"),
         (

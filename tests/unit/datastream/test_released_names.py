@@ -190,7 +190,7 @@ def test_the_package_of_connectors_has_the_main_classes_of_its_modules():
         from penstock.datastream.connectors import NoSuchSink  # noqa: F401
 
 
-#: For files, serialisers and Java's assigners.
+#: For files, serializers and Java's assigners.
 NOT_COMMON = {"AssignerWithPeriodicWatermarksWrapper", "ConfigOption", "ConfigOptions", "Encoder", "TypeSerializer"}
 
 

@@ -214,14 +214,16 @@ class Scope(Names):
 
     def _no_function(self, call: UnboundCall) -> DefinitionError:
         if call.name in WINDOWS:
-            reason, hint = f"window {call.name}", "compute it after reading the sink's topic"
+            table = f"FROM TABLE({call.name.partition('_')[0]}(TABLE .., DESCRIPTOR(..), ..))"
+            reason, hint = f"{call.name} in an expression", f"a window is a table of a query: {table}"
         elif call.name in RANKINGS:
             reason, hint = f"{call.name} without OVER", f"write {call.name}() OVER (PARTITION BY .. ORDER BY ..)"
         elif call.name in REFUSED:
             reason, _, hint = REFUSED[call.name].partition("; ")
             return self.source.unsupported(call.at, f"function {call.name} is not supported: {reason}", hint)
         else:
-            return self._error(call, f"there is no function {call.name}", nearest(call.name, _KNOWN))
+            hint = nearest(call.name, _KNOWN) or "use the built-in functions: user-defined functions come later"
+            return self._error(call, f"there is no function {call.name}", hint)
         return self.source.unsupported(call.at, f"{reason} is not supported", hint)
 
     def one_of(self, given: Unbound, units: Collection[str]) -> str:

@@ -53,7 +53,8 @@ class Sorting:
             reason = "ORDER BY without LIMIT is not supported: a stream has no end to sort at"
             if not given.order:
                 reason = "OFFSET without LIMIT is not supported on a stream"
-            raise self.source.unsupported(given.clause, reason, "add LIMIT, which keeps the first rows as they change")
+            hint = "add LIMIT, which keeps the first rows as they change, or set 'execution.runtime-mode' to 'BATCH'"
+            raise self.source.unsupported(given.clause, reason, hint)
         if given.limit == 0:
             raise self.source.error(given.clause, "LIMIT 0 leaves no rows", "ask for one row at least")
         visible = len(columns) - len(self._hidden())
