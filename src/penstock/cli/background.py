@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Self
 
+from penstock.cli.display import sentence
 from penstock.errors import ServiceError
 from penstock.services import DEFAULT_VERSION
 from penstock.services.running import BackgroundCluster, BackgroundRegistry
@@ -17,7 +18,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Registers ``start``, ``stop`` and ``status`` of both commands."""
     for servers, default in ((BackgroundCluster, 9092), (BackgroundRegistry, 8081)):
         name = servers.command
-        parser = subparsers.add_parser(name, help=f"start, stop or look at a {servers.title} on this machine")
+        text = f"start, stop or look at a {servers.title} on this machine"
+        parser = subparsers.add_parser(name, help=text, description=sentence(f"{text}, for development and tests"))
         parser.set_defaults(servers=servers)
         actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
         start = actions.add_parser("start", help=f"start a {name} and leave it running; prints one line of JSON")

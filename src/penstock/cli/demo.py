@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 import penstock
+from penstock.cli.display import sentence
 from penstock.errors import ServiceError
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.encode import JsonEncoder
@@ -57,7 +58,7 @@ _DEADLINE_SECONDS = 300.0
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Registers ``demo``."""
     text = "send 336,776 flights through a broker exactly once, with a crash, and check the outcome"
-    parser = subparsers.add_parser("demo", help=text, description=text.capitalize() + ".")
+    parser = subparsers.add_parser("demo", help=text, description=sentence(text))
     parser.set_defaults(run=_demo)
 
 

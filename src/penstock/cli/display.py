@@ -58,6 +58,11 @@ def moment(ms: int) -> str:
     return utc(ms) if ms >= 0 else "an unknown time"
 
 
+def sentence(text: str) -> str:
+    """The description of a command, from its help text."""
+    return f"{text[0].upper()}{text[1:]}."
+
+
 def count(number: int, noun: str) -> str:
     """``1 record``, ``2 records``"""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -15,7 +15,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from penstock import __version__
 from penstock.cli.client import add_client_options, client_config
-from penstock.cli.display import table
+from penstock.cli.display import sentence, table
 from penstock.errors import PenstockError
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
@@ -46,7 +46,8 @@ class Finding:
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Registers ``doctor``."""
     text = "check Java, Spark, the libraries and the connection to a Kafka cluster"
-    doctor = subparsers.add_parser("doctor", help=text)
+    description = f"{sentence(text)} What is not in order is listed with what to do about it, and the exit status is 1."
+    doctor = subparsers.add_parser("doctor", help=text, description=description)
     add_client_options(doctor.add_argument_group("a Kafka cluster", "check this cluster too, and each of its brokers"))
     doctor.set_defaults(run=_run)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.cli.columns import Columns
-from penstock.cli.display import add_pairs, pairs
+from penstock.cli.display import add_pairs, pairs, sentence
 from penstock.errors import DefinitionError, OptionsError, PluginError, Problem, RecordError
 from penstock.formats.columns.buffers import batch_of
 from penstock.formats.exact.errors import FieldError, Malformed
@@ -37,7 +37,7 @@ def add_parser(subparsers: Any) -> None:
         ("decode", _decode, "turn messages into rows", "messages, one per line"),
         ("encode", _encode, "turn rows into messages", rows),
     ):
-        parser = subparsers.add_parser(name, help=summary, description=f"{summary.capitalize()}, line by line.")
+        parser = subparsers.add_parser(name, help=summary, description=sentence(f"{summary}, line by line"))
         parser.add_argument("--format", required=True, help=f"one of {', '.join(formats.names())}")
         parser.add_argument(
             "--schema",

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from penstock.cli.display import sentence
 from penstock.common.calls import CALLS
 from penstock.connectors.kafka.table.metadata import READABLE, WRITABLE
 from penstock.datastream.refusals import ABSENT, STREAM_MODULES
@@ -33,7 +34,7 @@ _OWN_PAGE = "kafka"
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Registers ``reference``."""
     text = "write the reference of all options as Markdown"
-    parser = subparsers.add_parser("reference", help=text, description=text.capitalize() + ".")
+    parser = subparsers.add_parser("reference", help=text, description=sentence(text))
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a file differs")
     parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the files")
     parser.set_defaults(run=_run)
@@ -107,6 +108,8 @@ def _client_properties() -> Iterator[str]:
     acts = [(_code(name), each.doc + (" *secret*" if each.secret else "")) for name, each in sorted(ACTS.items())]
     yield from _table(("Property", "Meaning"), acts)
     yield from ("### Refused", "")
+    yield "The builders of PyFlink override serializers and deserializers with a warning instead, as in Flink."
+    yield ""
     yield from _table(("Property", "Because"), [(_code(name), why) for name, why in sorted(REFUSED.items())])
     yield from ("### Accepted without effect", "")
     by_reason = sorted((why, name) for name, why in WITHOUT_MEANING.items())

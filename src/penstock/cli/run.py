@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.display import add_pairs, count, pairs, size
+from penstock.cli.display import add_pairs, count, pairs, sentence, size
 from penstock.errors import DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_identities, check_settings
 from penstock.plan.deadletters import with_dead_letters
@@ -38,7 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ("run", _run, "run the jobs of a .sql, .yaml or .py file"),
         ("check", _check, "validate a file and print its plan without running it"),
     ):
-        parser = subparsers.add_parser(name, help=text, description=text.capitalize() + ".")
+        parser = subparsers.add_parser(name, help=text, description=sentence(text))
         parser.add_argument("file", type=Path, metavar="FILE", help=".sql, .yaml or .py")
         add_pairs(parser, "--var", "replace ${KEY} in the file")
         parser.set_defaults(run=function)

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.checkpoints import add_job, checkpoint_of
-from penstock.cli.display import size, span, table
+from penstock.cli.display import sentence, size, span, table
 from penstock.errors import DefinitionError, Problem
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Registers ``state``."""
     text = "show what the steps of a job keep, or the rows of one step"
-    parser = subparsers.add_parser("state", help=text, description=text.capitalize() + ".")
+    parser = subparsers.add_parser("state", help=text, description=sentence(text))
     add_job(parser, also=", or that of a savepoint")
     parser.add_argument("--uid", metavar="UID", help="the step whose rows to show")
     parser.add_argument("--table", metavar="TABLE", help="which of its tables; by default the first")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from penstock.cli.client import add_client_options, client_config
-from penstock.cli.display import count, moment, span, table
+from penstock.cli.display import count, moment, sentence, span, table
 from penstock.deadline import Deadline
 from penstock.delivery import Claim
 from penstock.errors import KafkaError, OptionsError, PenstockError, Problem
@@ -45,14 +45,14 @@ _CLOCK_MS = 5_000
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Registers ``txn list``, ``txn describe`` and ``txn abort``."""
     text = "open transactions of a cluster: look at them, abort them"
-    txn = subparsers.add_parser("txn", help=text, description=text.capitalize() + ".")
+    txn = subparsers.add_parser("txn", help=text, description=sentence(text))
     actions = txn.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, function, text in (
         ("list", _list, "show open transactions, and the partitions whose last stable offset they hold back"),
         ("describe", _describe, "show everything that is known about transactional ids"),
         ("abort", _abort, "abort open transactions; fences a process that still uses the id"),
     ):
-        parser = actions.add_parser(name, help=text, description=text.capitalize() + ".")
+        parser = actions.add_parser(name, help=text, description=sentence(text))
         if name != "list":
             parser.add_argument("ids", nargs="*", metavar="ID", help="a transactional id")
         parser.add_argument("--prefix", metavar="P", help="all transactional ids that start with P")
