@@ -39,7 +39,12 @@ class RestartStrategies:
         """A failure ends the job."""
 
     class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """Applies if no strategy is set: a failure ends the job."""
+        """Applies if no strategy is set: a job with an interval of checkpoints restarts after a delay that grows, and
+        a failure ends any other."""
+
+        def get_description(self) -> str:
+            """The strategy in words."""
+            return "exponential-delay with an interval of checkpoints, else no restarts"
 
     class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
         """A fixed number of restarts, each after the same delay."""
@@ -103,7 +108,7 @@ class RestartStrategies:
 
     @staticmethod
     def fall_back_restart() -> RestartStrategyConfiguration:
-        """Applies if no strategy is set: a failure ends the job."""
+        """What applies if no strategy is set."""
         return RestartStrategies.FallbackRestartStrategyConfiguration()
 
     @staticmethod

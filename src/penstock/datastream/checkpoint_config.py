@@ -119,7 +119,8 @@ class CheckpointConfig:
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
         """In Flink the milliseconds after which a checkpoint is given up."""
-        self._settings.put("CheckpointConfig.set_checkpoint_timeout", _positive(checkpoint_timeout, "timeout"))
+        given = _positive(checkpoint_timeout, "set_checkpoint_timeout")
+        self._settings.put("CheckpointConfig.set_checkpoint_timeout", given)
         return self
 
     def get_checkpoint_timeout(self) -> int:
@@ -137,7 +138,7 @@ class CheckpointConfig:
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
         """In Flink the checkpoints that may be taken at a time."""
-        given = _positive(max_concurrent_checkpoints, "number of checkpoints")
+        given = _positive(max_concurrent_checkpoints, "set_max_concurrent_checkpoints")
         self._settings.put("CheckpointConfig.set_max_concurrent_checkpoints", given)
         return self
 
@@ -255,7 +256,7 @@ class CheckpointConfig:
         return self
 
 
-def _positive(value: int, what: str) -> int:
+def _positive(value: int, call: str) -> int:
     if value < 1:
-        raise OptionsError((Problem(f"expected a {what} of 1 or more, not {value}"),))
+        raise OptionsError((Problem(f"expected 1 or more, not {value}", call),))
     return value

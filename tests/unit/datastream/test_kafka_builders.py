@@ -341,6 +341,7 @@ def test_a_configuration_is_checked(env):
 def test_a_restart_strategy_is_set_as_in_pyflink(env):
     stream(env).print()
     assert env.get_restart_strategy() == RestartStrategies.fall_back_restart()
+    assert env.get_restart_strategy().get_description().startswith("exponential-delay with an interval")
     assert env.to_job().settings.restart is None
 
     env.set_restart_strategy(RestartStrategies.no_restart())
