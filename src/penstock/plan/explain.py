@@ -67,8 +67,10 @@ def _indented(lines: list[str]) -> list[str]:
 def _settings(settings: Settings) -> list[str]:
     default = Settings()
     interval = settings.checkpoint_interval
+    pace = DURATION.show(interval) if interval is not None else "(as soon as the one before it is done)"
     shown = {
-        "a batch every": DURATION.show(interval) if interval is not None else "(as soon as the one before it is done)",
+        "a batch every": None if settings.batch else pace,
+        "batch mode": "all rows are computed in one batch" if settings.batch else None,
         "checkpoints in": settings.checkpoint_dir if settings.checkpointing else "(none: checkpointing is off)",
         "parallelism": settings.parallelism,
         "time zone": settings.session_time_zone,

@@ -560,3 +560,12 @@ def test_a_plan_is_explained_without_its_secrets():
     assert "      where `dep_delay` > 60" in lines
     assert "        kafka scan 'flights'" in lines
     assert "hunter2" not in found
+
+
+def test_batch_mode_is_explained():
+    text = "SET 'execution.runtime-mode' = 'batch';" + TABLES + "INSERT INTO shown SELECT id, carrier FROM flights"
+
+    lines = explain(only(parse_script(text))).splitlines()
+
+    assert lines[1] == "  batch mode: all rows are computed in one batch"
+    assert not any("a batch every" in line for line in lines)
