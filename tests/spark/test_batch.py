@@ -54,7 +54,7 @@ def test_without_rows_there_is_a_count(orders: None, jobs: Jobs, tmp_path: Path)
     assert found() == [(None, 0)]
 
 
-def test_files_are_one_batch_and_the_result_is_a_file(jobs: Jobs, tmp_path: Path) -> None:
+def test_files_are_one_batch_and_the_results_are_files(jobs: Jobs, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(3):
         rows = ({"id": number * 10 + each, "name": "even" if each % 2 == 0 else "odd"} for each in range(10))
@@ -62,11 +62,19 @@ def test_files_are_one_batch_and_the_result_is_a_file(jobs: Jobs, tmp_path: Path
     table = "CREATE TABLE {} ({}) WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{}');\n"
     tables = table.format("numbers", "id INT, name STRING", tmp_path / "in")
     tables += table.format("sums", "name STRING, n BIGINT, total INT", tmp_path / "out")
-    insert = "INSERT INTO sums SELECT name, COUNT(*), SUM(id) FROM numbers GROUP BY name ORDER BY name;"
-    done = jobs.run(f"{BATCH}{tables}{insert}")
+    by_name = table.format("by_name", "`i.d` INT, name STRING", tmp_path / "by name").replace(
+        "WITH", "PARTITIONED BY (name) WITH"
+    )
+    inserts = (
+        "INSERT INTO sums SELECT name, COUNT(*), SUM(id) FROM numbers GROUP BY name ORDER BY name;"
+        "INSERT INTO by_name SELECT id, name FROM numbers WHERE id < 4;"
+    )
+    done = jobs.run(f"{BATCH}{tables}{by_name}EXECUTE STATEMENT SET BEGIN {inserts} END;")
 
     (file,) = (tmp_path / "out").iterdir()
     assert file.read_text() == '{"name":"even","n":15,"total":210}\n{"name":"odd","n":15,"total":225}\n'
+    lines = [(each.parent.name, each.read_text()) for each in sorted((tmp_path / "by name").rglob("part-*"))]
+    assert lines == [("name=even", '{"i.d":0}\n{"i.d":2}\n'), ("name=odd", '{"i.d":1}\n{"i.d":3}\n')]
     assert done.progress.batches == 1
 
 
