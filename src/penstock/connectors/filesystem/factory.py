@@ -69,7 +69,7 @@ def _bound(table: TableDefinition, schema: RowType, *, writes: bool) -> dict[str
     parts = {"table": table.name, "options": options, "schema": schema, "format": None, "partitions": partitions}
     if found is None:
         return parts
-    stored = schema.select([name for name in schema.names if name not in folders.names])
+    stored = schema.select(tuple(name for name in schema.names if name not in folders.names))
     spec = FormatSpec.bind(found, table.options, table.origin, f"{name}.")
     try:
         (found.encoder if writes else found.decoder)(stored, spec.options)

@@ -72,7 +72,7 @@ class Partitions:
         return pa.RecordBatch.from_arrays(columns, names=list(names))
 
 
-def problems(schema: RowType, names: Sequence[str]) -> Iterator[Problem]:
+def problems(schema: RowType, names: tuple[str, ...]) -> Iterator[Problem]:
     """What is wrong with the columns of PARTITIONED BY."""
     for each in schema.select(names).fields:
         if root(each.type) not in _TYPES:

@@ -34,7 +34,7 @@ class FilesystemSpec(AnySettings):
     def stored(self) -> RowType:
         """The columns that are in the files."""
         folders = self.partitions.columns.names if self.partitions is not None else ()
-        return self.schema.select([name for name in self.schema.names if name not in folders])
+        return self.schema.select(tuple(name for name in self.schema.names if name not in folders))
 
     def _text(self, side: str) -> str:
         text = f"filesystem {side} '{self.table}'\n  path: {self.options.path}\n  format: {self.options.format}"
