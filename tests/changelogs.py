@@ -7,7 +7,8 @@ import math
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +20,7 @@ from penstock.flow.merging import merged
 from penstock.flow.operators import HASH, KIND, WEIGHT, Input, Operator
 from penstock.flow.segments import SegmentReader
 from penstock.flow.state import SegmentRef, StateStore, TableSpec
-from penstock.flow.storage import Storage, StoredFile
+from penstock.flow.storage import Storage, StoredFile, Write
 from penstock.types import RowKind
 
 _SEEDS = [int(each) for each in os.environ.get("SEEDS", "50").split(":")]
@@ -108,9 +109,12 @@ class MemoryStorage(Storage):
     def place(self) -> str:
         return "memory"
 
-    def write(self, name: str, parts: Sequence[Any]) -> None:
+    @contextmanager
+    def create(self, name: str) -> Iterator[Write]:
         assert name not in self.content
-        self.content[name] = b"".join(bytes(part) for part in parts)
+        parts: list[bytes] = []
+        yield lambda part: parts.append(bytes(part))
+        self.content[name] = b"".join(parts)
 
     def open(self, name: str) -> pa.Buffer:
         return pa.py_buffer(self.content[name])

@@ -224,7 +224,10 @@ class TestThreeBrokers:
 class TestSecurity:
     PASSWORD = 'se"cr\\et ä'
 
-    @pytest.mark.parametrize(("protocol", "mechanism"), [("SASL_SSL", "SCRAM-SHA-512"), ("SASL_PLAINTEXT", "PLAIN")])
+    @pytest.mark.parametrize(
+        ("protocol", "mechanism"),
+        [("SASL_SSL", "SCRAM-SHA-512"), pytest.param("SASL_PLAINTEXT", "PLAIN", marks=pytest.mark.slow)],
+    )
     def test_lets_in_only_users_with_their_password(self, protocol: str, mechanism: str) -> None:
         security = Security(protocol, mechanism, {"alice": self.PASSWORD, "bob": "other"})
         with KafkaCluster(security=security) as cluster:

@@ -77,6 +77,7 @@ def test_what_the_broker_is_asked_for(
     assert expected not in {getattr(request, field) for request in plainly}
 
 
+@pytest.mark.slow
 def test_a_byte_that_changed_on_the_brokers_disk_is_noticed_unless_nobody_looks(
     kafka: KafkaCluster, topic: TopicFactory
 ) -> None:

@@ -810,9 +810,8 @@ class TestForgottenIdsProveNothing(BothVersions):
             batch_id += 1
         return last
 
-    @pytest.mark.parametrize(
-        "session", [2, pytest.param(0, marks=pytest.mark.slow)], indirect=True, ids=["version 2", "version 0"]
-    )
+    @pytest.mark.parametrize("session", [2, 0], indirect=True, ids=["version 2", "version 0"])
+    @pytest.mark.slow
     def test_a_run_goes_on_over_the_end_of_the_epochs(self, session: Session, progress_topic: ProgressTopic) -> None:
         first = owner(session)
         name, producer_id = first.transactional_id, first.identity.producer_id

@@ -67,7 +67,7 @@ def active_controller(session: Session) -> int:
     )
 
 
-@pytest.mark.parametrize("fault", ["paused", "killed"])
+@pytest.mark.parametrize("fault", ["paused", pytest.param("killed", marks=pytest.mark.slow)])
 def test_a_start_does_not_wait_for_a_broker_that_it_does_not_need(
     cluster: KafkaCluster, session: Session, fault: str
 ) -> None:

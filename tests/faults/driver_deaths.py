@@ -54,7 +54,7 @@ def planning(trial: Trial, job: JobProcess, **options: object) -> Trap:
     )
 
 
-@cell("F1", "all five points, one after the other", ci=True, deadline=1200)
+@cell("F1", "all five points, one after the other", deadline=1200)
 def five_points(trial: Trial) -> Outcome:
     """Each start publishes one batch, and dies at the next."""
     job = trial.job(trial.sql(keyed=True, bounded=False))
@@ -122,7 +122,7 @@ def before_end_txn(trial: Trial) -> Outcome:
     return die_and_recover(trial, job, trap, planned=trial.before, done=trial.before - 1)
 
 
-@cell("F1", "after EndTxn, before Spark's commit log")
+@cell("F1", "after EndTxn, before Spark's commit log", ci=True)
 def after_end_txn(trial: Trial) -> Outcome:
     job = trial.job()
     trap = trial.ended(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)

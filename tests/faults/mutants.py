@@ -42,6 +42,12 @@ _ENDED, _MISSED = "it ended with status 0", "the fault has missed: "
 _BEFORE_END_TXN = "F1 after the progress record, before EndTxn"
 _GROUP = "F20 new checkpoint and group-offsets after a death between TxnOffsetCommit and EndTxn"
 _LATE = "F2 Python worker, mid-publish; what it was sending arrives when the transaction has been aborted"
+_BEFORE_END_TXN_OF_STATE = "F26 driver and workers, between manifest and EndTxn"
+_WRONG_TABLE, _WRONG_STATE = (
+    "rows of the table 'counts' are wrong",
+    "rows of the state 'counts: group(s) groups' are wrong",
+)
+_FILE_MISSING = "is missing, but the checkpoint names it as part of the job's state"
 _NO_REDO = f"{_MISSED}batch 1 redone in place"
 
 _ALL = (
@@ -133,6 +139,36 @@ _ALL = (
         "a job that another run has shut out is restarted by its strategy",
         "F3 stopped in an open transaction; both have a restart strategy",
         texts=("the two ended with", "restarts, and the first says"),
+    ),
+    Mutant(
+        "state-unverified",
+        "a manifest counts whatever is in it",
+        "F26 a manifest has the content of another batch",
+        texts=(_ENDED,),
+    ),
+    Mutant(
+        "newest-state",
+        "a batch begins with the newest state in the checkpoint, that of an aborted attempt too",
+        _BEFORE_END_TXN_OF_STATE,
+        texts=(_WRONG_TABLE, _WRONG_STATE),
+    ),
+    Mutant(
+        "state-outside",
+        "the state is committed apart from its batch, after it",
+        "F26 driver and workers, after EndTxn, before Spark's commit log",
+        texts=(_WRONG_TABLE, _WRONG_STATE),
+    ),
+    Mutant(
+        "delete-before-commit",
+        "files are deleted when a manifest without them is written, before it is committed",
+        _BEFORE_END_TXN_OF_STATE,
+        texts=(_FILE_MISSING,),
+    ),
+    Mutant(
+        "attempt-unbound",
+        "a batch that is in one of two targets is computed again for the other",
+        "F26 Kafka and PostgreSQL, killed between the two commits",
+        texts=("with different states",),
     ),
 )
 

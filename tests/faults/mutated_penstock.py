@@ -6,6 +6,7 @@ It makes sure that cells can fail. Each of these changes what the driver does by
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import uuid
 from dataclasses import replace
@@ -270,6 +271,87 @@ def restart_when_fenced() -> None:
     FencedError.restartable = True
 
 
+# --- state -------------------------------------------------------------------------------------------------------
+
+
+def _reference(storage: Any, name: str) -> str:
+    """The reference to a manifest, whatever is in it."""
+    return f"{name}#{hashlib.sha256(storage.open(name).to_pybytes()).hexdigest()}"
+
+
+def state_unverified() -> None:
+    """A manifest counts whatever is in it."""
+    from penstock.flow.manifest import Manifest
+
+    read = Manifest.read
+
+    def read_so(storage: Any, reference: str) -> Any:
+        return read(storage, _reference(storage, reference.partition("#")[0]) if reference else "")
+
+    Manifest.read = staticmethod(read_so)
+
+
+def newest_state() -> None:
+    """A batch begins with the newest state in the checkpoint, whichever attempt it is of."""
+    from penstock.engine.runs.states import States
+
+    known = States.before
+
+    def newest(self: Any, reference: str) -> Any:
+        found = [each for each in self.storage.files() if each.name.endswith(".manifest")] if reference else []
+        if not found:
+            return known(self, reference)
+        last = max(found, key=lambda each: (each.name.partition("-")[0], each.written_ms))
+        return known(self, _reference(self.storage, last.name))
+
+    States.before = newest
+
+
+def state_outside() -> None:
+    """The state is committed apart from its batch: to the checkpoint, after it."""
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
+
+    standing = KafkaCommitter.standing
+
+    def standing_so(self: Any, batch: Any) -> Any:
+        known = self.context.checkpoint.read("state") or {"state": ""}
+        return replace(standing(self, batch), state=known["state"])
+
+    KafkaCommitter.standing = standing_so
+
+
+def delete_before_commit() -> None:
+    """Files that a batch does not need any more are deleted when its manifest is written."""
+    from penstock.engine.runs.flows import FlowRun
+    from penstock.flow.manifest import Manifest
+
+    run = FlowRun.run
+
+    def run_so(self: Any, batch: Any, frame: Any, folder: str, state: str) -> Any:
+        attempt = run(self, batch, frame, folder, state)
+        storage = self._states.storage
+        before, after = (Manifest.read(storage, each) for each in (state, attempt.state))
+        for file in before.files() - after.files():
+            storage.delete(file)
+        return attempt
+
+    FlowRun.run = run_so
+
+
+def attempt_unbound() -> None:
+    """A batch that is in one of two targets is computed again for the other."""
+    from penstock.engine.runs.flows import FlowRun, _Operators
+
+    def kept(self: Any, batch: Any, state: str) -> Any:
+        flow: FlowRun = self.flow
+        storage = flow._states.storage
+        names = [each.name for each in storage.files() if each.name.endswith(".manifest")]
+        (before,) = (each for each in names if each.startswith(f"{batch.id - 1:09d}-"))
+        return flow.run(batch, self.frame, self.folder, _reference(storage, before))
+
+    _Operators.kept = kept
+
+
 MUTATIONS = {
     each.__name__.replace("_", "-"): each
     for each in (
@@ -289,6 +371,11 @@ MUTATIONS = {
         always_clean,
         always_one_writer,
         restart_when_fenced,
+        state_unverified,
+        newest_state,
+        state_outside,
+        delete_before_commit,
+        attempt_unbound,
     )
 }
 

@@ -231,9 +231,7 @@ _STEPS: Mapping[str, Step] = {
 
 
 def _define(name: str, step: Step) -> None:
-    again = name.startswith("reading progress again (L")
-
-    @cell("F17", f"settle fails at {name}, until the job ends", ci=again)
+    @cell("F17", f"settle fails at {name}, until the job ends")
     def until_the_end(trial: Trial) -> Outcome:
         return settle_fails(trial, step, forever=True)
 

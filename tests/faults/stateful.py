@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +29,8 @@ _TWO_DAYS = 2 * 24 * 3600
 
 @dataclass
 class Point:
-    """A point of the state's commit, where a process of the job stands still until it is killed."""
+    """A point of the state's commit, where a process of the job stands still until it is killed. The job reaches it
+    once: when it is started again, it goes on."""
 
     trial: Trial
     action: str
@@ -36,7 +38,7 @@ class Point:
 
     @property
     def _reached(self) -> Path:
-        return self.trial.folder / "reached"
+        return self.trial.folder / re.sub(r"\W+", "-", f"reached {self.action} {self.pattern}")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -46,20 +48,21 @@ class Point:
     @property
     def process(self) -> int:
         """The process that is there."""
-        return int(self._reached.read_text().split()[0])
+        return int(self._reached.read_text().splitlines()[0])
 
     @property
     def file(self) -> str:
         """The file of the state that it writes or deletes."""
-        return self._reached.read_text().split()[1]
+        return self._reached.read_text().splitlines()[1]
 
     def release(self) -> None:
         """Let the process go on."""
-        self._reached.unlink()
+        with self._reached.open("a") as reached:
+            reached.write("go\n")
 
     def wait(self, job: JobProcess) -> None:
         """Wait until a process is there."""
-        job.until(lambda: self._reached.exists() and " " in self._reached.read_text(), PATIENCE)
+        job.until(lambda: self._reached.exists() and self._reached.read_text().count("\n") == 2, PATIENCE)
 
 
 def left_of(job: JobProcess, batch: int) -> list[str]:

@@ -36,6 +36,7 @@ def test_listens_on_the_loopback_address_only(registry: RegistryServer) -> None:
     assert addresses <= LOOPBACK
 
 
+@pytest.mark.slow
 def test_schemas_outlive_a_crash_and_nothing_outlives_the_end(registry: RegistryServer) -> None:
     with RegistryServer() as server:
         folder, first = server.folder, server.process

@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.walk import walk
 
-_WALKS, _PER_TEST = 300, 50
+_WALKS, _PER_TEST = 100, 50
 
 
 @pytest.mark.parametrize("first", range(0, _WALKS, _PER_TEST))

@@ -183,7 +183,10 @@ WRONG_TYPE = (
     ("fmt", "render", "bad", "field", "branches"),
     [
         *(pytest.param(*case, 1, id=f"{case[0]} malformed") for case in MALFORMED),
-        *(pytest.param(*case, 2, id=f"{case[0]} malformed in a statement set") for case in MALFORMED),
+        *(
+            pytest.param(*case, 2, id=f"{case[0]} malformed in a statement set", marks=pytest.mark.slow)
+            for case in MALFORMED
+        ),
         *(pytest.param(*case, 1, id=f"{case[0]} of a wrong type") for case in WRONG_TYPE),
     ],
 )

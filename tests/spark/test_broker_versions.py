@@ -17,7 +17,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 LINES = [f"line {number:05} {'abc' * 20}" for number in range(300)]
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=[VERSIONS[0], pytest.param(VERSIONS[1], marks=pytest.mark.slow)])
 def kafka(request, tmp_path_factory):
     """A broker that ``penstock broker start --version`` has started; in place of the session's."""
     from penstock.cli.main import main

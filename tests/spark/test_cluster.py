@@ -167,7 +167,7 @@ def test_groups_and_a_join_survive_two_killed_executors(
             job.pause()  # so that it is one batch
             write()
             job.resume()
-            job.until(lambda: written.exists() and " " in written.read_text(), PATIENCE)
+            job.until(lambda: written.exists() and written.read_text().count("\n") == 2, PATIENCE)
             worker, file = written.read_text().split()
             assert file.startswith(f"{batch:09d}-")
             kill_executor_of(int(worker))

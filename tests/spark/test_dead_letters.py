@@ -50,10 +50,10 @@ BY_SPARK = "SELECT id + 0, UPPER(name) FROM s WHERE TRY_CAST('x' || name AS TIME
     ("insert", "branches", "guarantee"),
     [
         pytest.param(AS_READ, 1, "exactly-once", id="as they are read"),
-        pytest.param(AS_READ, 1, "at-least-once", id="as they are read, at least once"),
+        pytest.param(AS_READ, 1, "at-least-once", id="as they are read, at least once", marks=pytest.mark.slow),
         pytest.param(COMPUTED, 1, "exactly-once", id="computed where they are read"),
         pytest.param(BY_SPARK, 1, "exactly-once", id="computed by Spark"),
-        pytest.param(BY_SPARK, 2, "exactly-once", id="in a statement set"),
+        pytest.param(BY_SPARK, 2, "exactly-once", id="in a statement set", marks=pytest.mark.slow),
     ],
 )
 def test_bad_records_are_kept_as_they_were_with_the_reason(jobs, topics, topic, insert, branches, guarantee):

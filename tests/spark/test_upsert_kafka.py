@@ -152,7 +152,7 @@ def test_a_row_without_a_key_is_refused_by_its_column(jobs, topics, topic):
     assert (raised.value.topic, raised.value.offset) == (source, 1)
 
 
-@pytest.mark.parametrize("fmt", ["avro", "csv", "json"])
+@pytest.mark.parametrize("fmt", [*(pytest.param(each, marks=pytest.mark.slow) for each in ("avro", "csv")), "json"])
 def test_keys_of_several_columns_prefixes_and_timestamps_come_back_in_every_format(jobs, topics, topic, fmt):
     shared, at = topic(partitions=1), datetime(2020, 3, 8, 13, 12, 11, 123_000)
     written = [

@@ -10,9 +10,10 @@ mapped into memory. Behind it stands the index of its hashes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from penstock.errors import CheckpointError
 from penstock.flow.equality import Rows
 from penstock.flow.hashing import Hashes
 from penstock.flow.index import HashIndex
-from penstock.flow.storage import Storage
+from penstock.flow.storage import Storage, Write
 
 #: Of the layout above, the hashes and the references.
 VERSION = 1
@@ -216,15 +217,23 @@ class Segment:
 
 
 class SegmentWriter:
-    """Collects the new segments of one flush and writes them as one file."""
+    """Writes the new segments of one flush, one after the other, to one file: memory holds one of them at a time. When
+    the context ends, they are durable. Without segments there is no file."""
 
-    def __init__(self, name: str):
-        self._name = name
-        self._parts: list[Any] = []
+    def __init__(self, storage: Storage, name: str):
+        self._storage, self._name = storage, name
+        self._context = ExitStack()
+        self._write: Write | None = None
         self._size = 0
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._context.__exit__(*error)
+
     def add(self, segment: Segment, low: int, high: int, newest: int, stale: int) -> SegmentRef:
-        """The reference to a segment of one row at least, which :meth:`write` is going to write."""
+        """Write a segment of one row at least, and return the reference to it."""
         self._append(bytes(-self._size % _ALIGNMENT))
         offset = self._size
         content = _stream(segment.rows)
@@ -247,13 +256,10 @@ class SegmentWriter:
         )
 
     def _append(self, part: Any) -> None:
-        self._parts.append(part)
+        if self._write is None:
+            self._write = self._context.enter_context(self._storage.create(self._name))
+        self._write(part)
         self._size += memoryview(part).nbytes
-
-    def write(self, storage: Storage) -> None:
-        """Write the file, unless there are no segments."""
-        if self._parts:
-            storage.write(self._name, self._parts)
 
 
 def _stream(rows: pa.RecordBatch) -> pa.Buffer:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 
+import pyarrow as pa
+
 from penstock.errors import CheckpointError
 from penstock.flow.parts import Parts, PartStore, Tables
 from penstock.flow.segments import SegmentReader, SegmentRef, SegmentWriter, TableSpec
@@ -99,8 +101,8 @@ class StateStore:
     def flush(self) -> Mapping[str, Sequence[SegmentRef]]:
         """Write the changes of all tables as one file, and return the segments that the state of this range consists of
         from now on. When the call returns, they are durable."""
-        writer = SegmentWriter(f"{self._prefix}{uuid.uuid4().hex}.arrow")
         tables = self._tables | self._parts.named()
-        result = {name: table.flush(writer, self._low, self._high) for name, table in tables.items()}
-        writer.write(self._storage)
+        with SegmentWriter(self._storage, f"{self._prefix}{uuid.uuid4().hex}.arrow") as writer:
+            result = {name: table.flush(writer, self._low, self._high) for name, table in tables.items()}
+        pa.default_memory_pool().release_unused()  # merges have used much
         return result

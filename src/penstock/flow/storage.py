@@ -9,11 +9,11 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -23,6 +23,10 @@ from penstock.errors import CheckpointError, CheckpointUnavailableError
 
 #: After this time without being read, a copy of a remote file is deleted.
 _UNREAD_SECONDS = 3600
+
+
+#: Adds a bytes-like part to a new file.
+Write: TypeAlias = Callable[[Any], None]
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,15 @@ class Storage(abc.ABC):
         """Where it is, for messages."""
 
     @abc.abstractmethod
-    def write(self, name: str, parts: Sequence[Any]) -> None:
-        """Write a new file of these bytes-like parts. When the call returns, the file is whole and durable. A file that
-        was cut short by a crash is never read, because nothing names it."""
+    def create(self, name: str) -> AbstractContextManager[Write]:
+        """A new file, whose parts are written one after the other. When the context ends in good order, the file is
+        whole and durable. One that was cut short is never read, because nothing names it."""
+
+    def write(self, name: str, parts: Iterable[Any]) -> None:
+        """Write a new file of these parts, as :meth:`create`."""
+        with self.create(name) as write:
+            for part in parts:
+                write(part)
 
     @abc.abstractmethod
     def open(self, name: str) -> pa.Buffer:
@@ -102,21 +112,27 @@ class LocalStorage(Storage):
     def place(self) -> str:
         return self.folder
 
-    def write(self, name: str, parts: Sequence[Any]) -> None:
-        with _failures(f"write '{name}' to", self.folder):
-            path = Path(self.folder, name)
+    @contextmanager
+    def create(self, name: str) -> Iterator[Write]:
+        path, action = Path(self.folder, name), f"write '{name}' to"
+        with _failures(action, self.folder):
             try:
                 file = path.open("xb", buffering=0)
             except FileNotFoundError:
                 _make(path.parent)
                 file = path.open("xb", buffering=0)
-            with file:
-                for part in parts:
-                    rest = memoryview(part).cast("B")
-                    while len(rest):
-                        rest = rest[file.write(rest) :]
+
+        def write(part: Any) -> None:
+            with _failures(action, self.folder):
+                rest = memoryview(part).cast("B")
+                while len(rest):
+                    rest = rest[file.write(rest) :]
+
+        with file:
+            yield write
+            with _failures(action, self.folder):
                 os.fsync(file.fileno())
-            _sync(path.parent)
+                _sync(path.parent)
 
     def open(self, name: str) -> pa.Buffer:
         with _failures(f"read '{name}' from", self.folder):
@@ -177,14 +193,24 @@ class RemoteStorage(Storage):
     def place(self) -> str:
         return self.uri
 
-    def write(self, name: str, parts: Sequence[Any]) -> None:
-        with _failures(f"write '{name}' to", self.uri):
+    @contextmanager
+    def create(self, name: str) -> Iterator[Write]:
+        action = f"write '{name}' to"
+        with _failures(action, self.uri):
             system, path = self._place(name)
             system.create_dir(path.rpartition("/")[0], recursive=True)
-            with system.open_output_stream(path) as stream:
-                for part in parts:
+            stream = system.open_output_stream(path)
+        with self._kept(name) as keep:
+
+            def write(part: Any) -> None:
+                with _failures(action, self.uri):
                     stream.write(part)
-        self._keep(name, parts)
+                keep(part)
+
+            with stream:
+                yield write
+                with _failures(action, self.uri):
+                    stream.close()
 
     def open(self, name: str) -> pa.Buffer:
         path = self._cached(name)
@@ -192,7 +218,9 @@ class RemoteStorage(Storage):
             try:
                 os.utime(path)
             except FileNotFoundError:
-                self._keep(name, [self._fetched(name)])
+                content = self._fetched(name)
+                with self._kept(name) as keep:
+                    keep(content)
         return LocalStorage(self.cache).open(path.name)
 
     def files(self) -> Iterator[StoredFile]:
@@ -230,14 +258,22 @@ class RemoteStorage(Storage):
         """What distinguishes this folder from others that share the cache."""
         return hashlib.blake2b(self.uri.encode(), digest_size=8).hexdigest()
 
-    def _keep(self, name: str, parts: Sequence[Any]) -> None:
-        with _failures(f"write '{name}' to", self.cache):
-            path = self._cached(name)
+    @contextmanager
+    def _kept(self, name: str) -> Iterator[Write]:
+        """Writes the copy of a file in the cache, and deletes old ones."""
+        path, action = self._cached(name), f"write '{name}' to"
+        draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        with _failures(action, self.cache):
             path.parent.mkdir(parents=True, exist_ok=True)
-            draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-            with draft.open("xb") as file:
-                for part in parts:
-                    file.write(part)
+            file = draft.open("xb")
+
+        def write(part: Any) -> None:
+            with _failures(action, self.cache):
+                file.write(part)
+
+        with file:
+            yield write
+        with _failures(action, self.cache):
             draft.replace(path)
             for each in os.scandir(self.cache):
                 with suppress(FileNotFoundError):  # deleted by another process since

@@ -2,8 +2,8 @@
 :class:`tests.faults.stateful.Point`, which waits for it.
 
 ``PENSTOCK_POINT`` is ``ACTION PATTERN FILE``: before or after a file whose name fits the pattern is written to the
-state, or before it is deleted, the first process writes its number and the name to FILE and waits until it is gone. The
-others go on.
+state, or before it is deleted, the first process writes its number and the name to FILE, each in a line, and waits for
+a third line. All others go on.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import fnmatch
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 __all__: list[str] = []
@@ -26,25 +27,33 @@ def install(action: str, pattern: str, reached: str) -> None:
                 file = os.open(reached, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
             except FileExistsError:
                 return
-            os.write(file, f"{os.getpid()} {name}".encode())
+            said = f"{os.getpid()}\n{name}\n".encode()
+            os.write(file, said)
             os.close(file)
-            while os.path.exists(reached):
+            while os.path.getsize(reached) == len(said):
                 time.sleep(0.05)
 
-    def wrapped(step: Callable[..., Any]) -> Callable[..., Any]:
-        def run(self: Any, name: str, *arguments: Any) -> Any:
-            if action != "after":
-                keep(name)
-            step(self, name, *arguments)
-            if action == "after":
-                keep(name)
-
-        return run
-
     if action == "delete":
-        LocalStorage.delete = wrapped(LocalStorage.delete)
-    else:
-        LocalStorage.write = wrapped(LocalStorage.write)
+        delete = LocalStorage.delete
+
+        def delete_later(self: Any, name: str) -> None:
+            keep(name)
+            delete(self, name)
+
+        LocalStorage.delete = delete_later
+        return
+    create = LocalStorage.create
+
+    @contextmanager
+    def create_there(self: Any, name: str) -> Iterator[Any]:
+        if action == "before":
+            keep(name)
+        with create(self, name) as write:
+            yield write
+        if action == "after":
+            keep(name)
+
+    LocalStorage.create = create_there
 
 
 if given := os.environ.get("PENSTOCK_POINT"):

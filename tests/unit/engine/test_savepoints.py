@@ -14,7 +14,7 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.engine.checkpoint import JobCheckpoint, read_location
-from penstock.engine.checkpoint.committed import committed
+from penstock.engine.checkpoint.committed import committed, state_document
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, read_savepoint, write_savepoint, write_starts
 from penstock.engine.runs.batches import JobProgress
 from penstock.engine.runs.query import Query
@@ -68,7 +68,8 @@ class Checkpoint:
         store.keyed("groups").put(groups, values.take(pa.array(order)), np.ones(len(keys), np.bool_))
         manifest = Manifest(batch, {uid: {name: tuple(refs) for name, refs in store.flush().items()}})
         reference = manifest.write(storage, f"{batch:09d}-x.manifest")
-        self.place.write("state", {"batch": batch, "state": reference})
+        end = (position((batch + 1) * 10),)
+        self.place.write("state", state_document(Batch(batch, (None,), end, 1), reference))
         return reference
 
 
@@ -99,6 +100,7 @@ def test_positions_and_state_are_of_one_batch_though_spark_has_logged_a_later_on
         checkpoint.plan(batch)
         checkpoint.done(batch)
     reference = checkpoint.state(1, {1: (1, "a")})  # a former run has written it late
+    checkpoint.log("offsets", 1, f"v1\n{{}}\n{json.dumps(position(17))}")  # and has planned the batch itself
     found = committed(checkpoint.place)
     assert (found.batch, found.state) == (1, reference)
     assert found.positions == {"orders": position(20)}

@@ -39,7 +39,7 @@ def _sqlite(query: str, tables: dict[str, list[Row]]) -> Counter[tuple[Any, ...]
         return Counter(database.execute(query).fetchall())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(QUERIES, _ROWS, _ROWS, _ROWS)
 def test_plans_mean_what_sqlite_says(query: str, a: Any, b: Any, c: Any):
     keyed = {row[0] or 0: (row[0] or 0, *row[1:]) for row in b}.values()

@@ -61,7 +61,7 @@ def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(_WORDS.split()), max_size=40).map(" ".join))
 def test_words_in_any_order(text: str):
     with contextlib.suppress(PenstockError):
@@ -71,7 +71,7 @@ def test_words_in_any_order(text: str):
         parse_script(head + text, variables={"V": "i", "W": ""})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=60))
 def test_any_text(text: str):
     with contextlib.suppress(PenstockError):
@@ -80,7 +80,7 @@ def test_any_text(text: str):
         projection(text, SCHEMA)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.recursive(st.sampled_from(ATOMS), _grown, max_leaves=8))
 def test_expressions_of_any_type(text: str):
     with contextlib.suppress(PenstockError):
@@ -89,7 +89,7 @@ def test_expressions_of_any_type(text: str):
         assert not isinstance(found.type, NullType | IntervalType)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(QUERIES, st.sampled_from(["bag", "keyed"]))
 def test_queries_of_any_shape(query: str, table: str):
     """Whatever has a plan has one that can run: see tests/plans.py."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.engine.checkpoint.documents import JobCheckpoint
 from penstock.errors import CheckpointError
+from penstock.spi import Batch
 
 #: The folder of the state in a checkpoint, and the document that refers to the state after the last committed batch.
 STATE = "state"
@@ -33,6 +34,12 @@ class Committed:
     sources: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
+def state_document(batch: Batch, state: str) -> dict[str, Any]:
+    """The document :data:`STATE` after a batch that was committed with the reference ``state``. It has the positions
+    too: those in Spark's log may be of a copy of the job, which has replaced them since."""
+    return {"batch": batch.id, "state": state, "positions": list(batch.end)}
+
+
 def committed(checkpoint: JobCheckpoint) -> Committed:
     """What the checkpoint of a job knows. Raises CheckpointError if it holds no job, or is damaged.
 
@@ -52,7 +59,9 @@ def committed(checkpoint: JobCheckpoint) -> Committed:
     batch = max(checkpoint.last("commits"), published) if state is None else state["batch"]
     begun = planned if planned > batch and (stopped.get("planned"), published) != (planned, batch) else None
     uids: Sequence[str] = known.get("sources", ())
-    ends = checkpoint.offsets(batch) if batch >= 0 else ()
+    ends = (state or {}).get("positions")
+    if ends is None:  # a job without state, or a checkpoint of a former version
+        ends = checkpoint.offsets(batch) if batch >= 0 else ()
     if ends is None or (ends and len(ends) != len(uids)):
         raise CheckpointError(
             f"the checkpoint '{checkpoint.location}' does not hold the positions of batch {batch} for {len(uids)} "

@@ -32,7 +32,7 @@ _ABANDONED_SECONDS = 24 * 3600
 #: Makes the archive at low priority. The last step publishes it.
 _MAKE = """
 : > "$3.$$"
-nice -n 19 "$1" -Xshare:dump -Xlog:disable -XX:SharedClassListFile="$2" -XX:SharedArchiveFile="$3.$$" -cp "$4" &&
+nice -n 5 "$1" -Xshare:dump -Xlog:disable -XX:SharedClassListFile="$2" -XX:SharedArchiveFile="$3.$$" -cp "$4" &&
 mv "$3.$$" "$3"
 rm -f "$2" "$3.$$"
 """

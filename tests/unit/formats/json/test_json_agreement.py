@@ -201,7 +201,7 @@ def answer(decoded: Decoded) -> tuple[Any, ...]:
     return columns, origin, decoded.bad
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.one_of(messages(), st.sampled_from([None, b""])), min_size=1, max_size=4), OPTIONS)
 def test_both_paths_agree(given: list[bytes | None], options: JsonOptions) -> None:
     assert by_the_loop(SCHEMA, options, given) == by_the_exact_path(SCHEMA, options, given)

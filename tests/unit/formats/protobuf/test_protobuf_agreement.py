@@ -94,7 +94,7 @@ def has_number_zero(fields: UnknownFieldSet) -> bool:
     )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=100, deadline=None, suppress_health_check=SLOW)
 @given(tables(), st.booleans())
 def test_messages_are_read_as_the_runtime_reads_them(
     table: tuple[Definition, RowType, list[bytes]], read_defaults: bool
@@ -170,7 +170,7 @@ def whole_tables(draw: Any) -> tuple[Definition, RowType, list[Any]]:
     return definition, draw(rows(definition.message, narrow=False)), [fill(draw, kind()) for _ in range(3)]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=70, deadline=None, suppress_health_check=SLOW)
 @given(whole_tables())
 def test_messages_are_read_as_their_json_shows_them(table: tuple[Definition, RowType, list[Any]]) -> None:
     definition, row, found = table
@@ -214,7 +214,7 @@ def lacks_required(message: Any, row: RowType) -> bool:
     return False
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=100, deadline=None, suppress_health_check=SLOW)
 @given(filled_tables(), st.sampled_from(["", "null", "é"]))
 def test_rows_are_written_as_the_runtime_writes_them(
     table: tuple[Definition, RowType, list[dict[str, Any]]], null_text: str
