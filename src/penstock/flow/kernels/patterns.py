@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, last_day
-from penstock.flow.kernels.local import from_local, is_utc, to_local
+from penstock.flow.kernels.local import from_local, to_local
 from penstock.flow.kernels.moments import Field, composed, four_digits, localized, micros_of, overflow
 from penstock.flow.kernels.named_patterns import NamedPattern
 from penstock.flow.kernels.readings import lenient, sql_moment
@@ -283,7 +283,8 @@ def from_unixtime(call: Call, session: Session) -> Kernel | None:
 
 def unix_timestamp(call: Call, session: Session) -> Kernel | None:
     """``UNIX_TIMESTAMP`` of text by a constant pattern; the least BIGINT for a text that is not by it."""
-    if not call.args or not is_utc(session):
+    instant = from_local(session)
+    if not call.args or instant is None:
         return None
     pattern = pattern_of(call.args[1], simple=True) if len(call.args) == 2 else _usual()
     if pattern is None or not pattern.readable:
@@ -292,7 +293,8 @@ def unix_timestamp(call: Call, session: Session) -> Kernel | None:
 
     def seconds(values: pa.Array, *_: pa.Scalar) -> pa.Array:
         micros, accepted = pattern.read(values, otherwise)
-        found = np.where(accepted, micros // 1_000_000, np.iinfo(np.int64).min)
+        moments = instant(column(micros, accepted, pa.timestamp("us")))
+        found = np.where(accepted, numbers(moments.view(pa.int64())) // 1_000_000, np.iinfo(np.int64).min)
         return column(found, valid_rows(values), pa.int64())
 
     return Strict(pa.int64(), seconds)
