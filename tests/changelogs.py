@@ -25,16 +25,23 @@ from penstock.types import RowKind
 
 _SEEDS = [int(each) for each in os.environ.get("SEEDS", "50").split(":")]
 
-#: In how many ways a changelog is cut into batches.
-_WAYS = 20
-#: The random examples that each property is tried on, and in how many of the ways each of them: ``SEEDS=1000`` or
-#: ``SEEDS=200:400`` in the environment for other examples, and for all ways.
+#: The random examples that each property is tried on: ``SEEDS=1000`` or ``SEEDS=200:400`` in the environment for
+#: others, which are tried in more ways.
 SEEDS = range(*_SEEDS)
-CUTS = _WAYS if "SEEDS" in os.environ else 2
+#: In how many ways changelogs are cut into batches, and the first example for which three of them are enough.
+_WAYS, _QUICK = 20, 50
 
 Row = tuple[Any, ...]
 #: A row with its weight, or with its RowKind.
 Change = tuple[Row, int]
+
+
+class Example(random.Random):
+    """The random numbers of an example, and in how many ways its changelogs are cut."""
+
+    def __init__(self, seed: int):
+        super().__init__(seed)
+        self.ways = 2 if "SEEDS" not in os.environ else _WAYS if seed < _QUICK else 3
 
 
 def random_changes(
@@ -86,11 +93,12 @@ def _tombstone(row: Row) -> Row:
     return (row[0], *(None for _ in row[1:]))
 
 
-def cuts(rng: random.Random, length: int) -> list[list[int]]:
+def cuts(rng: Example, length: int) -> list[list[int]]:
     """Positions at which a changelog is cut in some of the ways, which are: all rows in one batch, one row a batch, and
-    others by chance."""
-    ways = [[], *(sorted(rng.sample(range(length + 1), min(length, rng.randrange(1, 9)))) for _ in range(_WAYS - 2))]
-    return rng.sample([*ways, list(range(1, length))], CUTS)
+    others by chance. With three ways, there is one of each."""
+    chance = _WAYS - 2 if rng.ways != 3 else 1
+    by_chance = [sorted(rng.sample(range(length + 1), min(length, rng.randrange(1, 9)))) for _ in range(chance)]
+    return rng.sample([[], *by_chance, list(range(1, length))], rng.ways)
 
 
 def batches(changes: Sequence[Change], cut: Sequence[int]) -> list[list[Change]]:
@@ -147,7 +155,8 @@ class Runner:
         """
         assert len(inputs) == len(self.operator.inputs)
         given = [record_batch(rows, each) for rows, each in zip(inputs, self.operator.inputs, strict=True)]
-        owners = self.rng.choice([1, 1, 1, 2, 3, 5])
+        alone = sum(map(len, inputs)) < 2
+        owners = self.rng.choice([1, 1, 1, 1, 1, 1, 1, 2] if alone else [1, 1, 1, 2, 3, 5])
         refs: dict[str, list[SegmentRef]] = {}
         changes: list[Change] = []
         for owner in range(owners):
@@ -244,7 +253,7 @@ def multiset(changes: Iterable[Change]) -> Counter[Row]:
 
 def check(
     operator: Operator,
-    rng: random.Random,
+    rng: Example,
     changelogs: Sequence[Sequence[Change]],
     expected: Mapping[Row, int],
     *,
@@ -253,7 +262,7 @@ def check(
     """Run an operator over changelogs, one per input, cut in each of the ways. Raises AssertionError if the result is
     not ``expected`` in one of them, or if with ``empty`` there are rows in its state."""
     ways = [cuts(rng, len(changes)) for changes in changelogs]
-    for way in range(CUTS):
+    for way in range(rng.ways):
         runner = Runner(operator, rng)
         parts = [batches(changes, ways[at][way]) for at, changes in enumerate(changelogs)]
         for step in range(max(len(each) for each in parts)):

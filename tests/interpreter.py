@@ -129,7 +129,12 @@ def _of_values(call: AggregateCall, found: list[Any]) -> Any:
             return call.separator.join(found)
         case "ARRAY_AGG":
             return found
-    return {"SUM": sum, "MIN": min, "MAX": max}[call.function](found)
+    return {"SUM": sum, "MIN": min, "MAX": max, "AVG": _average}[call.function](found)
+
+
+def _average(found: list[int]) -> int:
+    """Cut towards zero."""
+    return int(sum(found) / len(found))
 
 
 def _unnested(node: Unnest, row: Row) -> list[Row]:

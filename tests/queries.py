@@ -1,7 +1,10 @@
-"""Random queries: :data:`QUERIES` in the SQL that Flink and SQLite have in common, :data:`FLINK_QUERIES` in more of
-Flink's. All have the columns k, v and n."""
+"""Random queries: :data:`QUERIES` in the SQL that Flink and SQLite have in common, :func:`random_query` in
+more of Flink's, :data:`MORE_QUERIES` in more still. All have the columns k, v and n."""
 
 from __future__ import annotations
+
+import random
+from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
@@ -19,7 +22,7 @@ _LEAVES = [
     "SELECT k, v, n FROM a",
     "SELECT * FROM b",
     "SELECT * FROM c",
-    "SELECT 1 AS k, 'x' AS v, 2 AS n UNION ALL SELECT 3, NULL, 4",
+    "SELECT 1 AS k, 'x' AS v, 2 AS n UNION ALL SELECT 3, CAST(NULL AS STRING), 4",
     "SELECT k, v, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS i FROM a) AS q WHERE i = 1",
     "SELECT k, v, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY v, n ORDER BY ts) AS i FROM a) AS q WHERE i <= 1",
     "SELECT i AS k, v, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY v ORDER BY n, k, ts) AS i FROM a) AS q "
@@ -41,11 +44,12 @@ _WHERE = [
     "NOT EXISTS (SELECT 1 FROM c WHERE c.k = x.k AND c.n > 1)",
     "EXISTS (SELECT 1 FROM c WHERE c.k = x.k AND c.n < x.n)",
     "NOT EXISTS (SELECT 1 FROM b WHERE b.n > x.n AND b.k > 1)",
-    "k NOT IN (SELECT n FROM c WHERE c.v = x.v OR c.n = x.k)",
     "EXISTS (SELECT MAX(k) FROM b GROUP BY v) AND k NOT IN (SELECT COUNT(*) FROM c GROUP BY v)",
     "n < (SELECT MAX(n) FROM b) OR k IN (SELECT n FROM c)",
     "CASE WHEN k NOT IN (SELECT k FROM b WHERE k > 1) THEN EXISTS (SELECT 1 FROM c WHERE n > 2) ELSE v = 'a' END",
 ]
+#: A condition whose NULLs Flink takes for values.
+_WHERE_OF_PENSTOCK = "k NOT IN (SELECT n FROM c WHERE c.v = x.v OR c.n = x.k)"
 _SELECT = [
     *("k AS k, v AS v, n AS n", "k + 1 AS k, UPPER(v) AS v, n * 2 AS n", "n AS k, v || v AS v, k AS n"),
     *("k AS k, v AS v, CASE WHEN k > 1 THEN n END AS n", "k AS k, 'v' AS v, 1 AS n"),
@@ -55,7 +59,7 @@ _GROUPED = [
     "k AS k, MAX(v) AS v, COUNT(*) AS n FROM {} AS x GROUP BY k",
     "n + 1 AS k, v AS v, SUM(k) AS n FROM {} AS x GROUP BY v, n + 1",
     "MAX(k) AS k, MIN(v) AS v, COUNT(DISTINCT v) FILTER (WHERE k > 1) AS n FROM {} AS x",
-    "k AS k, v AS v, MIN(n) + SUM(DISTINCT k) AS n FROM {} AS x GROUP BY k, v HAVING COUNT(v) > 1 AND k <> 2",
+    "k AS k, v AS v, MIN(n) + SUM(DISTINCT k) AS n FROM {} AS x GROUP BY k, v HAVING COUNT(v) > 1 AND k <> 3",
     "SUM(n) AS k, v AS v, COUNT(k) FILTER (WHERE n > 1) AS n FROM {} AS x GROUP BY v",
     "k AS k, v AS v, SUM(n + (SELECT MAX(n) FROM c)) AS n FROM {} AS x GROUP BY k, v "
     "HAVING COUNT(*) < (SELECT MAX(n) FROM b)",
@@ -69,49 +73,81 @@ _RANKED = [
 ]
 _OF_FLINK = [
     "CARDINALITY(ARRAY_AGG(n)) AS k, v AS v, CHAR_LENGTH(LISTAGG(v, '--')) AS n FROM {} AS x GROUP BY v",
-    "k AS k, LAST_VALUE(v) AS v, COUNT(v, n) FILTER (WHERE k > 0) AS n FROM {} AS x GROUP BY k, v",
-    "CARDINALITY(COLLECT(n)) AS k, v AS v, VAR_POP(n) AS n FROM {} AS x GROUP BY v",
-    "STDDEV_SAMP(n) AS k, MIN(v) AS v, COUNT(DISTINCT k, v) AS n FROM {} AS x",
+    "k AS k, LAST_VALUE(v) AS v, COUNT(v) FILTER (WHERE k > 0) AS n FROM {} AS x GROUP BY k, v",
+    "VAR_POP(n) AS k, v AS v, AVG(k) AS n FROM {} AS x GROUP BY v",
+    "STDDEV_SAMP(n) AS k, MIN(v) AS v, COUNT(DISTINCT k) AS n FROM {} AS x",
     "CARDINALITY(ARRAY_AGG(DISTINCT v)) AS k, CAST(k AS STRING) AS v, n AS n FROM {} AS x GROUP BY k, n",
     "e AS k, v AS v, n AS n FROM {} AS x CROSS JOIN UNNEST(ARRAY[k, n, 7]) AS u (e) WHERE e > 1",
+    "n AS k, e AS v, k AS n FROM {} AS x LEFT JOIN UNNEST(CASE WHEN k > 1 THEN ARRAY[v, 'x'] END) AS u (e) ON TRUE",
+]
+#: What Flink refuses, or, WITH ORDINALITY behind LEFT JOIN, takes for NOT NULL.
+_OF_PENSTOCK = [
     "n AS k, e AS v, o AS n FROM {} AS x LEFT JOIN UNNEST(CASE WHEN k > 1 THEN ARRAY[v, 'x'] END) WITH ORDINALITY "
     "AS u (e, o) ON TRUE WHERE e = 'x' OR o IS NULL",
+    "CARDINALITY(COLLECT(n)) AS k, v AS v, COUNT(v, n) FILTER (WHERE k > 0) AS n FROM {} AS x GROUP BY v",
+    "STDDEV_SAMP(n) AS k, MIN(v) AS v, COUNT(DISTINCT k, v) AS n FROM {} AS x",
 ]
+#: Windows of event time, and sets that SQLite does not know.
+_WINDOWS = [
+    f"SELECT k, MAX(v) AS v, COUNT(*) AS n FROM TABLE({window}) GROUP BY k, window_start, window_end"
+    for window in (
+        "TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '5' SECOND)",
+        "HOP(TABLE a, DESCRIPTOR(ts), INTERVAL '3' SECOND, INTERVAL '6' SECOND)",
+        "CUMULATE(TABLE a, DESCRIPTOR(ts), INTERVAL '2' SECOND, INTERVAL '6' SECOND)",
+        "SESSION(TABLE a PARTITION BY k, DESCRIPTOR(ts), INTERVAL '2' SECOND)",
+    )
+]
+_SETS_OF_FLINK = [f"SELECT * FROM {{0}} AS x {kind} ALL SELECT * FROM {{1}} AS y" for kind in ("INTERSECT", "EXCEPT")]
 _KINDS = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
+#: Queries of the rows of others: {0} and, in some, {1}. Each list has those of one form.
+_FORMS = [
+    [f"SELECT {items} FROM {{0}} AS x WHERE {condition}" for items in _SELECT for condition in _WHERE],
+    [f"SELECT {rest.format('{0}')}" for rest in _GROUPED],
+    ["SELECT DISTINCT k, v, n FROM {0} AS x"],
+    [f"SELECT {rest.format('{0}')}" for rest in _RANKED],
+    [
+        f"SELECT x.k AS k, {values} FROM {{0}} AS x {kind} {{1}} AS y ON {condition}{where}"
+        for values, where in (
+            ("y.v AS v, x.n AS n", ""),
+            ("x.v AS v, y.n AS n", " WHERE y.k > 0 OR x.v IS NULL"),
+        )
+        for kind in _KINDS
+        for condition in _ON
+    ],
+    [f"SELECT k, v, x.n AS n FROM {{0}} AS x {kind} {{1}} AS y USING (k, v)" for kind in _KINDS],
+    ["SELECT x.k AS k, y.v AS v, x.n AS n FROM {0} AS x, {1} AS y WHERE x.k = y.k AND y.n > x.n AND x.v = 'a'"],
+    [
+        f"SELECT * FROM {{0}} AS x {kind} SELECT * FROM {{1}} AS y"
+        for kind in ("UNION", "UNION ALL", "INTERSECT", "EXCEPT")
+    ],
+]
+_SELECTED = [f"SELECT {items} FROM {{0}} AS x WHERE {_WHERE_OF_PENSTOCK}" for items in _SELECT]
+#: The same with queries that SQLite does not know.
+_FORMS_OF_FLINK = [*_FORMS, [f"SELECT {rest.format('{0}')}" for rest in _OF_FLINK]]
+_MORE_FORMS = [*_FORMS, _SELECTED, [f"SELECT {rest.format('{0}')}" for rest in (*_OF_FLINK, *_OF_PENSTOCK)]]
 
 
-def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+def _grown(forms: Sequence[Sequence[str]], inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     """A query of the rows of others."""
-    query, kinds = inner.map("({})".format), st.sampled_from(_KINDS)
-    where = st.sampled_from(_WHERE)
-    union = st.sampled_from(["UNION", "UNION ALL", "INTERSECT", "EXCEPT"])
-    comma = "SELECT x.k AS k, y.v AS v, x.n AS n FROM {} AS x, {} AS y WHERE x.k = y.k AND y.n > x.n AND x.v = 'a'"
+    query = inner.map("({})".format)
     return st.one_of(
-        st.builds("SELECT {1} FROM {0} AS x WHERE {2}".format, query, st.sampled_from(_SELECT), where),
-        st.builds(lambda query, rest: f"SELECT {rest.format(query)}", query, st.sampled_from(_GROUPED)),
-        st.builds("SELECT DISTINCT k, v, n FROM {} AS x".format, query),
-        st.builds(lambda query, rest: f"SELECT {rest.format(query)}", query, st.sampled_from(_RANKED)),
-        st.builds(
-            "SELECT x.k AS k, y.v AS v, x.n AS n FROM {0} AS x {2} {1} AS y ON {3}".format,
-            query, query, kinds, st.sampled_from(_ON),
-        ),
-        st.builds(
-            "SELECT x.k AS k, x.v AS v, y.n AS n FROM {0} AS x {2} {1} AS y ON {3} WHERE y.k > 0 OR x.v IS NULL".format,
-            query, query, kinds, st.sampled_from(_ON),
-        ),
-        st.builds("SELECT k AS k, v AS v, x.n AS n FROM {} AS x {} {} AS y USING (k, v)".format, query, kinds, query),
-        st.builds(comma.format, query, query),
-        st.builds("SELECT * FROM {} AS x {} SELECT * FROM {} AS y".format, query, union, query),
-    )  # fmt: skip
-
-
-def _grown_in_flink(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """The same with queries that SQLite does not know."""
-    of_flink = st.sampled_from(_OF_FLINK)
-    return st.one_of(
-        _grown(inner), st.builds(lambda query, rest: f"SELECT {rest.format(f'({query})')}", inner, of_flink)
+        *(st.builds(str.format, st.sampled_from(form), *[query] * _inputs(form)) for form in forms),
     )
 
 
-QUERIES = st.recursive(st.sampled_from(_LEAVES), _grown, max_leaves=6)
-FLINK_QUERIES = st.recursive(st.sampled_from(_LEAVES), _grown_in_flink, max_leaves=6)
+def _inputs(form: Sequence[str]) -> int:
+    return 2 if "{1}" in form[0] else 1
+
+
+QUERIES = st.recursive(st.sampled_from(_LEAVES), lambda inner: _grown([*_FORMS, _SELECTED], inner), max_leaves=6)
+MORE_QUERIES = st.recursive(st.sampled_from(_LEAVES), lambda inner: _grown(_MORE_FORMS, inner), max_leaves=6)
+
+
+def random_query(rng: random.Random, steps: int, *, inner: bool = False) -> str:
+    """A query of so many steps over the tables. INTERSECT ALL and EXCEPT ALL are the last step only: in an ``inner``
+    query, Flink compares no columns that the query around it does not read."""
+    if not steps:
+        return rng.choice([*_LEAVES, *_WINDOWS])
+    form = rng.choice(_FORMS_OF_FLINK if inner else [*_FORMS_OF_FLINK, _SETS_OF_FLINK])
+    left = rng.randrange(steps) if _inputs(form) > 1 else steps - 1
+    return rng.choice(form).format(*(f"({random_query(rng, each, inner=True)})" for each in (left, steps - 1 - left)))

@@ -54,7 +54,7 @@ def test_without_rows_there_is_a_count(orders: None, jobs: Jobs, tmp_path: Path)
     assert found() == [(None, 0)]
 
 
-def test_files_are_one_batch_and_the_result_is_a_file(jobs: Jobs, tmp_path: Path) -> None:
+def test_files_are_one_batch_and_the_results_are_files(jobs: Jobs, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(3):
         rows = ({"id": number * 10 + each, "name": "even" if each % 2 == 0 else "odd"} for each in range(10))
@@ -62,12 +62,50 @@ def test_files_are_one_batch_and_the_result_is_a_file(jobs: Jobs, tmp_path: Path
     table = "CREATE TABLE {} ({}) WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{}');\n"
     tables = table.format("numbers", "id INT, name STRING", tmp_path / "in")
     tables += table.format("sums", "name STRING, n BIGINT, total INT", tmp_path / "out")
-    insert = "INSERT INTO sums SELECT name, COUNT(*), SUM(id) FROM numbers GROUP BY name ORDER BY name;"
-    done = jobs.run(f"{BATCH}{tables}{insert}")
+    by_name = table.format("by_name", "`i.d` INT, name STRING", tmp_path / "by name").replace(
+        "WITH", "PARTITIONED BY (name) WITH"
+    )
+    inserts = (
+        "INSERT INTO sums SELECT name, COUNT(*), SUM(id) FROM numbers GROUP BY name ORDER BY name;"
+        "INSERT INTO by_name SELECT id, name FROM numbers WHERE id < 4;"
+    )
+    done = jobs.run(f"{BATCH}{tables}{by_name}EXECUTE STATEMENT SET BEGIN {inserts} END;")
 
     (file,) = (tmp_path / "out").iterdir()
     assert file.read_text() == '{"name":"even","n":15,"total":210}\n{"name":"odd","n":15,"total":225}\n'
+    lines = [(each.parent.name, each.read_text()) for each in sorted((tmp_path / "by name").rglob("part-*"))]
+    assert lines == [("name=even", '{"i.d":0}\n{"i.d":2}\n'), ("name=odd", '{"i.d":1}\n{"i.d":3}\n')]
     assert done.progress.batches == 1
+
+
+def test_names_with_dots_and_folders_of_partitions_are_read(
+    jobs: Jobs, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "day=2026-01-02").mkdir()
+    (tmp_path / "day=2026-01-02" / "rows").write_text('{"i.d":1}\n{"i.d":2}\n')
+    values.register([(3, "late")], "dotted")
+    values.register([], "copied")
+    tables = f"""
+    CREATE TABLE files (day DATE, `i.d` INT) PARTITIONED BY (day) WITH (
+      'connector' = 'filesystem', 'format' = 'json', 'path' = '{tmp_path}'
+    );
+    CREATE TABLE dotted (`i.d` INT, `n.a.me` STRING) WITH ('connector' = 'values', 'data-id' = 'dotted');
+    CREATE TABLE copied (`i.d` INT, `n.a.me` STRING) WITH ('connector' = 'values', 'data-id' = 'copied');
+    CREATE TABLE shown (`i.d` INT, `n.a.me` STRING) WITH ('connector' = 'print');
+    CREATE VIEW every AS SELECT `i.d`, CAST(day AS STRING) AS `n.a.me` FROM files UNION ALL SELECT * FROM dotted;
+    """
+    inserts = "INSERT INTO copied SELECT * FROM every ORDER BY `i.d`; INSERT INTO shown SELECT * FROM every"
+    jobs.run(f"{BATCH}{tables}EXECUTE STATEMENT SET BEGIN {inserts}; END;")
+    jobs.run(f"{BATCH}{tables}INSERT INTO copied SELECT `i.d`, `n.a.me` FROM dotted;", "alone")
+
+    assert [tuple(row) for row in values.rows("copied")] == [
+        (1, "2026-01-02"),
+        (2, "2026-01-02"),
+        (3, "late"),
+        (3, "late"),
+    ]
+    printed = [line for line in capfd.readouterr().out.splitlines() if line.startswith("+I[")]
+    assert sorted(printed) == ["+I[1, 2026-01-02]", "+I[2, 2026-01-02]", "+I[3, late]"]
 
 
 def test_a_table_without_an_end_is_refused(jobs: Jobs) -> None:

@@ -66,6 +66,7 @@ from penstock.spi.tables import (
     TableDefinition,
     Watermark,
     WithMetadata,
+    WithPartitions,
     Writable,
     scan_spec,
     sink_spec,

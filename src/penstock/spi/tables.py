@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from penstock.errors import OptionsError, PluginError, Problem, UnsupportedError
 from penstock.options import OptionSet, Origin, unknown_keys
@@ -77,6 +77,8 @@ class TableDefinition:
     primary_key: tuple[str, ...] = ()
     objects: Mapping[str, Any] = field(default_factory=dict)
     watermark: Watermark | None = None
+    #: The columns of PARTITIONED BY, which only connectors :class:`WithPartitions` read.
+    partitioned_by: tuple[str, ...] = ()
 
     @property
     def physical(self) -> RowType:
@@ -134,6 +136,13 @@ class WithMetadata(Connector, Protocol):
 
     #: Metadata key to the type that is read.
     metadata: Mapping[str, DataType]
+
+
+@runtime_checkable
+class WithPartitions(Connector, Protocol):
+    """A connector whose tables may have PARTITIONED BY."""
+
+    partitioned: Literal[True]
 
 
 @runtime_checkable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import pickle
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -26,15 +27,19 @@ ROWS = [
 ]
 
 
-def table(path: object, format: str, columns: str = COLUMNS, **options: str) -> TableDefinition:
+def table(
+    path: object, format: str, columns: str = COLUMNS, by: tuple[str, ...] = (), **options: str
+) -> TableDefinition:
     fields = parse_columns(columns).fields
     given = {"connector": "filesystem", "path": str(path), "format": format, **options}
-    return TableDefinition("t", tuple(Column(each.name, each.type) for each in fields), given)
+    return TableDefinition("t", tuple(Column(each.name, each.type) for each in fields), given, partitioned_by=by)
 
 
-def content(path: object, format: str, columns: str = COLUMNS, **options: str) -> list[dict[str, Any]]:
+def content(
+    path: object, format: str, columns: str = COLUMNS, by: tuple[str, ...] = (), **options: str
+) -> list[dict[str, Any]]:
     """The rows of a table, in the order of its files."""
-    scan = FilesystemConnector().scan(table(path, format, columns, **options))
+    scan = FilesystemConnector().scan(table(path, format, columns, by, **options))
     found = [rows for file in Folder.of(scan.options.path).files() for rows, _ in read(scan, file)]
     return [row for batch in found for row in batch.to_pylist()]
 
@@ -48,7 +53,7 @@ def batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
 def test_rows_are_read_as_they_were_written(format: str, scheme: str, tmp_path: Path):
     place = f"{scheme}{tmp_path / 'new'}"
     sink = FilesystemConnector().sink(table(place, format, **{"csv.null-literal": "n/a"} if format == "csv" else {}))
-    assert write(sink, ".part-0-0", iter([batch(ROWS[:1]), batch([]), batch(ROWS[1:])])) == 2
+    assert write(sink, ".part-0-0", iter([batch(ROWS[:1]), batch([]), batch(ROWS[1:])])) == {".part-0-0": 2}
     assert Folder.of(place).files() == []
 
     publish(sink, "part-0-", [".part-0-0"])
@@ -70,10 +75,65 @@ def test_a_batch_that_is_published_again_replaces_its_files_and_no_other(tmp_pat
 
 def test_without_rows_there_is_no_file(tmp_path: Path):
     sink = FilesystemConnector().sink(table(tmp_path / "new", "json"))
-    assert write(sink, ".part-0-0", iter([batch([])])) == 0
+    assert write(sink, ".part-0-0", iter([batch([])])) == {}
     publish(sink, "part-0-", [])
 
     assert not (tmp_path / "new").exists()
+
+
+DAYS = "shop STRING, id BIGINT, day DATE, open BOOLEAN"
+SOLD = [
+    {"shop": "a/b=1 %", "id": 1, "day": date(2026, 1, 2), "open": True},
+    {"shop": None, "id": 2, "day": date(2026, 1, 2), "open": False},
+    {"shop": "a/b=1 %", "id": 3, "day": date(2026, 1, 2), "open": True},
+    {"shop": "Zürich", "id": 4, "day": None, "open": None},
+]
+
+
+@pytest.mark.parametrize("format", ["json", "csv", "parquet"])
+def test_partitions_are_folders_whose_names_are_columns(format: str, tmp_path: Path):
+    by = ("day", "shop", "open")
+    sink = FilesystemConnector().sink(table(tmp_path, format, DAYS, by))
+    schema = arrow_schema(parse_columns(DAYS))
+    rows = [pa.RecordBatch.from_pylist(part, schema=schema) for part in (SOLD[:3], [], SOLD[3:])]
+
+    written = write(sink, ".part-0-0", iter(rows))
+    assert Folder.of(str(tmp_path)).files() == []
+    publish(sink, "part-0-", [*written])
+
+    default = "__DEFAULT_PARTITION__"
+    assert written == {
+        "day=2026-01-02/shop=a%2Fb%3D1 %25/open=true/.part-0-0": 2,
+        f"day=2026-01-02/shop={default}/open=false/.part-0-0": 1,
+        f"day={default}/shop=Zürich/open={default}/.part-0-0": 1,
+    }
+    found = content(tmp_path, format, DAYS, by)
+    assert sorted(found, key=repr) == sorted(SOLD, key=repr)
+    assert [*found[0]] == ["shop", "id", "day", "open"]
+
+    publish(sink, "part-0-", [*write(sink, ".part-0-0", iter(rows[:1]))])
+    assert sorted(content(tmp_path, format, DAYS, by), key=repr) == sorted(SOLD[:3], key=repr)
+
+
+def test_folders_that_are_no_partitions_are_named(tmp_path: Path):
+    for folder, reason in (
+        ("day=2026-01-02", r"is in no folder of a partition \(expected day=\.\./open=\.\.\)"),
+        ("day=soon/open=true", "the name of its folder is no value of its column"),
+    ):
+        (tmp_path / folder / folder).mkdir(parents=True)
+        (tmp_path / folder / "part").write_text('{"id":1,"shop":"a"}\n')
+        with pytest.raises(ExecutionError, match=reason):
+            content(tmp_path / folder, "json", DAYS, ("day", "open"))
+
+
+def test_columns_that_cannot_name_folders_are_named():
+    with pytest.raises(UnsupportedError) as caught:
+        FilesystemConnector().sink(table("x", "json", "_a INT, b DOUBLE", ("_a", "b")))
+    assert [each.reason for each in caught.value.problems] == [
+        "column '_a': a folder of that name is hidden, and PARTITIONED BY does not take it",
+        "column 'b': PARTITIONED BY does not take DOUBLE",
+        "all columns are in PARTITIONED BY, and files need one",
+    ]
 
 
 def test_files_of_subfolders_are_read_and_hidden_ones_are_not(tmp_path: Path):

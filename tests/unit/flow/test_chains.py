@@ -16,9 +16,9 @@ from penstock.flow.operators import Operator
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Join, JoinKind, Node, Normalize
 from penstock.types import BIGINT, INT, STRING, Field, RowKind, RowType
 from tests.changelogs import (
-    CUTS,
     SEEDS,
     Change,
+    Example,
     Row,
     Runner,
     batches,
@@ -60,13 +60,13 @@ class Chain:
 
 
 def check(
-    rng: random.Random,
+    rng: Example,
     steps: Mapping[str, tuple[Operator, Sequence[str]]],
     sources: Mapping[str, Sequence[Change]],
     expected: Counter[Row],
 ) -> None:
     ways = {name: cuts(rng, len(changes)) for name, changes in sources.items()}
-    for way in range(CUTS):
+    for way in range(rng.ways):
         chain = Chain.of(rng, steps)
         parts = {name: batches(changes, ways[name][way]) for name, changes in sources.items()}
         for step in range(max(map(len, parts.values()))):
@@ -118,7 +118,7 @@ def random_customer(rng: random.Random) -> Row:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_aggregate_of_a_join(seed: int) -> None:
-    rng = random.Random(seed)
+    rng = Example(seed)
     orders = random_changes(rng, lambda: random_order(rng), rng.randrange(15))
     customers = random_changes(rng, lambda: random_customer(rng), rng.randrange(15))
     calls = [
@@ -145,7 +145,7 @@ def test_an_aggregate_of_a_join(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_join_of_aggregates(seed: int) -> None:
-    rng = random.Random(seed)
+    rng = Example(seed)
     orders = random_changes(rng, lambda: random_order(rng), rng.randrange(15))
     others = random_changes(rng, lambda: random_order(rng), rng.randrange(15))
     count = aggregate(("customer",), ORDERS, AggregateCall("n", "COUNT", BIGINT))
@@ -166,7 +166,7 @@ def test_a_join_of_aggregates(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_aggregate_of_a_join_of_normalised_tables(seed: int) -> None:
-    rng = random.Random(seed)
+    rng = Example(seed)
     orders = random_upserts(rng, 6, lambda key: (key, *random_order(rng)[1:]), rng.randrange(18), full=False)
     customers = random_upserts(rng, 5, lambda key: (key, random_customer(rng)[1]), rng.randrange(15), full=True)
     steps: dict[str, tuple[Operator, Sequence[str]]] = {

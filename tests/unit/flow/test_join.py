@@ -12,7 +12,7 @@ from penstock.errors import SchemaError
 from penstock.flow.join import JoinOperator
 from penstock.plan.nodes import Join, JoinKind, Node
 from penstock.types import BIGINT, DOUBLE, INT, STRING, ArrayType, Field, RowType
-from tests.changelogs import SEEDS, Row, Runner, check, multiset, random_changes
+from tests.changelogs import SEEDS, Example, Row, Runner, check, multiset, random_changes
 
 LEFT = RowType((Field("a", INT), Field("b", STRING), Field("c", BIGINT)))
 RIGHT = RowType((Field("x", STRING), Field("y", INT), Field("z", ArrayType(DOUBLE))))
@@ -43,7 +43,7 @@ def recomputed(operator: JoinOperator, left: Mapping[Row, int], right: Mapping[R
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_pairs_are_those_of_a_recomputation(seed: int) -> None:
-    rng = random.Random(seed)
+    rng = Example(seed)
     kind = list(JoinKind)[seed % len(JoinKind)]
     width = rng.choice([2, 4, 20])
 

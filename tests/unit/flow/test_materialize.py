@@ -11,7 +11,7 @@ import pytest
 from penstock.flow.materialize import MaterializeOperator
 from penstock.plan.nodes import Materialize, Node
 from penstock.types import INT, STRING, Field, RowType
-from tests.changelogs import SEEDS, Change, Row, Runner, batches, check, cuts, multiset, random_changes
+from tests.changelogs import SEEDS, Change, Example, Row, Runner, batches, check, cuts, multiset, random_changes
 
 TABLE = RowType((Field("k", INT), Field("v", INT), Field("name", STRING)))
 
@@ -38,7 +38,7 @@ def random_row(rng: random.Random) -> Row:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_of_different_rows_the_last_one_stays(seed: int) -> None:
-    rng = random.Random(seed)
+    rng = Example(seed)
     numbers = iter(range(1000))
     drained = rng.random() < 0.3
     changes = random_changes(
@@ -51,7 +51,7 @@ def test_of_different_rows_the_last_one_stays(seed: int) -> None:
 def test_a_key_has_one_of_its_rows(seed: int) -> None:
     """Whatever is repeated and taken back: which row that is may depend on the batches, where equal rows come and go
     within one."""
-    rng = random.Random(seed)
+    rng = Example(seed)
     changes = random_changes(rng, lambda: random_row(rng), rng.randrange(40))
     live = multiset(changes)
     for cut in cuts(rng, len(changes)):

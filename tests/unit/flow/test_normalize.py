@@ -11,7 +11,7 @@ import pytest
 from penstock.flow.normalize import NormalizeOperator
 from penstock.plan.nodes import Node, Normalize
 from penstock.types import DOUBLE, INT, STRING, Field, MapType, RowKind, RowType
-from tests.changelogs import SEEDS, Change, Row, Runner, check, comparable, random_upserts
+from tests.changelogs import SEEDS, Change, Example, Row, Runner, check, comparable, random_upserts
 
 TABLE = RowType((Field("id", INT), Field("name", STRING), Field("ratio", DOUBLE), Field("tags", MapType(STRING, INT))))
 NORMALIZE = NormalizeOperator.of(Normalize(TABLE, Node(TABLE), ("id",), uid="newest"))
@@ -24,7 +24,7 @@ def last_rows(changes: Sequence[Change]) -> Counter[Row]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_last_row_of_a_key_stays(seed: int) -> None:
-    rng = random.Random(seed)
+    rng = Example(seed)
 
     def row(key: int) -> Row:
         tags = rng.choice([None, (), (("a", 1),), (("a", 1), ("b", None))])

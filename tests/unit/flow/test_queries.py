@@ -27,7 +27,7 @@ from penstock.types import RowKind, RowType, arrow_schema
 from tests.changelogs import SEEDS
 from tests.corpora import Anything
 from tests.interpreter import Row, bag, rows_of
-from tests.queries import FLINK_QUERIES, TABLES
+from tests.queries import MORE_QUERIES, TABLES
 from tests.unit.flow.driver import Driver
 
 COLUMNS = ("k", "v", "n")
@@ -127,7 +127,7 @@ def _planned(query: str, into: str) -> tuple[Sink, Planner]:
 
 
 @settings(max_examples=len(SEEDS), deadline=None)
-@given(FLINK_QUERIES, st.integers(0, 1 << 30), st.sampled_from(["bag", "keyed"]))
+@given(MORE_QUERIES, st.integers(0, 1 << 30), st.sampled_from(["bag", "keyed"]))
 def test_a_query_gives_what_it_means(tmp_path_factory, query, seed, into):
     rng = random.Random(seed)
     sink, planner = _planned(query, into)

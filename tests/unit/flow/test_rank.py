@@ -13,7 +13,7 @@ import pytest
 from penstock.flow.rank import RankOperator
 from penstock.plan.nodes import Node, Rank, SortColumn
 from penstock.types import BIGINT, DOUBLE, INT, STRING, ArrayType, Field, RowType
-from tests.changelogs import SEEDS, Change, Row, Runner, check, comparable, multiset, random_changes
+from tests.changelogs import SEEDS, Change, Example, Row, Runner, check, comparable, multiset, random_changes
 
 TABLE = RowType((Field("k", INT), Field("v", INT), Field("name", STRING), Field("ratio", DOUBLE)))
 
@@ -82,7 +82,7 @@ def random_order(rng: random.Random) -> list[SortColumn]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_first_rows_of_a_key_stay(seed: int) -> None:
-    rng = random.Random(seed)
+    rng = Example(seed)
     order, number = random_order(rng), rng.choice(["", "n"])
     first = rng.choice([1, 1, 2])
     last = first + rng.choice([0, 1, 4])
@@ -93,7 +93,7 @@ def test_the_first_rows_of_a_key_stay(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_of_rows_that_are_only_added_the_first_to_come_stay(seed: int) -> None:
-    rng = random.Random(seed)
+    rng = Example(seed)
     order, number, latest = random_order(rng)[: rng.randrange(2)], rng.choice(["", "n"]), rng.random() < 0.3
     first = rng.choice([1, 1, 2])
     last = first + rng.choice([0, 1, 4])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from penstock.connectors.filesystem.options import PARQUET, FilesystemOptions
+from penstock.connectors.filesystem.partitions import Partitions
+from penstock.connectors.filesystem.partitions import problems as partition_problems
 from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.options import OptionSet, unknown_keys
@@ -21,19 +24,19 @@ class FilesystemConnector:
     identifier = "filesystem"
     options: Mapping[str, type[OptionSet]] = {"Source": FilesystemOptions, "Sink": FilesystemOptions}
     runtime = "penstock.connectors.filesystem.spark:FilesystemRuntime"
+    partitioned = True
 
     def scan(self, table: TableDefinition) -> FilesystemScanSpec:
         """How ``table`` is read. Raises OptionsError, UnsupportedError or SchemaError with every problem found."""
-        options, format_spec = _bound(table, table.produced, writes=False)
-        return FilesystemScanSpec(table=table.name, options=options, schema=table.produced, format=format_spec)
+        return FilesystemScanSpec(**_bound(table, table.produced, writes=False))
 
     def sink(self, table: TableDefinition) -> FilesystemSinkSpec:
         """How ``table`` is written. Raises OptionsError, UnsupportedError or SchemaError with every problem found."""
-        options, format_spec = _bound(table, table.written, writes=True)
-        return FilesystemSinkSpec(table=table.name, options=options, schema=table.written, format=format_spec)
+        return FilesystemSinkSpec(**_bound(table, table.written, writes=True))
 
 
-def _bound(table: TableDefinition, schema: RowType, *, writes: bool) -> tuple[FilesystemOptions, FormatSpec | None]:
+def _bound(table: TableDefinition, schema: RowType, *, writes: bool) -> dict[str, Any]:
+    """The parts of a spec."""
     where = table.origin.of("") or f"table '{table.name}'"
     metadata = tuple(
         Problem(
@@ -58,13 +61,20 @@ def _bound(table: TableDefinition, schema: RowType, *, writes: bool) -> tuple[Fi
         raise OptionsError((*problems, *error.problems)) from None
     if problems:
         raise OptionsError(problems)
+    wrong = tuple(replace(each, where=where) for each in partition_problems(schema, table.partitioned_by))
+    if wrong:
+        raise UnsupportedError(wrong)
+    folders = schema.select(table.partitioned_by)
+    partitions = Partitions(folders, options.default_partition) if table.partitioned_by else None
+    parts = {"table": table.name, "options": options, "schema": schema, "format": None, "partitions": partitions}
     if found is None:
-        return options, None
+        return parts
+    stored = schema.select(tuple(name for name in schema.names if name not in folders.names))
     spec = FormatSpec.bind(found, table.options, table.origin, f"{name}.")
     try:
-        (found.encoder if writes else found.decoder)(schema, spec.options)
+        (found.encoder if writes else found.decoder)(stored, spec.options)
     except SchemaError as error:
         raise SchemaError(
             tuple(replace(each, where=", ".join(filter(None, (where, each.where)))) for each in error.problems)
         ) from None
-    return options, spec
+    return {**parts, "format": spec}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -16,12 +18,14 @@ from pyarrow import fs
 from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec
 from penstock.errors import CheckpointError, ExecutionError, RecordError
 from penstock.spi import formats
-from penstock.types import arrow_schema, arrow_type
+from penstock.types import arrow_schema
 
 #: The rows of a batch of Parquet, and the bytes of lines that are decoded at once.
 _ROWS = 50_000
 _BYTES = 16 << 20
 _NEWLINE, _RETURN = 10, 13
+#: Writes the rows that it is sent.
+_Encoder = Generator[None, pa.RecordBatch, None]
 
 
 @dataclass(frozen=True)
@@ -61,23 +65,27 @@ class Folder:
         return sorted((File(each.path, each.size) for each in found if self._shown(each)), key=lambda each: each.path)
 
     def _shown(self, info: fs.FileInfo) -> bool:
-        parts = PurePosixPath(info.path).relative_to(self.root).parts
-        return info.type is fs.FileType.File and not any(part.startswith((".", "_")) for part in parts)
+        hidden = any(part.startswith((".", "_")) for part in self._within(info).parts)
+        return info.type is fs.FileType.File and not hidden
 
-    def delete(self, name: str) -> None:
-        """Delete the file of that name."""
-        self.system.delete_file(f"{self.root}/{name}")
+    def delete(self, path: str) -> None:
+        """Delete the file of that path in the folder."""
+        self.system.delete_file(f"{self.root}/{path}")
 
-    def appear(self, hidden: str, name: str) -> None:
-        """Give a hidden file its name."""
-        self.system.move(f"{self.root}/{hidden}", f"{self.root}/{name}")
+    def appear(self, hidden: str) -> None:
+        """Give a hidden file its name, which is without the dot."""
+        path = PurePosixPath(self.root, hidden)
+        self.system.move(str(path), str(path.with_name(path.name.removeprefix("."))))
 
     def names(self, prefix: str) -> list[str]:
-        """The names in the folder that begin so."""
+        """The files, in subfolders too, whose names begin so: their paths in the folder."""
         if self.system.get_file_info(self.root).type is fs.FileType.NotFound:
             return []
-        found = self.system.get_file_info(fs.FileSelector(self.root))
-        return sorted(each.base_name for each in found if each.base_name.startswith(prefix))
+        found = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
+        return sorted(str(self._within(each)) for each in found if each.base_name.startswith(prefix))
+
+    def _within(self, info: fs.FileInfo) -> PurePosixPath:
+        return PurePosixPath(info.path).relative_to(self.root)
 
 
 # --- reading -----------------------------------------------------------------------------------------------------
@@ -97,7 +105,12 @@ def read(scan: FilesystemScanSpec, file: File) -> Iterator[tuple[pa.RecordBatch,
             raise CheckpointError(
                 f"file '{file.path}' of table '{scan.table}' {reason}; it had {file.size} bytes when the job began"
             )
-        yield from _parquet(scan, folder, file) if scan.format is None else _lines(scan, folder, file)
+        rows = _parquet(scan, folder, file) if scan.format is None else _lines(scan, folder, file)
+        if scan.partitions is None:
+            yield from rows
+            return
+        values = scan.partitions.values(file.path)
+        yield from ((scan.partitions.joined(each, values, scan.schema.names), numbers) for each, numbers in rows)
     except (OSError, pa.ArrowException) as error:
         raise ExecutionError(f"file '{file.path}' of table '{scan.table}' cannot be read: {error}") from error
 
@@ -106,7 +119,7 @@ def _parquet(
     scan: FilesystemScanSpec, folder: Folder, file: File
 ) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
     """Columns by name; NULL where the file does not have one."""
-    schema, first = arrow_schema(scan.schema), 0
+    schema, first = arrow_schema(scan.stored), 0
     with folder.system.open_input_file(file.path) as opened:
         parquet = pq.ParquetFile(opened)
         there = parquet.schema_arrow.names
@@ -122,7 +135,7 @@ def _parquet(
 
 def _lines(scan: FilesystemScanSpec, folder: Folder, file: File) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
     assert scan.format is not None  # noqa: S101
-    decoder = formats.get(scan.format.identifier).decoder(scan.schema, scan.format.options)
+    decoder = formats.get(scan.format.identifier).decoder(scan.stored, scan.format.options)
     with folder.system.open_input_stream(file.path) as stream:  # one that is compressed, by its name, too
         for messages, numbers in lines(stream):
             decoded = decoder.decode(messages)
@@ -170,63 +183,69 @@ def _split(text: NDArray[np.uint8]) -> pa.BinaryArray:
 # --- writing -----------------------------------------------------------------------------------------------------
 
 
-def write(sink: FilesystemSinkSpec, name: str, batches: Iterator[pa.RecordBatch]) -> int:
-    """Write rows to the file of that name, durably, and return their number. Without rows there is no file.
+def write(sink: FilesystemSinkSpec, name: str, batches: Iterator[pa.RecordBatch]) -> dict[str, int]:
+    """Write rows to the file of that name, or one in each folder of a partition, durably. Returns the number of rows by
+    the path of the file; without rows there is none.
 
-    Raises RecordError for a row that cannot be encoded, and ExecutionError if the file cannot be written.
+    Raises RecordError for a row that cannot be encoded, and ExecutionError if a file cannot be written.
     """
-    batches = (batch for batch in batches if batch.num_rows)
-    head = next(batches, None)
-    if head is None:
-        return 0
-    folder = Folder.of(sink.options.path)
-    try:
-        folder.system.create_dir(folder.root, recursive=True)
-        with folder.system.open_output_stream(f"{folder.root}/{name}", compression=None) as stream:
-            rows = _write_lines if sink.format is not None else _write_parquet
-            written = rows(sink, stream, head, batches)
-        durable(folder, name)
-    except (OSError, pa.ArrowException) as error:
-        raise ExecutionError(f"table '{sink.table}': '{folder.root}/{name}' cannot be written: {error}") from error
-    return written
+    folder, written = Folder.of(sink.options.path), Counter[str]()
+    with ExitStack() as opened:
+        encoders: dict[str, _Encoder] = {}
+        try:
+            for place, batch in _placed(sink, batches):
+                path = f"{place}/{name}" if place else name
+                if path not in encoders:
+                    folder.system.create_dir(f"{folder.root}/{place}".rstrip("/"), recursive=True)
+                    stream = opened.enter_context(
+                        folder.system.open_output_stream(f"{folder.root}/{path}", compression=None)
+                    )
+                    encoders[path] = _lines_to(sink, stream) if sink.format is not None else _parquet_to(sink, stream)
+                    next(encoders[path])
+                    opened.callback(encoders[path].close)
+                encoders[path].send(batch)
+                written[path] += batch.num_rows
+            opened.close()
+            durable(folder, *written)
+        except (OSError, pa.ArrowException) as error:
+            raise ExecutionError(f"table '{sink.table}': '{folder.root}/{name}' cannot be written: {error}") from error
+    return dict(written)
 
 
-def _write_parquet(
-    sink: FilesystemSinkSpec, stream: pa.NativeFile, head: pa.RecordBatch, batches: Iterator[pa.RecordBatch]
-) -> int:
-    schema, written = arrow_schema(sink.schema), 0
+def _placed(sink: FilesystemSinkSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Rows by their folders."""
+    for batch in batches:
+        if sink.partitions is not None:
+            yield from sink.partitions.split(batch)
+        elif batch.num_rows:
+            yield "", batch
+
+
+def _parquet_to(sink: FilesystemSinkSpec, stream: pa.NativeFile) -> _Encoder:
+    schema = arrow_schema(sink.stored)
     with pq.ParquetWriter(stream, schema) as writer:
-        for batch in (head, *batches):
-            columns = [
-                column.cast(arrow_type(each.type))
-                for column, each in zip(batch.columns, sink.schema.fields, strict=True)
-            ]
+        while True:
+            batch = yield
+            columns = [column.cast(each.type) for column, each in zip(batch.columns, schema, strict=True)]
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
-            written += batch.num_rows
-    return written
 
 
-def _write_lines(
-    sink: FilesystemSinkSpec, stream: pa.NativeFile, head: pa.RecordBatch, batches: Iterator[pa.RecordBatch]
-) -> int:
+def _lines_to(sink: FilesystemSinkSpec, stream: pa.NativeFile) -> _Encoder:
     assert sink.format is not None  # noqa: S101
-    encoder = formats.get(sink.format.identifier).encoder(sink.schema, sink.format.options)
-    written = 0
-    for batch in (head, *batches):
-        for message in encoder.encode(batch):
+    encoder = formats.get(sink.format.identifier).encoder(sink.stored, sink.format.options)
+    while True:
+        for message in encoder.encode((yield)):
             stream.write(message.as_buffer())
             stream.write(b"\n")
-        written += batch.num_rows
-    return written
 
 
-def durable(folder: Folder, *names: str) -> None:
-    """Wait until files, or without names the folder, are on the disk, where this machine has them. Other file systems
-    have them when they are closed."""
+def durable(folder: Folder, *paths: str) -> None:
+    """Wait until files and folders in the folder are on the disk, where this machine has them. Other file systems have
+    them when they are closed."""
     if not isinstance(folder.system, fs.LocalFileSystem):
         return
-    for path in [f"{folder.root}/{name}" for name in names] or [folder.root]:
-        opened = os.open(path, os.O_RDONLY)
+    for path in paths:
+        opened = os.open(f"{folder.root}/{path}", os.O_RDONLY)
         try:
             os.fsync(opened)
         finally:
@@ -235,16 +254,16 @@ def durable(folder: Folder, *names: str) -> None:
 
 def publish(sink: FilesystemSinkSpec, prefix: str, hidden: Sequence[str]) -> None:
     """Let the files of a batch appear, in the place of those that it has written before. The names of all begin with
-    ``prefix``, those that are ``hidden`` behind a dot. Raises ExecutionError."""
+    ``prefix``, those that are ``hidden`` behind a dot, each by its path. Raises ExecutionError."""
     folder = Folder.of(sink.options.path)
     try:
         for name in folder.names(prefix):
             folder.delete(name)
         for name in hidden:
-            folder.appear(name, name.removeprefix("."))
+            folder.appear(name)
         for name in folder.names(f".{prefix}"):  # of an attempt that failed
             folder.delete(name)
         if hidden:
-            durable(folder)
+            durable(folder, *{parent for name in hidden for parent in map(str, PurePosixPath(name).parents)})
     except OSError as error:
         raise ExecutionError(f"table '{sink.table}': files of '{folder.root}' cannot be renamed: {error}") from error

@@ -39,3 +39,9 @@ class FilesystemOptions(OptionSet):
         "the format follow its name, as in `json.ignore-parse-errors`.",
         example="json",
     )
+    default_partition: str = opt(
+        "partition.default-name",
+        TEXT,
+        default="__DEFAULT_PARTITION__",
+        doc="What stands in the name of a folder for a column of PARTITIONED BY that is NULL or blank.",
+    )

@@ -213,10 +213,10 @@ class FilesCommitter(Committer):
 
 
 def _written(spec: FilesystemSinkSpec, prefix: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the rows of a task, and yield the name of its file, if there are any."""
+    """Write the rows of a task, and yield the paths of its files."""
     context: Any = TaskContext.get()
     name = f".{prefix}{context.partitionId():05d}-{context.taskAttemptId()}.{spec.options.format}"
     names = list(spec.schema.names)
-    rows = write(spec, name, (each.rename_columns(names) for each in batches))
-    if rows:
-        yield pa.RecordBatch.from_pydict({"name": [name], "rows": [rows]})
+    written = write(spec, name, (each.rename_columns(names) for each in batches))
+    if written:
+        yield pa.RecordBatch.from_pydict({"name": list(written), "rows": list(written.values())})

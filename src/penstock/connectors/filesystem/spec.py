@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.connectors.filesystem.options import FilesystemOptions
+from penstock.connectors.filesystem.partitions import Partitions
 from penstock.spi import (
     INSERTIONS,
     AnySettings,
@@ -20,15 +21,24 @@ from penstock.types import RowType
 
 @dataclass(frozen=True, kw_only=True)
 class FilesystemSpec(AnySettings):
-    """A table of ``schema`` in files. ``format`` is that of their lines; None for Parquet."""
+    """A table of ``schema`` in files. ``format`` is that of their lines; None for Parquet. ``partitions`` are the
+    columns that name folders, and are not in the files."""
 
     table: str
     options: FilesystemOptions
     schema: RowType
     format: FormatSpec | None
+    partitions: Partitions | None = None
+
+    @property
+    def stored(self) -> RowType:
+        """The columns that are in the files."""
+        folders = self.partitions.columns.names if self.partitions is not None else ()
+        return self.schema.select(tuple(name for name in self.schema.names if name not in folders))
 
     def _text(self, side: str) -> str:
-        return f"filesystem {side} '{self.table}'\n  path: {self.options.path}\n  format: {self.options.format}"
+        text = f"filesystem {side} '{self.table}'\n  path: {self.options.path}\n  format: {self.options.format}"
+        return text + (f"\n  partitioned by: {', '.join(self.partitions.columns.names)}" if self.partitions else "")
 
 
 @dataclass(frozen=True, kw_only=True)

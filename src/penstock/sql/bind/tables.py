@@ -22,6 +22,7 @@ from penstock.spi import (
     SinkSpec,
     TableDefinition,
     Watermark,
+    WithPartitions,
     scan_spec,
     sink_spec,
     unknown_connector,
@@ -134,9 +135,17 @@ class Declaration:
             self.errors.append(OptionsError((Problem(reason, "connector", origin.of("connector"), hint),)))
         self.errors.check()
         name = statement.table.name
-        definition = TableDefinition(name, columns, options, origin, primary_key=primary_key, watermark=watermark)
+        definition = TableDefinition(
+            name,
+            columns,
+            options,
+            origin,
+            primary_key=primary_key,
+            watermark=watermark,
+            partitioned_by=tuple(each.text for each in statement.partitioned_by),
+        )
         warnings = []
-        if statement.partitioned_by:
+        if statement.partitioned_by and not isinstance(connectors.get(connector), WithPartitions):
             reason = "PARTITIONED BY has no effect here; a record's partition follows from 'key.fields'"
             warnings.append(f"{source.at(statement.partitioned_by[0].at)}: {reason}")
         if not definition.physical.fields and not any(each.key.startswith(_CONTENTS) for each in columns):

@@ -1,0 +1,35 @@
+"""Random queries over random changelogs end with the tables that Flink ends with, however their rows are cut into
+batches; nothing is taken back that is not there."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.programs import MORE_WAYS, WAYS, outcome
+from tests.recorded.queries import program, recorded
+
+DATABASES = recorded()
+#: Two databases, and with SEEDS in the environment (tests/changelogs.py) all of them, in more ways.
+TRIED = DATABASES if "SEEDS" in os.environ else DATABASES[:2]
+TRIED_IN = (*WAYS, *MORE_WAYS) if "SEEDS" in os.environ else WAYS
+
+
+def table(rows: Iterable[tuple[list[Any], int]]) -> Counter[str]:
+    """Rows as they are shown."""
+    return Counter({f"[{', '.join('null' if each is None else str(each) for each in row)}]": n for row, n in rows})
+
+
+@pytest.mark.parametrize("number", range(len(TRIED)))
+def test_random_queries_end_with_the_rows_of_flink(number: int, tmp_path: Path) -> None:
+    database = TRIED[number]
+    queries = [each for each in database["queries"] if "rows" in each]
+    expected = [(each["sql"], table(each["rows"])) for each in queries]
+    for at, way in enumerate(TRIED_IN):
+        found = outcome(program(database, queries, number), way, str(tmp_path / str(at)))
+        assert [(each["sql"], found[f"result_{n}"]) for n, each in enumerate(queries)] == expected, way
