@@ -26,7 +26,7 @@ from flink import gateway, reason
 from py4j.protocol import Py4JJavaError
 
 HERE = Path(__file__).parent
-AT_ONCE = 60
+AT_ONCE = 100
 
 Answer = dict[str, Any]
 
@@ -38,7 +38,7 @@ class Tables:
         self._java, self._folder, self._jobs = java, folder, 0
         given = folder / "rows"
         given.mkdir()
-        lines = (json.dumps({"row_number": number, **row}) for number, row in enumerate(grid.rows()))
+        lines = (json.dumps({"place": number, **row}) for number, row in enumerate(grid.rows()))
         (given / "rows.json").write_text("\n".join(lines))
         api = java.org.apache.flink.table.api
         self._tables = api.TableEnvironment.create(api.EnvironmentSettings.newInstance().inBatchMode().build())
@@ -58,7 +58,7 @@ class Tables:
             "table.local-time-zone": "UTC",
         }.items():
             self._tables.getConfig().set(key, value)
-        self._create("grid", f"row_number INT, {grid.COLUMNS}", given)
+        self._create("grid", f"place INT, {grid.COLUMNS}", given)
 
     def answers(self, expressions: Sequence[str]) -> dict[str, Answer]:
         """The answer to each expression."""
@@ -96,12 +96,12 @@ class Tables:
         self._jobs += 1
         name, folder = f"made_{self._jobs}", self._folder / f"made_{self._jobs}"
         columns = ", ".join(f"c{i} {type_.replace(' NOT NULL', '')}" for i, (_, type_) in enumerate(expressions))
-        self._create(name, f"row_number INT, {columns}", folder)
+        self._create(name, f"place INT, {columns}", folder)
         selected = ", ".join(f"{sql} AS c{number}" for number, (sql, _) in enumerate(expressions))
-        job = self._tables.executeSql(f"INSERT INTO {name} SELECT row_number, {selected} FROM grid")
+        job = self._tables.executeSql(f"INSERT INTO {name} SELECT place, {selected} FROM grid")
         getattr(job, "await")()
         lines = [line for path in folder.rglob("*") if path.is_file() for line in path.read_text().splitlines()]
-        return sorted((json.loads(line, parse_float=str) for line in lines), key=lambda row: row["row_number"])
+        return sorted((json.loads(line, parse_float=str) for line in lines), key=lambda row: row["place"])
 
     def _create(self, name: str, columns: str, folder: Path) -> None:
         options = {

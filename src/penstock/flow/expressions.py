@@ -14,7 +14,7 @@ from penstock.errors import RecordError
 from penstock.flow.kernels.casts import cast_kernel
 from penstock.flow.kernels.nested import field_kernel
 from penstock.flow.kernels.registry import KERNELS
-from penstock.flow.kernels.rewrites import rewritten, simplified
+from penstock.flow.kernels.rewrites import rewritten
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.kernels.vectors import Kernel, Vector, all_constant
 from penstock.plan.expressions import (
@@ -205,10 +205,9 @@ class _Compiler:
                 key = call.function, tuple(each.type.with_nullability(True) for each in found.args)
                 return self._call((*key, data_type), kernel, found.args)
             case Cast(safe=safe):
-                given = simplified(expression)
-                operand = given.operand
+                operand = expression.operand
                 source = operand.type.with_nullability(True)
-                cast = cast_kernel(given, self._session)
+                cast = cast_kernel(expression, self._session)
                 if cast is None:
                     raise self._lacking(expression)
                 return self._call(("CAST", source, data_type, safe), cast, (operand,))

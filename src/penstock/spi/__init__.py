@@ -42,6 +42,7 @@ from penstock.spi.runtime import (
     cause_of,
     failure_of,
     guarded,
+    mapped,
     on_one_machine,
     pickled,
     placed,

@@ -445,6 +445,22 @@ def guarded(run: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:
     return guard
 
 
+def mapped(frame: _T, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: Any) -> _T:
+    """What ``run``, :func:`guarded`, makes of the batches of a DataFrame. PySpark takes a dot in the name of a column
+    for a field of it, so columns with such names have others on their way to ``run``."""
+    given: Any = frame
+    names = given.columns
+
+    def named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from run(each.rename_columns(names) for each in batches)
+
+    work = run
+    if any("." in name or "`" in name for name in names):
+        given, work = given.toDF(*(f"c{at}" for at in range(len(names)))), named
+    found: _T = given.mapInArrow(guarded(work), schema)
+    return found
+
+
 def pickled(value: Any) -> str:
     """``value`` as text for options and properties of Spark."""
     return base64.b64encode(pickle.dumps(value)).decode("ascii")

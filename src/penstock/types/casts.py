@@ -18,6 +18,7 @@ from penstock.types.logical import (
     BinaryType,
     DataType,
     DecimalType,
+    Field,
     IntervalType,
     MapType,
     NullType,
@@ -52,12 +53,12 @@ _POINTS = {"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
 _EXPLICIT = {
     "STRING": _NUMBERS | _POINTS | {"STRING", "BYTES", "BOOLEAN"},
     "BYTES": {"BYTES", "STRING"},
-    "BOOLEAN": {"BOOLEAN", "STRING"} | set(_INTEGERS),
+    "BOOLEAN": _NUMBERS | {"BOOLEAN", "STRING"},
     **{number: _NUMBERS | {"STRING", "BOOLEAN"} for number in _NUMBERS},
     "DATE": {"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "STRING"},
     "TIME": {"TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "STRING"},
-    "TIMESTAMP": {"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "STRING"},
-    "TIMESTAMP_LTZ": {"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "STRING"},
+    "TIMESTAMP": _POINTS | {"STRING"},
+    "TIMESTAMP_LTZ": _POINTS | {"STRING"},
 }
 
 
@@ -153,6 +154,10 @@ def _common(left: DataType, right: DataType) -> DataType | None:
             return TimeType(max(a, b))
         case TimestampType(), TimestampType():
             return TimestampType(max(left.precision, right.precision), left.local_zone or right.local_zone)
+        case RowType(), RowType() if left.names == right.names:
+            types = [common_type((one.type, other.type)) for one, other in zip(left.fields, right.fields, strict=True)]
+            fields = [Field(name, each) for name, each in zip(left.names, types, strict=True) if each is not None]
+            return RowType(tuple(fields)) if len(fields) == len(types) else None
         case ArrayType(element=a_element), ArrayType(element=b_element):
             element = common_type((a_element, b_element))
             return None if element is None else ArrayType(element)
@@ -179,12 +184,14 @@ def _common_number(left: DataType, right: DataType) -> DataType:
 
 def comparable(left: DataType, right: DataType, ordered: bool) -> DataType | None:
     """The type as which two values are compared; None if they cannot be. As in Flink, strings are cast to dates and
-    times, but not to numbers."""
+    times, but not to numbers, and a date is no timestamp."""
     roots = {root(left), root(right)}
     if "STRING" in roots and len(roots) == 2:
         other = left if root(right) == "STRING" else right
         if is_point(other):
             return other.with_nullability(True)
+    if "DATE" in roots and roots & {"TIMESTAMP", "TIMESTAMP_LTZ"}:
+        return None
     found = _common(left, right)
     if isinstance(found, MapType) or (ordered and isinstance(found, ArrayType | RowType)):
         return None

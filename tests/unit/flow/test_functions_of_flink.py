@@ -6,7 +6,7 @@ import base64
 import json
 import re
 from datetime import date, datetime, time
-from decimal import Decimal
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -39,20 +39,44 @@ ANSWERS: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[2] / "recorded" / "functions.json").read_text("utf-8")
 )
 SCHEMA = parse_columns(grid.COLUMNS)
+WIDE = Context(prec=80)
 SESSION = Session("UTC", alone=True)
-#: Where the answers differ, and why.
+#: What Flink says as it cannot compute an expression that it accepted: its generated code does not compile, or has no
+#: case for the types.
+FLAWS = (
+    *("CompileException", "CodeGenException", "NullPointerException", "NoSuchElementException", "TableException"),
+    *("ClassNotFoundException", "NumberFormatException", "unit MICROSECOND can not", "unit NANOSECOND can not"),
+)
+#: What overflows fails, or is NULL in TRY_CAST; Flink keeps the lowest bits of integers, and makes NULL of decimals.
+TOO_LARGE = ("[ARITHMETIC_OVERFLOW]", "[CAST_OVERFLOW]", "[NUMERIC_VALUE_OUT_OF_RANGE]", "[DATETIME_OVERFLOW]")
+#: Why answers differ, and the expressions that do: what ``docs/sql.md`` and the notes of its list of functions say.
 DIFFERENT = {
-    "POSITION(NULL IN x)": "NULL has a type here",
-    "CAST(mp AS STRING)": "the order of a map is not defined",
-    **dict.fromkeys(("MAP_KEYS(mp)", "MAP_VALUES(mp)", "MAP_ENTRIES(mp)"), "the order of a map is not defined"),
-    **dict.fromkeys(
-        (
-            f"{name}(js, '{path}')"
-            for name in ("JSON_VALUE", "JSON_QUERY", "JSON_EXISTS")
-            for path in grid.REFUSED_PATHS
-        ),
-        "the path is refused",
-    ),
+    "the planner takes a column that is compared with itself for equal": r"f = f|d = d",
+    "maps are not compared": r"mp = mq",
+    "LIKE of an empty pattern is not that of '%'": r"x (NOT )?LIKE ''( ESCAPE '!')?",
+    "a pattern that is not constant has no escape of its own": r"x LIKE (y|'%' \|\| v)",
+    "braces that Java refuses are letters": r"x (NOT )?SIMILAR TO 'a\{\{1,2\}\}%'( ESCAPE '!')?",
+    "NULL needs no type": r"x (LIKE|SIMILAR TO) NULL",
+    "PI and E are called": r"PI",
+    "dates and times are JSON too": r"JSON_STRING\((dt|tm)\)",
+    "characters of two units are written as they are": r"JSON_(UN)?QUOTE\(.*",
+    "a date has no time": r"(EXTRACT\((MINUTE|SECOND|MILLISECOND) FROM dt\)|(MINUTE|SECOND)\(dt\))",
+    "weeks are counted beyond 68 years": r"TIMESTAMPDIFF\(WEEK, .*",
+    "a time has no unit above an hour": r"(FLOOR|CEIL)\(tm TO (YEAR|QUARTER|MONTH|WEEK|DAY)\)",
+    "a date is its own day": r"CEIL\(dt TO DAY\)",
+    "dates have a format too": r"DATE_FORMAT\(dt, .*",
+    "texts are exactly by the pattern": r"(TO_DATE|UNIX_TIMESTAMP)\(mo, .*",
+    "letters for eras, quarters, weeks and days of the year are not read": r"TO_TIMESTAMP\(mo, '(D|G|Q|w|nope|kk:K)'\)",
+    "paths have no filters and functions": r"JSON_\w+\(js, '(\$\.c\.length\(\)|\$\[\?\(@\.a==1\)\])'\)",
+    "a pattern is a constant": r"(TO_TIMESTAMP\('2026-01-31'|DATE_FORMAT\(ts|FROM_UNIXTIME\([ijb]), x\)",
+    "it is no pattern": r"DATE_FORMAT\((us|lz), 'nope'\)|DATE_FORMAT\(mo, '(Q|nope)'\)",
+    "the text of a FLOAT is the shortest one": r"(TRY_)?CAST\(f AS STRING\)",
+    "letters are no numbers, and what is nearly zero is": r"TRY_CAST\((x|nu|mo|v) AS DECIMAL\(5, 2\)\)",
+    "an interval is no column": r"CAST\(INTERVAL .*",
+    "a TIME has the digits that it is written with": r"CAST\(TIME .*",
+    "types have no length of text in quotes": r"TYPEOF\((ROW\(1, 'a'\)|MAP\['a', 1\]|r, TRUE)\)",
+    "it is known before anything runs": r"TYPEOF\(p / q\)",
+    "the order of a map is not defined": r"CAST\(mp AS STRING\)|MAP_(KEYS|VALUES|ENTRIES)\(mp\)",
 }
 
 
@@ -66,18 +90,21 @@ def rows() -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(SCHEMA))
 
 
-def test_every_answer_is_of_the_grid():
-    assert ANSWERS.keys() <= set(grid.expressions())
-    assert DIFFERENT.keys() <= ANSWERS.keys()
+def test_every_expression_of_the_grid_has_an_answer():
+    assert ANSWERS.keys() == set(grid.expressions())
 
 
 def test_functions_give_what_flink_gives(rows):
-    wrong = {}
+    wrong, unused = {}, set(DIFFERENT)
     for sql, answer in ANSWERS.items():
         found = difference(sql, answer, rows)
-        if (found is None) == (sql in DIFFERENT):
-            wrong[sql] = found
+        if found is not None:
+            reasons = {reason for reason, known in DIFFERENT.items() if re.fullmatch(known, sql)}
+            unused -= reasons
+            if not reasons:
+                wrong[sql] = found
     assert wrong == {}
+    assert unused == set()
 
 
 def difference(sql: str, answer: dict[str, Any], rows: pa.RecordBatch) -> str | None:
@@ -85,7 +112,11 @@ def difference(sql: str, answer: dict[str, Any], rows: pa.RecordBatch) -> str | 
     try:
         bound = expression(sql, SCHEMA)
     except DefinitionError as error:
-        return None if "error" in answer else f"refused: {error}"
+        return f"refused: {error}" if "values" in answer else None
+    if "error" in answer and "Illegal use of 'NULL'" in answer["error"]:
+        return None  # NULL needs no type here
+    if any(flaw in answer.get("fails", "") for flaw in FLAWS):
+        return None
     if "error" in answer:
         return f"is accepted; Flink: {answer['error']}"
     if summary(str(bound.type)) != summary(answer["type"]):
@@ -98,11 +129,43 @@ def difference(sql: str, answer: dict[str, Any], rows: pa.RecordBatch) -> str | 
     if "fails" in answer:
         return None if failed.any() else f"does not fail; Flink: {answer['fails']}"
     made = numbered(vector.spread(rows.num_rows)).to_pylist()
+    reasons = {row: each.reason(row) for each in vector.failures for row in np.flatnonzero(each.rows).tolist()}
     for row, (value, wanted) in enumerate(zip(made, answer["values"], strict=True)):
-        shown = "a failure" if failed[row] else text(bound.type, value)
-        if shown != expected(bound.type, wanted):
+        shown = reasons[row] if failed[row] else text(bound.type, value)
+        if not same(shown, expected(bound.type, wanted)) and not excused(sql, row, shown, wanted):
             return f"is {shown!r}, not {wanted!r}, of {given(sql, row)}"
     return None
+
+
+def same(shown: Any, wanted: Any) -> bool:
+    """Whether two texts are the same; those of floating-point numbers but for what the library's last digits are."""
+    if shown == wanted:
+        return True
+    try:
+        one, other = (float(each.removeprefix("np.float32(").rstrip(")")) for each in (shown, wanted))
+    except (AttributeError, ValueError):
+        return False
+    return "." in wanted and one != 0 != other and bool(np.isclose(one, other, rtol=1e-15, atol=0))
+
+
+def excused(sql: str, row: int, shown: Any, wanted: Any) -> bool:
+    """Whether the value is one of those that ``docs/sql.md`` says differ."""
+    if isinstance(shown, str) and shown.startswith(TOO_LARGE):
+        return True
+    if (
+        isinstance(wanted, int)
+        and shown is None
+        and re.fullmatch(r"TRY_CAST\([tsibfdpqwn] AS (TINY|SMALL|BIG)?INT\)", sql)
+    ):
+        return True
+    if (
+        isinstance(shown, str)
+        and isinstance(wanted, str)
+        and re.fullmatch(rf"{re.escape(shown.rstrip('Z'))}\d+Z?", wanted)
+    ):
+        return True  # digits that the type does not have
+    early = [value for name, value in given(sql, row).items() if name in ("ts", "us", "lz", "dt", "mo")]
+    return any(isinstance(each, str) and each.strip()[:4] < "1970" for each in early)
 
 
 def given(sql: str, row: int) -> dict[str, Any]:
@@ -199,7 +262,7 @@ def expected(data_type: DataType, value: Any) -> Any:
             return [expected(field.type, each) for field, each in zip(fields, value.values(), strict=True)]
     match root(data_type):
         case "DECIMAL":
-            return f"{Decimal(value):f}"
+            return f"{Decimal(value).quantize(Decimal(1).scaleb(-data_type.scale), context=WIDE):f}"  # type: ignore[attr-defined]
         case "FLOAT":
             return repr(np.float32(value))
         case "DOUBLE":

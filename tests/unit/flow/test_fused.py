@@ -177,9 +177,12 @@ TIME = projection("at", ROW)[0].expression
 @pytest.mark.parametrize(
     ("sinks", "reason"),
     [
-        ((sink(select("CAST(name AS TIME) AS u")),), "CAST(STRING AS TIME(0)) at line 1, column 6"),
+        ((sink(select("DATE_FORMAT(at, name) AS u")),), "DATE_FORMAT(TIMESTAMP(3), STRING) at line 1, column 1"),
         ((sink(MapRows(ROW, SCAN, iter)), sink(MapRows(ROW, SCAN, list))), "Python functions side by side"),
-        ((sink(MapRows(ROW, select("CAST(name AS TIME) AS u"), iter)),), "CAST(STRING AS TIME(0)) at line 1, column 6"),
+        (
+            (sink(MapRows(ROW, select("DATE_FORMAT(at, name) AS u"), iter)),),
+            "DATE_FORMAT(TIMESTAMP(3), STRING) at line 1, column 1",
+        ),
         ((sink(MapRows(ROW, Union(ROW, (SCAN, SCAN)), iter)),), "a Union node"),
         (
             (sink(MapRows(ROW, AssignWatermarks(ROW, SCAN, "at", TIME), iter)),),
@@ -205,14 +208,14 @@ def test_what_keeps_rows_from_being_computed_where_they_are_read_is_named(sinks,
     [
         (SCAN, "rows are computed where they are read"),
         (
-            select("CAST(name AS TIME) AS u"),
-            "rows are computed by Spark, because of CAST(STRING AS TIME(0)) at line 1, column 6",
+            select("DATE_FORMAT(at, name) AS u"),
+            "rows are computed by Spark, because of DATE_FORMAT(TIMESTAMP(3), STRING) at line 1, column 1",
         ),
         (Union(ROW, (SCAN, SCAN)), "rows are computed where they are read, and where their state is kept"),
         (
-            Union(select("CAST(name AS TIME) AS u").schema, (select("CAST(name AS TIME) AS u"),)),
+            Union(select("DATE_FORMAT(at, name) AS u").schema, (select("DATE_FORMAT(at, name) AS u"),)),
             "rows are computed by Spark before they go to a step with state: table 'orders', because of "
-            "CAST(STRING AS TIME(0)) at line 1, column 6",
+            "DATE_FORMAT(TIMESTAMP(3), STRING) at line 1, column 1",
         ),
     ],
 )

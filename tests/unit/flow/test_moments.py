@@ -15,6 +15,7 @@ import pytest
 from penstock.flow.kernels import readings, reals
 from penstock.flow.kernels.calendar import civil, days_of, iso_week, months_later
 from penstock.flow.kernels.moments import text_of
+from penstock.flow.kernels.named_patterns import NamedPattern
 from penstock.flow.kernels.patterns import Pattern
 from penstock.flow.kernels.session import Session
 from penstock.formats.exact.numbers import double_text, float_text
@@ -60,7 +61,7 @@ def test_a_pattern_writes_and_reads(pattern, text):
     moments = pa.array([datetime(2026, 1, 31, 10, 20, 30, 123456), None])
     micros = np.array([1_769_854_830_123_456, 0])
     assert found.write(micros, moments).to_pylist() == [text, None]
-    read, good = found.read(pa.array([text, None, "?" * len(text.encode()), text + " "]))
+    read, good = found.read(pa.array([text, None, "?" * len(text.encode()), text + " "]), lambda _: None)
     assert good.tolist() == [True, False, False, False]
     assert found.write(read[:1], moments[:1]).to_pylist() == [text]
 
@@ -89,16 +90,64 @@ def test_years_beyond_four_digits_are_written_as_java_does():
 
 
 @pytest.mark.parametrize(
-    ("zone", "known"),
+    ("text", "moment"),
     [
-        *(("Z", True), ("UTC", True), ("UTC+3", True), ("GMT-03:30", True), ("+1:5", True), ("-0130", True)),
-        *(("Europe/Berlin", True), ("EST", True), ("CST", True)),
-        *(("+19:00", False), ("+18:01", False), ("+18:00", True), ("Nowhere", False), ("+1:", False), ("", False)),
+        ("2026-1-5", datetime(2026, 1, 5)),
+        ("2026-02-30", datetime(2026, 2, 28)),
+        ("2026-01-31 24:00:00", datetime(2026, 2, 1)),
+        ("2026-01-31 1:2:3.5", datetime(2026, 1, 31, 1, 2, 3, 500_000)),
+        *(
+            (each, None)
+            for each in ("2026", "2026-02-32", "2026-01-31T10:20:30", "2026-01-31 10:20:30Z", " 2026-01-31")
+        ),
+        *((each, None) for each in ("2026-01-31 10:20", "2026-01-31 10:20:60", "2026-01-31 24:00:01", "12026-01-31")),
     ],
 )
-def test_a_zone_behind_a_timestamp_is_checked_and_ignored(zone, known):
-    found = readings.micros(f"2026-01-31 10:20:30 {zone}") if zone else readings.micros("2026-01-31 10:20:30 x")
-    assert found == (1_769_854_830_000_000 if known else None)
+def test_a_timestamp_is_read_as_flink_does(text, moment):
+    found = readings.micros(text)
+    assert found == (None if moment is None else (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1))
+
+
+def test_what_is_not_by_a_pattern_may_be_read_in_another_way():
+    march = (datetime(2026, 3, 2) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+    assert readings.sql_moment(" 2026-02-30 ") == march
+    assert readings.sql_moment("2026-03-01 23:59:60") == march
+    assert readings.lenient("2026-02-30 0:0:0 and more") == march
+    assert [readings.sql_moment(each) for each in ("2026-13-01", "2026-01-31 10:20", "2026-01-31 10:20:30.")] == [
+        None
+    ] * 3
+    assert readings.lenient("2026-02-30") is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("EEE, d MMM yyyy", "Sat, 31 Jan 2026"),
+        ("EEEE d/MMMM/yyyy h:mm a", "Saturday 31/January/2026 10:20 AM"),
+        ("yy-M-d H:m:s.SSS", "26-1-31 10:20:30.123"),
+    ],
+)
+def test_a_pattern_with_names_writes_and_reads(pattern, text):
+    found = NamedPattern.of(pattern)
+    assert found is not None
+    assert found.readable
+    moments = pa.array([datetime(2026, 1, 31, 10, 20, 30, 123456), None])
+    assert found.write(np.array([1_769_854_830_123_456, 0]), moments).to_pylist() == [text, None]
+    read, good = found.read(pa.array([text, None, text.replace("Sat", "Sun").replace("26", "xx")]), lambda _: None)
+    assert good.tolist() == [True, False, False]
+    assert found.write(read[:1], moments[:1]).to_pylist() == [text]
+
+
+def test_weeks_of_patterns_begin_on_sunday():
+    found = NamedPattern.of("w/D/Q/k/K/G")
+    assert found is not None
+    assert not found.readable
+    days = [date(2026, 1, 1), date(2026, 1, 4), date(2026, 12, 27), date(2024, 12, 28), date(2024, 2, 29)]
+    moments = pa.array(days)
+    micros = np.array([(each - date(1970, 1, 1)).days for each in days]) * 86_400_000_000
+    assert found.write(micros, moments).to_pylist() == [
+        *("1/1/1/24/0/AD", "2/4/1/24/0/AD", "1/361/4/24/0/AD", "52/363/4/24/0/AD", "9/60/1/24/0/AD"),
+    ]
 
 
 def test_digits_of_floating_point_numbers_are_the_shortest():
@@ -134,5 +183,6 @@ def test_numbers_in_text_are_java_s():
     assert readings.double("+nan") is None
     assert readings.decimal("99.995", DecimalType(4, 2)) == "range"
     assert readings.decimal("x", DecimalType(4, 2)) == "malformed"
-    assert readings.integer("\x00 7 \x7f") == 7
+    assert readings.integer(" 7.9 ") == 7
     assert readings.integer("٧") is None
+    assert readings.integer("\t7") is None

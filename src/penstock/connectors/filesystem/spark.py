@@ -32,6 +32,7 @@ from penstock.spi import (
     Stage,
     Written,
     guarded,
+    mapped,
     pickled,
     placed,
     unpickled,
@@ -109,9 +110,11 @@ class FilesSource(Source):
         return (self._reading.files[file].path, 0) if 0 <= file < len(self._reading.files) else None
 
     def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
-        """The files. Event time waits for those that are not read yet."""
-        first = self._reading.ordinal * PARTITIONS_PER_SOURCE
-        numbers = range(self._reading.start, len(self._reading.files))
+        """The files. Event time waits for those that are not read yet; if there are none, it has ended."""
+        first, count = self._reading.ordinal * PARTITIONS_PER_SOURCE, len(self._reading.files)
+        if self._reading.start == count:
+            return (SourcePartition(first, "0", ended=True),)
+        numbers = range(self._reading.start, count)
         return tuple(SourcePartition(first + each, str(each), ended=each < end["file"]) for each in numbers)
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
@@ -205,8 +208,8 @@ class FilesCommitter(Committer):
             struct = F.col(quoted_name(output.column))
             frame, columns = frame.where(struct.isNotNull()), [struct[name] for name in spec.schema.names]
         prefix = f"part-{self._job}-{output.index}-{batch.id:09d}-"
-        plain = (each.alias(f"c{at}") for at, each in enumerate(columns))  # Spark takes a dot for a field of a struct
-        written = frame.select(*plain).mapInArrow(guarded(partial(_written, spec, prefix)), "name STRING, rows BIGINT")
+        named = (each.alias(name) for each, name in zip(columns, spec.schema.names, strict=True))
+        written = mapped(frame.select(*named), partial(_written, spec, prefix), "name STRING, rows BIGINT")
         found = written.collect()
         publish(spec, prefix, [row.name for row in found])
         return sum(row.rows for row in found)
@@ -216,7 +219,6 @@ def _written(spec: FilesystemSinkSpec, prefix: str, batches: Iterator[pa.RecordB
     """Write the rows of a task, and yield the paths of its files."""
     context: Any = TaskContext.get()
     name = f".{prefix}{context.partitionId():05d}-{context.taskAttemptId()}.{spec.options.format}"
-    names = list(spec.schema.names)
-    written = write(spec, name, (each.rename_columns(names) for each in batches))
+    written = write(spec, name, batches)
     if written:
         yield pa.RecordBatch.from_pydict({"name": list(written), "rows": list(written.values())})

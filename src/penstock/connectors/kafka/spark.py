@@ -76,6 +76,7 @@ from penstock.spi import (
     Task,
     failure_of,
     guarded,
+    mapped,
     on_one_machine,
     pickled,
     unpickled,
@@ -495,16 +496,16 @@ class SparkWriteJobs:
             yield from publish(spec, transaction, _task(owners or 1), encoded)
 
         if owners is None:
-            job = frame if staged else frame.mapInArrow(guarded(encode_and_publish), from_arrow_schema(WRITTEN))
+            job = frame if staged else mapped(frame, encode_and_publish, from_arrow_schema(WRITTEN))
             return self._collect(job, Instructions(at_once=True, transaction=transaction), once=transaction is not None)
         with self._folder() as folder:
 
             def encode(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 yield from encode_rows(spec, folder, _task(tasks), rows)
 
-            encoded = frame if staged else frame.mapInArrow(guarded(encode), from_arrow_schema(WRITTEN))
+            encoded = frame if staged else mapped(frame, encode, from_arrow_schema(WRITTEN))
             owned = encoded.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*PUBLISHING_ORDER)
-            job = owned.mapInArrow(guarded(publish_encoded), from_arrow_schema(WRITTEN))
+            job = mapped(owned, publish_encoded, from_arrow_schema(WRITTEN))
             return self._collect(job, Instructions(folder=folder), once=transaction is not None)
 
     def publish(self, encoded: pa.Table, spec: WriteSpec, transaction: OpenTransaction, owners: int) -> Acknowledged:
@@ -523,7 +524,7 @@ class SparkWriteJobs:
 
         frame = self._spark.createDataFrame(encoded)
         owned = frame.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*PUBLISHING_ORDER)
-        job = owned.mapInArrow(guarded(publish_encoded), from_arrow_schema(WRITTEN))
+        job = mapped(owned, publish_encoded, from_arrow_schema(WRITTEN))
         return self._collect(job, Instructions(), once=True)
 
     @contextmanager

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.connectors.postgres.spec import PostgresSinkSpec
-from penstock.spi import Committer, Guarantee, JobContext, Output, failure_of, guarded
+from penstock.spi import Committer, Guarantee, JobContext, Output, failure_of, mapped
 
 if TYPE_CHECKING:
     from penstock.connectors.postgres.committer import Staged
@@ -45,7 +45,7 @@ def _copy_rows(frame: DataFrame, spec: StageSpec) -> Staged:
         yield from stage_rows(spec, rows)
 
     try:
-        rows = frame.mapInArrow(guarded(stage), from_arrow_schema(STAGED)).collect()
+        rows = mapped(frame, stage, from_arrow_schema(STAGED)).collect()
     except (PySparkException, Py4JJavaError) as error:
         raise failure_of(error) from error
     records: tuple[dict[int, int], ...] = tuple({} for _ in spec.branches)

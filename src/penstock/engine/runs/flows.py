@@ -49,7 +49,7 @@ from penstock.spi import (
     Stage,
     Task,
     failure_of,
-    guarded,
+    mapped,
     on_one_machine,
     pickled,
     unpickled,
@@ -172,7 +172,7 @@ class FlowRun:
             yield from work(Task(context.partitionId(), 0, context.getLocalProperty(INSTRUCTIONS)), batches)
 
         frame = rows_of(self._hops[number], readings) if number in self._hops else readings.frame(scan)
-        return frame.mapInArrow(guarded(run), from_arrow_schema(EXCHANGE))
+        return mapped(frame, run, from_arrow_schema(EXCHANGE))
 
     def publish(self, batch: Batch, frame: DataFrame) -> list[Published]:
         """Run the operators on a batch, publish the results, and commit the state with them (rule "state commits with
@@ -273,7 +273,7 @@ class FlowRun:
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):
             owned = job.repartitionById(owners, "owner").sortWithinPartitions(*ORDER)
-            job = owned.mapInArrow(guarded(partial(_own, flow, stage, plan)), from_arrow_schema(EXCHANGE))
+            job = mapped(owned, partial(_own, flow, stage, plan), from_arrow_schema(EXCHANGE))
         context.setLocalProperty(INSTRUCTIONS, pickled(plan))
         try:
             table = job.toArrow()
@@ -296,7 +296,7 @@ class FlowRun:
 
         # In one task, which keeps the order of the changes of a row.
         sent = spark.createDataFrame(pa.Table.from_batches(parts, EXCHANGE)).coalesce(1)
-        return sent.mapInArrow(guarded(load), from_arrow_schema(schema))
+        return mapped(sent, load, from_arrow_schema(schema))
 
     def _count(self) -> None:
         """Count what the operators of a committed batch report."""

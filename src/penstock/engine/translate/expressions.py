@@ -14,6 +14,7 @@ from penstock.types import (
     BinaryType,
     DataType,
     DecimalType,
+    IntervalType,
     MapType,
     NullType,
     PrimitiveType,
@@ -24,7 +25,8 @@ from penstock.types import (
     quoted_name,
     spark_type,
 )
-from penstock.types.casts import alike, is_integer, widens
+from penstock.types.casts import alike, widens
+from penstock.types.logical import root
 
 
 class NoSparkSqlError(Exception):
@@ -55,8 +57,20 @@ def millis(moment: Expression) -> str:
     return f"timestampdiff(MILLISECOND, {_EPOCH}, {spark_sql(moment)})"
 
 
+_COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "BETWEEN", "IN", "NULLIF"})
+_REALS = frozenset({"FLOAT", "DOUBLE"})
+_INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
+#: What text is cast to by rules of Flink's own.
+_READ = _INTEGERS | _REALS | {"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
+
+
 class _SparkSql(SqlText):
     timestamp = "TIMESTAMP_NTZ"
+
+    def text(self, expression: Expression) -> Text:
+        if isinstance(expression, Call) and _differs_in_spark(expression):
+            raise NoSparkSqlError(expression.function)
+        return super().text(expression)
 
     def call(self, call: Call) -> Text:
         if call.function == "CURRENT_WATERMARK":
@@ -81,11 +95,11 @@ class _SparkSql(SqlText):
         return f"'{escaped}'"
 
     def division(self, call: Call) -> Text:
-        """Spark divides floats as doubles, and integers as BIGINT by an operator of its own."""
-        whole = is_integer(call.type)
-        found = self.infix("div" if whole else "/", Binding.PRODUCT, call.args)
-        exact = isinstance(call.type, DecimalType) or call.type.text() == ("BIGINT" if whole else "DOUBLE")
-        return found if exact else Text(f"CAST({found.sql} AS {spark_type(call.type)})")
+        """Spark divides integers as BIGINT by an operator of its own."""
+        if isinstance(call.type, DecimalType):
+            return self.infix("/", Binding.PRODUCT, call.args)
+        found = self.infix("div", Binding.PRODUCT, call.args)
+        return found if root(call.type) == "BIGINT" else Text(f"CAST({found.sql} AS {spark_type(call.type)})")
 
     def pattern(self, pattern: Expression, escape: Expression | None) -> str:
         """Spark's default escape character is the backslash; Flink has none."""
@@ -98,7 +112,10 @@ class _SparkSql(SqlText):
     def cast(self, cast: Cast) -> Text:
         """CAST or TRY_CAST with Flink's result: TRUE in capitals, as many digits of a second as the type has, text cut
         to its length, timestamps to their precision."""
-        operand, source, target = self.text(cast.operand), cast.operand.type, cast.type
+        source, target = cast.operand.type, cast.type
+        if _differs_when_cast(cast.operand, target):
+            raise NoSparkSqlError(f"CAST({source.text()} AS {target.text()})")
+        operand = self.text(cast.operand)
         verb = "try_cast" if cast.safe else "CAST"
         if isinstance(target, StringType):
             if isinstance(source, ArrayType | MapType | RowType):
@@ -120,6 +137,33 @@ class _SparkSql(SqlText):
             cut = f"extract(SECOND FROM {plain.sql}) % {10**-target.precision:.{target.precision}f}BD"
             return Text(f"{plain.within(Binding.SUM)} - make_dt_interval(0, 0, 0, {cut})", Binding.SUM)
         return plain
+
+
+def _differs_in_spark(call: Call) -> bool:
+    """Whether an operator has another result in Spark: NaN equals itself there, and is larger than other numbers; a
+    floating-point number divided by zero fails; a date plus an interval may be a timestamp."""
+    roots = {root(each.type) for each in call.args}
+    match call.function:
+        case function if function in _COMPARISONS:
+            return bool(roots & _REALS)
+        case "/":
+            return root(call.type) in _REALS
+        case "+" | "-":
+            return isinstance(call.args[-1].type, IntervalType) and root(call.args[0].type) in ("DATE", "TIME")
+        case "*":
+            return isinstance(call.type, IntervalType)
+    return False
+
+
+def _differs_when_cast(operand: Expression, target: DataType) -> bool:
+    """Whether a cast has another result in Spark, which reads text in more forms, and takes a cast of an integer to
+    FLOAT and DOUBLE for one to DOUBLE."""
+    source, to = root(operand.type), root(target)
+    if source == "STRING":
+        return to in _READ
+    if source == "TIME":
+        return to in ("TIMESTAMP", "TIMESTAMP_LTZ")
+    return source == "FLOAT" and to == "DOUBLE" and isinstance(operand, Cast)
 
 
 def _differs(source: ArrayType, target: ArrayType) -> bool:

@@ -22,7 +22,7 @@ from penstock.plan.enforcing import not_null
 from penstock.plan.expressions import ColumnRef, Expression, cast, coerce
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, MapRows, Node, Project, Scan, Sink
 from penstock.plan.walk import calculations, fold, scans
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Task, guarded
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Task, mapped
 from penstock.types import DataType, Field, quoted_name, spark_ddl, spark_type
 from penstock.types.casts import alike, widens
 
@@ -97,7 +97,7 @@ def _frame(reading: Reading, node: Node, inputs: tuple[DataFrame, ...]) -> DataF
             def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 yield from called.batches(_task(), batches)
 
-            return frame.mapInArrow(guarded(run), ", ".join([spark_ddl(schema), *_types_of(frame, _hidden(frame))]))
+            return mapped(frame, run, ", ".join([spark_ddl(schema), *_types_of(frame, _hidden(frame))]))
     raise SchemaError((Problem(f"the engine does not run {type(node).__name__} nodes"),))
 
 
@@ -282,7 +282,7 @@ def _fanned_out(frame: DataFrame, call: MapRows, base: _Base, carried: Sequence[
         finally:
             function.close()
 
-    return frame.mapInArrow(guarded(run), ", ".join(schema))
+    return mapped(frame, run, ", ".join(schema))
 
 
 def _column(name: str) -> Column:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from penstock.flow.kernels.constraints import not_null_reason
+from penstock.flow.kernels.java_regex import compiled
 from penstock.plan.expressions import Call, Literal, Value
 from penstock.types import DecimalType, MapType, StringType, spark_type
 from penstock.types.logical import root
@@ -46,20 +47,26 @@ def _timestampadd(call: Call, args: Sequence[str]) -> str | None:
     return f"CAST({added} AS DATE)" if added is not None and root(call.type) == "DATE" else added
 
 
-def _date_format(call: Call, args: Sequence[str]) -> str:
-    moment = f"CAST({args[0]} AS TIMESTAMP_NTZ)" if isinstance(call.args[0].type, StringType) else args[0]
-    return f"date_format({moment}, {args[1]})"
+def _date_format(call: Call, args: Sequence[str]) -> str | None:
+    return None if isinstance(call.args[0].type, StringType) else f"date_format({args[0]}, {args[1]})"
 
 
-def _to_timestamp_ltz(call: Call, args: Sequence[str]) -> str:
-    if isinstance(call.args[0].type, StringType):
-        return f"try_to_timestamp({args[0]}, {args[1]})" if len(args) == 2 else f"try_cast({args[0]} AS TIMESTAMP)"
-    precision = call.args[1]
-    seconds = isinstance(precision, Literal) and precision.value == 0
-    return f"{'timestamp_seconds' if seconds else 'timestamp_millis'}({args[0]})"
+def _timestampdiff(call: Call, args: Sequence[str]) -> str | None:
+    """Flink counts months by days, and then looks at the time."""
+    if _constant(call, 0) in ("MONTH", "QUARTER", "YEAR"):
+        return None
+    return _unit_first("CAST(timestampdiff({0}, {1}, {2}) AS INT)")(call, args)
 
 
-def _round(call: Call, args: Sequence[str]) -> str:
+def _exact(template: str) -> Rendering:
+    """A function of integers and decimals. Those of Spark make whole numbers of floating-point numbers."""
+    render = _as(template)
+    return lambda call, args: None if root(call.type) in ("FLOAT", "DOUBLE") else render(call, args)
+
+
+def _round(call: Call, args: Sequence[str]) -> str | None:
+    if len(args) == 2 and not isinstance(call.args[1], Literal):
+        return None
     digits = args[1:] if len(args) == 2 and args[1] != "0" else ()
     text = f"round({', '.join((args[0], *digits))})"
     return f"CAST({text} AS {spark_type(call.type)})" if isinstance(call.type, DecimalType) else text
@@ -99,6 +106,12 @@ def _item(call: Call, args: Sequence[str]) -> str:
     return f"CASE WHEN {args[1]} > 0 THEN {found} END"
 
 
+def _regexp(call: Call, args: Sequence[str]) -> str | None:
+    """What is no regular expression, and an empty one, match nothing in Flink."""
+    pattern = _constant(call, 1)
+    return f"rlike({', '.join(args)})" if isinstance(pattern, str) and pattern and compiled(pattern) else None
+
+
 _MATCHED = "CASE WHEN {0} RLIKE {1} THEN regexp_extract({0}, {1}, 0) END"
 
 
@@ -119,7 +132,7 @@ _CAST = "CAST({}({}) AS {{type}})"
 #: Functions of the same arguments, and of the same name in lower case.
 _SAME = """
 UPPER LOWER REVERSE LEFT RIGHT REPEAT MD5 SHA1 CHAR_LENGTH UUID CONCAT CONCAT_WS
-ABS POWER SQRT EXP LN LOG10 SIN COS TAN ATAN2 PI
+ABS POWER EXP SIN COS TAN ATAN2 PI
 LOCALTIMESTAMP CURRENT_DATE FROM_UNIXTIME
 COALESCE NULLIF IF
 ARRAY MAP CARDINALITY
@@ -133,30 +146,25 @@ RENDERINGS: dict[str, Rendering] = {
     "BTRIM": _as("trim({0})", "trim(BOTH {1} FROM {0})"),
     "LTRIM": _as("ltrim({0})", "trim(LEADING {1} FROM {0})"),
     "RTRIM": _as("rtrim({0})", "trim(TRAILING {1} FROM {0})"),
-    "REGEXP": _same("rlike"),
+    "REGEXP": _regexp,
     "REGEXP_EXTRACT": _regexp_extract,
     "REPLACE": _replace,
     "SUBSTRING": _substring,
     "REGEXP_REPLACE": _regexp_replace,
     "LOCATE": _as("locate({0}, {1})", "CASE WHEN {2} IS NOT NULL THEN locate({0}, {1}, {2}) END"),  # Spark: 0
     # numbers
-    **{name: _as(_CAST.format(name.lower(), "{0}")) for name in ("CEIL", "FLOOR", "SIGN")},
+    **{name: _exact(_CAST.format(name.lower(), "{0}")) for name in ("CEIL", "FLOOR")},
+    "SIGN": _as(_CAST.format("sign", "{0}")),
     "MOD": _as(_CAST.format("mod", "{0}, {1}")),
     "ROUND": _round,
     # dates and times
     **dict.fromkeys(("CURRENT_TIMESTAMP", "PROCTIME"), _same("current_timestamp")),
     "CURRENT_TIME": _as("current_time(0)"),
     "DATE_FORMAT": _date_format,
-    "TO_DATE": _as("try_cast({0} AS DATE)", "try_to_date({0}, {1})"),
-    "TO_TIMESTAMP": _as(
-        "try_cast({0} AS TIMESTAMP_NTZ)",
-        "CASE WHEN try_to_timestamp({0}, {1}) IS NOT NULL THEN to_timestamp_ntz({0}, {1}) END",
-    ),
-    "TO_TIMESTAMP_LTZ": _to_timestamp_ltz,
-    "UNIX_TIMESTAMP": _as("unix_timestamp()", "unix_timestamp(CAST({0} AS TIMESTAMP))", "unix_timestamp({0}, {1})"),
+    "UNIX_TIMESTAMP": lambda call, args: None if args else "unix_timestamp()",
     "EXTRACT": _unit_first("CAST(extract({0} FROM {1}) AS BIGINT)"),
     "TIMESTAMPADD": _timestampadd,
-    "TIMESTAMPDIFF": _unit_first("CAST(timestampdiff({0}, {1}, {2}) AS INT)"),
+    "TIMESTAMPDIFF": _timestampdiff,
     # arrays and maps
     "ITEM": _item,
     # columns of sinks

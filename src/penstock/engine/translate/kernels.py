@@ -15,7 +15,7 @@ from penstock.errors import Problem, UnsupportedError
 from penstock.flow.calc import Calc
 from penstock.flow.expressions import Lacking, compile_expressions
 from penstock.plan.expressions import ColumnRef, Expression, walk
-from penstock.spi import guarded
+from penstock.spi import mapped
 from penstock.types import arrow_type, spark_type
 
 _PREFIX = "__kernel_"
@@ -39,7 +39,7 @@ def computable(frame: DataFrame, expressions: Sequence[Expression]) -> tuple[Dat
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from calc.batches(_in_utc(each) for each in batches)
 
-    return frame.mapInArrow(guarded(run), schema), [columns.get(id(each), each) for each in expressions]
+    return mapped(frame, run, schema), [columns.get(id(each), each) for each in expressions]
 
 
 def _calc(frame: DataFrame, expressions: Sequence[Expression], names: Sequence[str]) -> Calc:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import ROUND_DOWN, Context, Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from functools import partial
 from typing import Any
 
@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.flow.kernels.decimals import EXACT, MOST, WIDEST, dividend, fitted, quotient
+from penstock.flow.kernels.decimals import EXACT, MOST, WIDEST, fitted, from_integers
 from penstock.flow.kernels.moments import shifted
 from penstock.flow.kernels.rowwise import ValueFailure, row_by_row
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Mask, Strict, Values, Vector, column, numbers, valid_rows
-from penstock.formats.exact.numbers import double_text, float_text
+from penstock.formats.exact.numbers import double_text, float_text, to_decimal
 from penstock.plan.expressions import Call, Literal
 from penstock.plan.flink_sql import flink_sql
 from penstock.types import DecimalType, IntervalType, arrow_type
@@ -33,6 +33,8 @@ _NUMPY: dict[str, Callable[[Any, Any], Any]] = {"+": np.add, "-": np.subtract, "
 def arithmetic(call: Call, session: Session) -> Kernel | None:
     """``+ - *`` of numbers, and a timestamp plus or minus an interval."""
     left, right = (each.type for each in call.args)
+    if isinstance(call.type, IntervalType):
+        return Strict(pa.int64(), partial(_whole, call, pa.int64()))
     arrow = arrow_type(call.type)
     if isinstance(right, IntervalType):
         return shifted(call, session)
@@ -41,14 +43,15 @@ def arithmetic(call: Call, session: Session) -> Kernel | None:
     if is_integer(call.type):
         return Strict(arrow, partial(_whole, call, arrow))
     if isinstance(left, DecimalType) and isinstance(right, DecimalType) and isinstance(call.type, DecimalType):
-        return _decimal_arithmetic(call.function, left, right, call.type, session)
+        return _decimal_arithmetic(call, left, right, call.type, session)
     return None
 
 
 def _decimal_arithmetic(
-    sign: str, a: DecimalType, b: DecimalType, target: DecimalType, session: Session
+    call: Call, a: DecimalType, b: DecimalType, target: DecimalType, session: Session
 ) -> Kernel | None:
     """Exact results, rounded where their type is too small. Spark rounds products of more than 38 digits before."""
+    sign = call.function
     if sign == "*":
         precision, scale = a.precision + b.precision + 1, a.scale + b.scale
     else:
@@ -57,9 +60,18 @@ def _decimal_arithmetic(
     arrow = arrow_type(target)
     if (precision, scale) == (target.precision, target.scale):
         return Strict(arrow, _PLAIN[sign])
-    if precision > WIDEST or (sign == "*" and a.precision + b.precision > MOST and not session.alone):
+    if sign == "*" and a.precision + b.precision > MOST and not session.alone:
         return None
+    if precision > WIDEST:
+        return row_by_row(partial(_product, target))(call, session)
     return Strict(arrow, lambda left, right: fitted(_PLAIN[sign](_widest(left), _widest(right)), target))
+
+
+def _product(target: DecimalType, left: Decimal, right: Decimal) -> Decimal:
+    found = to_decimal(_WIDE.multiply(left, right), target)
+    if found is None:
+        raise ValueFailure(f"[NUMERIC_VALUE_OUT_OF_RANGE] {left} * {right} is beyond the range of {target.text()}")
+    return found
 
 
 def _widest(values: Values) -> Values:
@@ -116,102 +128,15 @@ def _negated(call: Call, values: pa.Array) -> pa.Array | Vector:
         return Vector(pc.negate(values), (Failure(failed, overflow(call)),))
 
 
-# --- division ------------------------------------------------------------------------------------------------
-
-
-def division(call: Call, session: Session) -> Kernel | None:
-    """``/``: integers without a remainder, decimals rounded half up."""
-    left, right = (each.type for each in call.args)
-    arrow = arrow_type(call.type)
-    if is_integer(call.type):
-        return Strict(arrow, partial(_divided, call, _whole_quotient))
-    if root(call.type) == "DOUBLE":
-        return Strict(arrow, partial(_divided, call, _real_quotient))
-    if isinstance(left, DecimalType) and isinstance(right, DecimalType) and isinstance(call.type, DecimalType):
-        wide = dividend(left, right, call.type, alone=session.alone)
-        return None if wide is None else Strict(arrow, partial(_decimal_quotient, call.type, wide))
-    return None
-
-
-def _zero(values: Values, rows: int) -> NDArray[np.bool_]:
-    """Where the divisor is zero."""
-    if isinstance(values, pa.Scalar):
-        return np.full(rows, values.as_py() == 0)
-    found: NDArray[np.bool_] = pc.equal(values, 0).fill_null(False).to_numpy(zero_copy_only=False)
-    return found
-
-
-def _by_zero(zero: NDArray[np.bool_]) -> Failure:
-    return Failure(zero, lambda _: "[DIVIDE_BY_ZERO] division by zero")
-
-
-def _rows(*values: Values) -> int:
+def rows_of(*values: Values) -> int:
+    """The number of rows of arguments, of which at least one is a column."""
     return max(len(each) for each in values if isinstance(each, pa.Array))
 
 
-def _known(*values: Values) -> Mask | None:
+def known(*values: Values) -> Mask | None:
     """Where no value is null, None if none is."""
     found = [valid_rows(each) for each in values if isinstance(each, pa.Array) and each.null_count]
     return np.logical_and.reduce(found) if found else None
-
-
-def _divided(
-    call: Call, divide: Callable[[Any, Any, Any], tuple[Any, Any]], left: Values, right: Values
-) -> pa.Array | Vector:
-    rows, arrow = _rows(left, right), arrow_type(call.type)
-    zero = _zero(right, rows)
-    x, y = numbers(left), np.where(zero, 1, numbers(right))
-    known = _known(left, right)
-    if known is not None:
-        y = np.where(known, y, 1)  # values under nulls are anything
-    found, beyond = divide(x, y, arrow.to_pandas_dtype())
-    failures = [_by_zero(zero), Failure(np.broadcast_to(beyond, rows), overflow(call))]
-    made = column(np.ascontiguousarray(np.broadcast_to(found, rows)), known, arrow)
-    return Vector(made, tuple(each for each in failures if each.rows.any()))
-
-
-def _whole_quotient(x: Any, y: Any, dtype: Any) -> tuple[Any, Any]:
-    """Towards zero. Only the least number divided by -1 exceeds the range."""
-    x, y = np.asarray(x, np.int64), np.asarray(y, np.int64)
-    least = np.iinfo(dtype).min
-    beyond = (x == least) & (y == -1)
-    y = np.where(beyond, 1, y)
-    return ((x - np.fmod(x, y)) // y).astype(dtype), beyond
-
-
-def _real_quotient(x: Any, y: Any, dtype: Any) -> tuple[Any, Any]:
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        return np.asarray(x) / np.asarray(y), np.False_
-
-
-def _decimal_quotient(target: DecimalType, wide: pa.DataType, left: Values, right: Values) -> pa.Array | Vector:
-    zero = _zero(right, _rows(left, right))
-    if not zero.any():
-        return quotient(wide, target, left, right)
-    divisors = pc.if_else(pa.array(zero), pa.scalar(None, right.type), right)
-    found = quotient(wide, target, left, divisors)
-    if isinstance(found, Vector):
-        return Vector(found.values, (_by_zero(zero), *found.failures))
-    return Vector(found, (_by_zero(zero),))
-
-
-def remainder(call: Call, session: Session) -> Kernel | None:
-    """``MOD`` of integers: with the sign of the dividend."""
-    if not is_integer(call.type):
-        return None
-    return Strict(arrow_type(call.type), partial(_remainder, arrow_type(call.type)))
-
-
-def _remainder(arrow: pa.DataType, left: Values, right: Values) -> pa.Array | Vector:
-    rows = _rows(left, right)
-    zero, known = _zero(right, rows), _known(left, right)
-    x, y = np.asarray(numbers(left), np.int64), np.where(zero, 1, numbers(right)).astype(np.int64)
-    y = np.where(y == -1, 1, y)  # the remainder is 0 either way
-    if known is not None:
-        y = np.where(known, y, 1)
-    made = column(np.fmod(x, y).astype(arrow.to_pandas_dtype()), known, arrow)
-    reason = "[REMAINDER_BY_ZERO] remainder of a division by zero"
-    return Vector(made, (Failure(zero, lambda _: reason),)) if zero.any() else made
 
 
 # --- functions -----------------------------------------------------------------------------------------------
@@ -237,22 +162,22 @@ def _magnitude(call: Call, values: pa.Array) -> pa.Array | Vector:
 
 def ceiling(call: Call, session: Session) -> Kernel | None:
     """``CEIL``."""
-    return _whole_number(call, np.ceil, pc.ceil)
+    return _whole_number(call, pc.ceil)
 
 
 def floor(call: Call, session: Session) -> Kernel | None:
     """``FLOOR``."""
-    return _whole_number(call, np.floor, pc.floor)
+    return _whole_number(call, pc.floor)
 
 
-def _whole_number(call: Call, reals: Callable[[Any], Any], decimals: Callable[[Any], Any]) -> Kernel | None:
+def _whole_number(call: Call, convert: Callable[[Any], Any]) -> Kernel | None:
     arrow = arrow_type(call.type)
     if is_integer(call.type):
         return Strict(arrow, lambda values: values)
     if isinstance(call.type, DecimalType):
         target = call.type
-        return Strict(arrow, lambda values: fitted(decimals(_wider(values)), target))
-    return Strict(arrow, partial(_whole_real, call, reals))
+        return Strict(arrow, lambda values: fitted(convert(_wider(values)), target))
+    return Strict(arrow, convert)
 
 
 def _wider(values: pa.Array) -> pa.Array:
@@ -260,26 +185,16 @@ def _wider(values: pa.Array) -> pa.Array:
     return pc.cast(values, pa.decimal256(values.type.precision + 1, values.type.scale))
 
 
-def _whole_real(call: Call, convert: Callable[[Any], Any], values: pa.Array) -> pa.Array | Vector:
-    """By way of BIGINT, as in Spark: NaN becomes 0."""
-    whole = convert(np.asarray(numbers(values), np.float64))
-    beyond = (whole >= 2.0**63) | (whole < -(2.0**63))
-    with np.errstate(invalid="ignore"):
-        found = np.where(np.isnan(whole) | beyond, 0.0, whole) + 0.0
-    arrow = arrow_type(call.type)
-    known = valid_rows(values) if values.null_count else None
-    made = column(found.astype(arrow.to_pandas_dtype()), known, arrow)
-    return Vector(made, (Failure(beyond, overflow(call)),)) if beyond.any() else made
-
-
 def rounded(call: Call, session: Session) -> Kernel | None:
-    """``ROUND`` to a constant number of digits. Spark rounds the text of floating-point numbers."""
+    """``ROUND``. Spark rounds the text of floating-point numbers."""
     digits = call.args[1].value if len(call.args) == 2 and isinstance(call.args[1], Literal) else 0
     arrow = arrow_type(call.type)
+    if len(call.args) == 2 and not isinstance(call.args[1], Literal):
+        return _rounded_each(call, session)
     if not isinstance(digits, int):
         return None
     if is_integer(call.type):
-        return Strict(arrow, lambda values, *_: values) if digits >= 0 else None
+        return Strict(arrow, lambda values, *_: values) if digits >= 0 else _rounded_each(call, session)
     if isinstance(call.type, DecimalType):
         target = call.type
         return Strict(arrow, lambda values, *_: fitted(_rounded(values, digits), target)) if digits >= -38 else None
@@ -303,10 +218,11 @@ def _rounded(values: pa.Array, digits: int) -> pa.Array:
 
 
 def sign(call: Call, session: Session) -> Kernel | None:
-    """``SIGN`` of numbers that are no decimals."""
+    """``SIGN``."""
     arrow = arrow_type(call.type)
     if isinstance(call.type, DecimalType):
-        return None
+        target = call.type
+        return Strict(arrow, lambda values: from_integers(pc.sign(values), target))
     if is_integer(call.type):
         return Strict(arrow, lambda values: pc.cast(pc.sign(values), arrow))
     return Strict(arrow, partial(_real_sign, arrow))
@@ -318,17 +234,31 @@ def _real_sign(arrow: pa.DataType, values: pa.Array) -> pa.Array:
     return column(found, valid_rows(values) if values.null_count else None, arrow)
 
 
-def square_root(call: Call, session: Session) -> Kernel | None:
-    """``SQRT``, which is NaN for negative numbers."""
-    return Strict(pa.float64(), pc.sqrt)
+def _power(base: Any, exponent: Any) -> Any:
+    """By Java's rules: NaN for an exponent that is NaN, and for 1 or -1 with an infinite one."""
+    found = np.power(base, exponent)
+    return np.where(np.isnan(exponent) | ((np.abs(base) == 1) & np.isinf(exponent)), np.nan, found)
+
+
+def _square_root(x: Any) -> Any:
+    """As Java's power of 0.5: 0.0 for -0.0, and infinite for both infinities."""
+    return np.where(np.isneginf(x), np.inf, np.sqrt(x) + 0.0)
+
+
+def _logarithm(*base_and_number: Any) -> Any:
+    *base, number = map(np.log, base_and_number)
+    return number / base[0] if base else number
 
 
 #: Functions of DOUBLE whose last digit depends on the library.
 OF_REALS: dict[str, Callable[..., Any]] = {
-    "POWER": np.power,
+    "POWER": _power,
+    "SQRT": _square_root,
     "EXP": np.exp,
     "LN": np.log,
     "LOG10": np.log10,
+    "LOG2": np.log2,
+    "LOG": _logarithm,
     "SIN": np.sin,
     "COS": np.cos,
     "TAN": np.tan,
@@ -344,67 +274,57 @@ OF_REALS: dict[str, Callable[..., Any]] = {
     "RADIANS": lambda x: x * (np.pi / 180.0),
 }
 #: Functions that Spark computes too.
-_IN_SPARK = frozenset({"POWER", "EXP", "LN", "LOG10", "SIN", "COS", "TAN", "ATAN2"})
+_IN_SPARK = frozenset({"POWER", "EXP", "SIN", "COS", "TAN", "ATAN2"})
 
 
 def of_reals(call: Call, session: Session) -> Kernel | None:
-    """Powers, logarithms and trigonometric functions. LN and LOG10 of numbers that are not positive are null, as in
-    Spark."""
+    """Powers, logarithms and trigonometric functions, as those of ``java.lang.Math``."""
     if not session.alone and call.function in _IN_SPARK:
         return None
     return Strict(pa.float64(), partial(_of_reals, call.function))
 
 
-def logarithm(call: Call, session: Session) -> Kernel:
-    """``LOG`` and ``LOG2`` of positive numbers; to a base above 1."""
-    return Strict(pa.float64(), partial(_logarithm, call.function == "LOG2"))
-
-
-def _logarithm(binary: bool, *values: Values) -> pa.Array | Vector:
-    *base, number = (np.asarray(numbers(each), np.float64) for each in values)
-    rows, known = _rows(*values), _known(*values)
-    with np.errstate(all="ignore"):
-        found = np.log2(number) if binary else np.log(number)
-        if base:
-            found = found / np.log(base[0])
-    beyond = np.broadcast_to(number <= 0, rows)
-    low = np.broadcast_to(base[0] <= 1, rows) if base else np.zeros(rows, np.bool_)
-    made = column(np.ascontiguousarray(np.broadcast_to(found, rows)), known, pa.float64())
-    reasons = ((low, "the base of LOG is not above 1"), (beyond, "a logarithm is of a number that is not positive"))
-    failures = tuple(Failure(where.copy(), lambda _, text=text: text) for where, text in reasons if where.any())  # type: ignore[misc]
-    return Vector(made, failures) if failures else made
-
-
 def truncated(call: Call, session: Session) -> Kernel | None:
     """``TRUNCATE``: towards zero."""
-    single = root(call.type) == "FLOAT"
-    return row_by_row(partial(_truncated, single))(call, session)
+    return _each(call, session, ROUND_DOWN)
 
 
-def _truncated(single: bool, value: int | float | Decimal, digits: int = 0) -> int | float | Decimal:
-    if isinstance(value, float):
-        if not np.isfinite(value):
-            raise ValueFailure(f"TRUNCATE takes a finite number, not {value}")
-        text = float_text(value) if single else double_text(value)
-        return float(_cut(Decimal(text), digits))
-    return int(_cut(Decimal(value), digits)) if isinstance(value, int) else _cut(value, digits)
+def _rounded_each(call: Call, session: Session) -> Kernel | None:
+    return _each(call, session, ROUND_HALF_UP) if session.shortest else None
 
 
-def _cut(value: Decimal, digits: int) -> Decimal:
+def _each(call: Call, session: Session, mode: str) -> Kernel:
+    """Rounds each number to as many digits as its row says."""
+    single, target = root(call.type) == "FLOAT", call.type
+    limits = np.iinfo(arrow_type(target).to_pandas_dtype()) if is_integer(target) else None
+
+    def rounded_one(value: int | float | Decimal, digits: int = 0) -> int | float | Decimal:
+        if isinstance(value, float):
+            if not np.isfinite(value):
+                raise ValueFailure(f"{call.function} takes a finite number, not {value}")
+            text = float_text(value) if single else double_text(value)
+            return float(_cut(Decimal(text), digits, mode)) + 0.0
+        found = _cut(Decimal(value), digits, mode)
+        wide = isinstance(target, DecimalType) and found and found.adjusted() >= target.precision - target.scale
+        if wide or (limits is not None and not limits.min <= found <= limits.max):
+            raise ValueFailure(overflow(call)(0))
+        return int(found) if limits is not None else found
+
+    return row_by_row(rounded_one)(call, session)
+
+
+def _cut(value: Decimal, digits: int, mode: str) -> Decimal:
     if digits >= -int(value.as_tuple().exponent):
         return value
-    return value.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_DOWN, context=_WIDE)
+    return value.quantize(Decimal(1).scaleb(-digits), rounding=mode, context=_WIDE)
 
 
 def _of_reals(function: str, *values: Values) -> pa.Array:
     given = [numbers(each) for each in values]
-    known = _known(*values)
-    if function in ("LN", "LOG10"):
-        positive = ~(given[0] <= 0)
-        known = positive if known is None else known & positive
+    valid = known(*values)
     with np.errstate(all="ignore"):
         found = np.asarray(OF_REALS[function](*given), np.float64)
-    return column(np.ascontiguousarray(np.broadcast_to(found, _rows(*values))), known, pa.float64())
+    return column(np.ascontiguousarray(np.broadcast_to(found, rows_of(*values))), valid, pa.float64())
 
 
 def pi(call: Call, session: Session) -> Kernel:

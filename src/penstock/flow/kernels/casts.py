@@ -13,15 +13,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.flow.kernels.calendar import DAY_MICROS, day_and_time
-from penstock.flow.kernels.decimals import fitted, from_integers, out_of_range, to_integers, to_reals, to_text
+from penstock.flow.kernels.decimals import fitted, from_integers, to_integers, to_reals, to_text
 from penstock.flow.kernels.local import from_local, is_utc, to_local
 from penstock.flow.kernels.moments import days_in, localized, micros_of, text_of
-from penstock.flow.kernels.readings import BLANK, days, decimal, double, integer, micros, single
 from penstock.flow.kernels.session import Session
+from penstock.flow.kernels.text_casts import (
+    parsed_booleans,
+    parsed_instants,
+    parsed_integers,
+    parsed_moments,
+    parsed_numbers,
+    parsed_times,
+)
 from penstock.flow.kernels.vectors import (
     Failure,
     Kernel,
-    Mask,
     Strict,
     Vector,
     column,
@@ -29,13 +35,12 @@ from penstock.flow.kernels.vectors import (
     numbers,
     valid_rows,
 )
-from penstock.formats.columns.buffers import binary_parts, fixed_column
-from penstock.formats.loops.type_roots import root_of
 from penstock.plan.expressions import Cast
 from penstock.types import (
     BYTES,
     STRING,
     ArrayType,
+    BinaryType,
     DataType,
     DecimalType,
     MapType,
@@ -94,6 +99,9 @@ def _conversion(source: DataType, target: DataType, session: Session) -> _Conver
     if isinstance(source, ArrayType) and isinstance(target, ArrayType):
         element = _conversion(source.element, target.element, session)
         return None if element is None else partial(_arrays, element, arrow_type(target))
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        parts = [_conversion(source.key, target.key, session), _conversion(source.value, target.value, session)]
+        return partial(_maps, parts[0], parts[1], arrow_type(target)) if parts[0] and parts[1] else None
     to = root(target)
     match root(source):
         case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
@@ -106,6 +114,8 @@ def _conversion(source: DataType, target: DataType, session: Session) -> _Conver
             if isinstance(target, DecimalType):
                 return lambda values: from_integers(values, target)
         case "FLOAT" | "DOUBLE":
+            if to == "BOOLEAN":
+                return lambda values: pc.not_equal(values, pa.scalar(0, values.type))
             if is_integer(target):
                 return partial(_truncated, source, target)
             if to in ("FLOAT", "DOUBLE"):
@@ -117,6 +127,8 @@ def _conversion(source: DataType, target: DataType, session: Session) -> _Conver
         case "BOOLEAN" if isinstance(target, DecimalType):
             return lambda values: from_integers(pc.cast(values, pa.int8()), target)
         case "DECIMAL":
+            if to == "BOOLEAN":
+                return lambda values: pc.not_equal(values, pa.scalar(0, values.type))
             if is_integer(target):
                 return lambda values: to_integers(values, arrow_type(target), beyond(source, target, values))
             if to in ("FLOAT", "DOUBLE"):
@@ -125,17 +137,26 @@ def _conversion(source: DataType, target: DataType, session: Session) -> _Conver
                 return lambda values: fitted(values, target)
         case "STRING":
             if is_integer(target):
-                return partial(_parsed_integers, source, target)
+                return partial(parsed_integers, source, target)
             if to == "BOOLEAN":
-                return partial(_parsed_booleans, source, target)
+                return partial(parsed_booleans, source, target)
             if to in ("FLOAT", "DOUBLE", "DECIMAL"):
-                return partial(_parsed_numbers, source, target)
+                return partial(parsed_numbers, source, target)
             if to == "DATE" or (isinstance(target, TimestampType) and not target.local_zone):
-                return partial(_parsed_moments, source, target)
-            if to == "BYTES" and widens(BYTES, target):
-                return lambda values: pc.cast(values, pa.binary())
+                return partial(parsed_moments, source, target)
+            if isinstance(target, TimestampType):
+                instant = from_local(session)
+                return None if instant is None else partial(parsed_instants, source, target, instant)
+            if isinstance(target, TimeType):
+                return partial(parsed_times, source, target)
+            if isinstance(target, BinaryType):
+                return lambda values: _sized_bytes(target, pc.cast(values, pa.binary()))
+        case "BYTES" if isinstance(target, BinaryType):
+            return partial(_sized_bytes, target)
         case "TIME" if isinstance(target, TimeType):
             return partial(_time_of_day, min(target.precision, 6))
+        case "TIME" if isinstance(target, TimestampType):
+            return _on_first_day(target, session)
         case "DATE" if isinstance(target, TimestampType) and (is_utc(session) or not target.local_zone):
             return partial(_midnight, source, target)
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
@@ -150,13 +171,6 @@ def _conversion(source: DataType, target: DataType, session: Session) -> _Conver
 
 def _same(values: pa.Array) -> pa.Array:
     return values
-
-
-def malformed(source: DataType, target: DataType, values: pa.Array) -> Callable[[int], str]:
-    """The reason of rows whose text is not a value of ``target``."""
-    return lambda row: (
-        f"[CAST_INVALID_INPUT] '{values[row].as_py()}' of type {source.text()} is not a value of type {target.text()}"
-    )
 
 
 def beyond(source: DataType, target: DataType, values: pa.Array) -> Callable[[int], str]:
@@ -217,10 +231,23 @@ def _real_text(values: pa.Array) -> pa.Array:
 def _decimal_reals(source: DataType, target: DecimalType, values: pa.Array) -> pa.Array | Vector:
     """By the digits of the text as a DOUBLE. Numbers that are not finite become null."""
     finite = pc.if_else(pc.is_finite(values), values, None)
-    return _parsed_numbers(source, target, _real_text(pc.cast(finite, pa.float64())))
+    return parsed_numbers(source, target, _real_text(pc.cast(finite, pa.float64())))
 
 
 # --- timestamps ----------------------------------------------------------------------------------------------
+
+
+def _on_first_day(target: TimestampType, session: Session) -> _Convert | None:
+    """Times as local times of 1970-01-01."""
+    instant = from_local(session) if target.local_zone else _same
+    if instant is None:
+        return None
+
+    def convert(values: pa.Array) -> pa.Array:
+        micros = micros_of(values)
+        return instant(_columned(micros - micros % 10 ** (6 - min(target.precision, 6)), values, pa.timestamp("us")))
+
+    return convert
 
 
 def _columned(found: NDArray[Any], values: pa.Array, arrow: pa.DataType) -> pa.Array:
@@ -269,12 +296,32 @@ def _text(source: DataType, target: StringType, session: Session) -> _Convert | 
     return lambda values: pc.utf8_slice_codeunits(written(values), 0, target.length)
 
 
+def _sized_bytes(target: BinaryType, values: pa.Array) -> pa.Array:
+    """Cut to the length of the type, and filled with zeros if it is fixed."""
+    if target.length == BYTES.length:
+        return values
+    if target.fixed:
+        values = pc.binary_join_element_wise(values, bytes(target.length), b"")
+    return pc.binary_slice(values, 0, target.length)
+
+
+def _decoded(values: pa.Array) -> pa.Array:
+    """UTF-8, with a replacement character in place of what is none."""
+    try:
+        return pc.cast(values, pa.string())
+    except pa.ArrowInvalid:
+        texts = [None if each is None else each.decode(errors="replace") for each in values.to_pylist()]
+        return pa.array(texts, pa.string())
+
+
 def _written(source: DataType, session: Session) -> Callable[[pa.Array], pa.Array] | None:
     if isinstance(source, ArrayType | MapType | RowType):
         return _nested_text(source, session)
     match root(source):
         case "STRING":
             return _same
+        case "BYTES":
+            return _decoded
         case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
             return lambda values: pc.cast(values, pa.string())
         case "BOOLEAN":
@@ -327,86 +374,6 @@ def _shown(text: str | None) -> str:
     return "NULL" if text is None else text
 
 
-#: So few texts are not worth the time that compiled loops take to load.
-_FEW = 16
-
-
-def _looped(values: pa.Array, loop: str, *more: int) -> tuple[NDArray[np.int64], Mask]:
-    """The results of a compiled loop over texts, and which it does not decide; none of a few texts."""
-    found, undecided = np.zeros(len(values), np.int64), np.ones(len(values), np.uint8)
-    if len(values) > _FEW:
-        from penstock.flow.kernels import parsing
-
-        getattr(parsing, loop)(*binary_parts(values), found, undecided, *more)
-    return found, undecided.view(np.bool_)
-
-
-def _parsed_integers(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
-    found, undecided = _looped(values, "parse_integers")
-    arrow = arrow_type(target)
-    limits = np.iinfo(arrow.to_pandas_dtype())
-    valid = valid_rows(values)
-    failed = (found < limits.min) | (found > limits.max)
-    for row in np.flatnonzero(undecided & valid).tolist():
-        value = integer(values[row].as_py())
-        failed[row] = value is None or not limits.min <= value <= limits.max
-        found[row] = 0 if failed[row] or value is None else value
-    made = column(found.astype(arrow.to_pandas_dtype()), None if valid.all() else valid, arrow)
-    if not (failed & valid).any():
-        return made
-    return Vector(made, (Failure(failed & valid, malformed(source, target, values)),))
-
-
-_TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
-
-
-def _parsed_booleans(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
-    plain = pc.ascii_lower(pc.utf8_trim(values, characters=BLANK))
-    true, false = (pc.is_in(plain, pa.array(words)) for words in (_TRUE, _FALSE))
-    failed = pc.and_(pc.invert(pc.or_(true, false)), pc.is_valid(values)).to_numpy(zero_copy_only=False)
-    made = pc.if_else(pc.is_valid(values), true, None)
-    return Vector(made, (Failure(failed, malformed(source, target, values)),)) if failed.any() else made
-
-
-def _parsed_numbers(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
-    kind, precision, scale = root_of(target)
-    found, undecided = _looped(values, "parse_numbers", kind, scale, precision)
-    arrow, valid = arrow_type(target), valid_rows(values)
-    others = np.flatnonzero(undecided & valid).tolist()
-    plain = fixed_column(arrow, kind, found, (valid & ~undecided).view(np.uint8))
-    if not others:
-        return plain
-    read: list[Any] = [None] * len(values)
-    wrong, wide = np.zeros(len(values), np.bool_), np.zeros(len(values), np.bool_)
-    for row in others:
-        given = values[row].as_py()
-        if isinstance(target, DecimalType):
-            value = decimal(given, target)
-            wide[row] = value == "range"
-            read[row] = None if isinstance(value, str) else value
-        else:
-            read[row] = single(given) if root(target) == "FLOAT" else double(given)
-        wrong[row] = read[row] is None and not wide[row]
-    reasons = ((wrong, malformed(source, target, values)), (wide, out_of_range(values, target)))
-    failures = tuple(Failure(rows, reason) for rows, reason in reasons if rows.any())
-    return Vector(pc.coalesce(pa.array(read, arrow), plain), failures)
-
-
-def _parsed_moments(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
-    dated = not isinstance(target, TimestampType)
-    found, undecided = _looped(values, "parse_dates" if dated else "parse_timestamps")
-    arrow, valid = arrow_type(target), valid_rows(values)
-    failed = np.zeros(len(values), np.bool_)
-    for row in np.flatnonzero(undecided & valid).tolist():
-        given = values[row].as_py()
-        value = days(given) if dated else micros(given)
-        failed[row], found[row] = value is None, value or 0
-    if isinstance(target, TimestampType) and target.precision < 6:
-        found -= found % 10 ** (6 - target.precision)
-    made = _columned(found.astype(np.int32) if dated else found, values, arrow)
-    return Vector(made, (Failure(failed, malformed(source, target, values)),)) if failed.any() else made
-
-
 # --- rows and arrays -----------------------------------------------------------------------------------------
 
 
@@ -443,3 +410,17 @@ def _arrays(part: _Convert, arrow: pa.DataType, values: pa.Array) -> pa.Array | 
     offsets = pa.array(starts - starts[0], pa.int32())
     found = pa.ListArray.from_arrays(offsets, made, type=arrow, mask=mask)
     return Vector(found, tuple(failures)) if failures else found
+
+
+def _maps(keys: _Convert, items: _Convert, arrow: pa.DataType, values: pa.Array) -> pa.Array | Vector:
+    """Entry by entry. A map fails with its first key or value that does."""
+    starts = values.offsets
+    lists = [pa.ListArray.from_arrays(starts, each, mask=values.is_null()) for each in (values.keys, values.items)]
+    made = [
+        _arrays(part, pa.list_(kind), each)
+        for part, kind, each in zip((keys, items), (arrow.key_type, arrow.item_type), lists, strict=True)
+    ]
+    failures = tuple(failure for each in made if isinstance(each, Vector) for failure in each.failures)
+    columns = [each.spread(len(values)) if isinstance(each, Vector) else each for each in made]
+    found = pa.MapArray.from_arrays(columns[0].offsets, columns[0].values, columns[1].values, mask=values.is_null())
+    return Vector(found, failures) if failures else found

@@ -88,7 +88,7 @@ def _slice(array: Array, start: int, end: int | None = None) -> Array:
         return []
     first = start + size + 1 if start < 0 else max(start, 1)
     last = size if end is None else end + size + 1 if end < 0 else max(end, 1)
-    first, last = max(first, 1), min(last, size)
+    first, last = max(first, 1), min(max(last, 1), size)
     return array[first - 1 : last] if first <= last else []
 
 

@@ -1,11 +1,13 @@
-"""Comparisons of values of one type, by Spark's order: NaN equals itself and is larger than any other number, -0.0
-equals 0.0."""
+"""Comparisons of values of one type, as Flink's generated Java does them: NaN compares with nothing, -0.0 equals 0.0.
+
+Where Flink orders floating-point numbers (``ORDERED``), NaN is the largest one and equals itself, and -0.0 is below
+0.0. Arrays and rows are equal if they have the same elements or fields, where NULL is the same as NULL.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -14,21 +16,23 @@ import pyarrow.compute as pc
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import (
     Kernel,
+    Mask,
     Strict,
     Values,
     Vector,
     booleans,
+    column,
     numbers,
     true_rows,
     valid_rows,
 )
 from penstock.plan.expressions import Call
-from penstock.types import DataType, NullType, arrow_type
+from penstock.types import ArrayType, DataType, NullType, RowType, arrow_type
 from penstock.types.logical import root
 
-#: Types whose values Arrow compares as Spark does.
+#: Types whose values Arrow compares as Flink does.
 _COMPARED = {
-    *("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "STRING", "BYTES", "BOOLEAN"),
+    *("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "STRING", "BYTES", "BOOLEAN"),
     *("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"),
 }
 _SIGNS = {
@@ -56,32 +60,64 @@ def _comparing(sign: str, types: Sequence[DataType]) -> _Compare | None:
     plain: _Compare = _SIGNS[sign]
     if not known:
         return plain  # never called: the value is null
-    if roots in ({"FLOAT"}, {"DOUBLE"}):
-        return partial(_floats, sign)
     same = len({arrow_type(each) for each in known}) == 1
-    return plain if len(roots) == 1 and roots <= _COMPARED and same else None
+    if len(roots) != 1 or not same:
+        return None
+    if roots <= {"ARRAY", "ROW"} and sign in ("=", "<>") and all(map(_has_equality, known)):
+        return partial(_nested, sign == "=")
+    return plain if roots <= _COMPARED else None
 
 
-def _floats(sign: str, left: Values, right: Values) -> pa.Array:
-    valid = [valid_rows(each) for each in (left, right) if isinstance(each, pa.Array) and each.null_count]
-    known = reduce(np.logical_and, valid) if valid else None
-    return booleans(_compared(sign, numbers(left), numbers(right)), known)
+def _has_equality(data_type: DataType) -> bool:
+    match data_type:
+        case ArrayType(element=element):
+            return _has_equality(element)
+        case RowType(fields=fields):
+            return all(_has_equality(each.type) for each in fields)
+    return root(data_type) in _COMPARED
 
 
-def _compared(sign: str, x: Any, y: Any) -> Any:
-    """Whether ``x`` and ``y`` compare as ``sign`` says; one of them is an array."""
-    match sign:
-        case "=":
-            return (x == y) | (np.isnan(x) & np.isnan(y))
-        case "<>":
-            return (x != y) & ~(np.isnan(x) & np.isnan(y))
-        case "<":
-            return ~(np.isnan(x) | (y <= x))
-        case "<=":
-            return np.isnan(y) | (x <= y)
-        case ">":
-            return _compared("<", y, x)
-    return _compared("<=", y, x)
+def _nested(equal: bool, left: Values, right: Values) -> pa.Array:
+    rows = max(len(each) for each in (left, right) if isinstance(each, pa.Array))
+    one, other = (pa.repeat(each, rows) if isinstance(each, pa.Scalar) else each for each in (left, right))
+    return booleans(_same(one, other) == equal, valid_rows(one) & valid_rows(other))
+
+
+def _same(left: pa.Array, right: pa.Array) -> Mask:
+    """Which values are the same; NULL is the same as NULL."""
+    here, there = valid_rows(left), valid_rows(right)
+    found: Mask = np.where(here & there, _same_values(left, right), here == there)
+    return found
+
+
+def _same_values(left: pa.Array, right: pa.Array) -> Mask:
+    """Which values are the same, undefined where one is null."""
+    if pa.types.is_struct(left.type):
+        fields = [_same(one, other) for one, other in zip(left.flatten(), right.flatten(), strict=True)]
+        both: Mask = np.logical_and.reduce(fields)
+        return both
+    if not pa.types.is_list(left.type):
+        return true_rows(pc.equal(left, right), len(left))
+    sizes = [pc.list_value_length(each).fill_null(0).to_numpy(zero_copy_only=False) for each in (left, right)]
+    found: Mask = sizes[0] == sizes[1]
+    rows = np.repeat(np.arange(len(left)), np.where(found, sizes[0], 0))
+    chosen = pa.array(found)
+    different = rows[~_same(*(each.filter(chosen).flatten() for each in (left, right)))]
+    found[different] = False
+    return found
+
+
+def order(call: Call, session: Session) -> Kernel:
+    """``ORDERED``: numbers that are in the same order as those of a DOUBLE."""
+    return Strict(pa.int64(), ordered)
+
+
+def ordered(values: pa.Array) -> pa.Array:
+    """Whole numbers in the order of floating-point numbers: -0.0 is below 0.0, and NaN the largest one."""
+    given = numbers(values).astype(np.float64)
+    bits = np.where(np.isnan(given), np.nan, given).view(np.int64)
+    keys = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
+    return column(keys, valid_rows(values) if values.null_count else None, pa.int64())
 
 
 def distinct(call: Call, session: Session) -> Kernel | None:

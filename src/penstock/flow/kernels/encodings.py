@@ -72,9 +72,10 @@ def _hex(value: int | str) -> str:
 
 def _unhex(text: str) -> bytes | None:
     try:
-        return binascii.unhexlify(text if len(text) % 2 == 0 else "0" + text)
+        found = binascii.unhexlify(text if len(text) % 2 == 0 else "0" + text)
     except (binascii.Error, ValueError):
         return None
+    return found if len(text) % 2 == 0 else b"\0" + found[1:]  # as Flink, which loses a digit that stands alone
 
 
 def _bin(value: int) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial, reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.flow.kernels.comparison import ordered
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel, Strict, Values
 from penstock.plan.expressions import Call
 from penstock.types import NullType, arrow_type
+from penstock.types.logical import root
 
 
 def extreme(call: Call, session: Session) -> Kernel | None:
@@ -19,11 +22,16 @@ def extreme(call: Call, session: Session) -> Kernel | None:
         return None
     arrow = arrow_type(call.type)
     better = pc.greater if call.function == "GREATEST" else pc.less
-    return Strict(arrow, partial(_best, better))
+    order = ordered if root(call.type) in ("FLOAT", "DOUBLE") else _same
+    return Strict(arrow, partial(_best, lambda each, best: better(order(each), order(best))))
 
 
-def _best(better: pc.Function, *values: Values) -> pa.Array:
-    """The first value, unless a later one is better: so NaN stays where it is first, and is passed over elsewhere."""
+def _same(values: pa.Array) -> pa.Array:
+    return values
+
+
+def _best(better: Callable[[pa.Array, pa.Array], pa.Array], *values: Values) -> pa.Array:
+    """The first value, unless a later one is better."""
     rows = max(len(each) for each in values if isinstance(each, pa.Array))
     columns = [each if isinstance(each, pa.Array) else pa.repeat(each, rows) for each in values]
     found = reduce(lambda best, each: pc.if_else(better(each, best), each, best), columns)

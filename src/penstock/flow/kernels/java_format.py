@@ -7,6 +7,7 @@ import re
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
+from penstock.flow.kernels.characters import units
 from penstock.flow.kernels.rowwise import row_by_row
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel
@@ -157,4 +158,5 @@ def _padded(before: str, text: str, flags: str, width: int) -> str:
 
 
 def _fitted(text: str, flags: str, width: int) -> str:
-    return text.ljust(width) if "-" in flags else text.rjust(width)
+    missing = " " * (width - len(units(text)))
+    return text + missing if "-" in flags else missing + text

@@ -247,16 +247,9 @@ def compiled(pattern: str) -> re.Pattern[str] | None:
         return None
 
 
-def needed(pattern: str) -> re.Pattern[str]:
-    """The pattern for Python. Raises ValueFailure for one that cannot be computed."""
-    found = compiled(pattern)
-    if found is None:
-        raise ValueFailure(f"'{pattern}' is no regular expression, or one that is not supported")
-    return found
-
-
 def _regexp(text: str, pattern: str) -> bool:
-    return needed(pattern).search(text) is not None
+    found = compiled(pattern) if pattern else None
+    return found is not None and found.search(text) is not None
 
 
 def extracted(text: str, pattern: str, group: int = 0) -> str | None:
@@ -289,7 +282,7 @@ def _instr(text: str, pattern: str) -> int | None:
     if found is None:
         return None
     match = found.search(text)
-    return 0 if match is None else match.start() + 1
+    return 0 if match is None else len(units(text[: match.start()])) + 1
 
 
 def _substr(text: str, pattern: str) -> str | None:

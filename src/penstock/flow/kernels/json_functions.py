@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Callable, Sequence
 from datetime import datetime, time
 from decimal import Decimal
@@ -16,7 +17,7 @@ from penstock.flow.kernels.json_path import InvalidPathError, PathError, parsed
 from penstock.flow.kernels.rowwise import ValueFailure, computed_each, row_by_row
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel, Vector
-from penstock.formats.exact.numbers import double_text, float_text
+from penstock.formats.exact.numbers import double_text
 from penstock.plan.expressions import Call, Literal
 from penstock.types import ArrayType, DataType, MapType, NullType, RowType, TimestampType, TimeType, arrow_type
 from penstock.types.logical import root
@@ -102,7 +103,7 @@ def _on(kernel: Callable[..., Any], call: Call, values: Sequence[int]) -> Kernel
 
 
 def _found(text: str, path: str) -> Any:
-    """What is at a path. Raises _Unreadable or PathError."""
+    """What is at a path. Raises _Unreadable or PathError; also for the document ``null``, as Flink does."""
     try:
         way = parsed(path)
     except InvalidPathError:
@@ -113,6 +114,8 @@ def _found(text: str, path: str) -> Any:
         if way.lax:
             return None
         raise
+    if document is None:
+        raise PathError
     return way.find(document)
 
 
@@ -170,7 +173,7 @@ def _query(path: str, wrapper: str, on_empty: str, on_error: str, listed: bool, 
         wrapped = wrapper == "UNCONDITIONAL" or (wrapper == "CONDITIONAL" and not isinstance(found, list))
         if found is not None and wrapped:
             found = [found]
-        if not _is_scalar(found):
+        if isinstance(found, list) if listed else not _is_scalar(found):
             if listed:
                 return [each if each is None or isinstance(each, str) else written(each) for each in found]
             return written(found)
@@ -202,7 +205,10 @@ def _exists(path: str, on_error: str, text: str | None) -> bool | None:
     if text is None:
         return None
     try:
-        return _found(text, path) is not None
+        found = _found(text, path)
+        if found is None and not parsed(path).lax:
+            raise PathError
+        return found is not None
     except (_Unreadable, PathError):
         if on_error == "ERROR":
             raise ValueFailure(f"JSON_EXISTS cannot follow '{path}' in {text[:100]}") from None
@@ -259,22 +265,15 @@ def writer(data_type: DataType) -> Writer:
             return lambda value: f'"{base64.b64encode(value).decode()}"'
         case "DATE":
             return lambda value: f'"{value.isoformat()}"'
-        case "FLOAT":
-            return lambda value: _real(float_text(value))
-        case "DOUBLE":
-            return lambda value: _real(double_text(value))
-        case "DECIMAL":
-            return _decimal
+        case "FLOAT" | "DOUBLE":
+            return _real
     return _plain
 
 
-def _real(text: str) -> str:
-    """Numbers that JSON does not have are strings."""
-    return f'"{text}"' if text[-1] in "Ny" else text
-
-
-def _decimal(value: Decimal) -> str:
-    return f"{value:f}"
+def _real(value: float) -> str:
+    """By the digits of a DOUBLE, as Java's BigDecimal prints them. Numbers that JSON does not have are strings."""
+    text = double_text(value)
+    return _plain(Decimal(text)) if math.isfinite(value) else f'"{text}"'
 
 
 def _time(value: time) -> str:
@@ -283,7 +282,7 @@ def _time(value: time) -> str:
 
 def _timestamp(precision: int, zoned: bool, value: datetime) -> str:
     fraction = f"{value.microsecond:06d}"[:precision].rstrip("0") if precision else ""
-    return f'"{value:%Y-%m-%d %H:%M:%S}{"." + fraction if fraction else ""}{"Z" if zoned else ""}"'
+    return f'"{value:%Y-%m-%dT%H:%M:%S}{"." + fraction if fraction else ""}{"Z" if zoned else ""}"'
 
 
 def nullable(write: Writer) -> Writer:
@@ -320,7 +319,7 @@ def document(call: Call, session: Session) -> Kernel:
 
 
 def object_(call: Call, session: Session) -> Kernel:
-    """``JSON_OBJECT``."""
+    """``JSON_OBJECT``, its keys in their order."""
     absent = _word(call, 0) == "ABSENT"
     keys = [_word(call, index) for index in range(1, len(call.args), 2)]
     places = range(2, len(call.args), 2)
@@ -333,7 +332,7 @@ def object_(call: Call, session: Session) -> Kernel:
                 parts[key] = write(value)
             elif not absent:
                 parts[key] = "null"
-        return "{" + ",".join(f"{_quoted(key)}:{text}" for key, text in parts.items()) + "}"
+        return "{" + ",".join(f"{_quoted(key)}:{text}" for key, text in sorted(parts.items())) + "}"
 
     return _constructed(make, call, places)
 

@@ -18,8 +18,8 @@ from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vecto
 from penstock.formats.columns.buffers import from_buffers
 from penstock.plan.expressions import Call, Literal
 from penstock.plan.flink_sql import flink_sql
-from penstock.types import DataType, IntervalType, TimestampType, arrow_type
-from penstock.types.casts import is_integer
+from penstock.types import DataType, IntervalType, TimestampType, TimeType, arrow_type
+from penstock.types.casts import is_numeric
 
 UNIT_MICROS = {
     "SECOND": 1_000_000,
@@ -34,6 +34,8 @@ _MOST = 2**63 - 1
 _MOST_DAYS = _MOST // DAY_MICROS
 #: Of the years with four digits.
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+#: Of the years 0 to 9999.
+_FIRST_MILLI, _LAST_MILLI = -62_167_219_200_000, 253_402_300_799_999
 
 
 def is_local(data_type: DataType, session: Session) -> bool:
@@ -122,7 +124,7 @@ def _column(found: Any, *values: Values, arrow: pa.DataType | None = None) -> pa
 
 
 def shifted(call: Call, session: Session) -> Kernel | None:
-    """A timestamp plus or minus an interval, whose value is a number of months or of microseconds."""
+    """A date, time or timestamp plus or minus an interval, whose value is a number of months or of microseconds."""
     moment, interval = call.args
     if not isinstance(interval.type, IntervalType) or not is_local(moment.type, session):
         return None
@@ -149,6 +151,11 @@ def _moved(call: Call, moments: Values, count: Values, size: int, months: bool) 
     most = (_MOST_DAYS * 12 // 365 if months else _MOST) // abs(size)
     beyond = (steps > most) | (steps < -most)
     steps = np.where(beyond, 0, steps) * size
+    arrow = arrow_type(call.type)
+    if pa.types.is_time64(arrow):
+        return _turned(call, micros, np.zeros_like(steps) if months else steps, moments, count)
+    if pa.types.is_date32(arrow) and not months:
+        steps = steps - np.fmod(steps, DAY_MICROS)  # whole days, towards zero
     if months:
         days, rest = day_and_time(micros)
         days = months_later(days, steps)
@@ -157,22 +164,49 @@ def _moved(call: Call, moments: Values, count: Values, size: int, months: bool) 
     else:
         found = micros + steps
         beyond |= ((micros ^ found) & (steps ^ found)) < 0
-    arrow = arrow_type(call.type)
     if pa.types.is_date32(arrow):
         found = (found // DAY_MICROS).astype(np.int32)
     made = _column(found, moments, count, arrow=arrow)
-    return Vector(made, (Failure(beyond, _overflow(call)),)) if beyond.any() else made
+    return Vector(made, (Failure(beyond, overflow(call)),)) if beyond.any() else made
 
 
-def _overflow(call: Call) -> Callable[[int], str]:
+def _turned(call: Call, micros: Numbers, steps: Numbers, *given: Values) -> pa.Array:
+    """Times of the day that so many microseconds later or earlier are on another day, perhaps."""
+    assert isinstance(call.type, TimeType)  # noqa: S101
+    found = (micros + steps) % DAY_MICROS
+    found -= found % 10 ** (6 - min(call.type.precision, 6))
+    return _column(found * 1000, *given, arrow=arrow_type(call.type))
+
+
+def overflow(call: Call) -> Callable[[int], str]:
+    """The reason of rows whose moment is out of range."""
     return lambda _: f"[DATETIME_OVERFLOW] {flink_sql(call)} exceeds the range of {call.type.text()}"
 
 
 def timestampdiff(call: Call, session: Session) -> Kernel | None:
-    """``TIMESTAMPDIFF`` in units up to a week: whole units, towards zero."""
-    unit = call.args[0]
-    size = UNIT_MICROS.get(str(unit.value)) if isinstance(unit, Literal) else None
-    return None if size is None or not is_utc(session) else Strict(pa.int32(), partial(_between, call, size))
+    """``TIMESTAMPDIFF``: whole units, towards zero."""
+    unit, *moments = call.args
+    if not isinstance(unit, Literal) or not (is_utc(session) or all(is_local(each.type, session) for each in moments)):
+        return None
+    word = str(unit.value)
+    if word in _UNIT_MONTHS:
+        return Strict(pa.int32(), partial(_months_between, _UNIT_MONTHS[word]))
+    return Strict(pa.int32(), partial(_between, call, UNIT_MICROS[word]))
+
+
+def _months_between(size: int, _: Values, first: Values, last: Values) -> pa.Array:
+    """Flink counts the months from the earlier day to the later one, and then looks at the time of the day."""
+    rows = max(len(each) for each in (first, last) if isinstance(each, pa.Array))
+    start, end = (day_and_time(micros_of(pa.repeat(e, rows) if isinstance(e, pa.Scalar) else e)) for e in (first, last))
+    forwards = end[0] >= start[0]
+    early, late = np.where(forwards, start[0], end[0]), np.where(forwards, end[0], start[0])
+    (year, month, _day), (later, last_month, _other) = civil(early), civil(late)
+    months = (later - year) * 12 + last_month - month
+    months -= months_later(early, months) > late
+    months = np.where(forwards, months, -months)
+    months -= (months_later(start[0], months) == end[0]) & (end[1] < start[1])
+    whole = (months - np.fmod(months, size)) // size
+    return _column(whole.astype(np.int32), first, last, arrow=pa.int32())
 
 
 def _between(call: Call, size: int, _: Values, first: Values, last: Values) -> pa.Array | Vector:
@@ -183,23 +217,31 @@ def _between(call: Call, size: int, _: Values, first: Values, last: Values) -> p
     whole = (lapse - np.fmod(lapse, size)) // size
     beyond = wraps | (whole >= 2**31) | (whole < -(2**31))
     made = _column(np.where(beyond, 0, whole).astype(np.int32), first, last, arrow=pa.int32())
-    return Vector(made, (Failure(beyond, _overflow(call)),)) if beyond.any() else made
+    return Vector(made, (Failure(beyond, overflow(call)),)) if beyond.any() else made
 
 
 def to_timestamp_ltz(call: Call, session: Session) -> Kernel | None:
-    """``TO_TIMESTAMP_LTZ`` of a number of seconds or milliseconds."""
+    """``TO_TIMESTAMP_LTZ`` of a number of seconds or milliseconds; null beyond the years 0 to 9999."""
     precision = call.args[1] if len(call.args) == 2 else None
-    if not is_integer(call.args[0].type) or not isinstance(precision, Literal):
+    if not is_numeric(call.args[0].type) or (precision is not None and not isinstance(precision, Literal)):
         return None
-    size = 1_000_000 if precision.value == 0 else 1000
-    return Strict(arrow_type(call.type), lambda values, *_: _scaled(call, size, values))
+    seconds = precision is not None and precision.value == 0
+    return Strict(arrow_type(call.type), lambda values, *_: _instants(1000 if seconds else 1, values))
 
 
-def _scaled(call: Call, size: int, values: pa.Array) -> pa.Array | Vector:
-    given = numbers(values).astype(np.int64)
-    beyond = (given > _MOST // size) | (given < -(_MOST // size))
-    made = _column(np.where(beyond, 0, given) * size, values, arrow=arrow_type(call.type))
-    return Vector(made, (Failure(beyond, _overflow(call)),)) if beyond.any() else made
+def _instants(size: int, values: pa.Array) -> pa.Array:
+    """Points in time by numbers of milliseconds, times ``size``. Digits after the point of a decimal do not count."""
+    if pa.types.is_floating(values.type):
+        given = numbers(values).astype(np.float64) * size
+        valid = (np.abs(given) < _MOST) | (np.isnan(given) & (size == 1))  # Java makes 0 of NaN
+        millis = np.where(np.isfinite(given) & valid, given, 0).astype(np.int64)
+    else:
+        plain = pc.cast(pc.trunc(values), pa.int64()) if pa.types.is_decimal(values.type) else values
+        given = numbers(plain).astype(np.int64)
+        valid = (given <= _MOST // 1_000_000) & (given >= -_MOST // 1_000_000)
+        millis = np.where(valid, given, 0) * size
+    valid = valid & (millis >= _FIRST_MILLI) & (millis <= _LAST_MILLI) & valid_rows(values)
+    return column(np.where(valid, millis, 0) * 1000, valid, pa.timestamp("us", "UTC"))
 
 
 # --- text ----------------------------------------------------------------------------------------------------

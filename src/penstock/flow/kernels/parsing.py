@@ -11,7 +11,6 @@ from penstock.formats.loops.timestamps import DAY_MICROS, REFUSED, parse_date, p
 
 #: More digits may not fit into 64 bits.
 _MOST_DIGITS = 18
-_UPPER_T = ord("T")
 
 
 @compiled
@@ -64,8 +63,8 @@ def parse_dates(text: Vector, starts: Vector, values: Vector, undecided: Vector)
 
 @compiled
 def parse_timestamps(text: Vector, starts: Vector, values: Vector, undecided: Vector) -> None:
-    """The microseconds of texts ``yyyy-MM-dd`` and ``yyyy-MM-dd HH:mm:ss[.f]``, with a T in place of the space or
-    not. ``undecided`` is set to 1 for other texts."""
+    """The microseconds of texts ``yyyy-MM-dd`` and ``yyyy-MM-dd HH:mm:ss[.f]``. ``undecided`` is set to 1 for other
+    texts."""
     text = borrowed(text)
     for row in range(len(values)):
         start, end = starts[row], starts[row + 1]
@@ -74,7 +73,6 @@ def parse_timestamps(text: Vector, starts: Vector, values: Vector, undecided: Ve
             if found != REFUSED:
                 found *= DAY_MICROS
         else:
-            upper_t = end - start > 10 and text[start + 10] == _UPPER_T
-            found = parse_timestamp(text, start, end, _UPPER_T if upper_t else chars.SPACE, False)
+            found = parse_timestamp(text, start, end, chars.SPACE, False)
         undecided[row] = found == REFUSED
         values[row] = 0 if found == REFUSED else found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,13 +14,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, last_day
-from penstock.flow.kernels.local import is_utc, to_local
-from penstock.flow.kernels.moments import Field, composed, four_digits, localized, micros_of
+from penstock.flow.kernels.local import from_local, to_local
+from penstock.flow.kernels.moments import Field, composed, four_digits, localized, micros_of, overflow
+from penstock.flow.kernels.named_patterns import NamedPattern
+from penstock.flow.kernels.readings import lenient, sql_moment
 from penstock.flow.kernels.session import Session
-from penstock.flow.kernels.vectors import Kernel, Strict, column, numbers, valid_rows
+from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Vector, column, numbers, valid_rows
 from penstock.formats.columns.buffers import binary_parts
-from penstock.plan.expressions import Call, Literal
-from penstock.types import STRING, arrow_type
+from penstock.plan.expressions import Call, Expression, Literal
+from penstock.types import arrow_type
+from penstock.types.logical import root
 
 _TOKEN = re.compile(
     r"(?P<letters>(?P<letter>[A-Za-z])(?P=letter)*)|'(?P<quoted>(?:[^']|'')*)'|(?P<other>[^A-Za-z'#{}\[\]])"
@@ -33,6 +37,8 @@ _TIME_UNITS = {
     "ss": 1_000_000,
     **{k: 10 ** (6 - n) for k, n in _FRACTIONS.items()},
 }
+#: Later ones are beyond the range of timestamps.
+_MOST_SECONDS = (2**63 - 1) // 1_000_000
 _TIME_LIMITS = {"HH": 24, "mm": 60, "ss": 60}
 
 
@@ -123,9 +129,9 @@ class Pattern:
         runs_on = any(one in _FRACTIONS and isinstance(other, str) for one, other in beside)
         return len(names) == len(set(names)) and not runs_on
 
-    def read(self, values: pa.Array) -> tuple[Numbers, NDArray[np.bool_]]:
-        """Microseconds since 1970 by the texts, and which are by the pattern. Missing fields are those of
-        1970-01-01 00:00:00."""
+    def read(self, values: pa.Array, otherwise: Callable[[str], int | None]) -> tuple[Numbers, NDArray[np.bool_]]:
+        """Microseconds since 1970 by the texts, and which are by the pattern, or read ``otherwise``. Missing fields are
+        those of 1970-01-01 00:00:00."""
         text, starts = binary_parts(values)
         width = sum(len(each) if isinstance(each, bytes) else _WIDTHS[each] for each in self.parts)
         valid = valid_rows(values)
@@ -140,7 +146,7 @@ class Pattern:
         found, accepted = np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_)
         found[rows[good]], accepted[rows[good]] = micros[good], True
         for row in np.flatnonzero(valid & ~accepted).tolist():
-            moment = self._read_one(values[row].as_py())
+            moment = self._read_one(values[row].as_py(), otherwise)
             if moment is not None:
                 found[row], accepted[row] = moment, True
         return found, accepted
@@ -161,12 +167,12 @@ class Pattern:
             fields[each] = digits @ (10 ** np.arange(size - 1, -1, -1, dtype=np.int64))
         return fields, good
 
-    def _read_one(self, text: str) -> int | None:
-        """The moment of a text of another length than the pattern's, or in another case; None for a text that is not
-        by the pattern."""
+    def _read_one(self, text: str, otherwise: Callable[[str], int | None]) -> int | None:
+        """The moment of a text of another length than the pattern's, or in another case; of a text that is not by the
+        pattern, what it is ``otherwise``."""
         found = self._regex().fullmatch(text)
         if found is None:
-            return None
+            return otherwise(text)
         fields = {}
         for letters in self.letters:
             digits = found[letters[:1]]
@@ -174,7 +180,7 @@ class Pattern:
                 letters, digits = "S" * 6, digits.ljust(6, "0")  # noqa: PLW2901
             fields[letters] = np.array([min(int(digits), 10**9)])
         micros, real = _moment(fields, 1)
-        return int(micros[0]) if real[0] else None
+        return int(micros[0]) if real[0] else otherwise(text)
 
     def _regex(self) -> re.Pattern[str]:
         parts = []
@@ -184,7 +190,7 @@ class Pattern:
             elif each == "yyyy":
                 parts.append("(?P<y>[0-9]{4}|[+][0-9]{5,19})")
             elif each in _FRACTIONS:
-                parts.append(f"(?P<S>[0-9]{{1,{len(each)}}})")
+                parts.append(f"(?P<S>[0-9]{{{len(each)}}})")
             else:
                 parts.append(f"(?P<{each[:1]}>[0-9]{{2}})")
         return re.compile("".join(parts), re.IGNORECASE | re.ASCII)
@@ -205,7 +211,8 @@ def _moment(fields: dict[str, Numbers], rows: int) -> tuple[Numbers, NDArray[np.
     month, day = field("MM", 1), field("dd", 1)
     good &= (month >= 1) & (month <= 12) & (day >= 1)
     month = np.where(good, month, 1)
-    good &= day <= last_day(year, month)
+    good &= day <= 31
+    day = np.minimum(day, last_day(year, month))
     micros = days_of(np.where(good, year, 1970), month, day) * DAY_MICROS
     for name, unit in _TIME_UNITS.items():
         if name in fields:
@@ -214,52 +221,80 @@ def _moment(fields: dict[str, Numbers], rows: int) -> tuple[Numbers, NDArray[np.
     return micros, good
 
 
-def timestamps(pattern: Pattern, arrow: pa.DataType, values: pa.Array, *_: Any) -> pa.Array:
-    """Texts as timestamps or dates, null for those that are not by the pattern."""
-    micros, accepted = pattern.read(values)
+def pattern_of(given: Expression, *, simple: bool = False) -> Pattern | NamedPattern | None:
+    """The pattern that is a constant, None if it is none, or has parts that are not known here. ``simple`` ones are
+    those of SimpleDateFormat."""
+    if not isinstance(given, Literal) or not isinstance(given.value, str):
+        return None
+    return Pattern.of(given.value) or NamedPattern.of(given.value, simple=simple)
+
+
+def timestamps(pattern: Pattern | NamedPattern, arrow: pa.DataType, values: pa.Array, *_: Any) -> pa.Array:
+    """Texts as timestamps or dates, null for those that are not by the pattern. As timestamps, Flink reads what Java's
+    ``Timestamp.valueOf`` and ``Date.valueOf`` do, too."""
     if pa.types.is_date32(arrow):
+        micros, accepted = pattern.read(values, lambda _: None)
         return column((micros // DAY_MICROS).astype(np.int32), accepted, arrow)
-    return column(micros, accepted, arrow)
+    micros, accepted = pattern.read(values, sql_moment)
+    return column(micros - micros % 1000, accepted, arrow)
 
 
 def date_format(call: Call, session: Session) -> Kernel | None:
     """``DATE_FORMAT`` by a constant pattern."""
     moment, given = call.args
-    pattern = Pattern.of(given.value) if isinstance(given, Literal) and isinstance(given.value, str) else None
-    local = localized(moment.type, session)
+    texts = root(moment.type) == "STRING"
+    pattern, local = pattern_of(given, simple=texts), localized(moment.type, session)
     if pattern is None or local is None:
         return None
+    if texts:
+        return Strict(pa.string(), lambda values, _: _rewritten(pattern, values))
     return Strict(pa.string(), lambda values, _: pattern.write(micros_of(local(values)), values))
+
+
+def _rewritten(pattern: Pattern | NamedPattern, values: pa.Array) -> pa.Array:
+    """Texts ``yyyy-MM-dd HH:mm:ss`` by another pattern, null for other texts."""
+    micros, accepted = _usual().read(values, lenient)
+    return pattern.write(micros, column(micros, accepted, pa.int64()))
+
+
+def _usual() -> Pattern:
+    found = Pattern.of("yyyy-MM-dd HH:mm:ss")
+    assert found is not None  # noqa: S101
+    return found
 
 
 def from_unixtime(call: Call, session: Session) -> Kernel | None:
     """``FROM_UNIXTIME``."""
-    given = call.args[1] if len(call.args) == 2 else Literal("yyyy-MM-dd HH:mm:ss", type=STRING)
-    pattern = Pattern.of(given.value) if isinstance(given, Literal) and isinstance(given.value, str) else None
+    pattern = pattern_of(call.args[1], simple=True) if len(call.args) == 2 else _usual()
     local = to_local(session)
     if pattern is None or local is None:
         return None
 
-    def write(values: pa.Array, *_: pa.Scalar) -> pa.Array:
-        micros = numbers(values).astype(np.int64) * 1_000_000
+    def write(values: pa.Array, *_: pa.Scalar) -> pa.Array | Vector:
+        seconds = numbers(values).astype(np.int64)
+        beyond = (seconds > _MOST_SECONDS) | (seconds < -_MOST_SECONDS)
+        micros = np.where(beyond, 0, seconds) * 1_000_000
         moments = column(micros, valid_rows(values), pa.timestamp("us", "UTC"))
-        return pattern.write(micros_of(local(moments)), values)
+        made = pattern.write(micros_of(local(moments)), values)
+        return Vector(made, (Failure(beyond, overflow(call)),)) if beyond.any() else made
 
     return Strict(pa.string(), write)
 
 
 def unix_timestamp(call: Call, session: Session) -> Kernel | None:
     """``UNIX_TIMESTAMP`` of text by a constant pattern; the least BIGINT for a text that is not by it."""
-    if not call.args or not is_utc(session):
+    instant = from_local(session)
+    if not call.args or instant is None:
         return None
-    given = call.args[1] if len(call.args) == 2 else Literal("yyyy-MM-dd HH:mm:ss", type=STRING)
-    pattern = Pattern.of(given.value) if isinstance(given, Literal) and isinstance(given.value, str) else None
+    pattern = pattern_of(call.args[1], simple=True) if len(call.args) == 2 else _usual()
     if pattern is None or not pattern.readable:
         return None
+    otherwise = lenient if pattern == _usual() else lambda _: None
 
     def seconds(values: pa.Array, *_: pa.Scalar) -> pa.Array:
-        micros, accepted = pattern.read(values)
-        found = np.where(accepted, micros // 1_000_000, np.iinfo(np.int64).min)
+        micros, accepted = pattern.read(values, otherwise)
+        moments = instant(column(micros, accepted, pa.timestamp("us")))
+        found = np.where(accepted, numbers(moments.view(pa.int64())) // 1_000_000, np.iinfo(np.int64).min)
         return column(found, valid_rows(values), pa.int64())
 
     return Strict(pa.int64(), seconds)
@@ -267,8 +302,18 @@ def unix_timestamp(call: Call, session: Session) -> Kernel | None:
 
 def to_moment(call: Call, session: Session) -> Kernel | None:
     """``TO_TIMESTAMP`` and ``TO_DATE`` by a constant pattern; null for a text that is not by it."""
-    given = call.args[1] if len(call.args) == 2 else None
-    pattern = Pattern.of(given.value) if isinstance(given, Literal) and isinstance(given.value, str) else None
+    pattern = pattern_of(call.args[1]) if len(call.args) == 2 else None
     if pattern is None or not pattern.readable:
         return None
     return Strict(arrow_type(call.type), partial(timestamps, pattern, arrow_type(call.type)))
+
+
+def to_instant(call: Call, session: Session) -> Kernel | None:
+    """``TO_TIMESTAMP_LTZ`` of text by a constant pattern, as local time of a constant zone, UTC unless it is given."""
+    text, *rest = call.args
+    pattern = pattern_of(rest[0]) if rest else None
+    zone = rest[1].value if len(rest) == 2 and isinstance(rest[1], Literal) else "UTC" if len(rest) < 2 else None
+    instant = from_local(Session(zone)) if isinstance(zone, str) else None
+    if pattern is None or not pattern.readable or instant is None or root(text.type) != "STRING":
+        return None
+    return Strict(arrow_type(call.type), lambda values, *_: instant(timestamps(pattern, pa.timestamp("us"), values)))

@@ -1,4 +1,4 @@
-"""Text to dates, timestamps and numbers by the rules of Spark's CAST in ANSI mode, one value at a time.
+"""Text to dates, timestamps and numbers by the rules of Flink's CAST, one value at a time.
 
 The compiled loops (``penstock.flow.kernels.parsing``) read what is in its usual form.
 """
@@ -6,103 +6,114 @@ The compiled loops (``penstock.flow.kernels.parsing``) read what is in its usual
 from __future__ import annotations
 
 import re
-import zoneinfo
-from datetime import date
 from decimal import Decimal
-from functools import cache
 
-from penstock.flow.kernels.calendar import DAY_MICROS, ERA_DAYS
+import numpy as np
+
+from penstock.flow.kernels.calendar import DAY_MICROS, days_of, last_day
 from penstock.formats.exact.numbers import java_trim, parse_decimal, parse_double, parse_float, to_decimal
 from penstock.types import DecimalType
 
-#: What Spark leaves out at both ends of a text: blanks and control characters.
+#: What is left out at both ends of a text that is cast to BOOLEAN: blanks and control characters.
 BLANK = "".join(map(chr, (*range(33), 127)))
 
-_DATE = re.compile(r"([+-]?)([0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?", re.DOTALL)
-_TIMESTAMP = re.compile(
-    r"([+-]?)([0-9]{4,6})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T]"
-    r"([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?([^0-9].*)?)?)?)?)?)?",
-    re.DOTALL,
-)
-_WHOLE = re.compile(r"[+-]?[0-9]+")
-_SPECIAL = {
-    **dict.fromkeys(("inf", "+inf", "infinity", "+infinity"), "Infinity"),
-    **dict.fromkeys(("-inf", "-infinity"), "-Infinity"),
-    "nan": "NaN",
-}
-_OFFSET = re.compile(r"[+-](?:[0-9]|[0-9]{2}(?::[0-9]{2}(?::[0-9]{2})?|[0-9]{2}(?:[0-9]{2})?)?)")
-_PREFIXED = re.compile(r"(UTC|GMT|UT)([+-].*)")
-#: Java's short names of zones.
-_SHORT = (
-    "ACT AET AGT ART AST BET BST CAT CNT CST CTT EAT ECT EST HST IET IST JST MIT MST NET NST PLT PNT PRT PST SST VST"
-)
+_WHOLE = re.compile(r"([+-]?)(?:([0-9]+)(?:\.[0-9]*)?|\.[0-9]+)")
+_DATE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?")
+_TIME = re.compile(r"([0-9]{1,9})(?::([0-9]{1,9})(?::([0-9]{1,9})(?:\.([0-9]*))?)?)?")
+_DAY = r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
+_CLOCK = r"([0-9]{1,9}):([0-9]{1,9}):([0-9]{1,9})"
+_TIMESTAMP = re.compile(rf"{_DAY}(?: ([0-9]{{1,2}}):([0-9]{{1,2}}):([0-9]{{1,2}})(?:\.([0-9]{{0,9}}))?)?")
+_SQL_TIMESTAMP = re.compile(rf"{_DAY} {_CLOCK}(?:\.([0-9]{{1,9}}))?")
+_SQL_DATE = re.compile(_DAY)
+_PREFIX = re.compile(rf"\s*([0-9]{{1,9}})-([0-9]{{1,9}})-([0-9]{{1,9}}) +{_CLOCK}")
+_SECOND = 1_000_000
 
 
 def integer(text: str) -> int | None:
-    """A whole number; None if it is none."""
-    plain = text.strip(BLANK)
-    return int(plain) if _WHOLE.fullmatch(plain) and len(plain) < 100 else None
+    """A whole number, without the digits after the point; None if the text is no number."""
+    found = _WHOLE.fullmatch(text.strip(" "))
+    if found is None or len(found[2] or "") > 100:
+        return None
+    value = int(found[2] or 0)
+    return -value if found[1] == "-" else value
+
+
+def _day(year: int, month: int, day: int) -> int:
+    """Days since 1970. A day after the last one of the month is in the next month."""
+    return int(days_of(np.array([year]), np.array([month]), 1)[0]) + day - 1
+
+
+def _length(year: int, month: int) -> int:
+    return int(last_day(np.array([year]), np.array([month]))[0])
 
 
 def days(text: str) -> int | None:
-    """A date in days since 1970. What follows a space or T is ignored."""
-    found = _DATE.fullmatch(text.strip(BLANK))
+    """A date in days since 1970. What follows a space is ignored, as are a month and a day that are missing."""
+    plain = text.strip(BLANK)
+    found = _DATE.fullmatch(plain.partition(" ")[0])
     if found is None:
         return None
-    sign, year, month, day = found.groups()
-    return _days(-int(year) if sign == "-" else int(year), int(month or 1), int(day or 1))
+    year, month, day = int(found[1]), int(found[2] or 1), int(found[3] or 1)
+    return _day(year, month, day) if 1 <= month <= 12 and 1 <= day <= _length(year, month) else None
 
 
-def _days(year: int, month: int, day: int) -> int | None:
-    """The days of a date; None if there is no such day."""
-    eras, of_era = divmod(year, 400)
-    try:
-        made = (date(2000 + of_era, month, day) - date(1970, 1, 1)).days + (eras - 5) * ERA_DAYS
-    except ValueError:
-        return None
-    return made if -(2**31) <= made < 2**31 else None
+def _fraction(digits: str | None) -> int:
+    return int((digits or "").ljust(6, "0")[:6])
 
 
 def micros(text: str) -> int | None:
-    """A timestamp in microseconds since 1970. A zone is checked, and ignored."""
-    found = _TIMESTAMP.fullmatch(text.strip(BLANK))
+    """A timestamp in microseconds since 1970. A day that the month does not have is its last one, and 24:00:00 the
+    next midnight."""
+    found = _TIMESTAMP.fullmatch(text)
     if found is None:
         return None
-    sign, year, month, day, hour, minute, second, fraction, zone = found.groups()
-    made = _days(-int(year) if sign == "-" else int(year), int(month or 1), int(day or 1))
-    hours, minutes, seconds = int(hour or 0), int(minute or 0), int(second or 0)
-    if made is None or hours > 23 or minutes > 59 or seconds > 59 or (zone is not None and not _is_zone(zone.strip())):
+    year, month, day, hour, minute, second = (int(each or 0) for each in found.groups()[:6])
+    if not (1 <= month <= 12 and 1 <= day <= 31 and minute < 60 and second < 60):
         return None
-    time = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + int((fraction or "").ljust(6, "0")[:6])
-    total = made * DAY_MICROS + time
+    time = ((hour * 60 + minute) * 60 + second) * _SECOND + _fraction(found[7])
+    if hour > 23 and time != DAY_MICROS:
+        return None
+    return _day(year, month, min(day, _length(year, month))) * DAY_MICROS + time
+
+
+def sql_moment(text: str) -> int | None:
+    """What Java's ``Timestamp.valueOf`` and ``Date.valueOf`` read, which Flink tries where a pattern does not match:
+    microseconds since 1970. Days and times that are too large run on."""
+    plain = text.strip(BLANK)
+    found = _SQL_TIMESTAMP.fullmatch(plain) if " " in plain else _SQL_DATE.fullmatch(plain)
+    if found is None:
+        return None
+    year, month, day, *clock = found.groups()
+    if not (1 <= int(month) <= 12 and 1 <= int(day) <= 31):
+        return None
+    return _day(int(year), int(month), int(day)) * DAY_MICROS + (_time(clock) + _fraction(clock[3]) if clock else 0)
+
+
+def _time(clock: list[str]) -> int:
+    return ((int(clock[0]) * 60 + int(clock[1])) * 60 + int(clock[2])) * _SECOND
+
+
+def lenient(text: str) -> int | None:
+    """What Java's lenient SimpleDateFormat reads by ``yyyy-MM-dd HH:mm:ss`` at the start of a text: microseconds since
+    1970. Fields that are too large run on."""
+    found = _PREFIX.match(text)
+    if found is None:
+        return None
+    year, month, day, *clock = found.groups()
+    months = int(year) * 12 + int(month) - 1
+    total = _day(months // 12, months % 12 + 1, int(day)) * DAY_MICROS + _time(clock)
     return total if -(2**63) <= total < 2**63 else None
 
 
-def _is_zone(name: str) -> bool:
-    """Whether Java knows a zone of that name, once one digit of an hour or a minute has got a zero before it."""
-    name = re.sub(r"([+-])([0-9]):", r"\g<1>0\2:", name, count=1)
-    name = re.sub(r"([+-])([0-9]{2}):([0-9])$", r"\1\2:0\3", name, count=1)
-    if name in ("Z", "UTC", "GMT", "UT") or name in _SHORT.split():
-        return True
-    prefixed = _PREFIXED.fullmatch(name)
-    offset = prefixed[2] if prefixed else name
-    if offset[:1] in ("+", "-"):
-        return _is_offset(offset)
-    return name in _zones()
-
-
-def _is_offset(text: str) -> bool:
-    if _OFFSET.fullmatch(text) is None:
-        return False
-    digits = text[1:].replace(":", "")
-    hours, rest = (int(digits), "") if len(digits) < 3 else (int(digits[:2]), digits[2:])
-    minutes, seconds = int(rest[:2] or 0), int(rest[2:] or 0)
-    return minutes < 60 and seconds < 60 and hours * 3600 + minutes * 60 + seconds <= 18 * 3600
-
-
-@cache
-def _zones() -> frozenset[str]:
-    return frozenset(zoneinfo.available_timezones())
+def time_of_day(text: str) -> int | None:
+    """A time in microseconds of the day."""
+    found = _TIME.fullmatch(text.strip(BLANK))
+    if found is None:
+        return None
+    hour, minute, second = (int(each or 0) for each in found.groups()[:3])
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    return ((hour * 60 + minute) * 60 + second) * _SECOND + _fraction(found[4])
 
 
 def double(text: str) -> float | None:
@@ -116,10 +127,8 @@ def single(text: str) -> float | None:
 
 
 def _real(text: str, *, single: bool) -> float | None:
-    plain = java_trim(text)
-    plain = _SPECIAL.get(plain.lower(), plain)
     try:
-        return parse_float(plain) if single else parse_double(plain)
+        return parse_float(text) if single else parse_double(text)
     except ValueError:
         return None
 

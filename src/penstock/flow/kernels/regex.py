@@ -182,7 +182,7 @@ def _constant(call: Call, index: int) -> str | int | None:
 def matching(call: Call, session: Session) -> Kernel | None:
     """``REGEXP`` with a constant pattern."""
     pattern = _constant(call, 1)
-    regex = translated(pattern) if isinstance(pattern, str) else None
+    regex = translated(pattern) if isinstance(pattern, str) and pattern else None
     if regex is None or isinstance(call.args[0].type, NullType):
         return None
     return Strict(pa.bool_(), lambda values, _: pc.match_substring_regex(values, regex))

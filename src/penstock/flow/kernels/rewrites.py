@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from penstock.flow.kernels.arithmetic import OF_REALS
-from penstock.plan.expressions import Call, Cast, Expression, Literal, cast
-from penstock.types import BOOLEAN, DOUBLE, FLOAT, DataType, DecimalType, NullType, TimestampType
+from penstock.plan.expressions import Call, Cast, Expression, Literal, call, cast
+from penstock.types import BIGINT, BOOLEAN, DOUBLE, FLOAT, STRING, DataType, DecimalType, NullType, TimestampType
 from penstock.types.casts import alike, as_decimal, common_type, is_integer, is_numeric
 from penstock.types.logical import root
 
@@ -18,22 +18,16 @@ def rewritten(call: Call) -> Expression:
     return call if found is None else found(call)
 
 
-def simplified(given: Cast) -> Cast:
-    """The cast without one below it that Spark's optimizer takes for lossless: of integers to FLOAT, then DOUBLE."""
-    below = given.operand
-    if not isinstance(below, Cast) or root(given.type) != "DOUBLE":
-        return given
-    lossless = root(below.type) == "FLOAT" and is_integer(below.operand.type)
-    return replace(given, operand=below.operand) if lossless else given
+def comparison_type(types: Sequence[DataType], *, equality: bool = False) -> DataType | None:
+    """The type in which Flink compares numbers of these types. None if there is none that holds all of them.
 
-
-def comparison_type(types: Sequence[DataType]) -> DataType | None:
-    """The type in which Spark compares numbers of these types: DOUBLE as soon as two kinds of them meet. None if there
-    is none that holds all of them."""
-    if all(root(each) == "FLOAT" for each in types):
-        return FLOAT
-    if any(root(each) in ("FLOAT", "DOUBLE") for each in types):
-        return DOUBLE
+    Java compares integers with a FLOAT as FLOAT. For ``equality`` with a FLOAT before it, Flink casts a DOUBLE to it.
+    """
+    roots = [root(each) for each in types]
+    if "DOUBLE" in roots or "FLOAT" in roots:
+        first = next(each for each in roots if each in ("FLOAT", "DOUBLE"))
+        single = "DECIMAL" not in roots and (first == "FLOAT" if equality else "DOUBLE" not in roots)
+        return FLOAT if single else DOUBLE
     found = common_type(tuple(types))
     if isinstance(found, DecimalType):
         decimals = [as_decimal(each) for each in types]
@@ -42,10 +36,15 @@ def comparison_type(types: Sequence[DataType]) -> DataType | None:
     return found
 
 
-def _alike(operands: Sequence[Expression]) -> tuple[Expression, ...]:
-    """Numbers in the type in which they are compared; other operands as they are."""
+def _alike(operands: Sequence[Expression], *, equality: bool = True) -> tuple[Expression, ...]:
+    """Numbers, and timestamps with and without a zone, in the type in which they are compared; other operands as they
+    are."""
     types = [each.type for each in operands if not isinstance(each.type, NullType)]
-    common = comparison_type(types) if types and all(map(is_numeric, types)) else None
+    common: DataType | None = None
+    if types and all(map(is_numeric, types)):
+        common = comparison_type(types, equality=equality)
+    elif all(isinstance(each, TimestampType) for each in types) and len({root(each) for each in types}) == 2:
+        common = common_type(tuple(types))
     if common is None:
         return tuple(operands)
     return tuple(_as(each, common) for each in operands)
@@ -58,16 +57,51 @@ def _as(operand: Expression, target: DataType) -> Expression:
 
 
 def _compared(call: Call) -> Expression:
-    return replace(call, args=_alike(call.args))
+    equality = call.function in ("=", "<>", "IS DISTINCT FROM")
+    args = _alike(call.args, equality=equality)
+    if not equality and _orders(call.args):
+        args = tuple(map(_ordered, args))
+    return replace(call, args=args)
 
 
-def _member(call: Call) -> Expression:
-    """IN stays where all members are constants that a set can hold; otherwise it is an OR of comparisons."""
-    value, *others = _alike(call.args)
-    if all(map(_is_constant, others)) and root(value.type) not in ("FLOAT", "DOUBLE", "NULL"):
-        return replace(call, args=(value, *others))
-    same = tuple(_compared(Call("=", (value, each), type=BOOLEAN, place=call.place)) for each in others)
-    return same[0] if len(same) == 1 else replace(call, function="OR", args=same)
+def _orders(operands: Sequence[Expression]) -> bool:
+    """Whether Flink orders the operands by Java's ``Double.compare``: a decimal and a floating-point number."""
+    roots = {root(each.type) for each in operands}
+    return "DECIMAL" in roots and bool(roots & {"FLOAT", "DOUBLE"})
+
+
+def _ordered(operand: Expression) -> Expression:
+    if isinstance(operand.type, NullType):
+        return operand
+    return call("ORDERED", _as(operand, DOUBLE), type=BIGINT)
+
+
+def _member(given: Call) -> Expression:
+    """IN stays where all members are constants that a set can hold; otherwise it is an OR of comparisons. A set of
+    floating-point numbers holds their bits: 0.0 is not -0.0."""
+    if all(isinstance(each, Call) and each.function == "ROW" for each in given.args):
+        return _row_member(given)
+    value, *others = _alike(given.args)
+    if all(map(_is_constant, others)) and root(value.type) != "NULL":
+        if root(value.type) not in ("FLOAT", "DOUBLE"):
+            return replace(given, args=(value, *others))
+        if len(others) > 1:
+            return replace(given, args=tuple(map(_ordered, (value, *others))))
+    same = tuple(_compared(Call("=", (value, each), type=BOOLEAN, place=given.place)) for each in others)
+    return same[0] if len(same) == 1 else replace(given, function="OR", args=same)
+
+
+def _row_member(given: Call) -> Expression:
+    """A row IN others: by its fields, so that it is null where one of them decides and is null."""
+
+    def equal(one: Expression, other: Expression) -> Expression:
+        pairs = zip(one.operands, other.operands, strict=True)
+        same = tuple(_compared(Call("=", pair, type=BOOLEAN, place=given.place)) for pair in pairs)
+        return same[0] if len(same) == 1 else Call("AND", same, type=BOOLEAN, place=given.place)
+
+    value, *others = given.args
+    found = tuple(equal(value, each) for each in others)
+    return found[0] if len(found) == 1 else replace(given, function="OR", args=found)
 
 
 def _is_constant(given: Expression) -> bool:
@@ -100,12 +134,11 @@ def _arithmetic(call: Call) -> Expression:
     return replace(call, args=tuple(_as(each, call.type) for each in call.args))
 
 
-def _division(call: Call) -> Expression:
-    """A FLOAT is the quotient of two DOUBLE."""
-    if root(call.type) != "FLOAT":
+def _remainder(call: Call) -> Expression:
+    """Of integers that one of the operands is a decimal without digits after the point, as BIGINT."""
+    if not is_integer(call.type):
         return call
-    args = tuple(_as(each, DOUBLE) for each in call.args)
-    return cast(replace(call, args=args, type=DOUBLE.with_nullability(call.type.nullable)), call.type)
+    return replace(call, args=tuple(each if is_integer(each.type) else _as(each, BIGINT) for each in call.args))
 
 
 def _of_double(call: Call) -> Expression:
@@ -119,19 +152,18 @@ def _of_one_type(call: Call) -> Expression:
 
 
 def _tried(call: Call) -> Expression:
-    """Without a pattern, a cast that does not fail, and cuts no digits off."""
+    """Without a pattern, a cast that does not fail."""
     if len(call.args) == 2:
         return call
-    target = TimestampType(6) if isinstance(call.type, TimestampType) else call.type
-    return cast(call.args[0], target, safe=True)
+    return cast(call.args[0], call.type, safe=True)
 
 
-def _of_moment(call: Call) -> Expression:
-    """The first argument as a timestamp, if it is text."""
-    first, *rest = call.args
-    if root(first.type) != "STRING":
+def _instant(call: Call) -> Expression:
+    """Text without a pattern is by the usual one, in UTC; what is not by it fails."""
+    if len(call.args) > 1 or root(call.args[0].type) != "STRING":
         return call
-    return replace(call, args=(cast(first, TimestampType(6)), *rest))
+    usual = Literal("yyyy-MM-dd HH:mm:ss", type=STRING)
+    return replace(call, args=(cast(cast(call.args[0], TimestampType(3)), STRING), usual))
 
 
 _REWRITES: dict[str, Callable[[Call], Expression]] = {
@@ -141,9 +173,9 @@ _REWRITES: dict[str, Callable[[Call], Expression]] = {
     "IF": _if,
     "NULLIF": _nullif,
     **dict.fromkeys(("+", "-", "*"), _arithmetic),
-    "/": _division,
-    **dict.fromkeys(("SQRT", "LOG", "LOG2", *OF_REALS), _of_double),
+    "MOD": _remainder,
+    **dict.fromkeys(OF_REALS, _of_double),
     **dict.fromkeys(("GREATEST", "LEAST"), _of_one_type),
     **dict.fromkeys(("TO_TIMESTAMP", "TO_DATE"), _tried),
-    "DATE_FORMAT": _of_moment,
+    "TO_TIMESTAMP_LTZ": _instant,
 }

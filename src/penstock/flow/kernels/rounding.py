@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, days_of
 from penstock.flow.kernels.local import from_local
-from penstock.flow.kernels.moments import UNIT_MICROS, known, localized, micros_of
+from penstock.flow.kernels.moments import UNIT_MICROS, known, localized, micros_of, overflow
 from penstock.flow.kernels.session import Session
-from penstock.flow.kernels.vectors import Kernel, Strict, column
+from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Vector, column
 from penstock.plan.expressions import Call, Literal
 from penstock.types import arrow_type
 from penstock.types.logical import root
@@ -28,6 +28,8 @@ def rounded(call: Call, session: Session) -> Kernel | None:
     if not isinstance(unit, Literal) or local is None:
         return None
     word = str(unit.value)
+    if kind == "TIME":
+        return Strict(arrow_type(call.type), lambda _, values: _of_day(call, word, up, values))
     if kind != "TIMESTAMP_LTZ" or back is None:
         return Strict(arrow_type(call.type), lambda _, values: _of_kind(word, up, kind, values))
     return Strict(arrow_type(call.type), lambda _, values: back(_of_kind(word, up, kind, local(values))))
@@ -37,9 +39,15 @@ def _of_kind(unit: str, up: bool, kind: str, values: pa.Array) -> pa.Array:
     found: NDArray[Any] = _round(unit, up, micros_of(values))
     if kind == "DATE":
         found = (found // DAY_MICROS).astype(np.int32)
-    elif kind == "TIME":
-        found = found * 1000
     return column(np.ascontiguousarray(found), known(values), values.type)
+
+
+def _of_day(call: Call, unit: str, up: bool, values: pa.Array) -> pa.Array | Vector:
+    """A time of the day, which fails at its end."""
+    found = _round(unit, up, micros_of(values))
+    beyond = found >= DAY_MICROS
+    made = column(np.where(beyond, 0, found) * 1000, known(values), values.type)
+    return Vector(made, (Failure(beyond, overflow(call)),)) if beyond.any() else made
 
 
 def _round(unit: str, up: bool, micros: Numbers) -> Numbers:

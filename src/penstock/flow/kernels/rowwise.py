@@ -114,9 +114,7 @@ def _ascii(text: str) -> int:
 
 
 def _place(sought: str, text: str, start: int = 1) -> int:
-    if start <= 0:
-        return 0
-    return text.find(sought, start - 1) + 1 if sought else 1
+    return text.find(sought, max(start - 1, 0)) + 1 if sought else 1
 
 
 def _trimmed(side: str) -> Callable[[str, str], str]:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
+
 from penstock.flow.kernels.characters import joined, units
 from penstock.flow.kernels.rowwise import ValueFailure, row_by_row
+from penstock.flow.kernels.session import Session
+from penstock.flow.kernels.vectors import Kernel, Vector
+from penstock.formats.exact.numbers import parse_double
+from penstock.plan.expressions import Call
+from penstock.types.casts import is_integer, is_numeric
 
-_DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+#: What Java's BigDecimal reads: digits of any script.
+_DECIMAL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _WORD = re.compile("[A-Za-z0-9]+")
 #: What Java's ``Character.isWhitespace`` takes for white space.
 _WHITE = re.compile("[\\t-\\r\\x1c-\\x20\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]")
@@ -23,13 +32,12 @@ def _initcap(text: str) -> str:
     return _WORD.sub(lambda found: found[0][0].upper() + found[0][1:].lower(), text)
 
 
-def _translate(text: str, source: str, target: str) -> str:
+def _translate(text: str | None, source: str | None, target: str | None) -> str | None:
     """Each character of ``source`` replaced by the one at the same place of ``target``; left out if there is none."""
-    text, source, target = units(text), units(source), units(target)
     table: dict[int, str | None] = {}
-    for place, each in enumerate(source):
-        table.setdefault(ord(each), target[place] if place < len(target) else None)
-    return joined(text.translate(table))
+    for place, each in enumerate(source or ""):
+        table.setdefault(ord(each), target[place] if target and place < len(target) else None)
+    return None if text is None else text.translate(table)
 
 
 def _chr(code: int) -> str:
@@ -83,7 +91,7 @@ def _str_to_map(text: str, pairs: str = ",", parts: str = "=") -> list[tuple[str
     if between is None or within is None:
         raise ValueFailure(f"STR_TO_MAP takes regular expressions, not '{pairs}' and '{parts}'")
     found: dict[str, str | None] = {}
-    for entry in _java_split(between, text):
+    for entry in _java_split(between, text) if text else ():
         key, *value = _java_split(within, entry, 2)
         found[key] = value[0] if value else None
     return list(found.items())
@@ -102,8 +110,8 @@ def _java_split(pattern: re.Pattern[str], text: str, limit: int = 0) -> list[str
         found.append(text[at : match.start()])
         at = match.end()
     found.append(text[at:])
-    if not limit:
-        while len(found) > 1 and not found[-1]:
+    if not limit and len(found) > 1:
+        while found and not found[-1]:
             found.pop()
     return found
 
@@ -141,12 +149,29 @@ def _is_digit(value: Any) -> bool:
 
 def _is_decimal(value: Any) -> bool:
     if isinstance(value, str):
-        return _DECIMAL.fullmatch(value) is not None
+        try:
+            parse_double(value)
+        except ValueError:
+            return _DECIMAL.fullmatch(value) is not None
+        return True
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
+def _is_number(test: Callable[[Any], bool]) -> Callable[[Call, Session], Kernel]:
+    """Of numbers, the type decides, also where they are null."""
+
+    def maker(call: Call, session: Session) -> Kernel:
+        given = call.args[0].type
+        if not is_numeric(given):
+            return row_by_row(test, strict=False)(call, session)
+        true = is_integer(given) or test is _is_decimal
+        return lambda args, rows: Vector(pa.scalar(true), args[0].failures)
+
+    return maker
+
+
 INITCAP = row_by_row(_initcap)
-TRANSLATE = row_by_row(_translate)
+TRANSLATE = row_by_row(_translate, strict=False)
 CHR = row_by_row(_chr)
 OVERLAY = row_by_row(_overlay)
 SPLIT_INDEX = row_by_row(_split_index)
@@ -157,5 +182,4 @@ INSTR = row_by_row(_instr)
 STARTSWITH = row_by_row(lambda text, part: text.startswith(part))
 ENDSWITH = row_by_row(lambda text, part: text.endswith(part))
 IS_ALPHA = row_by_row(_is_alpha, strict=False)
-IS_DIGIT = row_by_row(_is_digit, strict=False)
-IS_DECIMAL = row_by_row(_is_decimal, strict=False)
+IS_DIGIT, IS_DECIMAL = _is_number(_is_digit), _is_number(_is_decimal)

@@ -7,6 +7,7 @@ import zoneinfo
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 
+from penstock.flow.kernels.readings import lenient
 from penstock.flow.kernels.rowwise import row_by_row
 
 _OFFSET = re.compile(r"GMT([+-])(\d{1,2}):?(\d{2})?")
@@ -30,7 +31,10 @@ def _zone(name: str) -> tzinfo:
 def _convert(text: str, source: str, target: str) -> str | None:
     """A local time as text; None for a text in another form."""
     try:
-        moment = datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=_zone(source))
+        micros = lenient(text)
+        if micros is None:
+            return None
+        moment = (datetime(1970, 1, 1) + timedelta(microseconds=micros)).replace(tzinfo=_zone(source))
         return f"{moment.astimezone(_zone(target)):%Y-%m-%d %H:%M:%S}"
     except (ValueError, OverflowError):
         return None

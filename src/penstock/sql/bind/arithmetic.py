@@ -8,6 +8,7 @@ from penstock.plan.expressions import Call, Expression, cast, coerce
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import UnboundCall
 from penstock.types import (
+    BIGINT,
     DataType,
     DecimalType,
     IntervalType,
@@ -16,6 +17,7 @@ from penstock.types import (
     TimestampType,
 )
 from penstock.types.casts import as_decimal, common_type, is_integer, is_numeric, is_point
+from penstock.types.logical import root
 
 
 def sign(call: UnboundCall, operand: Expression, source: SourceText) -> Expression:
@@ -26,7 +28,7 @@ def sign(call: UnboundCall, operand: Expression, source: SourceText) -> Expressi
 
 
 def arithmetic(call: UnboundCall, operands: Sequence[Expression], source: SourceText) -> Expression:
-    """``+ - * /`` of numbers, and a timestamp plus or minus an interval. Raises SqlError for other types."""
+    """``+ - * /`` of numbers, and a moment plus or minus an interval. Raises SqlError for other types."""
     left, right = operands
     if isinstance(left.type, IntervalType) or isinstance(right.type, IntervalType):
         return _shifted(call, left, right, source)
@@ -37,6 +39,8 @@ def arithmetic(call: UnboundCall, operands: Sequence[Expression], source: Source
                 hint = "add INTERVAL '1' DAY; TIMESTAMPDIFF(unit, a, b) subtracts timestamps"
             raise source.error(arg.at, f"'{call.name}' takes numbers, not {value.type.text()}", hint)
     common = common_type((left.type, right.type))
+    if root(left.type) == "FLOAT" and root(right.type) == "DOUBLE":
+        common = left.type.with_nullability(left.type.nullable or right.type.nullable)  # as Flink: the first of them
     if common is None or isinstance(common, NullType):
         raise source.error(call.at, "the type of NULL is not known here", "write CAST(NULL AS INT)")
     left, right = (cast(v, common) if isinstance(v.type, NullType) else v for v in (left, right))
@@ -67,13 +71,16 @@ def _decimal(operator: str, a: DecimalType, b: DecimalType) -> DataType:
 
 
 def _shifted(call: UnboundCall, left: Expression, right: Expression, source: SourceText) -> Expression:
-    """A moment plus or minus an interval."""
-    if call.name == "+" and isinstance(left.type, IntervalType):
+    """A moment plus or minus an interval, or a multiple of an interval."""
+    if call.name in "+*" and isinstance(left.type, IntervalType):
         left, right = right, left
+    if call.name == "*" and is_integer(left.type) and isinstance(right.type, IntervalType):
+        nullable = left.type.nullable or right.type.nullable
+        return Call(
+            "*", (coerce(left, BIGINT), right), type=right.type.with_nullability(nullable), place=source.at(call.at)
+        )
     if call.name not in "+-" or not isinstance(right.type, IntervalType) or not is_point(left.type):
         reason = f"'{call.name}' does not combine {left.type.text()} and {right.type.text()}"
-        raise source.error(call.at, reason, "an interval is added to or subtracted from a TIMESTAMP")
-    if not isinstance(left.type, TimestampType):
-        reason = f"{left.type.text()} and an interval are not supported"
-        raise source.unsupported(call.at, reason, "CAST it to TIMESTAMP first")
-    return Call(call.name, (left, right), type=left.type, place=source.at(call.at))
+        raise source.error(call.at, reason, "an interval is added to or subtracted from a DATE, TIME or TIMESTAMP")
+    nullable = left.type.nullable or right.type.nullable
+    return Call(call.name, (left, right), type=left.type.with_nullability(nullable), place=source.at(call.at))

@@ -28,12 +28,13 @@ def _all(texts: str) -> tuple[Builtin, ...]:
 
 _LATER = "types for JSON documents are not supported yet; use STRING with JSON_VALUE and JSON_QUERY"
 _OBJECTS = "structured types of Java classes are not supported; use ROW(..)"
+_EXACTLY = "with a pattern, reads what is exactly by it"
 _PATHS = "paths with filters, such as `[?(@.a > 1)]`, or functions, such as `.length()`, are refused"
 
 #: By the groups of Flink's documentation.
 CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
     "Comparison": (
-        Builtin("=", "a = b, a <> b, a < b, a <= b, a > b, a >= b"),
+        Builtin("=", "a = b, a <> b, a < b, a <= b, a > b, a >= b", note="maps are not compared"),
         Builtin("IS NULL", "a IS [NOT] NULL"),
         Builtin("IS DISTINCT FROM", "a IS [NOT] DISTINCT FROM b"),
         Builtin("BETWEEN", "a [NOT] BETWEEN [ASYMMETRIC | SYMMETRIC] b AND c"),
@@ -49,7 +50,7 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         Builtin("IS TRUE", "a IS [NOT] TRUE, a IS [NOT] FALSE, a IS [NOT] UNKNOWN"),
     ),
     "Arithmetic": (
-        Builtin("+", "+ a, - a, a + b, a - b, a * b, a / b, a % b"),
+        Builtin("+", "+ a, - a, a + b, a - b, a * b, a / b, a % b", note="what overflows fails"),
         *_all("""
         MOD(a, b)
         POWER(a, b)
@@ -155,24 +156,24 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         Builtin(
             "EXTRACT",
             "EXTRACT(unit FROM a), YEAR(a), QUARTER(a), MONTH(a), WEEK(a), DAYOFYEAR(a), ..",
-            note="before 1970 and between two seconds, the parts of the earlier one; Flink takes the later one",
+            note="before 1970 and between two seconds, the parts of the earlier one; of a DATE, minutes are 0",
         ),
-        Builtin("FLOOR TO", "FLOOR(a TO unit), CEIL(a TO unit)"),
+        Builtin("FLOOR TO", "FLOOR(a TO unit), CEIL(a TO unit)", note="of a TIME to hours, minutes and seconds"),
         Builtin("OVERLAPS", "(a, b) OVERLAPS (c, d)"),
         *_all("""
         DATE_FORMAT(a, pattern)
         TIMESTAMPADD(unit, count, a)
         TIMESTAMPDIFF(unit, a, b)
         FROM_UNIXTIME(a [, pattern])
-        TO_DATE(a [, pattern])
         TO_TIMESTAMP(a [, pattern])
         TO_TIMESTAMP_LTZ(a [, precision | pattern [, zone]])
         CURRENT_WATERMARK(rowtime)
         """),
+        Builtin("TO_DATE", "TO_DATE(a [, pattern])", note=_EXACTLY),
         Builtin(
-            "CONVERT_TZ", "CONVERT_TZ(a, from, to)", note="NULL for text in another form than `yyyy-MM-dd HH:mm:ss`"
+            "CONVERT_TZ", "CONVERT_TZ(a, from, to)", note="NULL for text that does not begin as `yyyy-MM-dd HH:mm:ss`"
         ),
-        Builtin("UNIX_TIMESTAMP", "UNIX_TIMESTAMP([a [, pattern]])", note="reads what is exactly by the pattern"),
+        Builtin("UNIX_TIMESTAMP", "UNIX_TIMESTAMP([a [, pattern]])", note=_EXACTLY),
         Builtin("SOURCE_WATERMARK", "SOURCE_WATERMARK()", "no connector here has watermarks of its own"),
     ),
     "Conditions": (
@@ -190,7 +191,7 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         """),
     ),
     "Conversion": (
-        Builtin("CAST", "CAST(a AS type)"),
+        Builtin("CAST", "CAST(a AS type)", note="what overflows fails"),
         Builtin("TRY_CAST", "TRY_CAST(a AS type)"),
         Builtin("TYPEOF", "TYPEOF(a)"),
     ),

@@ -240,6 +240,7 @@ def extract(scope: Scope, given: UnboundCall) -> Expression:
     unit = scope.one_of(given.args[0], _PARTS)
     dated = root(operand.type) in ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "NULL")
     timed = isinstance(operand.type, TimestampType | TimeType | NullType)
+    timed = timed or (dated and unit in ("HOUR", "MINUTE", "SECOND"))
     if not (timed if unit in _TIME_PARTS else dated):
         expected = "a TIME or TIMESTAMP" if unit in _TIME_PARTS else "a DATE or TIMESTAMP"
         raise scope.source.error(
@@ -253,20 +254,23 @@ def rounded_moment(scope: Scope, given: UnboundCall) -> Expression:
     """``FLOOR(x TO unit)`` and ``CEIL(x TO unit)``."""
     scope.one_of(given.args[0], _FLOORS)
     operand = scope.bind(given.args[1])
-    if not is_point(operand.type):
-        reason = f"{given.name} takes a DATE, TIME or TIMESTAMP, not {operand.type.text()}"
+    units = ("HOUR", "MINUTE", "SECOND")
+    if not is_point(operand.type) or (isinstance(operand.type, TimeType) and _text(given.args[0]) not in units):
+        expected = "a DATE or TIMESTAMP" if isinstance(operand.type, TimeType) else "a DATE, TIME or TIMESTAMP"
+        reason = f"{given.name} takes {expected} here, not {operand.type.text()}"
         raise scope.source.error(given.args[1].at, reason, "CAST it first")
     return _made(scope, given, (scope.bind(given.args[0]), operand), operand.type)
 
 
 def timestamp_arithmetic(scope: Scope, given: UnboundCall) -> Expression:
-    """``TIMESTAMPADD`` and ``TIMESTAMPDIFF``, of dates too."""
+    """``TIMESTAMPADD`` and ``TIMESTAMPDIFF``, of dates too; a time of the day is turned on."""
     scope.one_of(given.args[0], _STEPS)
     unit, first, second = (scope.bind(arg) for arg in given.args)
     adding = given.name == "TIMESTAMPADD"
     for arg, value in zip(given.args[1:], (first, second), strict=True):
         counts = adding and value is first
-        if not (is_integer(value.type) if counts else is_point(value.type) and not isinstance(value.type, TimeType)):
+        timed = isinstance(value.type, TimeType) and not adding
+        if not (is_integer(value.type) if counts else is_point(value.type) and not timed):
             expected = "INT" if counts else "a DATE or TIMESTAMP"
             raise scope.source.error(arg.at, f"{given.name} takes {expected} here, not {value.type.text()}", "CAST it")
     nullable = first.type.nullable or second.type.nullable
@@ -274,8 +278,8 @@ def timestamp_arithmetic(scope: Scope, given: UnboundCall) -> Expression:
         return _made(scope, given, (unit, first, second), INT.with_nullability(nullable))
     type_ = second.type
     if root(type_) == "DATE" and unit.value in ("HOUR", "MINUTE", "SECOND"):  # type: ignore[attr-defined]
-        second = cast(second, TimestampType(0))
-        type_ = TimestampType(0)
+        second = cast(second, TimestampType(6))
+        type_ = TimestampType(6)
     return _made(scope, given, (unit, first, second), type_.with_nullability(nullable))
 
 

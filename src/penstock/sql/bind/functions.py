@@ -101,6 +101,8 @@ def _remainder(args: tuple[Expression, ...]) -> DataType:
     left, right = args[0].type, args[1].type
     if not isinstance(left, DecimalType) and not isinstance(right, DecimalType):
         return INT if isinstance(right, NullType) else right
+    if is_integer(right) and isinstance(left, DecimalType) and not left.scale:
+        return right
     a, b = (
         as_decimal(right if isinstance(left, NullType) else left),
         as_decimal(left if isinstance(right, NullType) else right),
@@ -119,7 +121,7 @@ def _truncated(args: tuple[Expression, ...]) -> DataType:
     if not isinstance(digits, int) or digits >= found.scale:
         return found
     kept = max(digits, 0)
-    return DecimalType(max(found.precision - found.scale + kept, 1), kept)
+    return DecimalType(min(found.precision - found.scale + 1 + kept, 38), kept)
 
 
 def _element(args: tuple[Expression, ...]) -> DataType:
@@ -166,7 +168,8 @@ SIGNATURES: Mapping[str, tuple[Overload, ...]] = {
     **dict.fromkeys(("UPPER", "LOWER", "INITCAP", "REVERSE", "JSON_QUOTE"), _of(STRING, "s")),
     **dict.fromkeys(("MD5", "SHA1", "SHA224", "SHA256", "SHA384", "SHA512"), _of(STRING, "s")),
     "SHA2": _of(STRING, "si", nullable=True),
-    **dict.fromkeys(("REPLACE", "TRANSLATE"), _of(STRING, "sss")),
+    "REPLACE": _of(STRING, "sss"),
+    "TRANSLATE": _of(STRING, "sss", nullable=True),
     "SUBSTRING": _of(STRING, "si", "sii"),
     **dict.fromkeys(("LEFT", "RIGHT", "REPEAT"), _of(STRING, "si")),
     **dict.fromkeys(("LPAD", "RPAD"), _of(STRING, "sis")),

@@ -13,6 +13,7 @@ from penstock.plan.expressions import (
     Expression,
     Literal,
     Place,
+    Value,
     call,
     cast,
     coerce,
@@ -332,31 +333,33 @@ class Scope(Names):
 
     def _round(self, call: UnboundCall) -> Expression:
         value, *rest = (self.bind(arg) for arg in call.args)
-        digits = 0
         if not is_numeric(value.type):
             raise self._error(call.args[0], f"ROUND takes a number, not {value.type.text()}", "CAST it")
+        digits: Value = 0
         if rest:
-            given = rest[0].value if isinstance(rest[0], Literal) else None
-            if not isinstance(given, int) or isinstance(given, bool) or abs(given) > 999:
-                reason = "the second argument of ROUND must be a whole number, not an expression"
+            if not is_integer(rest[0].type):
+                reason = f"the second argument of ROUND is a number of digits, not {rest[0].type.text()}"
                 raise self._error(call.args[1], reason, "such as 2")
-            digits = given
+            digits = rest[0].value if isinstance(rest[0], Literal) else None
+            if isinstance(digits, int) and abs(digits) > 999:
+                raise self._error(call.args[1], "ROUND takes up to 999 digits", "such as 2")
         result = value.type
-        if isinstance(result, DecimalType) and digits < result.scale:
+        if isinstance(result, DecimalType) and isinstance(digits, int) and digits < result.scale:
             kept = max(digits, 0)
-            result = DecimalType(min(38, result.precision - result.scale + 1 + kept), kept, nullable=result.nullable)
-        return self._made(call, "ROUND", (value, *rest), result)
+            result = DecimalType(min(38, result.precision - result.scale + 1 + kept), kept)
+        nullable = value.type.nullable or any(each.type.nullable for each in rest)
+        return self._made(call, "ROUND", (value, *rest), result.with_nullability(nullable))
 
     def _to_timestamp_ltz(self, call: UnboundCall) -> Expression:
         """The numeric form; the others are in the table."""
         values = [self.bind(arg) for arg in call.args]
-        if not values or not is_integer(values[0].type):
+        if not values or not is_numeric(values[0].type):
             return self._overloaded(call)
         precision = values[1].value if len(values) == 2 and isinstance(values[1], Literal) else None
-        if precision not in (0, 3) or not is_integer(values[1].type):
+        if len(values) > 1 and precision not in (0, 3):
             reason = "TO_TIMESTAMP_LTZ of a number takes a precision, 0 for seconds or 3 for milliseconds"
             raise self._error(call.args[-1], reason, "such as TO_TIMESTAMP_LTZ(ms, 3)")
-        return self._made(call, call.name, values, TimestampType(3, local_zone=True, nullable=values[0].type.nullable))
+        return self._made(call, call.name, values, TimestampType(3, local_zone=True))
 
     def _current_watermark(self, call: UnboundCall) -> Expression:
         (argument,) = call.args
