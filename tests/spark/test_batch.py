@@ -54,6 +54,24 @@ def test_without_rows_there_is_a_count(orders: None, jobs: Jobs, tmp_path: Path)
     assert found() == [(None, 0)]
 
 
+def test_a_folder_without_files_does_not_hold_back_event_time(orders: None, jobs: Jobs, tmp_path: Path) -> None:
+    for name in ("some", "none"):
+        (tmp_path / name).mkdir()
+    rows = ({"name": "a", "ts": f"2026-01-01 10:{minute}:00"} for minute in (10, 50))
+    (tmp_path / "some" / "rows.json").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    tables = "".join(
+        f"CREATE TABLE {name} (name STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ("
+        f"'connector' = 'filesystem', 'path' = '{tmp_path / name}', 'format' = 'json');\n"
+        for name in ("some", "none")
+    )
+    both = "(SELECT * FROM some UNION ALL SELECT * FROM none)"
+    windows = f"TABLE(TUMBLE({both}, DESCRIPTOR(ts), INTERVAL '1' HOUR))"
+    query = f"SELECT name, COUNT(*) FROM {windows} GROUP BY name, window_start, window_end"
+    jobs.run(f"{BATCH}{TABLES}{tables}INSERT INTO result {query};")
+
+    assert found() == [("a", 2)]
+
+
 def test_files_are_one_batch_and_the_results_are_files(jobs: Jobs, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(3):

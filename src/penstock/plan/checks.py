@@ -20,6 +20,8 @@ from penstock.plan.nodes import (
     Scan,
     SetOperation,
     Sink,
+    WindowAggregate,
+    WindowTable,
 )
 from penstock.plan.traits import Traits, own_traits, traits
 from penstock.plan.walk import expressions_of, fold, scans
@@ -46,7 +48,8 @@ _STREAM = "SET 'execution.runtime-mode' = 'streaming'"
 
 def check_batch(job: Job) -> None:
     """Raises UnsupportedError for each table that a batch cannot read, as Flink's planner does: one without an end, and
-    one whose rows are updated or deleted. All other rows are final when the only batch gives them."""
+    one whose rows are updated or deleted. All other rows are final when the only batch gives them, except those of
+    windows of processing time, which the end of the tables does not close."""
     problems = []
     for scan in scans(*job.sinks):
         can, where = scan.spec.capabilities, f"table '{scan.table}'"
@@ -57,6 +60,14 @@ def check_batch(job: Job) -> None:
         if not can.kinds <= INSERTIONS:
             reason = "gives updates and deletions too, and a query in batch mode reads tables of insertions only"
             problems.append(Problem(reason, where=where, hint=_STREAM))
+
+    def visit(node: Node, _: tuple[None, ...]) -> None:
+        if isinstance(node, WindowAggregate | WindowTable) and node.windowing.processing:
+            reason = f"{node.windowing.describe()} is not supported in batch mode, in which time does not pass"
+            where = f"table '{scans(node)[0].table}'"
+            problems.append(Problem(reason, where=where, hint=f"use event time, or {_STREAM}"))
+
+    fold(job.sinks, visit)
     if problems:
         raise UnsupportedError(tuple(problems))
 

@@ -24,37 +24,49 @@ def not_null(value: Expression, column: Field, sink: Sink) -> Expression:
     return Call(NOT_NULL, (value, _text(sink.table), _text(column.name)), type=value.type.with_nullability(False))
 
 
-def enforced(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
-    """The sinks, with steps that leave rows out whose NULL must not be there, and fit values into their lengths, where
-    the settings ask for them."""
-    if settings.not_null_enforcer != DROP and settings.type_length_enforcer == IGNORE:
+def fitted(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
+    """The sinks, with steps that fit values into their lengths, where the settings ask for them."""
+    strategy = settings.type_length_enforcer
+    if strategy == IGNORE:
         return sinks
-    return rewrite(sinks, lambda node: _enforced(node, settings) if isinstance(node, Sink) else node)
+    return rewrite(sinks, lambda node: _with_lengths(node, strategy) if isinstance(node, Sink) else node)
 
 
-def _enforced(sink: Sink, settings: Settings) -> Sink:
-    node: Node = sink.input
-    if _is_fitted(node):
+def without_nulls(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
+    """The sinks, with steps that leave rows out whose NULL must not be there, where the settings ask for them. Whether
+    upserts go to a sink as they are is known by now."""
+    if settings.not_null_enforcer != DROP:
+        return sinks
+    return rewrite(sinks, lambda node: _of_known(node) if isinstance(node, Sink) else node)
+
+
+def _with_lengths(sink: Sink, strategy: str) -> Sink:
+    if _is_fitted(sink.input):
         return sink
-    pairs = list(zip(fields_of(node.schema), sink.schema.fields, strict=True))
-    if settings.not_null_enforcer == DROP:
-        wanted = [value for value, to in pairs if not to.type.nullable and value.type.nullable and _known(to, sink)]
-        present = [call("NOT", call("IS NULL", each, type=BOOLEAN.with_nullability(False))) for each in wanted]
-        given = conjuncts(node.condition) if isinstance(node, Filter) else ()
-        if not set(present) <= set(given):
-            node = Filter(node.schema, node, conjunction(present))
-    if settings.type_length_enforcer != IGNORE:
-        node = project(
-            node,
-            tuple(Item(value.name, _fitted(value, to, sink, settings.type_length_enforcer)) for value, to in pairs),
-        )
-    return sink if node is sink.input else replace(sink, input=node)
+    pairs = zip(fields_of(sink.input.schema), sink.schema.fields, strict=True)
+    items = tuple(Item(value.name, _fitted(value, to, sink, strategy)) for value, to in pairs)
+    return replace(sink, input=project(sink.input, items))
+
+
+def _of_known(sink: Sink) -> Sink:
+    node = sink.input
+    if isinstance(node, Materialize):  # which is put above the other steps
+        return sink
+    pairs = zip(fields_of(node.schema), sink.schema.fields, strict=True)
+    wanted = [value for value, to in pairs if not to.type.nullable and value.type.nullable and _known(to, sink)]
+    present = [call("NOT", call("IS NULL", each, type=BOOLEAN.with_nullability(False))) for each in wanted]
+    given = conjuncts(node.condition) if isinstance(node, Filter) else ()
+    if set(present) <= set(given):
+        return sink
+    return replace(sink, input=Filter(node.schema, node, conjunction(present)))
 
 
 def _is_fitted(node: Node) -> bool:
     """Whether values of another length are gone already."""
     if isinstance(node, Materialize):  # which is put above the other steps
         return True
+    while isinstance(node, Filter):
+        node = node.input
     parts = [each.expression for each in node.items] if isinstance(node, Project) else []
     return any(isinstance(each, Call) and each.function == FITTED for each in parts)
 

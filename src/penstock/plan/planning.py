@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import Problem, SchemaError
 from penstock.plan.checks import check_batch, check_changes, check_conflicts, check_determinism, check_watermarks
-from penstock.plan.enforcing import enforced
+from penstock.plan.enforcing import fitted, without_nulls
 from penstock.plan.expressions import coerce, columns_of, fields_of, is_deterministic
 from penstock.plan.naming import named
 from penstock.plan.nodes import (
@@ -44,8 +44,10 @@ def planned(job: Job) -> Job:
     # equal ones are found twice.
     if job.settings.batch:
         check_batch(job)
-        return replace(job, sinks=named(_shared(pruned(_shared(enforced(job.sinks, job.settings))))))
-    sinks = _normalized(enforced(_deduplicated(job.sinks, job.settings), job.settings))
+        sinks = without_nulls(fitted(job.sinks, job.settings), job.settings)
+        return replace(job, sinks=named(_shared(pruned(_shared(sinks)))))
+    sinks = _normalized(fitted(_deduplicated(job.sinks, job.settings), job.settings))
+    sinks = without_nulls(sinks, job.settings)
     check_conflicts(sinks, job.settings)
     job = replace(job, sinks=named(_shared(pruned(_shared(_materialized(sinks, job.settings))))))
     check_changes(job)

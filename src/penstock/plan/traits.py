@@ -74,11 +74,6 @@ class Traits:
     stateful: bool = False
 
     @property
-    def event_time(self) -> str:
-        """The first column that is event time, empty without one."""
-        return next(iter(self.rowtimes), "")
-
-    @property
     def changing(self) -> bool:
         """Whether rows are updated or deleted."""
         return not self.kinds <= INSERTIONS

@@ -39,7 +39,7 @@ def grouped(node: GroupAggregate) -> Node:
     window = traits(node.input).window
     if window is None or not {window.columns.start, window.columns.end} <= set(node.keys):
         return node
-    below = _unassigned(node) or _attached(node, window.columns, window.windowing)
+    below = _unassigned(node, window.columns) or _attached(node, window.columns, window.windowing)
     own = dict(zip(window.columns.names, below.columns.names, strict=True))
     return project(
         below, tuple(Item(f.name, ColumnRef(own.get(f.name, f.name), type=f.type)) for f in node.schema.fields)
@@ -91,15 +91,17 @@ class _Rows:
         return cls(node, conditions, columns)
 
 
-def _unassigned(group: GroupAggregate) -> WindowAggregate | None:
+def _unassigned(group: GroupAggregate, columns: WindowColumns) -> WindowAggregate | None:
     """The groups of windows that the aggregate itself assigns rows to: it need not see a row once for each window. None
-    where the rows' windows are of interest before."""
+    where the rows' windows are of interest before, or they are grouped by copies of the window's ``columns`` too."""
     rows = _Rows.of(group.input)
     if rows is None:
         return None
     table = rows.table
     names = set(table.columns.names)
     windows = {name for name, each in rows.columns.items() if isinstance(each, ColumnRef) and each.name in names}
+    if not windows.intersection(group.keys) <= set(columns.names):
+        return None
     keys = tuple(each for each in group.keys if each not in windows)
     read = {*keys, *(name for call in group.calls for name in (call.argument, call.filter) if name is not None)}
     values = {name: rows.columns[name] for name in rows.columns if name in read}

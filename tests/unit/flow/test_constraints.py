@@ -64,6 +64,14 @@ def test_a_condition_of_the_query_does_not_replace_others(tmp_path):
     assert found == ["[1, abcd, [0, -1, 1]]"]
 
 
+def test_an_upsert_with_null_takes_its_row_away(tmp_path):
+    values = [(1, "a"), (2, None), (3, "c"), (1, None), (2, "b")]
+    table = {"rows": [("+U", (i, s, None)) for i, s in values], "changelog_mode": "I,UA,D", "primary_key": ["i"]}
+    columns = ["i INT NOT NULL", "s STRING", "b BYTES"]
+    found = rows({NULLS: "DROP"}, "i INT NOT NULL, s STRING NOT NULL, b BYTES", str(tmp_path), schema=columns, **table)
+    assert found == ["[2, b, null]", "[3, c, null]"]
+
+
 def test_repeated_changes_count_once(tmp_path):
     changes = [("+I", (1, "a", None)), ("+I", (1, "a", None)), ("-U", (1, "a", None)), ("+U", (1, "b", None))]
     again = [*changes, ("-U", (1, "a", None)), ("+U", (1, "b", None)), ("+I", (2, "c", None)), ("-D", (2, "c", None))]

@@ -29,11 +29,11 @@ def test_a_scan_gives_what_its_spec_declares() -> None:
 
 
 def test_event_time_survives_renaming_and_filters_and_nothing_else() -> None:
-    assert traits(TIMED).event_time == "ts"
+    assert traits(TIMED).rowtimes == ("ts",)
     filtered = Filter(SCHEMA, projected(TIMED, at="ts", n="n"), Literal(True, type=BOOLEAN))
-    assert traits(filtered).event_time == "at"
-    assert traits(projected(filtered, n="n")).event_time == ""
-    assert traits(MapRows(SCHEMA, TIMED, iter)).event_time == ""
+    assert traits(filtered).rowtimes == ("at",)
+    assert traits(projected(filtered, n="n")).rowtimes == ()
+    assert traits(MapRows(SCHEMA, TIMED, iter)).rowtimes == ()
 
 
 def test_dead_letters_are_insertions() -> None:

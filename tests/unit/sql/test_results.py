@@ -54,6 +54,15 @@ def test_a_batch_refuses_tables_without_an_end_and_those_whose_rows_change():
     ]
 
 
+def test_a_batch_refuses_windows_of_processing_time():
+    windows = "TABLE(TUMBLE(TABLE orders, DESCRIPTOR(p), INTERVAL '1' MINUTE))"
+    query = f"SELECT COUNT(*) FROM {windows} GROUP BY window_start, window_end"
+    (job,) = script(_program([{"sql": query, "into": "n BIGINT"}], batch=True)).jobs
+
+    with pytest.raises(UnsupportedError, match=r"table 'orders': tumble\(.*\) is not supported in batch mode"):
+        planned(job)
+
+
 @pytest.mark.parametrize("owners", [1, 2])
 def test_a_batch_gives_what_a_stream_ends_with_as_insertions(owners: int, tmp_path: Path):
     cases = [case for group in GROUPS for case in group["cases"] if not _changing(case)]

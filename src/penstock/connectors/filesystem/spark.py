@@ -110,9 +110,11 @@ class FilesSource(Source):
         return (self._reading.files[file].path, 0) if 0 <= file < len(self._reading.files) else None
 
     def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
-        """The files. Event time waits for those that are not read yet."""
-        first = self._reading.ordinal * PARTITIONS_PER_SOURCE
-        numbers = range(self._reading.start, len(self._reading.files))
+        """The files. Event time waits for those that are not read yet; if there are none, it has ended."""
+        first, count = self._reading.ordinal * PARTITIONS_PER_SOURCE, len(self._reading.files)
+        if self._reading.start == count:
+            return (SourcePartition(first, "0", ended=True),)
+        numbers = range(self._reading.start, count)
         return tuple(SourcePartition(first + each, str(each), ended=each < end["file"]) for each in numbers)
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:

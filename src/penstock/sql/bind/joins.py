@@ -127,9 +127,7 @@ class _Plan:
                 if sides[0][1]:
                     first, second = second, first
                 second = self._of_right(second)
-                common = comparable(first.type, second.type, ordered=False)
-                assert common is not None  # noqa: S101 - they were compared
-                self._keys.append((coerce(first, common), coerce(second, common)))
+                self._keys.append((as_compared(first, second), as_compared(second, first)))
                 return
         if self._join.kind is JoinKind.INNER:
             self._above.append(condition)
@@ -207,6 +205,13 @@ class _Plan:
     def _of_right(self, expression: Expression) -> Expression:
         """An expression of columns of the right side by their own names."""
         return substituted(expression, self._own)
+
+
+def as_compared(value: Expression, other: Expression) -> Expression:
+    """``value`` in the type as which it is compared with the ``other``, in which different values may be equal."""
+    common = comparable(value.type, other.type, ordered=False)
+    assert common is not None  # noqa: S101 - they were compared
+    return coerce(value, common)
 
 
 def _where(condition: Expression) -> Expression:

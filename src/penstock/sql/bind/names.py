@@ -108,7 +108,7 @@ class Names:
         return self.source.error(given.at, reason, hint)
 
     def _correlated(self, name: Name) -> DefinitionError:
-        reason = "a query as a value that reads columns of the query around it is not supported"
+        reason = "a query as a value, or with groups, LIMIT or a query in it, cannot read columns of the query around"
         return self.source.unsupported(name.at, reason, "join with the query, grouped by what it compares")
 
     def _unknown(self, role: str, name: Name, known: Collection[str]) -> DefinitionError:

@@ -11,6 +11,7 @@ from typing import TypeGuard
 from penstock.errors import DefinitionError
 from penstock.plan.expressions import Call, Expression, Literal, call, conjuncts, fields_of, walk
 from penstock.plan.nodes import GroupAggregate, Item, Node, SetOperation, Union, items_of, project, row_of
+from penstock.plan.windowing import WindowKind
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import Grouping, GroupingBits, aggregates_in
 from penstock.sql.bind.constants import OneRow, one_row, or_nothing, rows_of
@@ -39,7 +40,9 @@ from penstock.sql.parse.syntax import (
     Unbound,
     UnboundAggregate,
     UnboundCall,
+    UnboundCast,
     UnboundDerived,
+    UnboundField,
     UnboundJoin,
     UnboundOver,
     UnboundQuery,
@@ -373,7 +376,7 @@ class Queries:
     def _subquery(self, given: UnboundSubquery, scope: Scope) -> Subquery | None:
         query = given.query
         if not _is_plain(query):
-            node = self._rows(self._result(query))
+            node = replace(self, around=(*scope.named, *self.around)).rows(query)
             if node is None:
                 return None
             values: list[Expression] = list(fields_of(node.schema))
@@ -536,12 +539,15 @@ def _by_window(
     """The result, sets of keys and conditions in terms of the columns of the window, which is in each set."""
     every = tuple(dict.fromkeys(key for keys in sets for key in keys))
     window = next(each for each in every if isinstance(each, GroupWindow))
+    at = window.place.offset if window.place else 0
     if not all(window in keys for keys in sets):
-        at = window.place.offset if window.place else 0
         raise source.unsupported(at, "a window in some of the grouping sets is not supported", "add it to each set")
+    if len(sets) > 1 and window.kind is WindowKind.SESSION:
+        reason = "SESSION in several grouping sets is not supported: each of them has sessions of its own"
+        raise source.unsupported(at, reason, "write a query for each set, and UNION ALL between them")
     result, keys, having = grouped_by_window(result, every, having, source)
     bounds = keys[len(every) - 1 :]
-    return result, [(*(key for key in own if key is not window), *bounds) for own in sets], having
+    return result, [(*(key for key in own if key != window), *bounds) for own in sets], having
 
 
 def _asks_for_sets(result: Result, having: Sequence[Expression]) -> bool:
@@ -576,9 +582,20 @@ def _is_plain(query: UnboundQuery) -> TypeGuard[UnboundSelect]:
     """Whether each row of a query comes from one row that it reads, and each of these is judged alone."""
     if not isinstance(query, UnboundSelect) or query.grouping is not None or query.having is not None:
         return False
-    _, subqueries = _split(query.condition)
-    aggregated = any(isinstance(each.expression, UnboundAggregate | UnboundOver) for each in query.items)
-    return not aggregated and not subqueries
+    expressions = [each.expression for each in query.items]
+    if query.condition is not None:
+        expressions.append(query.condition)
+    return not any(map(_reads_others, expressions))
+
+
+def _reads_others(given: Unbound) -> bool:
+    """Whether an expression depends on other rows than its own."""
+    match given:
+        case UnboundCall(args=args):
+            return any(map(_reads_others, args))
+        case UnboundField(base=operand) | UnboundCast(operand=operand):
+            return _reads_others(operand)
+    return isinstance(given, UnboundAggregate | UnboundOver | UnboundSubquery)
 
 
 def _watermarked(values: Sequence[Expression]) -> bool:

@@ -11,7 +11,7 @@ from penstock.plan.nodes import AggregateCall, GroupAggregate, Item, JoinKind, N
 from penstock.plan.traits import traits
 from penstock.sql.bind.aggregates import Aggregate
 from penstock.sql.bind.grouping import distinct
-from penstock.sql.bind.joins import JoinSource
+from penstock.sql.bind.joins import JoinSource, as_compared
 from penstock.sql.bind.naming import free_name, name_of
 from penstock.sql.bind.sources import NodeSource, filtered
 from penstock.sql.parse.source import Errors
@@ -105,7 +105,7 @@ class Asking:
     def _matching(self, given: QueryValue, value: Expression) -> Expression:
         """Whether a value of the query is equal to the operand."""
         assert given.operand is not None  # noqa: S101
-        item = Item(name_of(value), value)
+        item = Item(name_of(value), as_compared(value, given.operand))
         return call("NOT", _is_null(self._beside(distinct(project(given.node, (item,))), given.operand)))
 
     def _beside(self, right: Node, equal: Expression | None = None) -> Expression:

@@ -142,7 +142,7 @@ class _Rows:
     def _is_time(self, order: Expression) -> bool:
         """Whether ORDER BY is by a time attribute."""
         node = self.source.node
-        event_time = isinstance(order, ColumnRef) and order.name == traits(node).event_time
+        event_time = isinstance(order, ColumnRef) and order.name in traits(node).rowtimes
         default = self.source.number.nulls_first[0] != self.source.number.descending[0]
         return (event_time and default) or _is_proctime(order, node)
 

@@ -10,7 +10,7 @@ from penstock.plan.expressions import Call, Expression, Literal, call, columns_o
 from penstock.plan.nodes import Item, JoinKind, Node, SetKind, SetOperation, items_of, project
 from penstock.plan.walk import repeatable
 from penstock.sql.bind.grouping import distinct
-from penstock.sql.bind.joins import JoinSource
+from penstock.sql.bind.joins import JoinSource, as_compared
 from penstock.sql.bind.names import NamedTable
 from penstock.sql.bind.naming import free_name, name_of
 from penstock.sql.bind.sources import NodeSource, filtered
@@ -88,9 +88,9 @@ class Subquery:
         """The rows of ``node`` that match, or do not match if ``negated``, where ``inner`` conditions are true here and
         ``outer`` ones there."""
         items: list[Item] = []
-        for _, own in pairs or ((_TRUE, _TRUE),):
+        for outside, own in pairs or ((_TRUE, _TRUE),):
             name = free_name(name_of(own), [each.name for each in items])
-            items.append(Item(name, own))
+            items.append(Item(name, as_compared(own, outside)))
         if self.others:
             return self._compared(node, pairs, tuple(items), inner, outer, negated, errors)
         right = distinct(project(filtered(self.node, inner), tuple(items)))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from penstock.plan.expressions import ColumnRef, Expression, rewrite
+from penstock.plan.expressions import ColumnRef, Expression, rewrite, walk
 from penstock.plan.nodes import Node, WindowTable
 from penstock.plan.traits import Traits, traits
 from penstock.plan.windowing import Windowing, WindowKind
 from penstock.plan.windows import windowed
+from penstock.sql.bind.aggregates import Aggregate
 from penstock.sql.bind.group_windows import GroupWindow
 from penstock.sql.bind.lengths import length
 from penstock.sql.bind.results import Result
@@ -87,6 +88,10 @@ def grouped_by_window(
         raise source.unsupported(at, "a second window in GROUP BY is not supported", "leave one of them out")
     if result.node is None or result.columns is None:
         return result, keys, having
+    if window.kind is WindowKind.SESSION:  # the bounds of which are known when all its rows are
+        values = [each.value for each in result.columns if each is not None]
+        aggregates = (each for value in (*values, *having) for each in walk(value) if isinstance(each, Aggregate))
+        _check_sessions([*aggregates, *(each for each in keys if each is not window)], source)
     table = of_window(result.node, window, source)
     change = in_terms_of(table, window, source)
     columns = tuple(None if each is None else replace(each, value=change(each.value)) for each in result.columns)
@@ -94,6 +99,15 @@ def grouped_by_window(
     plain = (each for each in keys if each is not window)
     found = (*plain, *(ColumnRef(each.name, type=each.type) for each in bounds))
     return Result(table, columns), found, tuple(change(each) for each in having)
+
+
+def _check_sessions(values: Sequence[Expression], source: SourceText) -> None:
+    """Raises UnsupportedError for aggregates and keys that read the bounds of a session."""
+    for each in (part for value in values for part in walk(value) if isinstance(part, GroupWindow)):
+        at = each.place.offset if each.place else 0
+        name = f"SESSION_{each.part}".removesuffix("_")
+        reason = f"{name} in an aggregate or in a key is not supported"
+        raise source.unsupported(at, reason, "select it, and aggregate in the query around this one")
 
 
 def of_window(node: Node, window: GroupWindow, source: SourceText) -> WindowTable:
