@@ -18,7 +18,7 @@ from penstock.connectors.kafka.source.reader import RangeReader
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.spark import KafkaDataSource
 from penstock.kafka.offsets import LATEST, list_offsets
-from penstock.kafka.session import TopicPartition
+from penstock.kafka.partitions import TopicPartition
 from penstock.spi import pickled
 from tests.scans import enumerator_of, scan_of, write
 from tests.waiting import eventually

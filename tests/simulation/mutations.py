@@ -19,9 +19,10 @@ from penstock.delivery import Publish
 from penstock.errors import RetriableError
 from penstock.kafka import ownership, progress
 from penstock.kafka.offsets import CommittedOffset, commit_offsets
+from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.produce import Ack, Producer
 from penstock.kafka.progress import records
-from penstock.kafka.session import Session, TopicPartition
+from penstock.kafka.session import Session
 from penstock.kafka.transactions import State, TransactionClient
 from penstock.spi import Batch, Standing
 from tests.simulation import driver

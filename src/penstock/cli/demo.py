@@ -32,10 +32,11 @@ from penstock.formats.json.options import JsonOptions
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.partitioner import round_robin
+from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import encode
-from penstock.kafka.session import Session, TopicPartition, session_for
+from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import create_topic
 from penstock.services import KafkaCluster
 from penstock.services.downloads import package_folder

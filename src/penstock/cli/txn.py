@@ -31,8 +31,9 @@ from penstock.kafka.inspection import (
     transactions,
     without_leader,
 )
+from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.progress import TOPIC
-from penstock.kafka.session import TRANSACTION, Session, TopicPartition
+from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.transactions import TransactionDescription, describe_transaction
 from penstock.services.process import Identity
 

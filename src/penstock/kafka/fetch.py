@@ -19,9 +19,10 @@ from penstock.errors import KafkaError, PossibleDataLossError, Problem, Retriabl
 from penstock.kafka.faults import Action, Fault, KafkaFault, check_code, fault_of
 from penstock.kafka.leaders import PartitionInfo
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
+from penstock.kafka.partitions import TopicPartition, named
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
 from penstock.kafka.record_batches import SCAN_BYTES, Records, scan
-from penstock.kafka.session import Session, TopicPartition, named
+from penstock.kafka.session import Session
 from penstock.kafka.wire import Node
 
 # base offset and length at the start of a record batch, magic at 16, last offset delta at 23

@@ -20,10 +20,11 @@ from penstock.errors import AuthorizationError, ExecutionError, KafkaError
 from penstock.kafka.faults import Action, fault_of
 from penstock.kafka.leaders import PartitionInfo
 from penstock.kafka.offsets import LATEST, list_offsets
+from penstock.kafka.partitions import TopicPartition, named
 from penstock.kafka.produce import ProducerIdentity
 from penstock.kafka.progress import TOPIC, ProgressRead, ProgressTopic, read_progress_of
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
-from penstock.kafka.session import Session, TopicPartition, answered, named
+from penstock.kafka.session import Session, answered
 from penstock.kafka.transactions import (
     TransactionClient,
     TransactionDescription,

@@ -19,8 +19,9 @@ from penstock.deadline import Deadline
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.faults import check_code
 from penstock.kafka.leaders import PartitionInfo
+from penstock.kafka.partitions import TopicPartition, by_topic, named
 from penstock.kafka.properties import READ_COMMITTED
-from penstock.kafka.session import GROUP, Session, TopicPartition, answered, by_topic, named
+from penstock.kafka.session import GROUP, Session, answered
 
 #: Besides a timestamp in ms, :func:`list_offsets` accepts these numbers of the Kafka protocol.
 EARLIEST = -2

@@ -25,8 +25,9 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, InitProducerIdReq
 from penstock.deadline import Backoff, Deadline
 from penstock.errors import AbortableError, KafkaError, PenstockError, RetriableError, StaleEpochError
 from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_code, fault_of, fault_of_exception
+from penstock.kafka.partitions import TopicPartition, by_topic, named
 from penstock.kafka.record_batches import stamp
-from penstock.kafka.session import TRANSACTION, Session, TopicPartition, by_topic, named
+from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.wire import Node
 
 _WINDOW = 5

@@ -20,6 +20,7 @@ from penstock.deadline import Backoff, Deadline
 from penstock.errors import KafkaError, RetriableError
 from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_code, fault_of, fault_of_exception
 from penstock.kafka.leaders import Leaders, PartitionInfo
+from penstock.kafka.partitions import TopicPartition, named
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.wire import Node, Wire
 
@@ -29,8 +30,6 @@ T = TypeVar("T")
 GROUP = 0
 TRANSACTION = 1
 
-#: (topic, partition)
-TopicPartition = tuple[str, int]
 #: Makes a kafka-python request, a new one for each attempt.
 Build = Callable[[], Any]
 
@@ -52,19 +51,6 @@ class TopicInfo:
     topic_id: UUID | None
     partitions: tuple[PartitionInfo, ...]
     internal: bool
-
-
-def named(tp: TopicPartition) -> str:
-    """A partition's name in messages."""
-    return f"topic '{tp[0]}', partition {tp[1]}"
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """The partition numbers of each topic; topics and numbers are sorted."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(set(partitions)):
-        topics.setdefault(topic, []).append(partition)
-    return topics
 
 
 def answered(topics: Iterable[Any]) -> Iterator[tuple[TopicPartition, Any]]:

@@ -34,8 +34,9 @@ from penstock.errors import (
 )
 from penstock.kafka.faults import Action, check_code, fault_of
 from penstock.kafka.offsets import CommittedOffset, is_gone, offset_topics
+from penstock.kafka.partitions import TopicPartition, named
 from penstock.kafka.produce import IMPLICIT_VERSION, ProducerIdentity
-from penstock.kafka.session import GROUP, TRANSACTION, Session, TopicPartition, answered, named
+from penstock.kafka.session import GROUP, TRANSACTION, Session, answered
 from penstock.kafka.topics import max_transaction_timeout_ms, transaction_version
 
 _HOUR_MS, _QUARTER_MS = 3_600_000, 900_000

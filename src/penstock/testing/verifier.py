@@ -25,10 +25,11 @@ from penstock.deadline import awaited
 from penstock.errors import KafkaError, RetriableError
 from penstock.kafka.fetch import Chunk, Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
+from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.progress import TOPIC
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED, ClientConfig
 from penstock.kafka.record_batches import ControlType, batch_headers
-from penstock.kafka.session import Session, TopicPartition, session_for
+from penstock.kafka.session import Session, session_for
 from penstock.testing.numbered import NumberedRecords, numbers_of
 from penstock.testing.transactions import TransactionInspector
 

@@ -6,6 +6,7 @@ import argparse
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -131,6 +132,18 @@ def test_a_file_with_mistakes_is_answered_without_spark_and_other_commands(tmp_p
         [sys.executable, "-c", program, "check", str(file)], capture_output=True, text=True, check=True
     )
     assert done.stdout == "2 []\n"
+
+
+def test_a_file_is_compiled_without_spark_and_clients():
+    """They take as long to import as a long file takes to compile."""
+    program = (
+        "import sys; from bench.compile import measured; measured(); "
+        "print([name for name in ('pyspark', 'pandas', 'kafka', 'confluent_kafka') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
+    )
+    assert done.stdout == "[]\n"
 
 
 def test_explain_prints_a_plan_and_starts_nothing(tmp_path, capsys):

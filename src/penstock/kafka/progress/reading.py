@@ -18,13 +18,14 @@ from penstock.delivery import Claim, Progress
 from penstock.errors import CheckpointError, RetriableError
 from penstock.kafka.fetch import Chunk, Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
+from penstock.kafka.partitions import named
 from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.progress import records
 from penstock.kafka.progress.records import NotBelievedError, Seal, encoded_record, parse_record
 from penstock.kafka.progress.topic import RECREATED, ProgressTopic
 from penstock.kafka.properties import READ_UNCOMMITTED
 from penstock.kafka.record_batches import ControlType, batch_headers
-from penstock.kafka.session import Session, named
+from penstock.kafka.session import Session
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from penstock.errors import (
 )
 from penstock.kafka.offsets import CommittedOffset
 from penstock.kafka.ownership import claim, record, settle, taken_over
+from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.produce import SendCounts
 from penstock.kafka.progress import (
     ProgressTopic,
@@ -51,7 +52,7 @@ from penstock.kafka.progress import (
     read_progress,
 )
 from penstock.kafka.reserved import is_out_of_reach
-from penstock.kafka.session import Session, TopicPartition, session_for
+from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
 from penstock.spi import Batch, Committer, JobContext, MetricGroup, Output, Published, Stage, Standing, Written

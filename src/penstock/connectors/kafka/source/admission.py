@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from penstock.connectors.kafka.table.options import KafkaSourceOptions
-from penstock.kafka.session import TopicPartition
+from penstock.kafka.partitions import TopicPartition
 
 
 class Admission:

@@ -8,15 +8,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
-from penstock.connectors.kafka.source.initializer import CustomOffsets, Retriever, group_offsets
 from penstock.connectors.kafka.source.positions import Position, Positions
-from penstock.connectors.kafka.source.spec import KafkaScanSpec
+from penstock.connectors.kafka.source.retriever import Retriever, group_offsets
+from penstock.connectors.kafka.source.spec import CustomOffsets, KafkaScanSpec
 from penstock.connectors.kafka.table.offsets import PartitionOffsets
 from penstock.connectors.kafka.table.options import BoundedMode, ResetStrategy, StartupMode
 from penstock.deadline import Deadline
 from penstock.errors import ExecutionError, KafkaError, PenstockError, PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
-from penstock.kafka.session import Session, TopicInfo, TopicPartition
+from penstock.kafka.partitions import TopicPartition
+from penstock.kafka.session import Session, TopicInfo
 from penstock.kafka.topics import matching_topics
 
 #: How long brokers are asked for a leader epoch that a group's offset names and none of them knows.

@@ -16,7 +16,8 @@ from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.watermarks import Notes, Watermarks
 from penstock.errors import KafkaError, PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, LogOffset, check_truncation
-from penstock.kafka.session import Session, TopicPartition, session_for
+from penstock.kafka.partitions import TopicPartition
+from penstock.kafka.session import Session, session_for
 from penstock.spi import PARTITIONS_PER_SOURCE
 
 

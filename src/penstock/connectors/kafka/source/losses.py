@@ -15,7 +15,8 @@ from penstock.connectors.kafka.source.bounds import listed
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, end_of_epochs
-from penstock.kafka.session import Session, TopicInfo, TopicPartition
+from penstock.kafka.partitions import TopicPartition
+from penstock.kafka.session import Session, TopicInfo
 
 #: Ends errors about lost records.
 SKIPPING = "'scan.fail-on-data-loss' = 'false' goes on without them"

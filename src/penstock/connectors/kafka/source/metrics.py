@@ -8,7 +8,7 @@ from functools import partial
 
 from penstock.connectors.kafka.source.positions import Positions
 from penstock.connectors.kafka.source.reports import ReadReport
-from penstock.kafka.session import TopicPartition
+from penstock.kafka.partitions import TopicPartition
 from penstock.spi import MetricGroup
 
 #: Gauges by the names of Kafka's own consumer.

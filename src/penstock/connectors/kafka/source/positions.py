@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.errors import CheckpointError
-from penstock.kafka.session import TopicPartition
+from penstock.kafka.partitions import TopicPartition
 
 #: A batch of fewer records than this is one task: starting a second one costs more than it saves.
 _RECORDS_WORTH_A_TASK = 25_000

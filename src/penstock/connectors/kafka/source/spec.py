@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.connectors.kafka.sink.dead_letters import beside
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec, progress_problems
-from penstock.connectors.kafka.source.initializer import CustomOffsets
 from penstock.connectors.kafka.table.metadata import OF_VALUE, MetadataColumn, as_metadata
 from penstock.connectors.kafka.table.offsets import PARTITIONS
 from penstock.connectors.kafka.table.options import BoundedMode, KafkaSourceOptions, ResetStrategy, StartupMode
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import Problem
-from penstock.kafka.session import TopicPartition
+from penstock.kafka.partitions import TopicPartition
 from penstock.options import DURATION
 from penstock.settings import Settings
 from penstock.spi import ScanCapabilities, SinkSpec, Watermark
 from penstock.types import RowKind, RowType
 
+if TYPE_CHECKING:
+    from penstock.connectors.kafka.source.retriever import Retriever
+
 #: The row kinds of a table that upserts.
 UPSERTS = frozenset({RowKind.UPDATE_AFTER, RowKind.DELETE})
+
+
+class CustomOffsets(Protocol):
+    """Chooses an offset for each partition. Called once, on the driver, when the job first starts."""
+
+    def offsets(self, partitions: tuple[TopicPartition, ...], retriever: Retriever, /) -> Mapping[TopicPartition, int]:
+        """The offsets, for some or all of ``partitions``. An exception fails the start of the job."""
 
 
 @dataclass(frozen=True, kw_only=True)

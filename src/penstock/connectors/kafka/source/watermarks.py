@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.connectors.kafka.source.positions import Positions
-from penstock.kafka.session import TopicPartition
+from penstock.kafka.partitions import TopicPartition
 from penstock.spi import Watermark
 
 #: The watermark of a partition that was read to its stop: later than any window, and one millisecond before the last

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from penstock.kafka.session import TopicPartition
+from penstock.kafka.partitions import TopicPartition
 from penstock.options import Codec
 
 #: Partitions and the next offset to read of each, sorted.

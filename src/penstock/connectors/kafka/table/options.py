@@ -12,8 +12,8 @@ from typing import ClassVar
 from penstock.connectors.kafka.table.header_filter import HEADER_FILTER, HeaderTerm
 from penstock.connectors.kafka.table.offsets import OFFSETS, PARTITIONS, PartitionOffsets
 from penstock.errors import Problem
+from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.reserved import is_reserved
-from penstock.kafka.session import TopicPartition
 from penstock.options import (
     BOOLEAN,
     DURATION,

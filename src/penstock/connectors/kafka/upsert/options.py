@@ -21,7 +21,7 @@ from penstock.connectors.kafka.table.options import (
     NamingStrategy,
 )
 from penstock.errors import Problem
-from penstock.kafka.session import TopicPartition
+from penstock.kafka.partitions import TopicPartition
 from penstock.options import DURATION, INTEGER, OptionSet, Properties, Rule, opt, same
 from penstock.spi import Guarantee
 

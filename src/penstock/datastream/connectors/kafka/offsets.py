@@ -13,9 +13,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from penstock.connectors.kafka.source.initializer import Retriever
+from penstock.connectors.kafka.source.retriever import Retriever
 from penstock.connectors.kafka.table.offsets import offsets_text
-from penstock.kafka.session import TopicPartition
+from penstock.kafka.partitions import TopicPartition
 
 
 class KafkaOffsetResetStrategy(enum.Enum):

@@ -1,13 +1,14 @@
-"""Offsets that an object of the user chooses, and the questions about the cluster that it may ask."""
+"""What those who choose offsets may ask about the cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from penstock.errors import KafkaError
 from penstock.kafka.offsets import EARLIEST, LATEST, CommittedOffset, LogOffset, committed_offsets, list_offsets
-from penstock.kafka.session import Session, TopicPartition
+from penstock.kafka.partitions import TopicPartition
+from penstock.kafka.session import Session
 
 if TYPE_CHECKING:
     from penstock.connectors.kafka.source.spec import KafkaScanSpec
@@ -40,13 +41,6 @@ class Retriever:
                 raise ValueError(f"expected milliseconds since 1970, not {millis}")
             found |= list_offsets(self._session, [tp for tp, each in times.items() if each == millis], millis)
         return found
-
-
-class CustomOffsets(Protocol):
-    """Chooses an offset for each partition. Called once, on the driver, when the job first starts."""
-
-    def offsets(self, partitions: tuple[TopicPartition, ...], retriever: Retriever, /) -> Mapping[TopicPartition, int]:
-        """The offsets, for some or all of ``partitions``. An exception fails the start of the job."""
 
 
 def group_offsets(
