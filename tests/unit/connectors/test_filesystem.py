@@ -61,6 +61,17 @@ def test_rows_are_read_as_they_were_written(format: str, scheme: str, tmp_path: 
     assert pickle.loads(pickle.dumps(sink)) == sink
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [(None, "it is an empty line.*set 'csv.null-literal'"), ("a\nb", "it has a line feed.*use 'format' = 'json'")],
+)
+def test_a_row_that_would_be_no_line_is_refused(name: str | None, message: str, tmp_path: Path):
+    sink = FilesystemConnector().sink(table(tmp_path, "csv", "name STRING"))
+    rows = pa.RecordBatch.from_pydict({"name": ["x", name]}, schema=arrow_schema(parse_columns("name STRING")))
+    with pytest.raises(RecordError, match=message):
+        write(sink, ".part-0-0", iter([rows]))
+
+
 def test_a_batch_that_is_published_again_replaces_its_files_and_no_other(tmp_path: Path):
     sink = FilesystemConnector().sink(table(tmp_path, "json", "id BIGINT"))
     for name in ("part-0-000", "part-1-000", "part-1-001", ".part-1-002"):

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import fs
@@ -234,9 +235,30 @@ def _lines_to(sink: FilesystemSinkSpec, stream: pa.NativeFile) -> _Encoder:
     assert sink.format is not None  # noqa: S101
     encoder = formats.get(sink.format.identifier).encoder(sink.stored, sink.format.options)
     while True:
-        for message in encoder.encode((yield)):
-            stream.write(message.as_buffer())
-            stream.write(b"\n")
+        messages = encoder.encode((yield))
+        _check_lines(sink, messages)
+        written = pc.binary_join_element_wise(messages, b"", b"\n")
+        _, offsets, text = written.buffers()
+        first, last = np.frombuffer(offsets, np.int32)[[written.offset, written.offset + len(written)]]
+        stream.write(text.slice(first, last - first))
+
+
+def _check_lines(sink: FilesystemSinkSpec, messages: pa.Array) -> None:
+    """Raises RecordError for a row that would not be one line, and so would not be read as it was written."""
+    broken = pc.or_(pc.equal(pc.binary_length(messages), 0), pc.match_substring(messages, b"\n"))
+    at = pc.index(broken, True).as_py()
+    if at >= 0:
+        assert sink.format is not None  # noqa: S101
+        empty = not messages[at].as_buffer().size
+        reason = (
+            "it is an empty line, which nobody reads" if empty else "it has a line feed, where a reader ends the row"
+        )
+        hint = "set 'csv.null-literal'" if empty else "use 'format' = 'json' or 'parquet'"
+        raise RecordError(
+            f"table '{sink.table}': a row cannot be a line of a file: {reason}",
+            format=sink.format.identifier,
+            hint=hint,
+        )
 
 
 def durable(folder: Folder, *paths: str) -> None:
