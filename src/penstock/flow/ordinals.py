@@ -22,14 +22,15 @@ def ordinals(column: pa.Array) -> Ordinals:
     if values is None:
         return _ranks(column)
     if values.dtype.kind == "f":
-        return _of_floats(values)
+        return float_ordinals(values + 0.0)  # -0.0 is 0.0
     if values.dtype == np.uint64:
         return (values ^ np.uint64(1 << 63)).view(np.int64)
     return values.astype(np.int64, copy=False)
 
 
-def _of_floats(values: npt.NDArray[np.floating]) -> Ordinals:
-    wide = values.astype(np.float64) + 0.0
+def float_ordinals(values: npt.NDArray[np.floating]) -> Ordinals:
+    """Numbers in the order of floating-point numbers: -0.0 is below 0.0, and NaN, of whatever bits, the largest."""
+    wide = values.astype(np.float64)
     wide[np.isnan(wide)] = np.nan
     bits = wide.view(np.int64)
     return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)

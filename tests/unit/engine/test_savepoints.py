@@ -14,7 +14,7 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.engine.checkpoint import JobCheckpoint, read_location
-from penstock.engine.checkpoint.committed import committed, state_document
+from penstock.engine.checkpoint.committed import committed, write_state
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, read_savepoint, write_savepoint, write_starts
 from penstock.engine.runs.batches import JobProgress
 from penstock.engine.runs.query import Query
@@ -69,7 +69,7 @@ class Checkpoint:
         manifest = Manifest(batch, {uid: {name: tuple(refs) for name, refs in store.flush().items()}})
         reference = manifest.write(storage, f"{batch:09d}-x.manifest")
         end = (position((batch + 1) * 10),)
-        self.place.write("state", state_document(Batch(batch, (None,), end, 1), reference))
+        write_state(self.place, Batch(batch, (None,), end, 1), reference)
         return reference
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.connectors.filesystem.options import PARQUET, FilesystemOptions
 from penstock.connectors.filesystem.partitions import Partitions
 from penstock.connectors.filesystem.partitions import problems as partition_problems
-from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec
+from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec, FilesystemSpec
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.options import OptionSet, unknown_keys
 from penstock.spi import ColumnKind, FormatSpec, TableDefinition, formats
@@ -64,12 +64,18 @@ def _bound(table: TableDefinition, schema: RowType, *, writes: bool) -> dict[str
     wrong = tuple(replace(each, where=where) for each in partition_problems(schema, table.partitioned_by))
     if wrong:
         raise UnsupportedError(wrong)
-    folders = schema.select(table.partitioned_by)
-    partitions = Partitions(folders, options.default_partition) if table.partitioned_by else None
-    parts = {"table": table.name, "options": options, "schema": schema, "format": None, "partitions": partitions}
+    by = table.partitioned_by
+    partitions = Partitions(schema.select(by), options.default_partition) if by else None
+    parts: dict[str, Any] = {
+        "table": table.name,
+        "options": options,
+        "schema": schema,
+        "format": None,
+        "partitions": partitions,
+    }
     if found is None:
         return parts
-    stored = schema.select(tuple(name for name in schema.names if name not in folders.names))
+    stored = FilesystemSpec(**parts).stored
     spec = FormatSpec.bind(found, table.options, table.origin, f"{name}.")
     try:
         (found.encoder if writes else found.decoder)(stored, spec.options)

@@ -236,29 +236,24 @@ def _lines_to(sink: FilesystemSinkSpec, stream: pa.NativeFile) -> _Encoder:
     encoder = formats.get(sink.format.identifier).encoder(sink.stored, sink.format.options)
     while True:
         messages = encoder.encode((yield))
-        _check_lines(sink, messages)
+        _check_lines(messages, sink.table, sink.format.identifier)
         written = pc.binary_join_element_wise(messages, b"", b"\n")
         _, offsets, text = written.buffers()
         first, last = np.frombuffer(offsets, np.int32)[[written.offset, written.offset + len(written)]]
         stream.write(text.slice(first, last - first))
 
 
-def _check_lines(sink: FilesystemSinkSpec, messages: pa.Array) -> None:
+def _check_lines(messages: pa.Array, table: str, format: str) -> None:
     """Raises RecordError for a row that would not be one line, and so would not be read as it was written."""
     broken = pc.or_(pc.equal(pc.binary_length(messages), 0), pc.match_substring(messages, b"\n"))
     at = pc.index(broken, True).as_py()
     if at >= 0:
-        assert sink.format is not None  # noqa: S101
         empty = not messages[at].as_buffer().size
         reason = (
             "it is an empty line, which nobody reads" if empty else "it has a line feed, where a reader ends the row"
         )
         hint = "set 'csv.null-literal'" if empty else "use 'format' = 'json' or 'parquet'"
-        raise RecordError(
-            f"table '{sink.table}': a row cannot be a line of a file: {reason}",
-            format=sink.format.identifier,
-            hint=hint,
-        )
+        raise RecordError(f"table '{table}': a row cannot be a line of a file: {reason}", format=format, hint=hint)
 
 
 def durable(folder: Folder, *paths: str) -> None:

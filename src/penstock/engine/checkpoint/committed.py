@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.engine.checkpoint.documents import JobCheckpoint
 from penstock.errors import CheckpointError
-from penstock.spi import Batch
+from penstock.spi import Batch, Checkpoint
 
 #: The folder of the state in a checkpoint, and the document that refers to the state after the last committed batch.
 STATE = "state"
@@ -34,10 +34,10 @@ class Committed:
     sources: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def state_document(batch: Batch, state: str) -> dict[str, Any]:
-    """The document :data:`STATE` after a batch that was committed with the reference ``state``. It has the positions
-    too: those in Spark's log may be of a copy of the job, which has replaced them since."""
-    return {"batch": batch.id, "state": state, "positions": list(batch.end)}
+def write_state(checkpoint: Checkpoint, batch: Batch, state: str) -> None:
+    """Write the document :data:`STATE` after a batch that was committed with the reference ``state``. It has the
+    positions too: those in Spark's log may be of a copy of the job, which has replaced them since."""
+    checkpoint.write(STATE, {"batch": batch.id, "state": state, "positions": list(batch.end)})
 
 
 def committed(checkpoint: JobCheckpoint) -> Committed:

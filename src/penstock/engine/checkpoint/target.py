@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.engine.checkpoint.committed import STATE as DOCUMENT
-from penstock.engine.checkpoint.committed import state_document
+from penstock.engine.checkpoint.committed import write_state
 from penstock.errors import CheckpointError, FencedError
 from penstock.spi import Batch, Checkpoint, Committer, Published, Standing
 
@@ -50,7 +50,7 @@ class CheckpointTarget(Committer):
                 f"batch {at}, and this copy was at work on batch {batch.id}; stop one of the two"
             )
         state = batch.results.state if batch.results else ""
-        self.checkpoint.write(DOCUMENT, state_document(batch, state))
+        write_state(self.checkpoint, batch, state)
         return Published()
 
     def _known(self) -> dict[str, Any]:

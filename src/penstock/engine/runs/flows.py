@@ -19,8 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.delivery import attempted, deliver
-from penstock.engine.checkpoint.committed import STATE as DOCUMENT
-from penstock.engine.checkpoint.committed import state_document
+from penstock.engine.checkpoint.committed import write_state
 from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.engine.runs.figures import Figures, figures_of, next_wake
 from penstock.engine.runs.sources import Readings
@@ -334,7 +333,7 @@ class FlowRun:
         state = self._state
         self._count()
         if self._keepers:
-            self.context.checkpoint.write(DOCUMENT, state_document(batch, state))
+            write_state(self.context.checkpoint, batch, state)
         self._times.tell(batch, self._measured)
         self._measured = Measured()
         try:

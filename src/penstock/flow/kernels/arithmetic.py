@@ -16,7 +16,18 @@ from penstock.flow.kernels.decimals import EXACT, MOST, WIDEST, fitted, from_int
 from penstock.flow.kernels.moments import shifted
 from penstock.flow.kernels.rowwise import ValueFailure, row_by_row
 from penstock.flow.kernels.session import Session
-from penstock.flow.kernels.vectors import Failure, Kernel, Mask, Strict, Values, Vector, column, numbers, valid_rows
+from penstock.flow.kernels.vectors import (
+    Failure,
+    Kernel,
+    Strict,
+    Values,
+    Vector,
+    column,
+    known,
+    numbers,
+    rows_of,
+    valid_rows,
+)
 from penstock.formats.exact.numbers import double_text, float_text, to_decimal
 from penstock.plan.expressions import Call, Literal
 from penstock.plan.flink_sql import flink_sql
@@ -126,17 +137,6 @@ def _negated(call: Call, values: pa.Array) -> pa.Array | Vector:
         found = numbers(values)
         failed = (found == np.iinfo(found.dtype).min) & valid_rows(values)
         return Vector(pc.negate(values), (Failure(failed, overflow(call)),))
-
-
-def rows_of(*values: Values) -> int:
-    """The number of rows of arguments, of which at least one is a column."""
-    return max(len(each) for each in values if isinstance(each, pa.Array))
-
-
-def known(*values: Values) -> Mask | None:
-    """Where no value is null, None if none is."""
-    found = [valid_rows(each) for each in values if isinstance(each, pa.Array) and each.null_count]
-    return np.logical_and.reduce(found) if found else None
 
 
 # --- functions -----------------------------------------------------------------------------------------------

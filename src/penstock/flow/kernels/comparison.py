@@ -23,9 +23,11 @@ from penstock.flow.kernels.vectors import (
     booleans,
     column,
     numbers,
+    rows_of,
     true_rows,
     valid_rows,
 )
+from penstock.flow.ordinals import float_ordinals
 from penstock.plan.expressions import Call
 from penstock.types import ArrayType, DataType, NullType, RowType, arrow_type
 from penstock.types.logical import root
@@ -78,7 +80,7 @@ def _has_equality(data_type: DataType) -> bool:
 
 
 def _nested(equal: bool, left: Values, right: Values) -> pa.Array:
-    rows = max(len(each) for each in (left, right) if isinstance(each, pa.Array))
+    rows = rows_of(left, right)
     one, other = (pa.repeat(each, rows) if isinstance(each, pa.Scalar) else each for each in (left, right))
     return booleans(_same(one, other) == equal, valid_rows(one) & valid_rows(other))
 
@@ -114,9 +116,7 @@ def order(call: Call, session: Session) -> Kernel:
 
 def ordered(values: pa.Array) -> pa.Array:
     """Whole numbers in the order of floating-point numbers: -0.0 is below 0.0, and NaN the largest one."""
-    given = numbers(values).astype(np.float64)
-    bits = np.where(np.isnan(given), np.nan, given).view(np.int64)
-    keys = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
+    keys = float_ordinals(numbers(values))
     return column(keys, valid_rows(values) if values.null_count else None, pa.int64())
 
 

@@ -12,11 +12,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.flow.kernels.arithmetic import known, overflow, rows_of
+from penstock.flow.kernels.arithmetic import overflow
 from penstock.flow.kernels.decimals import dividend, quotient
 from penstock.flow.kernels.rowwise import ValueFailure, row_by_row
 from penstock.flow.kernels.session import Session
-from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector, column, numbers, valid_rows
+from penstock.flow.kernels.vectors import (
+    Failure,
+    Kernel,
+    Strict,
+    Values,
+    Vector,
+    column,
+    known,
+    numbers,
+    rows_of,
+    valid_rows,
+)
 from penstock.formats.columns.buffers import decimal_pairs, fixed_column
 from penstock.formats.exact.numbers import to_decimal
 from penstock.formats.loops import type_roots

@@ -14,7 +14,18 @@ from numpy.typing import NDArray
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, iso_week, months_later
 from penstock.flow.kernels.local import Convert, is_utc, to_local
 from penstock.flow.kernels.session import Session
-from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector, column, numbers, valid_rows
+from penstock.flow.kernels.vectors import (
+    Failure,
+    Kernel,
+    Strict,
+    Values,
+    Vector,
+    column,
+    known,
+    numbers,
+    rows_of,
+    valid_rows,
+)
 from penstock.formats.columns.buffers import from_buffers
 from penstock.plan.expressions import Call, Literal
 from penstock.plan.flink_sql import flink_sql
@@ -64,12 +75,6 @@ def days_in(values: pa.Array) -> Numbers:
     if pa.types.is_date32(values.type):
         return numbers(values.view(pa.int32())).astype(np.int64)  # type: ignore[no-any-return]
     return micros_of(values) // DAY_MICROS
-
-
-def known(*values: Values) -> NDArray[np.bool_] | None:
-    """Where no value is null, None if none is."""
-    found = [valid_rows(each) for each in values if isinstance(each, pa.Array) and each.null_count]
-    return np.logical_and.reduce(found) if found else None
 
 
 # --- parts ---------------------------------------------------------------------------------------------------
@@ -145,7 +150,7 @@ def timestampadd(call: Call, session: Session) -> Kernel | None:
 
 def _moved(call: Call, moments: Values, count: Values, size: int, months: bool) -> pa.Array | Vector:
     """Moments ``count * size`` months or microseconds later."""
-    rows = max(len(each) for each in (moments, count) if isinstance(each, pa.Array))
+    rows = rows_of(moments, count)
     micros = micros_of(pa.repeat(moments, rows) if isinstance(moments, pa.Scalar) else moments)
     steps = np.broadcast_to(np.asarray(numbers(count), np.int64), rows)
     most = (_MOST_DAYS * 12 // 365 if months else _MOST) // abs(size)
@@ -196,7 +201,7 @@ def timestampdiff(call: Call, session: Session) -> Kernel | None:
 
 def _months_between(size: int, _: Values, first: Values, last: Values) -> pa.Array:
     """Flink counts the months from the earlier day to the later one, and then looks at the time of the day."""
-    rows = max(len(each) for each in (first, last) if isinstance(each, pa.Array))
+    rows = rows_of(first, last)
     start, end = (day_and_time(micros_of(pa.repeat(e, rows) if isinstance(e, pa.Scalar) else e)) for e in (first, last))
     forwards = end[0] >= start[0]
     early, late = np.where(forwards, start[0], end[0]), np.where(forwards, end[0], start[0])
@@ -210,7 +215,7 @@ def _months_between(size: int, _: Values, first: Values, last: Values) -> pa.Arr
 
 
 def _between(call: Call, size: int, _: Values, first: Values, last: Values) -> pa.Array | Vector:
-    rows = max(len(each) for each in (first, last) if isinstance(each, pa.Array))
+    rows = rows_of(first, last)
     start, end = (micros_of(pa.repeat(e, rows) if isinstance(e, pa.Scalar) else e) for e in (first, last))
     lapse = end - start
     wraps = ((end ^ start) & (end ^ lapse)) < 0

@@ -48,6 +48,22 @@ _READ = {"y": "y", "u": "y", "M": "M", "L": "M", "d": "d", "E": "E", "H": "H", "
 _LIMITS = {"M": (1, 12), "d": (1, 31), "H": (0, 23), "h": (1, 12), "m": (0, 59), "s": (0, 59)}
 
 
+def tokens(text: str) -> list[str] | None:
+    """The parts of a pattern: runs of a letter, and text between them, which begins with a quote. None for a text that
+    is no pattern."""
+    parts: list[str] = []
+    at = 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            return None
+        at = found.end()
+        quoted = found["quoted"]
+        plain = found["other"] if quoted is None else quoted.replace("''", "'") or "'"
+        parts.append(found["letters"] or f"'{plain}")
+    return parts
+
+
 @dataclass(frozen=True)
 class NamedPattern:
     """A pattern: runs of letters, and text between them, which begins with a quote. ``simple`` patterns are those of
@@ -59,23 +75,10 @@ class NamedPattern:
     @classmethod
     def of(cls, text: str, *, simple: bool = False) -> NamedPattern | None:
         """The pattern of a text, None if a part of it is not known here."""
-        parts: list[str] = []
-        at = 0
-        while at < len(text):
-            found = _TOKEN.match(text, at)
-            if found is None:
-                return None
-            at = found.end()
-            if found["letters"]:
-                letter, width = found["letter"], len(found["letters"])
-                known = letter in "GEawS" or letter in _DATED or letter in _TIMED
-                if not known or (letter == "Q" and (simple or width > 2)) or width > 9:
-                    return None
-                parts.append(found["letters"])
-            else:
-                quoted = found["quoted"]
-                parts.append("'" + (found["other"] if quoted is None else quoted.replace("''", "'") or "'"))
-        return cls(tuple(parts), simple)
+        parts = tokens(text)
+        return (
+            None if parts is None or not all(_is_known(each, simple) for each in parts) else cls(tuple(parts), simple)
+        )
 
     # --- writing ---------------------------------------------------------------------------------------------
 
@@ -173,6 +176,14 @@ class NamedPattern:
     @cached_property
     def _regex(self) -> re.Pattern[str]:
         return re.compile("".join(map(_reading, self.parts)))
+
+
+def _is_known(part: str, simple: bool) -> bool:
+    letter, width = part[0], len(part)
+    if letter == "'":
+        return True
+    known = letter in "GEawS" or letter in _DATED or letter in _TIMED
+    return known and width <= 9 and not (letter == "Q" and (simple or width > 2))
 
 
 def _reading(part: str) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, last_day
 from penstock.flow.kernels.local import from_local, to_local
 from penstock.flow.kernels.moments import Field, composed, four_digits, localized, micros_of, overflow
-from penstock.flow.kernels.named_patterns import NamedPattern
+from penstock.flow.kernels.named_patterns import NamedPattern, tokens
 from penstock.flow.kernels.readings import lenient, sql_moment
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Vector, column, numbers, valid_rows
@@ -25,9 +25,6 @@ from penstock.plan.expressions import Call, Expression, Literal
 from penstock.types import arrow_type
 from penstock.types.logical import root
 
-_TOKEN = re.compile(
-    r"(?P<letters>(?P<letter>[A-Za-z])(?P=letter)*)|'(?P<quoted>(?:[^']|'')*)'|(?P<other>[^A-Za-z'#{}\[\]])"
-)
 _FRACTIONS = {"S" * digits: digits for digits in range(1, 7)}
 _WIDTHS = {"yyyy": 4, "yy": 2, "MM": 2, "dd": 2, "HH": 2, "mm": 2, "ss": 2, **_FRACTIONS}
 #: In microseconds.
@@ -51,21 +48,10 @@ class Pattern:
     @classmethod
     def of(cls, text: str) -> Pattern | None:
         """The pattern of a text, None if a part of it is not known here."""
-        parts: list[str | bytes] = []
-        at = 0
-        while at < len(text):
-            found = _TOKEN.match(text, at)
-            if found is None:
-                return None
-            at = found.end()
-            if found["letters"]:
-                if found["letters"] not in _WIDTHS:
-                    return None
-                parts.append(found["letters"])
-            else:
-                quoted = found["quoted"]
-                plain = found["other"] if quoted is None else quoted.replace("''", "'") or "'"
-                parts.append(plain.encode())
+        found = tokens(text)
+        if found is None or any(each[0] != "'" and each not in _WIDTHS for each in found):
+            return None
+        parts = [each[1:].encode() if each[0] == "'" else each for each in found]
         letters = [each for each in parts if isinstance(each, str)]
         return cls(tuple(parts)) if letters else None
 
@@ -253,19 +239,17 @@ def date_format(call: Call, session: Session) -> Kernel | None:
 
 def _rewritten(pattern: Pattern | NamedPattern, values: pa.Array) -> pa.Array:
     """Texts ``yyyy-MM-dd HH:mm:ss`` by another pattern, null for other texts."""
-    micros, accepted = _usual().read(values, lenient)
+    micros, accepted = _USUAL.read(values, lenient)
     return pattern.write(micros, column(micros, accepted, pa.int64()))
 
 
-def _usual() -> Pattern:
-    found = Pattern.of("yyyy-MM-dd HH:mm:ss")
-    assert found is not None  # noqa: S101
-    return found
+#: ``yyyy-MM-dd HH:mm:ss``
+_USUAL = Pattern(("yyyy", b"-", "MM", b"-", "dd", b" ", "HH", b":", "mm", b":", "ss"))
 
 
 def from_unixtime(call: Call, session: Session) -> Kernel | None:
     """``FROM_UNIXTIME``."""
-    pattern = pattern_of(call.args[1], simple=True) if len(call.args) == 2 else _usual()
+    pattern = pattern_of(call.args[1], simple=True) if len(call.args) == 2 else _USUAL
     local = to_local(session)
     if pattern is None or local is None:
         return None
@@ -286,10 +270,10 @@ def unix_timestamp(call: Call, session: Session) -> Kernel | None:
     instant = from_local(session)
     if not call.args or instant is None:
         return None
-    pattern = pattern_of(call.args[1], simple=True) if len(call.args) == 2 else _usual()
+    pattern = pattern_of(call.args[1], simple=True) if len(call.args) == 2 else _USUAL
     if pattern is None or not pattern.readable:
         return None
-    otherwise = lenient if pattern == _usual() else lambda _: None
+    otherwise = lenient if pattern == _USUAL else lambda _: None
 
     def seconds(values: pa.Array, *_: pa.Scalar) -> pa.Array:
         micros, accepted = pattern.read(values, otherwise)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, days_of
 from penstock.flow.kernels.local import from_local
-from penstock.flow.kernels.moments import UNIT_MICROS, known, localized, micros_of, overflow
+from penstock.flow.kernels.moments import UNIT_MICROS, localized, micros_of, overflow
 from penstock.flow.kernels.session import Session
-from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Vector, column
+from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Vector, column, known
 from penstock.plan.expressions import Call, Literal
 from penstock.types import arrow_type
 from penstock.types.logical import root

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.flow.kernels.characters import joined, units
 from penstock.flow.kernels.session import Session
-from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector
+from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector, rows_of
 from penstock.plan.expressions import Call
 from penstock.types import arrow_type
 
@@ -45,7 +45,7 @@ def computed_each(
     function: Callable[..., Any], arrow: pa.DataType, args: Sequence[Values], *, strict: bool = True
 ) -> Vector:
     """The values of ``function`` for the arguments of each row, of which at least one is a column."""
-    rows = max(len(each) for each in args if isinstance(each, pa.Array))
+    rows = rows_of(*args)
     columns = [[each.as_py()] * rows if isinstance(each, pa.Scalar) else each.to_pylist() for each in args]
     # Arrays and maps have no hash here, and numbers that are equal may differ: 0.0 and -0.0.
     hashable = not any(pa.types.is_nested(each.type) or pa.types.is_floating(each.type) for each in args)

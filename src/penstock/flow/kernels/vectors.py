@@ -64,6 +64,17 @@ def valid_rows(array: pa.Array) -> Mask:
     return bits_of(array.buffers()[0] if array.null_count else None, array.offset, len(array)).view(np.bool_)
 
 
+def rows_of(*values: Values) -> int:
+    """The number of rows of arguments, of which at least one is a column."""
+    return max(len(each) for each in values if isinstance(each, pa.Array))
+
+
+def known(*values: Values) -> Mask | None:
+    """Where no value is null, None if none is."""
+    found = [valid_rows(each) for each in values if isinstance(each, pa.Array) and each.null_count]
+    return np.logical_and.reduce(found) if found else None
+
+
 def true_rows(values: Values, rows: int) -> Mask:
     """Which values of a BOOLEAN are true, and neither false nor null."""
     if isinstance(values, pa.Scalar):
