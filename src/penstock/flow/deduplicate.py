@@ -90,10 +90,7 @@ def leading(index: Rows, new: pa.Array, found: Flags, stored: pa.Array, *, last:
     order = _positions(pa.concat_arrays([stored, new]))
     candidates = np.concatenate([np.flatnonzero(found), size + np.arange(len(new))])
     groups = np.concatenate([np.arange(size), index])
-    if last:
-        best = smallest(groups, candidates[::-1], ~order, size)
-    else:
-        best = smallest(groups, candidates, order, size)
+    best = smallest(groups, candidates[::-1], ~order, size) if last else smallest(groups, candidates, order, size)
     return np.where(best < size, -1, best - size)
 
 

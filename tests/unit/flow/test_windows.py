@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from penstock.types import RowKind
 from tests.changelogs import SEEDS
 from tests.unit.flow.running import START, Row, Running, shown
 
