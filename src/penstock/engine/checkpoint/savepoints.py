@@ -3,12 +3,12 @@ identities")."""
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from penstock.clock import now_ms
 from penstock.engine.checkpoint.committed import STATE, Committed, committed
 from penstock.engine.checkpoint.documents import JobCheckpoint
 from penstock.errors import CheckpointError
@@ -69,7 +69,7 @@ def write_savepoint(checkpoint: JobCheckpoint, target: JobCheckpoint) -> Savepoi
             if attempt == _ATTEMPTS or committed(checkpoint).state == found.state:
                 raise
             attempt += 1
-    made = Savepoint(target.location, found, time.time_ns() // 1_000_000, operators)
+    made = Savepoint(target.location, found, now_ms(), operators)
     sources = [
         {"uid": uid, "position": position, "source": found.sources.get(uid, {})}
         for uid, position in found.positions.items()

@@ -18,12 +18,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from penstock.clock import now_ms
 from penstock.delivery import attempted, deliver
 from penstock.engine.checkpoint.committed import write_state
 from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.engine.runs.figures import Figures, figures_of, next_wake
 from penstock.engine.runs.sources import Readings
-from penstock.engine.runs.states import States, now_ms
+from penstock.engine.runs.states import States
 from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, Problem, UnsupportedError

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from penstock.clock import now_ms
 from penstock.errors import CheckpointError
 from penstock.flow.manifest import Manifest, check_state
 from penstock.flow.storage import Storage
@@ -14,11 +14,6 @@ from penstock.flow.storage import Storage
 #: names them, so the age must exceed the time that a batch takes with all its attempts, and the difference between the
 #: clocks of this machine and of the storage.
 _GRACE_MS = 24 * 3600 * 1000
-
-
-def now_ms() -> int:
-    """The present time, in ms since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(eq=False)
