@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from penstock.engine.checkpoint import read_location
+from penstock.engine.checkpoint import JobCheckpoint, read_location
+from penstock.engine.checkpoint.local import LocalFiles
 from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.errors import CheckpointError, FencedError
 from penstock.spi import Batch, Results, Standing
@@ -50,3 +52,20 @@ def test_a_copy_that_wakes_up_does_not_put_an_older_state_in_place(target: Check
     with pytest.raises(FencedError, match="its state is that after batch 2, and this copy was at work on batch 0"):
         target.publish(batch(0, "late"), None)
     assert target.standing(batch(3)) == Standing(False, "c")
+
+
+@pytest.mark.parametrize("ahead", [1, 3], ids=["at the same batch", "at a later batch"])
+def test_a_copy_that_wakes_up_in_the_middle_of_its_write_does_not_either(tmp_path: Path, ahead: int) -> None:
+    place = tmp_path / "checkpoint"
+    other = CheckpointTarget(read_location(str(place)))
+
+    class Asleep(LocalFiles):
+        def _put(self, name: str, text: str, publish: Callable[[Path, Path], object]) -> None:
+            for number in range(ahead):
+                other.publish(batch(number, f"after {number}"), None)
+            super()._put(name, text, publish)
+
+    late = CheckpointTarget(JobCheckpoint(str(place), Asleep(place)))
+    with pytest.raises(FencedError, match=rf"after batch {ahead - 1}, and this copy was at work on batch 0"):
+        late.publish(batch(0, "late"), None)
+    assert other.standing(batch(ahead)) == Standing(False, f"after {ahead - 1}")

@@ -106,6 +106,23 @@ def test_positions_and_state_are_of_one_batch_though_spark_has_logged_a_later_on
     assert found.positions == {"orders": position(20)}
 
 
+def test_a_run_that_was_taken_over_does_not_put_an_older_state_in_place(checkpoint: Checkpoint) -> None:
+    for batch in range(3):
+        checkpoint.plan(batch)
+    first, _, last = (checkpoint.state(batch, {1: (batch, "a")}) for batch in range(3))
+    write_state(checkpoint.place, Batch(0, (None,), (position(10),), 1), first)
+    found = committed(checkpoint.place)
+    assert (found.batch, found.state, found.begun) == (2, last, None)
+    assert found.positions == {"orders": position(30)}
+
+
+def test_the_state_of_a_former_version_is_found(checkpoint: Checkpoint) -> None:
+    checkpoint.plan(0)
+    checkpoint.done(0)
+    checkpoint.place.write("state", {"batch": 0, "state": "manifest#0"})
+    assert (committed(checkpoint.place).state, committed(checkpoint.place).batch) == ("manifest#0", 0)
+
+
 @pytest.mark.parametrize(
     ("stopped", "batch", "begun"),
     [

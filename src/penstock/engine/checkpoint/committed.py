@@ -34,10 +34,11 @@ class Committed:
     sources: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def write_state(checkpoint: Checkpoint, batch: Batch, state: str) -> None:
-    """Write the document :data:`STATE` after a batch that was committed with the reference ``state``. It has the
-    positions too: those in Spark's log may be of a copy of the job, which has replaced them since."""
-    checkpoint.write(STATE, {"batch": batch.id, "state": state, "positions": list(batch.end)})
+def write_state(checkpoint: Checkpoint, batch: Batch, state: str) -> dict[str, Any]:
+    """Write the document :data:`STATE` after a batch that was committed with the reference ``state``, and return the
+    one of the latest batch, which a copy of the job may have written. It has the positions too: those in Spark's log
+    may be of a copy of the job, which has replaced them since."""
+    return checkpoint.advance(STATE, batch.id, {"batch": batch.id, "state": state, "positions": list(batch.end)})
 
 
 def committed(checkpoint: JobCheckpoint) -> Committed:
@@ -53,7 +54,7 @@ def committed(checkpoint: JobCheckpoint) -> Committed:
             f"'{checkpoint.location}' is not the checkpoint of a job: it has no 'penstock/job.json'. Name the job's "
             "own folder, which `penstock run` shows when it starts"
         )
-    state, stopped = checkpoint.read(STATE), checkpoint.read(STOPPED) or {}
+    state, stopped = checkpoint.latest(STATE), checkpoint.read(STOPPED) or {}
     planned = checkpoint.last("offsets")
     published = stopped.get("batch", -1)
     batch = max(checkpoint.last("commits"), published) if state is None else state["batch"]

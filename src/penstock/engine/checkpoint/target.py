@@ -43,16 +43,15 @@ class CheckpointTarget(Committer):
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Write the document. Raises FencedError if another copy of the job has written it since the batch began: its
         state goes on from there."""
-        at = self._known().get("batch", -1)
-        if at >= batch.id:
+        state = batch.results.state if batch.results else ""
+        last = write_state(self.checkpoint, batch, state)
+        if (last["batch"], last["state"]) != (batch.id, state):
             raise FencedError(
                 f"another copy of the job writes the checkpoint '{self.checkpoint.location}': its state is that after "
-                f"batch {at}, and this copy was at work on batch {batch.id}; stop one of the two"
+                f"batch {last['batch']}, and this copy was at work on batch {batch.id}; stop one of the two"
             )
-        state = batch.results.state if batch.results else ""
-        write_state(self.checkpoint, batch, state)
         return Published()
 
     def _known(self) -> dict[str, Any]:
         """The document; empty if there is none."""
-        return self.checkpoint.read(DOCUMENT) or {}
+        return self.checkpoint.latest(DOCUMENT) or {}
