@@ -106,6 +106,12 @@ def test_a_batch_that_only_postgres_has_is_finished_with_the_output_that_was_kep
     assert topics.read(target) == []
     shutil.move(jobs.folder / "away", output)
 
+    repeating = sql.replace("exactly-once', 'sink.transactional-id-prefix' = 'totals", "at-least-once")
+    assert repeating != sql
+    with pytest.raises(CheckpointError, match=r"upsert-kafka 'totals' .*may lack it.*Start it once with the former"):
+        jobs.run(repeating)
+    assert topics.read(target) == []
+
     jobs.run(sql)
     assert totals(topics, target) == expected()
     assert noted(db) == [(number, f"n{number}") for number in range(0, COUNT, 2)]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from penstock.errors import CheckpointError
-from penstock.flow.manifest import Manifest, check_state
+from penstock.flow.manifest import Manifest, Sinks, check_state
 from penstock.flow.storage import Storage
 
 #: The age of files that no manifest names before they are deleted: a day. A batch writes its files before anything
@@ -71,6 +71,19 @@ class States:
                 "--allow-non-restored-state"
             )
         return self.last
+
+    def check_sinks(self, batch: int, reference: str, sinks: Sinks, *, everywhere: bool) -> None:
+        """Raises CheckpointError for repeating tables among ``sinks`` that the job did not write, or wrote otherwise,
+        when it computed the batch with the state after it, which one of its tables has; ``everywhere``: all have it."""
+        had = self.after(reference).sinks
+        lacking = [] if had is None else sinks.lacking(had, everywhere=everywhere)
+        if lacking:
+            raise CheckpointError(
+                f"batch {batch} was committed, and {', '.join(lacking)} may lack it, which the job of the checkpoint "
+                f"'{self.location}' did not write then, or wrote exactly once: the job's definition has changed since. "
+                "Start it once with the former definition, so that it finishes this batch, and stop it; then start it "
+                "with the present one"
+            )
 
     def write(self, manifest: Manifest, name: str) -> str:
         """Write a manifest as the file ``name``; the reference to it."""
