@@ -36,7 +36,7 @@ def test_a_batch_is_done_when_its_state_is_written(target: CheckpointTarget) -> 
     target.publish(batch(0, "a"), None)
     assert target.standing(batch(0)) == Standing(True, "a")
     assert target.standing(batch(1)) == Standing(False, "a")
-    assert target.state() == "a"
+    assert [target.state(upcoming) for upcoming in range(3)] == ["a", "a", ""]
 
 
 def test_state_of_another_batch_stops_the_job(target: CheckpointTarget) -> None:

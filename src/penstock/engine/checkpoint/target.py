@@ -54,9 +54,10 @@ class CheckpointTarget(Committer):
             "its files, or start the job from a savepoint of it, which has the positions of its state"
         )
 
-    def state(self) -> str:
-        """The reference in the document."""
-        return str(self._known().get("state", ""))
+    def state(self, upcoming: int) -> str:
+        """The reference in the document, if it is of this batch or the one before it."""
+        known = self._known()
+        return str(known["state"]) if known.get("batch") in (upcoming - 1, upcoming) else ""
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Write the document. Raises FencedError if another copy of the job has written it since the batch began: its

@@ -156,7 +156,9 @@ class FlowRun:
         Raises CheckpointError if a file of the state is missing.
         """
         self._readings = readings
-        self._states.check([state for each in self._targets if (state := each.state())] or [self.origin])
+        upcoming = self.context.next_batch().id
+        known = [state for each in self._targets if (state := each.state(upcoming))]
+        self._states.check(known if known or upcoming else [self.origin])
         frames = [self._reading(readings, n, scan) for n, scan in enumerate(self.scans)]
         if self.flow.processing and (self.context.planned or self.origin):  # windows of a former run may be due
             self._ask(0)
