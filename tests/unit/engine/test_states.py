@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.runs.states import States
+from penstock.engine.checkpoint import read_location
+from penstock.engine.checkpoint.committed import write_state
+from penstock.engine.runs.states import States, check_no_state
 from penstock.errors import CheckpointError
 from penstock.flow.manifest import KeptOutput, Manifest, Sinks
 from penstock.flow.segments import END, SegmentRef
 from penstock.flow.storage import Storage
+from penstock.spi import Batch
 
 pytestmark = pytest.mark.rule("state commits with the output")
 
@@ -106,6 +109,22 @@ def test_state_of_a_step_that_the_job_does_not_have_is_named(folder: Folder) -> 
     state = folder.batch(folder.run(), 0, "", "0")
     with pytest.raises(CheckpointError, match="has state of 'step', which the job does not have any more"):
         States(folder.storage, {"other"}, "the checkpoint").before(state)
+
+
+def test_a_job_without_state_does_not_start_where_steps_have_some(tmp_path: Path) -> None:
+    checkpoint = read_location(str(tmp_path))
+    check_no_state(checkpoint, "")
+    folder = Folder(tmp_path / "state")
+    state, refused = folder.batch(folder.run(), 0, "", "0"), r"has state of 'step', which the job does not have any more"
+    with pytest.raises(CheckpointError, match=refused):
+        check_no_state(checkpoint, state)  # it began with a savepoint
+    nothing = Manifest(0).write(folder.storage, "0-b.manifest")
+    for number, reference in enumerate(("", nothing)):
+        write_state(checkpoint, Batch(number, (None,), ({},), 1), reference)
+        check_no_state(checkpoint, "")
+    write_state(checkpoint, Batch(2, (None,), ({},), 1), state)
+    with pytest.raises(CheckpointError, match=refused):
+        check_no_state(checkpoint, "")
 
 
 @pytest.mark.rule("the first commit binds the attempt")

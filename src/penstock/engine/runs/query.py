@@ -21,6 +21,7 @@ from penstock.engine.runs.flows import FlowRun, check_committers
 from penstock.engine.runs.identity import identify, ordered_scans, uids_of
 from penstock.engine.runs.reports import Reports, reports_of
 from penstock.engine.runs.sources import Readings, runtime
+from penstock.engine.runs.states import check_no_state
 from penstock.engine.session import close_idle_callbacks, is_alive, kernel_session
 from penstock.engine.translate import build, computed
 from penstock.errors import AbortableError, ExecutionError, PenstockError, RecordError
@@ -102,6 +103,8 @@ class Query:
             check_committers(self.job, self._committers, self._outputs)
             place, origin = self.checkpoint.folder(STATE), self._origin_state
             self._flow = FlowRun(self.job, self._scans, self._committers, self._outputs, context, place, origin)
+        else:
+            check_no_state(self.checkpoint, self._origin_state)
         # Sources look for their starts later: an open transaction of a former run holds back the group's offsets.
         for committer in self._committers:
             committer.check()

@@ -6,6 +6,8 @@ import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from penstock.engine.checkpoint import JobCheckpoint
+from penstock.engine.checkpoint.committed import STATE, read_state
 from penstock.errors import CheckpointError
 from penstock.flow.manifest import Manifest, Sinks, check_state
 from penstock.flow.storage import Storage
@@ -110,6 +112,14 @@ class States:
         if self._last[0] != reference:
             self._last = reference, Manifest.read(self.storage, reference)
         return self.last
+
+
+def check_no_state(checkpoint: JobCheckpoint, origin: str) -> None:
+    """Raises CheckpointError for a checkpoint with the state of steps, which a job without state would lose. ``origin``
+    is the reference to the state that its job began with; empty for none."""
+    reference = (read_state(checkpoint) or {}).get("state") or origin
+    if reference:
+        States(Storage.of(checkpoint.folder(STATE)), (), checkpoint.location).after(reference)
 
 
 def _file(reference: str) -> str:
