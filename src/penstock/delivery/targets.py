@@ -86,8 +86,9 @@ def _before(batch: Batch, standings: Mapping[int, Standing]) -> str:
     found = _agreed(batch, [each.state for each in standings.values()])
     if found is None:
         raise CheckpointError(
-            f"the state before batch {batch.id} is not known: progress of batch {batch.id - 1} is lost, which "
-            "--adopt-progress cannot replace; start the job with a new checkpoint"
+            f"the state before batch {batch.id} is not known: no exactly-once table of the job has progress of batch "
+            f"{batch.id - 1}, since none was exactly-once then, or progress is lost; --adopt-progress cannot replace it. "
+            "Make a savepoint of the checkpoint, which has the state, and start the job from it with a new checkpoint"
         )
     return found
 
