@@ -87,8 +87,8 @@ def _before(batch: Batch, standings: Mapping[int, Standing]) -> str:
     if found is None:
         raise CheckpointError(
             f"the state before batch {batch.id} is not known: no exactly-once table of the job has progress of batch "
-            f"{batch.id - 1}, since none was exactly-once then, or progress is lost; --adopt-progress cannot replace it. "
-            "Make a savepoint of the checkpoint, which has the state, and start the job from it with a new checkpoint"
+            f"{batch.id - 1}, since none was exactly-once then, or progress is lost; --adopt-progress cannot replace "
+            "it. Make a savepoint of the checkpoint, which has the state, and start the job from that with a new one"
         )
     return found
 

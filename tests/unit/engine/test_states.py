@@ -115,7 +115,8 @@ def test_a_job_without_state_does_not_start_where_steps_have_some(tmp_path: Path
     checkpoint = read_location(str(tmp_path))
     check_no_state(checkpoint, "")
     folder = Folder(tmp_path / "state")
-    state, refused = folder.batch(folder.run(), 0, "", "0"), r"has state of 'step', which the job does not have any more"
+    state = folder.batch(folder.run(), 0, "", "0")
+    refused = "has state of 'step', which the job does not have any more"
     with pytest.raises(CheckpointError, match=refused):
         check_no_state(checkpoint, state)  # it began with a savepoint
     nothing = Manifest(0).write(folder.storage, "0-b.manifest")

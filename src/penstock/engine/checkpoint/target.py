@@ -50,8 +50,8 @@ class CheckpointTarget(Committer):
         raise PossibleDataLossError(
             f"the checkpoint '{self.checkpoint.location}' {does} batch {batch.id} ({place} {canonical(log)}), but its "
             f"state is that after a batch {known['batch']} which ends elsewhere, at {canonical(found)}: the checkpoint "
-            "has files of different moments, or another copy of the job has written it. Restore the checkpoint with all "
-            "its files, or start the job from a savepoint of it, which has the positions of its state"
+            "has files of different moments, or another copy of the job has written it. Restore the checkpoint with "
+            "all its files, or start the job from a savepoint of it, which has the positions of its state"
         )
 
     def state(self, upcoming: int) -> str:
