@@ -233,9 +233,9 @@ class FlowRun:
         times = self._times.after(batch, before, self._measured)
         results = [of_target(edge, target) for target in range(len(self.outputs)) for edge in (ENCODED, ROWS)]
         output = rows.filter(pc.is_in(rows.column("edge"), pa.array(results, pa.int32())))
-        # The tables of a batch are in its manifest; a job that has no state yet needs none for them.
-        others = self._sinks != before.sinks and bool(state or self._sinks.repeating)
-        if reports or self._several or times != before.times or others:
+        # The manifest says for which tables the batch is. Without state, only those that repeat batches matter.
+        tables = self._sinks if state or self._sinks.repeating else before.sinks
+        if reports or self._several or times != before.times or tables != before.sinks:
             after = replace(merged(before, batch.id, reports, now, times), sinks=self._sinks)
             self._check_shared(after.files() - before.files())
             if self._several:
