@@ -38,7 +38,9 @@ Spark job; messages are derived from them. A message ends with what to check nex
 
 from __future__ import annotations
 
+import difflib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +72,12 @@ class Problem:
         place = ": ".join(part for part in (self.where, f"'{self.key}'" if self.key else "") if part)
         text = f"{place}: {self.reason}" if place else self.reason
         return f"{text} ({self.hint})" if self.hint else text
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint with the known name that is closest to ``name``; empty if none is close."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"did you mean '{found[0]}'?" if found else ""
 
 
 class DefinitionError(PenstockError):

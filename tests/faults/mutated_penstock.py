@@ -314,7 +314,7 @@ def state_outside() -> None:
     standing = KafkaCommitter.standing
 
     def standing_so(self: Any, batch: Any) -> Any:
-        known = self.context.checkpoint.read("state") or {"state": ""}
+        known = self.context.checkpoint.latest("state") or {"state": ""}
         return replace(standing(self, batch), state=known["state"])
 
     KafkaCommitter.standing = standing_so

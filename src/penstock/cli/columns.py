@@ -9,10 +9,9 @@ from functools import cached_property
 import pyarrow as pa
 
 from penstock.connectors.kafka.table.metadata import OF_VALUE
-from penstock.errors import Problem
+from penstock.errors import Problem, nearest
 from penstock.formats.json.encode import JsonEncoder
 from penstock.formats.json.options import JsonOptions
-from penstock.options import nearest
 from penstock.spi import ChangeFormat, Column, ColumnKind, Format
 from penstock.sql import columns
 from penstock.types import STRING, ArrayType, DataType, Field, MapType, RowType, StringType

@@ -25,6 +25,7 @@ import pyarrow.csv
 
 import penstock
 from penstock.cli.display import sentence
+from penstock.clock import now_ms
 from penstock.errors import ServiceError
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.encode import JsonEncoder
@@ -162,7 +163,7 @@ def _replay(session: Session, flights: pa.Table) -> None:
             for encoded in encode(
                 keys=None,
                 values=encoder.encode(batch),
-                timestamps=np.full(count, time.time_ns() // 1_000_000, np.int64),
+                timestamps=np.full(count, now_ms(), np.int64),
                 partitions=round_robin(count, _PARTITIONS),
             ):
                 producer.submit(_SOURCE, encoded.partition, encoded.data, encoded.count)

@@ -14,8 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from penstock.datastream import execution
-from penstock.errors import DefinitionError, Problem, UnsupportedError
-from penstock.options import nearest
+from penstock.errors import DefinitionError, Problem, UnsupportedError, nearest
 from penstock.plan.nodes import Job
 
 _PACKAGE = Path(__file__).parents[1]

@@ -6,13 +6,13 @@ import argparse
 import csv
 import json
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.checkpoints import add_job, checkpoint_of
 from penstock.cli.display import sentence, size, span, table
+from penstock.clock import now_ms
 from penstock.errors import DefinitionError, Problem
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _unknown(kind: str, name: str, where: str, known: Sequence[str]) -> Definiti
 
 def _overview(found: JobState, form: str) -> None:
     titles = ("step", "table", "key", "keys", "rows", "bytes", "segments", "oldest")
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     if form != "table":
         figures = ([step.uid, *_figures(step, number)] for step in found.steps for number in range(len(step.tables)))
         _write(titles, figures, form)

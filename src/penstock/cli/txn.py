@@ -14,6 +14,7 @@ from itertools import groupby
 
 from penstock.cli.client import add_client_options, client_config
 from penstock.cli.display import count, moment, sentence, span, table
+from penstock.clock import now_ms
 from penstock.deadline import Deadline
 from penstock.delivery import Claim
 from penstock.errors import KafkaError, OptionsError, PenstockError, Problem
@@ -412,7 +413,7 @@ def _runs(claim: Claim) -> bool:
     if not hasattr(time, "CLOCK_BOOTTIME") or not ticks.isdecimal():  # not Linux: the number must do
         return True
     age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(ticks) / os.sysconf("SC_CLK_TCK")
-    return (time.time() - age) * 1000 <= claim.started_ms + _CLOCK_MS
+    return now_ms() - age * 1000 <= claim.started_ms + _CLOCK_MS
 
 
 # --- text ------------------------------------------------------------------------------------------------------

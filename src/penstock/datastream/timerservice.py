@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from penstock.clock import now_ms
 from penstock.errors import Problem, UnsupportedError
 
 __all__ = ["TimerService"]
@@ -18,7 +17,7 @@ class TimerService:
 
     def current_processing_time(self) -> int:
         """The machine's time, in ms since 1970."""
-        return time.time_ns() // 1_000_000
+        return now_ms()
 
     def current_watermark(self) -> int:
         """The smallest number there is, as before the first watermark in Flink: watermarks do not reach functions."""

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.clock import now_ms
+
 
 def canonical(value: Any) -> str:
     """The JSON text of a value: equal values have equal texts."""
@@ -67,7 +69,7 @@ class Claim:
     @classmethod
     def mine(cls, run_id: str) -> Claim:
         """A claim for a run in this process."""
-        return cls(run_id, socket.gethostname(), os.getpid(), time.time_ns() // 1_000_000)
+        return cls(run_id, socket.gethostname(), os.getpid(), now_ms())
 
     def __str__(self) -> str:
         return f"run {self.run_id} (process {self.pid} on {self.host}, started {utc(self.started_ms)})"

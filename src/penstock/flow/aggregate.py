@@ -210,7 +210,7 @@ def _of_arrivals(call: AggregateCall, argument: Argument, state: pa.RecordBatch,
         case "COLLECT":
             return multisets(lists, kind)
         case "SINGLE_VALUE":
-            return only_values(lists).cast(kind)
+            return only_values(lists, call.place).cast(kind)
     return ends_of_lists(lists, last=call.function == "LAST_VALUE").cast(kind)
 
 

@@ -14,6 +14,7 @@ from penstock.flow.equality import Rows
 from penstock.flow.extremes import GroupValues
 from penstock.flow.hashing import Groups, key_hashes
 from penstock.flow.ordinals import valid_of
+from penstock.plan.expressions import Place
 
 
 def ends_of_added(old: Mapping[str, pa.Array], given: GroupValues, groups: int) -> dict[str, pa.Array]:
@@ -57,13 +58,13 @@ def ends_of_lists(lists: pa.ListArray, *, last: bool) -> pa.Array:
     return pc.list_flatten(lists).take(pa.array(places, mask=sizes == 0))
 
 
-def only_values(lists: pa.ListArray) -> pa.Array:
-    """The one value of each list; null for an empty one. Raises ExecutionError for a list of several values."""
+def only_values(lists: pa.ListArray, place: Place | None) -> pa.Array:
+    """The one value of each list; null for an empty one. Raises ExecutionError for a list of several values, with the
+    ``place`` of the query that stands for a value."""
     if (_sizes(lists) > 1).any():
-        raise ExecutionError(
-            "a query that stands for one value gave several rows. Aggregate its rows, as in MAX(..), or keep one of "
-            "them with ORDER BY .. LIMIT 1"
-        )
+        where = f"{place}: " if place else ""
+        hint = "aggregate its rows, as in MAX(..), or keep one of them with ORDER BY .. LIMIT 1"
+        raise ExecutionError(f"{where}what stands for one value gave several rows ({hint})")
     return ends_of_lists(lists, last=False)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError, UnsupportedError
+from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError, UnsupportedError, nearest
 from penstock.ingest.definition import SinkDef, SourceDef
 from penstock.ingest.kafka_options import (
     InferenceStrategy,
@@ -14,7 +14,7 @@ from penstock.ingest.kafka_options import (
     PartitionStrategy,
 )
 from penstock.ingest.table_ids import topic_of
-from penstock.options import LIST, OptionSet, Origin, nearest
+from penstock.options import LIST, OptionSet, Origin
 from penstock.plan.expressions import ColumnRef, Expression, rewrite
 from penstock.spi import Column, ColumnKind, Surface, TableDefinition, WithMetadata, connectors
 from penstock.sql import ComputedColumn, TableSchema, tables

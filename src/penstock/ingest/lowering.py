@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, cast
 
-from penstock.errors import DefinitionError, PipelineError, Problem, UnsupportedError
+from penstock.errors import DefinitionError, PipelineError, Problem, UnsupportedError, nearest
 from penstock.ingest.definition import ConnectorDef, PipelineDef, RouteDef, RouteMode, TransformDef
 from penstock.ingest.kafka import sink_table, source_table
 from penstock.ingest.table_ids import matched
-from penstock.options import Origin, nearest
+from penstock.options import Origin
 from penstock.plan.expressions import ColumnRef, columns_of
 from penstock.plan.nodes import Filter, Item, Job, Node, Sink, items_of, project, row_of
 from penstock.spi import Column, ScanSpec, Surface, TableDefinition, connectors, scan_spec, sink_spec, unknown_connector

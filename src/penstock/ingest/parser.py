@@ -9,10 +9,10 @@ from typing import Any
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
-from penstock.errors import OptionsError, PipelineError
+from penstock.errors import OptionsError, PipelineError, nearest
 from penstock.ingest.definition import PipelineDef, PipelineOptions, RouteDef, SinkDef, SourceDef, TransformDef
 from penstock.ingest.tree import TOP, Entry, Tree
-from penstock.options import Origin, nearest
+from penstock.options import Origin
 from penstock.settings.given import KEYS, GivenSettings
 from penstock.settings.ignored import WITHOUT_EFFECT
 

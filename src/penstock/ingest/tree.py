@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from penstock.errors import PipelineError, Problem
-from penstock.options import nearest
+from penstock.errors import PipelineError, Problem, nearest
 
 #: The keys of a pipeline.
 TOP = ("source", "sink", "route", "transform", "pipeline")

@@ -6,7 +6,6 @@ no coordinator knows (a hanging transaction). With Read on the progress topic, t
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +14,7 @@ from uuid import uuid4
 from kafka.protocol.admin import DescribeProducersRequest
 from kafka.protocol.producer import WriteTxnMarkersRequest
 
+from penstock.clock import now_ms
 from penstock.deadline import Deadline
 from penstock.errors import AuthorizationError, ExecutionError, KafkaError
 from penstock.kafka.faults import Action, fault_of
@@ -67,7 +67,7 @@ def age_ms(transaction: TransactionDescription) -> int | None:
     """The age of an open transaction in ms, by this machine's clock; None if it has ended."""
     if not is_open(transaction) or transaction.started_ms < 0:
         return None
-    return max(0, time.time_ns() // 1_000_000 - transaction.started_ms)
+    return max(0, now_ms() - transaction.started_ms)
 
 
 def blind_spot(session: Session, prefix: str = "") -> str:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
 from typing import Any
 
-from penstock.errors import OptionsError, Problem
+from penstock.errors import OptionsError, Problem, nearest
 from penstock.kafka.login import LOGIN_PROPERTIES, Login, read_login
 from penstock.options import (
     BOOLEAN,
@@ -22,7 +22,6 @@ from penstock.options import (
     Codec,
     Property,
     declared_properties,
-    nearest,
     number,
     one_of,
     prop,

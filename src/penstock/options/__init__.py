@@ -23,7 +23,6 @@ from penstock.options.options import (
     Property,
     Rule,
     declared_properties,
-    nearest,
     opt,
     prop,
     properties_of,

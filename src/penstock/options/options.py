@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field
 from typing import Any, ClassVar, Self
 
-from penstock.errors import OptionsError, Problem
+from penstock.errors import OptionsError, Problem, nearest
 from penstock.options.codec import MAP, Codec
 
 
@@ -201,12 +200,6 @@ def _entries(option: Option, given: Mapping[str, str], prefix: str) -> dict[str,
     if option.codec is not MAP:
         return {}
     return {key: value for start in option.all_keys for key, value in properties_of(given, f"{prefix}{start}.")}
-
-
-def nearest(key: str, known: Iterable[str]) -> str:
-    """A hint with the known key that is closest to ``key``; empty if none is close."""
-    found = difflib.get_close_matches(key, list(known), n=1, cutoff=0.6)
-    return f"did you mean '{found[0]}'?" if found else ""
 
 
 def unknown_keys(

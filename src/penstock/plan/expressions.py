@@ -126,11 +126,12 @@ def cast(operand: Expression, target: DataType, *, safe: bool = False) -> Cast:
     return Cast(operand, safe, type=target.with_nullability(safe or operand.type.nullable), place=operand.place)
 
 
-def coerce(operand: Expression, target: DataType) -> Expression:
-    """The operand cast to another type, unless the two differ in length only. An untyped NULL stays."""
+def coerce(operand: Expression, target: DataType, *, safe: bool = False) -> Expression:
+    """The operand cast to another type, as by :func:`cast`, unless the two differ in length only. An untyped NULL
+    stays."""
     if isinstance(operand.type, NullType) or alike(operand.type, target):
         return operand
-    return cast(operand, target)
+    return cast(operand, target, safe=safe)
 
 
 def fields_of(row: RowType) -> tuple[ColumnRef, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Self
 
-from penstock.plan.expressions import Expression, fields_of
+from penstock.plan.expressions import Expression, Place, fields_of
 from penstock.plan.windowing import Attached, WindowColumns, Windowing
 from penstock.settings import Settings
 from penstock.spi import ScanSpec, SinkSpec
@@ -114,7 +114,7 @@ class AggregateCall:
     ``LAST_VALUE``, ``LISTAGG``, ``ARRAY_AGG``, ``COLLECT``, ``SINGLE_VALUE``) of the input's column ``argument`` (None:
     of the rows), as the column ``name`` of ``type``. With ``distinct`` equal values count once; rows in which the
     BOOLEAN column ``filter`` is not true do not count, and values that are null count with ``nulls`` only. LISTAGG puts
-    the ``separator`` between the values."""
+    the ``separator`` between the values. ``place`` is that of the text, for errors."""
 
     name: str
     function: str
@@ -124,6 +124,7 @@ class AggregateCall:
     filter: str | None = None
     nulls: bool = False
     separator: str = ""
+    place: Place | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.errors import OptionsError, Problem
-from penstock.options import Codec, Option, Origin, nearest
+from penstock.errors import OptionsError, Problem, nearest
+from penstock.options import Codec, Option, Origin
 from penstock.settings.codecs import FILLED
 from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.settings.job import Settings

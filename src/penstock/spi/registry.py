@@ -8,8 +8,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
-from penstock.errors import PenstockError, PluginError
-from penstock.options import nearest
+from penstock.errors import PenstockError, PluginError, nearest
 from penstock.spi.formats import Format
 from penstock.spi.tables import Connector
 

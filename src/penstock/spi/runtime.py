@@ -61,6 +61,13 @@ class Checkpoint(Protocol):
     def create(self, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """Write the document unless there is one of that name, and return the stored one. Raises CheckpointError."""
 
+    def latest(self, name: str) -> dict[str, Any] | None:
+        """The document that :meth:`advance` has written with the highest number, or None. Raises CheckpointError."""
+
+    def advance(self, name: str, number: int, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the document with this number, which comes after that of the former one, unless it exists. Returns the
+        one with the highest number, which may be of another copy of the job. Raises CheckpointError."""
+
     def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
         """Replace the content of ``name`` (at first an empty one) by ``change(content)``, atomically among all copies
         of the job, and return the new content. Raises CheckpointError."""
@@ -351,9 +358,10 @@ class Committer(Protocol):
         :meth:`publish` would raise. For committers with ``keeps_state``."""
         return Standing(False, None)
 
-    def state(self) -> str:
-        """The reference to the state that its progress holds, after :meth:`open`; empty if it holds none. For
-        committers with ``keeps_state``."""
+    def state(self, upcoming: int) -> str:
+        """The reference to the state that its progress holds after the batch ``upcoming``, with which the checkpoint
+        goes on, or the one before it; empty if it holds none, and if it is behind: files of that state may be gone.
+        Called after :meth:`open`. For committers with ``keeps_state``."""
         return ""
 
     def check_owner(self) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.errors import SqlError
-from penstock.options import nearest
+from penstock.errors import SqlError, nearest
 from penstock.plan.expressions import columns_of
 from penstock.sql.bind.tables import ComputedColumn, DeclaredTable
 from penstock.sql.parse.source import SourceText

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from penstock.options import nearest
+from penstock.errors import nearest
 from penstock.plan.expressions import Literal, cast
 from penstock.plan.nodes import Sink, project
 from penstock.spi import Connector, Registry, SinkCapabilities

@@ -7,7 +7,6 @@ under test must copy them: declare ``MAP<STRING, BYTES> METADATA FROM 'headers'`
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from penstock.clock import now_ms
 from penstock.errors import KafkaError
 from penstock.kafka.columns import HEADERS_TYPE
 from penstock.kafka.produce import Producer
@@ -97,7 +97,7 @@ class NumberedRecords:
         for batch in encode(
             keys=keys,
             values=values,
-            timestamps=np.full(count, time.time_ns() // 1_000_000, np.int64),
+            timestamps=np.full(count, now_ms(), np.int64),
             partitions=np.full(count, partition, np.int32),
             headers=_headers(partition, numbers),
         ):

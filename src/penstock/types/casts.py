@@ -5,6 +5,8 @@ The implicit casts are those of Flink's ``LogicalTypeCasts``, the decimal arithm
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from penstock.types.arrow import spark_type
 from penstock.types.logical import (
     BIGINT,
@@ -123,6 +125,20 @@ def as_decimal(data_type: DataType) -> DecimalType:
     if isinstance(data_type, DecimalType):
         return data_type
     return DecimalType(_INTEGERS[root(data_type)], 0, nullable=data_type.nullable)
+
+
+def digits(types: Iterable[DataType]) -> tuple[int, int]:
+    """The most digits before and after the point of any of these types, which are decimals and integers."""
+    decimals = [as_decimal(each) for each in types]
+    return max(each.precision - each.scale for each in decimals), max(each.scale for each in decimals)
+
+
+def beyond_decimal(types: Sequence[DataType]) -> bool:
+    """Whether these are types of decimals and integers, and no DECIMAL has all their values. Untyped NULLs do not
+    count."""
+    known = [each for each in types if not isinstance(each, NullType)]
+    exact = {root(each) for each in known} <= {*_INTEGERS, "DECIMAL"}
+    return bool(known) and exact and sum(digits(known)) > _MAX_PRECISION
 
 
 def common_type(types: tuple[DataType, ...]) -> DataType | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.errors import Problem, SchemaError
+from penstock.errors import Problem, SchemaError, nearest
 from penstock.types.logical import (
     INT,
     MAX_LENGTH,
@@ -29,6 +29,12 @@ _TOKEN = re.compile(
 )
 
 _PRIMITIVES = PRIMITIVES | {"INTEGER": INT}
+#: All names of types, the first words of those that have several.
+_NAMES = (
+    *_PRIMITIVES,
+    *("STRING", "BYTES", "CHAR", "VARCHAR", "BINARY", "VARBINARY", "DECIMAL", "DEC", "NUMERIC"),
+    *("TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "ARRAY", "MAP", "MULTISET", "ROW"),
+)
 
 
 @dataclass(frozen=True)
@@ -61,10 +67,10 @@ def parse_columns(text: str) -> RowType:
 
 
 def _reader(text: str) -> TypeReader:
-    def error(at: int, reason: str) -> SchemaError:
+    def error(at: int, reason: str, hint: str = "") -> SchemaError:
         line = text.count("\n", 0, at) + 1
         where = f"line {line}, column {at - text.rfind(chr(10), 0, at)}"
-        return SchemaError((Problem(f"{reason} in {text.strip()!r}", where=where),))
+        return SchemaError((Problem(f"{reason} in {text.strip()!r}", where=where, hint=hint),))
 
     tokens, position = [], 0
     while position < len(text.rstrip()):
@@ -81,11 +87,12 @@ def _reader(text: str) -> TypeReader:
 class TypeReader:
     """Reads types from tokens, and leaves the tokens after a type.
 
-    ``error`` makes the exception for an offset and a reason. ``position`` is the index of the next token.
+    ``error`` makes the exception for an offset, a reason and a hint, which may be empty. ``position`` is the index of
+    the next token.
     """
 
     def __init__(
-        self, tokens: Sequence[TypeToken], error: Callable[[int, str], Exception], end: int, position: int = 0
+        self, tokens: Sequence[TypeToken], error: Callable[[int, str, str], Exception], end: int, position: int = 0
     ):
         self.position = position
         self._tokens = tokens
@@ -147,9 +154,9 @@ class TypeReader:
             raise self._failure(f"expected {expected}")
         return int(text)
 
-    def _failure(self, reason: str) -> Exception:
+    def _failure(self, reason: str, hint: str = "") -> Exception:
         at = self._tokens[self.position].at if self.position < len(self._tokens) else self._end
-        return self._error(at, reason)
+        return self._error(at, reason, hint)
 
     # --- types ----------------------------------------------------------------------------------------------
 
@@ -186,7 +193,7 @@ class TypeReader:
             case "ROW":
                 return self._row()
         self.position -= 1
-        raise self._failure(f"unknown type {name}")
+        raise self._failure(f"unknown type {name}", nearest(name, _NAMES))
 
     def _elements(self, count: int) -> list[DataType]:
         """The types between angle brackets."""

@@ -13,6 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from penstock.engine.checkpoint import JobCheckpoint, default_location
+from penstock.engine.checkpoint.arrow import ArrowFiles
 from penstock.engine.checkpoint.hadoop import hadoop_errors
 from penstock.engine.checkpoint.local import LocalFiles
 from penstock.errors import CheckpointError, CheckpointUnavailableError
@@ -196,6 +197,31 @@ def test_no_revision_is_lost(checkpoint, tmp_path):
         each.join()
     assert checkpoint.revise("ids", dict) == {"ids": list(range(8))}
     assert sorted(os.listdir(tmp_path / "penstock")) == [f"ids.{number}.json" for number in range(1, 9)]
+
+
+def test_of_numbered_documents_the_highest_counts_and_two_are_kept(tmp_path):
+    for files in (LocalFiles(tmp_path / "local"), ArrowFiles((tmp_path / "arrow").as_uri())):
+        checkpoint = JobCheckpoint(str(tmp_path), files)
+        assert checkpoint.latest("at") is None
+        for number in range(9, 13):
+            assert checkpoint.advance("at", number, {"at": number}) == {"at": number}
+        assert checkpoint.advance("at", 12, {"at": "another"}) == {"at": 12}
+        assert checkpoint.advance("at", 5, {"at": 5}) == {"at": 12}
+        assert checkpoint.latest("at") == {"at": 12}
+        assert sorted(files.names("penstock")) == ["at.11.json", "at.12.json", "at.5.json"]
+
+
+def test_a_numbered_document_that_is_deleted_while_it_is_looked_for_has_a_successor(checkpoint, tmp_path):
+    class Late(LocalFiles):
+        def names(self, folder):
+            found = super().names(folder)
+            if "at.1.json" in found:
+                for number in (2, 3):
+                    checkpoint.advance("at", number, {"at": number})
+            return found
+
+    checkpoint.advance("at", 1, {"at": 1})
+    assert JobCheckpoint(str(tmp_path), Late(tmp_path)).latest("at") == {"at": 3}
 
 
 def test_a_failed_write_leaves_the_former_document_and_no_draft(checkpoint, tmp_path, monkeypatch):

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from penstock.engine.checkpoint import read_location
+from penstock.engine.checkpoint import JobCheckpoint, read_location
+from penstock.engine.checkpoint.local import LocalFiles
 from penstock.engine.checkpoint.target import CheckpointTarget
-from penstock.errors import CheckpointError, FencedError
+from penstock.errors import CheckpointError, FencedError, PossibleDataLossError
 from penstock.spi import Batch, Results, Standing
 
 pytestmark = pytest.mark.rule("state commits with the output")
 
 
-def batch(number: int, state: str = "") -> Batch:
-    return Batch(number, (None,), ({"at": number},), 1, results=Results(state, None, lambda: None))
+def position(offset: int) -> dict[str, Any]:
+    return {"orders": {"id": "t", "partitions": {"0": {"offset": offset, "epoch": 0}}}}
+
+
+def batch(number: int, state: str = "", *, start: int | None = None, end: int | None = None) -> Batch:
+    """A batch of ten rows, if nothing else is said."""
+    start, end = 10 * number if start is None else start, 10 * (number + 1) if end is None else end
+    before = position(start) if number else None
+    return Batch(number, (before,), (position(end),), 1, results=Results(state, None, lambda: None))
 
 
 @pytest.fixture
@@ -28,7 +38,7 @@ def test_a_batch_is_done_when_its_state_is_written(target: CheckpointTarget) -> 
     target.publish(batch(0, "a"), None)
     assert target.standing(batch(0)) == Standing(True, "a")
     assert target.standing(batch(1)) == Standing(False, "a")
-    assert target.state() == "a"
+    assert [target.state(upcoming) for upcoming in range(3)] == ["a", "a", ""]
 
 
 def test_state_of_another_batch_stops_the_job(target: CheckpointTarget) -> None:
@@ -42,6 +52,26 @@ def test_state_of_another_batch_stops_the_job(target: CheckpointTarget) -> None:
             target.standing(batch(number))
 
 
+def test_a_batch_that_is_planned_anew_is_not_taken_for_the_one_of_the_state(target: CheckpointTarget) -> None:
+    """Spark's log and the state are of different moments: in a torn copy, after a power failure, with two drivers."""
+    target.publish(batch(3, "a", end=47), None)
+    assert target.standing(batch(3, end=47)) == Standing(True, "a")
+    assert target.standing(batch(4, start=47)) == Standing(False, "a")
+    for given, does, offset in (
+        (batch(3, end=900), r"replays batch 3 \(to", 900),
+        (batch(4, start=40), r"continues with batch 4 \(from", 40),
+    ):
+        stops = rf'{does} .*"offset":{offset}.* after a batch 3 which ends elsewhere, at .*"offset":47'
+        with pytest.raises(PossibleDataLossError, match=stops):
+            target.standing(given)
+
+
+def test_state_that_a_former_version_has_written_without_positions_counts(target: CheckpointTarget) -> None:
+    target.checkpoint.write("state", {"batch": 3, "state": "a"})
+    assert target.standing(batch(3, end=900)) == Standing(True, "a")
+    assert target.standing(batch(4, start=40)) == Standing(False, "a")
+
+
 def test_a_copy_that_wakes_up_does_not_put_an_older_state_in_place(target: CheckpointTarget) -> None:
     """It has begun batch 0, and another copy of the job goes on to batch 2 meanwhile."""
     assert not target.standing(batch(0)).done
@@ -50,3 +80,20 @@ def test_a_copy_that_wakes_up_does_not_put_an_older_state_in_place(target: Check
     with pytest.raises(FencedError, match="its state is that after batch 2, and this copy was at work on batch 0"):
         target.publish(batch(0, "late"), None)
     assert target.standing(batch(3)) == Standing(False, "c")
+
+
+@pytest.mark.parametrize("ahead", [1, 3], ids=["at the same batch", "at a later batch"])
+def test_a_copy_that_wakes_up_in_the_middle_of_its_write_does_not_either(tmp_path: Path, ahead: int) -> None:
+    place = tmp_path / "checkpoint"
+    other = CheckpointTarget(read_location(str(place)))
+
+    class Asleep(LocalFiles):
+        def _put(self, name: str, text: str, publish: Callable[[Path, Path], object]) -> None:
+            for number in range(ahead):
+                other.publish(batch(number, f"after {number}"), None)
+            super()._put(name, text, publish)
+
+    late = CheckpointTarget(JobCheckpoint(str(place), Asleep(place)))
+    with pytest.raises(FencedError, match=rf"after batch {ahead - 1}, and this copy was at work on batch 0"):
+        late.publish(batch(0, "late"), None)
+    assert other.standing(batch(ahead)) == Standing(False, f"after {ahead - 1}")

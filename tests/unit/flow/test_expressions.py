@@ -8,6 +8,7 @@ import operator
 import pickle
 from collections.abc import Callable
 from datetime import date, time
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -95,6 +96,64 @@ def test_nan_compares_with_nothing_except_beside_a_decimal(sign):
     assert values(f"0 {sign} f", **columns) == expected([(0.0, other) for _, other in pairs])
     decimals = expected([(one, 0.0) for one, _ in pairs], lambda each: each if sign in ("=", "<>") else in_order(each))
     assert values(f"d {sign} 0.0", **columns) == decimals
+
+
+_EXACT = parse_columns("a DECIMAL(38, 2), z DECIMAL(38, 6), u DECIMAL(38, 38), b BIGINT")
+_PAIRS = [
+    ("1.50", "1.500000"),
+    ("1.50", "1.500001"),
+    ("-1.50", "-1.500001"),
+    ("9" * 36 + ".99", "9" * 32 + ".999999"),
+    ("-" + "9" * 36 + ".99", "-" + "9" * 32 + ".999999"),
+    ("0.00", "0.000001"),
+    (None, "1.000000"),
+    ("1.00", None),
+]
+
+
+def exactly(sql: str, **columns: list[Any]) -> list[object]:
+    schema = arrow_schema(_EXACT)
+    found = compile_expression(expression(sql, _EXACT), schema)
+    assert isinstance(found, Evaluator), found
+    rows = max(map(len, columns.values()))
+    arrays = [pa.array(columns.get(each.name, [None] * rows), each.type) for each in schema]
+    return found.column(pa.RecordBatch.from_arrays(arrays, schema=schema)).to_pylist()
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_decimals_are_compared_exactly_though_no_type_has_the_values_of_both(sign):
+    given = [tuple(None if each is None else Decimal(each) for each in pair) for pair in _PAIRS]
+    columns = {"a": [one for one, _ in given], "z": [other for _, other in given]}
+    expected = [None if None in pair else SIGNS[sign](*pair) for pair in given]
+    assert exactly(f"a {sign} z", **columns) == expected
+    assert exactly(f"z {sign} a", **columns) == [
+        None if None in pair else SIGNS[sign](*reversed(pair)) for pair in given
+    ]
+    whole = [-(2**63), -1, 0, 1, 2**63 - 1, None]
+    least, most = Decimal("-0." + "9" * 38), Decimal("1e-38")
+    columns = {"b": whole * 2, "u": [least] * 6 + [most] * 6}
+    expected = [
+        None if one is None else SIGNS[sign](one, other) for one, other in zip(columns["b"], columns["u"], strict=True)
+    ]
+    assert exactly(f"b {sign} u", **columns) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("a IN (1.5, 1.000001, 0.0000001)", [True, False, None]),
+        ("a IN (z, 1.000001)", [True, False, None]),
+        ("a NOT IN (1.0000001, NULL)", [None, None, None]),
+        ("a BETWEEN 1.4999999 AND z", [True, False, None]),
+        ("a IS DISTINCT FROM z", [False, True, True]),
+        ("NULLIF(a, z)", [None, Decimal("2.00"), None]),
+        ("CASE a WHEN z THEN 'same' WHEN 2.0000001 THEN 'near' WHEN 2 THEN 'two' END", ["same", "two", None]),
+        ("(a, b) IN ((z, 7))", [True, False, None]),
+    ],
+)
+def test_forms_of_comparisons_are_exact_too(sql, expected):
+    columns = {"a": [Decimal("1.50"), Decimal("2.00"), None], "z": [Decimal("1.5"), Decimal("1.7"), Decimal("0.1")]}
+    assert exactly(sql, **columns, b=[7, 7, 7]) == expected
 
 
 def test_dates_and_times_move_by_intervals():

@@ -50,6 +50,13 @@ def test_a_query_is_a_value(way: Way, tmp_path):
         assert rows(query, way, str(tmp_path / str(number))) == expected, query
 
 
-def test_a_query_of_several_rows_is_no_value(tmp_path):
-    with pytest.raises(ExecutionError, match="gave several rows"):
-        rows("SELECT k, (SELECT v FROM o), n FROM t", Way(), str(tmp_path))
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [
+        ("SELECT k, (SELECT v FROM o), n FROM t", "line 5, column 25"),
+        ("SELECT CAST(1 AS INT), SINGLE_VALUE(v), COUNT(*) FROM o", "line 5, column 38"),
+    ],
+)
+def test_several_rows_are_no_value(query: str, place: str, tmp_path):
+    with pytest.raises(ExecutionError, match=f"^{place}: what stands for one value gave several rows"):
+        rows(query, Way(), str(tmp_path))

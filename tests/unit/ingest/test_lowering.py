@@ -449,7 +449,9 @@ def test_a_connector_that_is_not_there_is_named(side):
 
 
 def test_a_schema_that_cannot_be_read_is_refused_at_its_place():
-    with pytest.raises(PipelineError, match=r"p.yaml, line 7, column 3, line 1, column .*unknown type BIGIT"):
+    with pytest.raises(
+        PipelineError, match=r"p.yaml, line 7, column 3, line 1, column .*unknown type BIGIT.*did you mean 'BIGINT'"
+    ):
         job(SOURCE.replace("BIGINT", "BIGIT") + PRINT)
 
 

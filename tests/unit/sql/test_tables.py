@@ -56,7 +56,7 @@ def test_names_may_have_blanks_and_columns_may_be_computed_or_metadata():
     [
         ("SELECT 1", "y.yaml, line 1, column 1: expected CREATE TABLE, found 'SELECT'"),
         ("CREATE TABLE t", "y.yaml, line 1, column 14: a table without columns"),
-        ("CREATE TABLE t (id BIGIT)", "y.yaml, line 1, column 20: unknown type BIGIT"),
+        ("CREATE TABLE t (id BIGIT)", "y.yaml, line 1, column 20: unknown type BIGIT (did you mean 'BIGINT'?)"),
         ("CREATE TABLE t (id INT, PRIMARY KEY (x) NOT ENFORCED)", "column 38: there is no column 'x'"),
         ("CREATE TABLE t (id INT, PRIMARY KEY (id))", "column 41: expected NOT ENFORCED"),
         ("CREATE TABLE t (id INT) WITH ('a' = 'b')", "column 31: a table in a pipeline has no WITH clause"),

@@ -9,8 +9,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, InvalidOperation
 from penstock.connectors.datagen.generators import Generator
 from penstock.connectors.datagen.options import DatagenOptions
 from penstock.connectors.datagen.spec import DatagenScanSpec
-from penstock.errors import OptionsError, Problem, UnsupportedError
-from penstock.options import BOOLEAN, DURATION, OptionSet, nearest
+from penstock.errors import OptionsError, Problem, UnsupportedError, nearest
+from penstock.options import BOOLEAN, DURATION, OptionSet
 from penstock.spi import ColumnKind, TableDefinition
 from penstock.types import ArrayType, BinaryType, DataType, DecimalType, MapType, RowType, StringType, TimestampType
 from penstock.types.logical import MAX_LENGTH, root

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from penstock.clock import now_ms
 from penstock.connectors.datagen.generators import Rows, values
 from penstock.connectors.datagen.spec import DatagenScanSpec
 from penstock.errors import ExecutionError
@@ -150,11 +150,6 @@ class DatagenReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, end = partition.value
         for number in range(first, end["row"], _AT_ONCE):
             yield made(self._making, range(number, min(number + _AT_ONCE, end["row"])), range(first, end["row"]), end)
-
-
-def now_ms() -> int:
-    """The time in ms since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def due(making: Making, start: dict[str, Any], began: int, now: int) -> dict[str, Any]:

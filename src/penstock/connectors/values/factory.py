@@ -11,8 +11,8 @@ from penstock.common import Row
 from penstock.connectors.values import memory
 from penstock.connectors.values.options import ValuesSinkOptions, ValuesSourceOptions
 from penstock.connectors.values.spec import ValuesScanSpec, ValuesSinkSpec
-from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
-from penstock.options import OptionSet, nearest
+from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError, nearest
+from penstock.options import OptionSet
 from penstock.spi import KIND, ColumnKind, TableDefinition
 from penstock.types import Field, RowType, arrow_type
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from pyarrow import fs
 
 
@@ -27,6 +29,10 @@ class ArrowFiles:
     def create(self, name: str, text: str) -> None:
         if self._system.get_file_info(self._path(name)).type == fs.FileType.NotFound:
             self.write(name, text)
+
+    def delete(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._system.delete_file(self._path(name))
 
     def names(self, folder: str) -> list[str]:
         found = self._system.get_file_info(fs.FileSelector(self._path(folder), allow_not_found=True))

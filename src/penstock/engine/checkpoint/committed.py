@@ -34,10 +34,16 @@ class Committed:
     sources: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def write_state(checkpoint: Checkpoint, batch: Batch, state: str) -> None:
-    """Write the document :data:`STATE` after a batch that was committed with the reference ``state``. It has the
-    positions too: those in Spark's log may be of a copy of the job, which has replaced them since."""
-    checkpoint.write(STATE, {"batch": batch.id, "state": state, "positions": list(batch.end)})
+def write_state(checkpoint: Checkpoint, batch: Batch, state: str) -> dict[str, Any]:
+    """Write the document :data:`STATE` after a batch that was committed with the reference ``state``, and return the
+    one of the latest batch, which a copy of the job may have written. It has the positions too: those in Spark's log
+    may be of a copy of the job, which has replaced them since."""
+    return checkpoint.advance(STATE, batch.id, {"batch": batch.id, "state": state, "positions": list(batch.end)})
+
+
+def read_state(checkpoint: Checkpoint) -> dict[str, Any] | None:
+    """The document :data:`STATE` of the last batch; None if there is none."""
+    return checkpoint.latest(STATE)
 
 
 def committed(checkpoint: JobCheckpoint) -> Committed:
@@ -53,7 +59,7 @@ def committed(checkpoint: JobCheckpoint) -> Committed:
             f"'{checkpoint.location}' is not the checkpoint of a job: it has no 'penstock/job.json'. Name the job's "
             "own folder, which `penstock run` shows when it starts"
         )
-    state, stopped = checkpoint.read(STATE), checkpoint.read(STOPPED) or {}
+    state, stopped = read_state(checkpoint), checkpoint.read(STOPPED) or {}
     planned = checkpoint.last("offsets")
     published = stopped.get("batch", -1)
     batch = max(checkpoint.last("commits"), published) if state is None else state["batch"]

@@ -34,6 +34,10 @@ class Files(Protocol):
         """Write the file unless it exists."""
         ...
 
+    def delete(self, name: str) -> None:
+        """Delete the file, if it exists."""
+        ...
+
     def names(self, folder: str) -> list[str]:
         """The names in a folder; none when it does not exist."""
         ...
@@ -56,12 +60,31 @@ class JobCheckpoint:
     def read(self, name: str) -> dict[str, Any] | None:
         """The document ``name``, or None. Raises CheckpointError when it is not a JSON object. All methods raise
         CheckpointUnavailableError when the storage fails."""
-        text = self._text(f"{_FOLDER}/{name}.json")
-        return None if text is None else self._parse(text, f"{_FOLDER}/{name}.json")
+        path = self._path(name)
+        text = self._text(path)
+        return None if text is None else self._parse(text, path)
 
     def write(self, name: str, document: Mapping[str, Any]) -> None:
         """Write the document ``name`` atomically. Raises CheckpointError."""
         self._put(self._files.write, name, document)
+
+    def latest(self, name: str) -> dict[str, Any] | None:
+        """The document ``name`` that :meth:`advance` has written with the highest number; else the one without a
+        number, as former versions wrote it; None if there is neither."""
+        while numbers := list(self._numbers(name)):
+            found = self.read(f"{name}.{max(numbers)}")
+            if found is not None:  # else it was deleted since: there is one with a higher number
+                return found
+        return self.read(name)
+
+    def advance(self, name: str, number: int, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the document ``name`` with this number, unless it exists, and return the latest one. So a copy of the
+        job that is late neither replaces a document nor becomes the latest. Documents are written with one number after
+        the other; that before the last one is deleted. Raises CheckpointError."""
+        self._put(self._files.create, f"{name}.{number}", document)
+        with self._writing():
+            self._files.delete(self._path(f"{name}.{number - 2}"))
+        return self.latest(name) or dict(document)
 
     def create(self, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """Write the document ``name`` unless it exists, and return the one that exists. Two copies of a job that create
@@ -79,7 +102,7 @@ class JobCheckpoint:
         """
         mine = uuid.uuid4().hex
         while True:
-            revisions = [0, *self._revisions(name)]
+            revisions = [0, *self._numbers(name)]
             before: dict[str, Any] = (self.read(f"{name}.{max(revisions)}") or {}).get("content", {})
             after = change(before)
             if after == before:
@@ -87,7 +110,8 @@ class JobCheckpoint:
             if self.create(f"{name}.{max(revisions) + 1}", {"content": after, "by": mine})["by"] == mine:
                 return after
 
-    def _revisions(self, name: str) -> Iterator[int]:
+    def _numbers(self, name: str) -> Iterator[int]:
+        """The numbers of the documents ``name`` that have one."""
         found = (re.fullmatch(rf"{re.escape(name)}\.(\d+)\.json", each) for each in self._names(_FOLDER))
         return (int(each[1]) for each in found if each)
 
@@ -153,9 +177,12 @@ class JobCheckpoint:
             return self._files.names(folder)
 
     def _put(self, put: Callable[[str, str], None], name: str, document: Mapping[str, Any]) -> None:
-        problem = f"cannot write to the checkpoint '{self.location}'"
-        with _storage_errors(problem, "check the path, its rights and its space"):
-            put(f"{_FOLDER}/{name}.json", json.dumps(document, sort_keys=True, indent=1) + "\n")
+        with self._writing():
+            put(self._path(name), json.dumps(document, sort_keys=True, indent=1) + "\n")
+
+    def _path(self, name: str) -> str:
+        """The file of a document."""
+        return f"{_FOLDER}/{name}.json"
 
     def _parse(self, text: str, name: str) -> dict[str, Any]:
         try:
@@ -169,6 +196,10 @@ class JobCheckpoint:
     def _reading(self, name: str) -> AbstractContextManager[None]:
         hint = "check the path, its rights and that its storage answers, and start the job again"
         return _storage_errors(f"'{name}' in the checkpoint '{self.location}' cannot be read", hint)
+
+    def _writing(self) -> AbstractContextManager[None]:
+        problem = f"cannot write to the checkpoint '{self.location}'"
+        return _storage_errors(problem, "check the path, its rights and its space")
 
     def _damaged(self, name: str, reason: str) -> CheckpointError:
         return CheckpointError(

@@ -63,6 +63,10 @@ class HadoopFiles:
             if self.read(name) is None:
                 raise
 
+    def delete(self, name: str) -> None:
+        with hadoop_errors():
+            self._system.delete(self._path(name), False)
+
     def names(self, folder: str) -> list[str]:
         path = self._path(folder)
         with hadoop_errors():

@@ -48,6 +48,9 @@ class LocalFiles:
 
         self._put(name, text, link)
 
+    def delete(self, name: str) -> None:
+        (self._root / name).unlink(missing_ok=True)
+
     def names(self, folder: str) -> list[str]:
         try:
             return os.listdir(self._root / folder)

@@ -3,16 +3,16 @@ identities")."""
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from penstock.clock import now_ms
 from penstock.engine.checkpoint.committed import STATE, Committed, committed
 from penstock.engine.checkpoint.documents import JobCheckpoint
 from penstock.errors import CheckpointError
-from penstock.flow.manifest import Manifest
+from penstock.flow.manifest import Manifest, Sinks
 from penstock.flow.storage import Storage
 
 VERSION = 1
@@ -69,7 +69,7 @@ def write_savepoint(checkpoint: JobCheckpoint, target: JobCheckpoint) -> Savepoi
             if attempt == _ATTEMPTS or committed(checkpoint).state == found.state:
                 raise
             attempt += 1
-    made = Savepoint(target.location, found, time.time_ns() // 1_000_000, operators)
+    made = Savepoint(target.location, found, now_ms(), operators)
     sources = [
         {"uid": uid, "position": position, "source": found.sources.get(uid, {})}
         for uid, position in found.positions.items()
@@ -145,7 +145,8 @@ def origin_of(
     if kept:
         storage = Storage.of(checkpoint.folder(STATE))
         before = Manifest.read(Storage.of(place.folder(STATE)), content.state)
-        manifest = replace(before, batch=-1, operators={uid: before.operators[uid] for uid in kept}, output=None)
+        operators_kept = {uid: before.operators[uid] for uid in kept}
+        manifest = replace(before, batch=-1, operators=operators_kept, output=None, sinks=Sinks())
         _copy(manifest.files(), place.folder(STATE), checkpoint.folder(STATE))
         state = manifest.write(storage, f"savepoint-{uuid.uuid4().hex[:12]}.manifest")
     return {

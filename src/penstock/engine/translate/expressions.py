@@ -25,7 +25,7 @@ from penstock.types import (
     quoted_name,
     spark_type,
 )
-from penstock.types.casts import alike, widens
+from penstock.types.casts import alike, beyond_decimal, widens
 from penstock.types.logical import root
 
 
@@ -140,12 +140,14 @@ class _SparkSql(SqlText):
 
 
 def _differs_in_spark(call: Call) -> bool:
-    """Whether an operator has another result in Spark: NaN equals itself there, and is larger than other numbers; a
-    floating-point number divided by zero fails; a date plus an interval may be a timestamp."""
-    roots = {root(each.type) for each in call.args}
+    """Whether an operator has another result in Spark: NaN equals itself there, and is larger than other numbers;
+    decimals are rounded to one type before they are compared; a floating-point number divided by zero fails; a date
+    plus an interval may be a timestamp."""
+    types = [each.type for each in call.args]
+    roots = {root(each) for each in types}
     match call.function:
         case function if function in _COMPARISONS:
-            return bool(roots & _REALS)
+            return bool(roots & _REALS) or beyond_decimal(types)
         case "/":
             return root(call.type) in _REALS
         case "+" | "-":

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.clock import now_ms
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel, Vector, numbers
 from penstock.plan.expressions import Call, Literal
@@ -60,7 +61,7 @@ def present(call: Call, session: Session) -> Kernel | None:
 
 
 def _micros(zone: str) -> int:
-    return time.time_ns() // 1_000_000 * 1000
+    return now_ms() * 1000
 
 
 def _local(zone: str) -> datetime:

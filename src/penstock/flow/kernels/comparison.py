@@ -30,6 +30,7 @@ from penstock.flow.kernels.vectors import (
 from penstock.flow.ordinals import float_ordinals
 from penstock.plan.expressions import Call
 from penstock.types import ArrayType, DataType, NullType, RowType, arrow_type
+from penstock.types.casts import digits
 from penstock.types.logical import root
 
 #: Types whose values Arrow compares as Flink does.
@@ -63,11 +64,20 @@ def _comparing(sign: str, types: Sequence[DataType]) -> _Compare | None:
     if not known:
         return plain  # never called: the value is null
     same = len({arrow_type(each) for each in known}) == 1
+    if roots == {"DECIMAL"} and not same:
+        return _of_decimals(plain, known)
     if len(roots) != 1 or not same:
         return None
     if roots <= {"ARRAY", "ROW"} and sign in ("=", "<>") and all(map(_has_equality, known)):
         return partial(_nested, sign == "=")
     return plain if roots <= _COMPARED else None
+
+
+def _of_decimals(compare: _Compare, types: Sequence[DataType]) -> _Compare:
+    """Compares decimals of two types exactly. No DECIMAL may have the values of both; one of 256 bits has."""
+    whole, scale = digits(types)
+    wide = pa.decimal256(whole + scale, scale)
+    return lambda left, right: compare(pc.cast(left, wide), pc.cast(right, wide))
 
 
 def _has_equality(data_type: DataType) -> bool:

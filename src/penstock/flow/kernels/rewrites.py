@@ -8,7 +8,7 @@ from dataclasses import replace
 from penstock.flow.kernels.arithmetic import OF_REALS
 from penstock.plan.expressions import Call, Cast, Expression, Literal, call, cast
 from penstock.types import BIGINT, BOOLEAN, DOUBLE, FLOAT, STRING, DataType, DecimalType, NullType, TimestampType
-from penstock.types.casts import alike, as_decimal, common_type, is_integer, is_numeric
+from penstock.types.casts import alike, as_decimal, beyond_decimal, common_type, is_integer, is_numeric
 from penstock.types.logical import root
 
 
@@ -19,7 +19,7 @@ def rewritten(call: Call) -> Expression:
 
 
 def comparison_type(types: Sequence[DataType], *, equality: bool = False) -> DataType | None:
-    """The type in which Flink compares numbers of these types. None if there is none that holds all of them.
+    """The type in which Flink compares numbers of these types. None for decimals whose values no type has all.
 
     Java compares integers with a FLOAT as FLOAT. For ``equality`` with a FLOAT before it, Flink casts a DOUBLE to it.
     """
@@ -28,21 +28,18 @@ def comparison_type(types: Sequence[DataType], *, equality: bool = False) -> Dat
         first = next(each for each in roots if each in ("FLOAT", "DOUBLE"))
         single = "DECIMAL" not in roots and (first == "FLOAT" if equality else "DOUBLE" not in roots)
         return FLOAT if single else DOUBLE
-    found = common_type(tuple(types))
-    if isinstance(found, DecimalType):
-        decimals = [as_decimal(each) for each in types]
-        whole = max(each.precision - each.scale for each in decimals)
-        return found if whole + found.scale <= found.precision else None
-    return found
+    return None if beyond_decimal(types) else common_type(tuple(types))
 
 
 def _alike(operands: Sequence[Expression], *, equality: bool = True) -> tuple[Expression, ...]:
-    """Numbers, and timestamps with and without a zone, in the type in which they are compared; other operands as they
-    are."""
+    """Numbers, and timestamps with and without a zone, in the type in which they are compared; decimals without one,
+    and other operands, as they are."""
     types = [each.type for each in operands if not isinstance(each.type, NullType)]
     common: DataType | None = None
     if types and all(map(is_numeric, types)):
         common = comparison_type(types, equality=equality)
+        if common is None:
+            return tuple(_as(each, as_decimal(each.type)) if is_integer(each.type) else each for each in operands)
     elif all(isinstance(each, TimestampType) for each in types) and len({root(each) for each in types}) == 2:
         common = common_type(tuple(types))
     if common is None:
@@ -78,11 +75,12 @@ def _ordered(operand: Expression) -> Expression:
 
 def _member(given: Call) -> Expression:
     """IN stays where all members are constants that a set can hold; otherwise it is an OR of comparisons. A set of
-    floating-point numbers holds their bits: 0.0 is not -0.0."""
+    floating-point numbers holds their bits: 0.0 is not -0.0. A set of decimals has one type."""
     if all(isinstance(each, Call) and each.function == "ROW" for each in given.args):
         return _row_member(given)
     value, *others = _alike(given.args)
-    if all(map(_is_constant, others)) and root(value.type) != "NULL":
+    decimals = {each.type.with_nullability(True) for each in (value, *others) if isinstance(each.type, DecimalType)}
+    if all(map(_is_constant, others)) and root(value.type) != "NULL" and len(decimals) < 2:
         if root(value.type) not in ("FLOAT", "DOUBLE"):
             return replace(given, args=(value, *others))
         if len(others) > 1:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from penstock.errors import Problem
-from penstock.options import TEXT, Codec, Property, nearest, number
+from penstock.errors import Problem, nearest
+from penstock.options import TEXT, Codec, Property, number
 from penstock.tls import TLS_PROPERTIES, Tls, read_tls
 
 _SSL = "schema.registry."

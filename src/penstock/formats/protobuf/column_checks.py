@@ -8,10 +8,9 @@ from typing import Any, TypeAlias
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.descriptor_pb2 import FeatureSet
 
-from penstock.errors import Problem, SchemaError
+from penstock.errors import Problem, SchemaError, nearest
 from penstock.formats.loops import type_roots
 from penstock.formats.loops.type_roots import nested_root
-from penstock.options import nearest
 from penstock.types import ArrayType, DataType, MapType, RowType
 
 #: Descriptors of protobuf's runtime, which has no types for them.

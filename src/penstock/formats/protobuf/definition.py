@@ -20,10 +20,9 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto,
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
-from penstock.errors import OptionsError, Problem
+from penstock.errors import OptionsError, Problem, nearest
 from penstock.formats.columns.row_format import Picklable
 from penstock.formats.protobuf.java_names import java_names
-from penstock.options import nearest
 
 _INSTALL = "pip install 'penstock[protobuf]', or set 'descriptor-file'"
 _DESCRIBE = "write it with protoc --include_imports --descriptor_set_out=FILE"

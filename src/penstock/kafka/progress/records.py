@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.clock import now_ms
 from penstock.delivery import Claim, Progress, canonical
 from penstock.kafka import record_batches
 from penstock.kafka.compression import Compression
@@ -45,7 +45,7 @@ def encoded_record(key: bytes, value: bytes, partition: int, largest: int = DEFA
     (batch,) = record_batches.encode(
         keys=pa.array([key], pa.binary()),
         values=pa.array([value], pa.binary()),
-        timestamps=np.array([time.time_ns() // 1_000_000], np.int64),
+        timestamps=np.array([now_ms()], np.int64),
         partitions=np.array([partition], np.int32),
         # Progress has the offsets of each source partition twice. Without compression, the record of a source with
         # 11,000 partitions would exceed Kafka's default of max.message.bytes.

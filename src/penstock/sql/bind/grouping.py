@@ -78,9 +78,8 @@ class Groups:
         if given not in self._calls:
             argument = None if given.argument is None else self._input(given.argument)
             condition = None if given.filter is None else self._input(given.filter)
-            call = AggregateCall(
-                "", given.function, given.type, argument, given.distinct, condition, given.nulls, given.separator
-            )
+            options = given.distinct, condition, given.nulls, given.separator, given.place
+            call = AggregateCall("", given.function, given.type, argument, *options)
             taken = {*self._items, *(each.name for each in self._calls.values())}
             self._calls[given] = replace(call, name=free_name(_name(call), taken))
         return self._calls[given]

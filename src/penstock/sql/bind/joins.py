@@ -32,7 +32,7 @@ from penstock.sql.bind.sources import Source, filtered
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.syntax import Name, UnboundJoin
 from penstock.types import BOOLEAN, Field, RowType
-from penstock.types.casts import comparable
+from penstock.types.casts import beyond_decimal, comparable
 
 #: The kinds of joins that keep rows of the left side, or of the right side, without a match.
 _KEEPS_LEFT = (JoinKind.LEFT, JoinKind.FULL)
@@ -208,10 +208,11 @@ class _Plan:
 
 
 def as_compared(value: Expression, other: Expression) -> Expression:
-    """``value`` in the type as which it is compared with the ``other``, in which different values may be equal."""
+    """``value`` in the type as which it is compared with the ``other``, in which different values may be equal. A
+    decimal that this type does not have is NULL, as it equals no other one."""
     common = comparable(value.type, other.type, ordered=False)
     assert common is not None  # noqa: S101 - they were compared
-    return coerce(value, common)
+    return coerce(value, common, safe=beyond_decimal((value.type, other.type)))
 
 
 def _where(condition: Expression) -> Expression:

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, call, fields_of, rewrite, walk
+from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, Place, call, fields_of, rewrite, walk
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Item, JoinKind, Node, project
 from penstock.plan.traits import traits
 from penstock.sql.bind.aggregates import Aggregate
@@ -81,7 +81,7 @@ class Asking:
             return given
         match given.kind:
             case QueryKind.ONLY:
-                return self._beside(_only(given.node))
+                return self._beside(_only(given.node, given.place))
             case QueryKind.EXISTS:
                 return self._exists(given.node)
         assert given.operand is not None  # noqa: S101
@@ -128,13 +128,14 @@ class Asking:
         return found
 
 
-def _only(node: Node) -> Node:
-    """One row with the only value of a query."""
+def _only(node: Node, place: Place | None) -> Node:
+    """One row with the only value of a query, which is at ``place``."""
     if () in traits(node).upsert_keys:
         return node
     (value,) = node.schema.fields
     type_ = value.type.with_nullability(True)
-    only = AggregateCall(f"$SINGLE_VALUE({value.name})", "SINGLE_VALUE", type_, value.name, nulls=True)
+    name = f"$SINGLE_VALUE({value.name})"
+    only = AggregateCall(name, "SINGLE_VALUE", type_, value.name, nulls=True, place=place)
     return GroupAggregate(RowType((Field(only.name, type_),), nullable=False), node, (), (only,))
 
 

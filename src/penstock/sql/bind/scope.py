@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.errors import DefinitionError
-from penstock.options import nearest
+from penstock.errors import DefinitionError, nearest
 from penstock.plan.expressions import (
     Call,
     ColumnRef,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
-from penstock.errors import DefinitionError, OptionsError, Problem
-from penstock.options import Origin, nearest
+from penstock.errors import DefinitionError, OptionsError, Problem, nearest
+from penstock.options import Origin
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal
 from penstock.plan.nodes import AssignWatermarks, Item, Node, Scan, project
 from penstock.spi import (

@@ -117,8 +117,8 @@ class Cursor:
             TypeToken(_TYPE_TOKENS.get(each.type, each.type.value), each.text, each.at) for each in self._tokens
         )
 
-    def _type_error(self, at: int, reason: str) -> SqlError:
-        return self.source.error(at, reason, "write a Flink SQL type")
+    def _type_error(self, at: int, reason: str, hint: str) -> SqlError:
+        return self.source.error(at, reason, hint or "write a Flink SQL type")
 
     def unexpected(self, expected: str, hint: str = "") -> SqlError:
         """The error for a next token other than the ``expected`` one."""

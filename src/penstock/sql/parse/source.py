@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from penstock.errors import DefinitionError, Problem, SchemaError, SqlError, UnsupportedError
-from penstock.options import nearest
+from penstock.errors import DefinitionError, Problem, SchemaError, SqlError, UnsupportedError, nearest
 from penstock.plan.expressions import Place
 
 _T = TypeVar("_T")

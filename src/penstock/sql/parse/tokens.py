@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from penstock.errors import Problem, SqlError
-from penstock.options import nearest
+from penstock.errors import Problem, SqlError, nearest
 from penstock.sql.parse.source import SourceText
 
 

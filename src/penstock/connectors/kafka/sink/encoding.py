@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from penstock.clock import now_ms
 from penstock.connectors.kafka.sink.changes import ChangeBuffer, Changes
 from penstock.connectors.kafka.sink.partitioners import BUILT_IN, RowPartitions
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
@@ -250,7 +250,7 @@ class RowEncoder:
     # --- metadata -------------------------------------------------------------------------------------------
 
     def _timestamps(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         if "timestamp" not in self._metadata:
             return np.full(rows.num_rows, now, np.int64)
         column = rows.column(self._metadata["timestamp"])

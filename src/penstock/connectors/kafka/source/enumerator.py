@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from penstock.clock import now_ms
 from penstock.connectors.kafka.source.admission import Admission
 from penstock.connectors.kafka.source.alarms import Alarm
 from penstock.connectors.kafka.source.bounds import listed, note_epochs, partitions_of, topic_ids, topics_there
@@ -83,7 +84,7 @@ class Enumerator:
         if self._watermarks is not None:
             end = None if self.spec.once else self.spec.stop  # more records come in a later run
             reached = self._watermarks.advanced(start, reached, self._waiting, end)
-        reached, now = replace(reached, woken=start.woken), time.time_ns() // 1_000_000
+        reached, now = replace(reached, woken=start.woken), now_ms()
         # A batch that comes for another reason does the work of the alarm too.
         return replace(reached, woken=now) if reached == start and self._alarm.due(now) else reached
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from penstock.clock import now_ms
 from penstock.connectors.kafka.source.positions import Positions
 from penstock.connectors.kafka.source.reports import ReadReport
 from penstock.kafka.partitions import TopicPartition
@@ -46,9 +47,7 @@ class SourceMetrics:
         operator.gauge("pendingRecords", pending)
         operator.gauge("numBytesInPerScond", operator.meter("numBytesInPerSecond").get_rate)  # as seed 003 spells it
         operator.gauge("currentOutputWatermark", lambda: self._watermark)
-        operator.gauge(
-            "watermarkLag", lambda: None if self._watermark is None else time.time() * 1000 - self._watermark
-        )
+        operator.gauge("watermarkLag", lambda: None if self._watermark is None else now_ms() - self._watermark)
         if self._consumer:
             self._register_consumer(self._reader.add_group("KafkaConsumer"))
 

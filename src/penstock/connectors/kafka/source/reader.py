@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from uuid import UUID
 
 import pyarrow as pa
 
+from penstock.clock import now_ms
 from penstock.connectors.kafka.source.decoding import RowReader
 from penstock.connectors.kafka.source.enumerator import ReaderSpec
 from penstock.connectors.kafka.source.positions import Split
@@ -30,7 +30,7 @@ class RangeReader:
         #: The Arrow schema of the result of :meth:`rows`.
         self.schema = self._reader.schema
         self._report = ReadReport()
-        self._lags: dict[int, tuple[float, float]] = {}
+        self._lags: dict[int, tuple[int, int]] = {}
         self._fetcher: fetch.Fetcher | None = None
 
     def rows(self) -> Iterator[pa.RecordBatch]:
@@ -56,7 +56,7 @@ class RangeReader:
         skips = not self._spec.scan.options.fail_on_data_loss
         self._fetcher = fetcher = fetch.Fetcher(session_for(client), wanted, skip_lost=skips)
         for chunk in fetcher:
-            fetched = time.time()
+            fetched = now_ms()
             self._note(chunk)
             at, end = chunk.start, min(chunk.next_offset, chunk.end)
             while at < end:
@@ -74,7 +74,7 @@ class RangeReader:
                     rows = self._reader.rows(records, self._ranges[chunk.range])
                     timestamp = int(records.timestamps[-1])
                     if timestamp >= 0:
-                        self._lags[chunk.range] = (fetched * 1000 - timestamp, time.time() * 1000 - timestamp)
+                        self._lags[chunk.range] = (fetched - timestamp, now_ms() - timestamp)
                     if rows.num_rows:
                         yield rows
                 if records.next_offset <= at:  # the rest up to the end was compacted away

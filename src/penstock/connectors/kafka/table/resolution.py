@@ -15,9 +15,9 @@ from penstock.connectors.kafka.table.options import (
     KafkaTableOptions,
 )
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
-from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
+from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError, nearest
 from penstock.kafka.properties import check
-from penstock.options import LIST, OptionSet, Properties, nearest, properties_of, unknown_keys
+from penstock.options import LIST, OptionSet, Properties, properties_of, unknown_keys
 from penstock.spi import (
     ChangeFormat,
     Column,
