@@ -24,6 +24,8 @@ WRONG = {
     (15, 10): "NOT IN after all rows were deleted",
     (19, 4): "a condition on a row number",
     (20, 19): "a join of rows with numbers from the second on",
+    (33, 0): "IN beside another condition after all rows were deleted",
+    (34, 23): "IN of rows with numbers from the second on",
 }
 
 
