@@ -19,9 +19,8 @@ from penstock.flow.storage import Storage
 from penstock.plan.planning import planned
 from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, KIND, Output
-from penstock.sql import parse_script
 from penstock.types import RowKind, arrow_schema
-from tests.corpora import Anything
+from tests.corpora import parsed
 from tests.unit.flow.driver import Driver
 
 TABLES = """
@@ -60,7 +59,7 @@ class Running:
 
     def start(self) -> None:
         """Plan the job, and go on with the state of the last batch."""
-        (job,) = parse_script(self.script, connectors=Anything()).jobs  # type: ignore[arg-type]
+        (job,) = parsed(self.script).jobs
         (sink,) = planned(job).sinks
         planner = Planner(scans(sink), Session(self.zone), self.ttl)
         planner.add(sink, 0)

@@ -9,10 +9,9 @@ from typing import Any
 
 from penstock.plan.traits import traits
 from penstock.spi import CHANGES, INSERTIONS
-from penstock.sql import parse_script
 from penstock.types import RowKind
 from tests.changelogs import SEEDS
-from tests.corpora import Anything
+from tests.corpora import parsed
 from tests.unit.flow.running import TABLES, Row, Running, shown
 
 FIRST = """SELECT k, CAST(n AS STRING), CAST(ts AS STRING) FROM (
@@ -109,5 +108,5 @@ def test_a_key_that_was_forgotten_gives_a_row_again_and_rows_that_wait_are_not_f
 def test_first_rows_are_final_and_last_ones_are_not():
     for query, kinds in ((FIRST, INSERTIONS), (FIRST.replace("ts)", "ts DESC)"), CHANGES)):
         sink = "CREATE TABLE t (k STRING, n STRING, ts STRING) WITH ('connector' = 'any', 'mode' = 'I,UB,UA,D');"
-        (job,) = parse_script(f"{TABLES} {sink} INSERT INTO t {query}", connectors=Anything()).jobs  # type: ignore[arg-type]
+        (job,) = parsed(f"{TABLES} {sink} INSERT INTO t {query}").jobs
         assert traits(job.sinks[0].input).kinds == kinds - {RowKind.DELETE}

@@ -21,10 +21,9 @@ from penstock.plan.nodes import AggregateCall, Deduplicate, GroupAggregate, Join
 from penstock.plan.planning import planned
 from penstock.plan.walk import scans
 from penstock.spi import Output
-from penstock.sql import parse_script
 from penstock.types import BIGINT, INT, Field, RowKind, RowType
 from tests.changelogs import SEEDS, Change, Row, Runner
-from tests.corpora import Anything
+from tests.corpora import parsed
 from tests.unit.flow.driver import Driver
 
 ROWS = RowType((Field("k", INT), Field("v", BIGINT)))
@@ -225,7 +224,7 @@ def test_times_to_live_of_a_job_reach_its_steps(tmp_path: Path) -> None:
         "'I'); CREATE TABLE s (k INT, n BIGINT, t BIGINT) WITH ('connector' = 'any', 'mode' = 'I,UB,UA,D'); "
         "INSERT INTO s SELECT k, COUNT(*), SUM(v) FROM a GROUP BY k"
     )
-    (job,) = parse_script(sql, connectors=Anything()).jobs  # type: ignore[arg-type]
+    (job,) = parsed(sql).jobs
     (sink,) = planned(job).sinks
     planner = Planner(scans(sink), ttl=job.settings.state_ttl)
     planner.add(sink, 0)

@@ -22,10 +22,9 @@ from penstock.plan.planning import planned
 from penstock.plan.traits import traits
 from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, KIND, Output
-from penstock.sql import parse_script
 from penstock.types import RowKind, RowType, arrow_schema
 from tests.changelogs import SEEDS
-from tests.corpora import Anything
+from tests.corpora import parsed
 from tests.interpreter import Row, bag, rows_of
 from tests.queries import MORE_QUERIES, TABLES
 from tests.unit.flow.driver import Driver
@@ -114,7 +113,7 @@ def _planned(query: str, into: str) -> tuple[Sink, Planner]:
     if into == "keyed":
         query = f"SELECT * FROM ({query}) AS o WHERE k IS NOT NULL AND v IS NOT NULL"
     try:
-        (job,) = parse_script(f"{TABLES} INSERT INTO {into} {query}", connectors=Anything()).jobs  # type: ignore[arg-type]
+        (job,) = parsed(f"{TABLES} INSERT INTO {into} {query}").jobs
         (sink,) = planned(job).sinks
         planner = Planner(scans(sink))
         planner.add(sink, 0)

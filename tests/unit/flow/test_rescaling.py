@@ -15,9 +15,8 @@ from penstock.flow.segments import END
 from penstock.plan.planning import planned
 from penstock.plan.walk import scans
 from penstock.spi import KIND, Output
-from penstock.sql import parse_script
 from penstock.types import RowKind
-from tests.corpora import Anything
+from tests.corpora import parsed
 from tests.unit.flow.driver import Driver
 
 TABLES = (
@@ -61,7 +60,7 @@ def recomputed(
 def test_tables_are_exact_from_two_tasks_to_eight_and_back(query: str, tmp_path: Path) -> None:
     rng = random.Random(7)
     sql, names = QUERIES[query]
-    (job,) = parse_script(TABLES + sql, connectors=Anything()).jobs  # type: ignore[arg-type]
+    (job,) = parsed(TABLES + sql).jobs
     (sink,) = planned(job).sinks
     planner = Planner(scans(sink))
     planner.add(sink, 0)

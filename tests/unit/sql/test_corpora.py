@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import DefinitionError
-from penstock.sql import parse_script
-from tests.corpora import Anything, flink_programs, needed, nexmark, script
+from tests.corpora import flink_programs, needed, nexmark, parsed, script
 from tests.plans import check_job
 
 PROGRAMS = flink_programs()
@@ -43,6 +42,6 @@ def test_a_query_of_nexmark_is_planned(query: str):
     found = NEXMARK["queries"][query]
     sink = ", ".join(found["flink_sink"])
     text += f"CREATE TABLE nexmark_{query} ({sink}) WITH ('connector' = 'any', 'mode' = '');\n"
-    (job,) = parse_script(text + found["flink_sql"], connectors=Anything()).jobs  # type: ignore[arg-type]
+    (job,) = parsed(text + found["flink_sql"]).jobs
 
     check_job(job)

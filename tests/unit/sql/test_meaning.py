@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import UnsupportedError
 from penstock.plan.nodes import Scan
-from penstock.sql import parse_script
-from tests.corpora import Anything
+from tests.corpora import parsed
 from tests.interpreter import Row, bag, rows_of
 from tests.plans import check_job
 from tests.queries import QUERIES, TABLES
@@ -49,7 +48,7 @@ def test_plans_mean_what_sqlite_says(query: str, a: Any, b: Any, c: Any):
         "c": [dict(zip(_COLUMNS, row, strict=True)) for row in c],
     }
     try:
-        (job,) = parse_script(f"{TABLES} INSERT INTO bag {query}", connectors=Anything()).jobs  # type: ignore[arg-type]
+        (job,) = parsed(f"{TABLES} INSERT INTO bag {query}").jobs
     except UnsupportedError:
         hypothesis.reject()
     wanted = _sqlite(query, tables)

@@ -11,7 +11,7 @@ from penstock.errors import PenstockError, UnsupportedError
 from penstock.sql import expression, parse_script, projection
 from penstock.sql.bind.functions import SIGNATURES
 from penstock.types import IntervalType, NullType, parse_columns
-from tests.corpora import Anything
+from tests.corpora import parsed
 from tests.plans import check_job
 from tests.queries import QUERIES, TABLES
 
@@ -95,7 +95,7 @@ def test_queries_of_any_shape(query: str, table: str):
     """Whatever has a plan has one that can run: see tests/plans.py."""
     refusal = ""
     try:
-        (job,) = parse_script(f"{TABLES} INSERT INTO {table} {query}", connectors=Anything()).jobs  # type: ignore[arg-type]
+        (job,) = parsed(f"{TABLES} INSERT INTO {table} {query}").jobs
         check_job(job)
     except UnsupportedError as error:
         refusal = str(error)
