@@ -34,11 +34,11 @@ class Committed:
     sources: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def write_state(checkpoint: Checkpoint, batch: Batch, state: str) -> dict[str, Any]:
-    """Write the document :data:`STATE` after a batch that was committed with the reference ``state``, and return the
-    one of the latest batch, which a copy of the job may have written. It has the positions too: those in Spark's log
-    may be of a copy of the job, which has replaced them since."""
-    return checkpoint.advance(STATE, batch.id, {"batch": batch.id, "state": state, "positions": list(batch.end)})
+def write_state(checkpoint: Checkpoint, batch: Batch, state: str) -> None:
+    """Write the document :data:`STATE` after a batch that was committed with the reference ``state``, unless a copy of
+    the job has written one. It has the positions too: those in Spark's log may be of a copy of the job, which has
+    replaced them since."""
+    checkpoint.advance(STATE, batch.id, {"batch": batch.id, "state": state, "positions": list(batch.end)})
 
 
 def read_state(checkpoint: Checkpoint) -> dict[str, Any] | None:

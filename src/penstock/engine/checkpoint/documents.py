@@ -77,14 +77,13 @@ class JobCheckpoint:
                 return found
         return self.read(name)
 
-    def advance(self, name: str, number: int, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Write the document ``name`` with this number, unless it exists, and return the latest one. So a copy of the
-        job that is late neither replaces a document nor becomes the latest. Documents are written with one number after
-        the other; that before the last one is deleted. Raises CheckpointError."""
+    def advance(self, name: str, number: int, document: Mapping[str, Any]) -> None:
+        """Write the document ``name`` with this number, unless it exists. So a copy of the job that is late neither
+        replaces a document nor becomes the latest. Documents are written with one number after the other; that before
+        the last one is deleted. Raises CheckpointError."""
         self._put(self._files.create, f"{name}.{number}", document)
         with self._writing():
             self._files.delete(self._path(f"{name}.{number - 2}"))
-        return self.latest(name) or dict(document)
 
     def create(self, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """Write the document ``name`` unless it exists, and return the one that exists. Two copies of a job that create

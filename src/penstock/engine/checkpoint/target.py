@@ -63,7 +63,8 @@ class CheckpointTarget(Committer):
         """Write the document. Raises FencedError if another copy of the job has written it since the batch began: its
         state goes on from there."""
         state = batch.results.state if batch.results else ""
-        last = write_state(self.checkpoint, batch, state)
+        write_state(self.checkpoint, batch, state)
+        last = self._known()
         if (last["batch"], last["state"]) != (batch.id, state):
             raise FencedError(
                 f"another copy of the job writes the checkpoint '{self.checkpoint.location}': its state is that after "

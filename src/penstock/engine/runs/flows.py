@@ -235,9 +235,10 @@ class FlowRun:
         results = [of_target(edge, target) for target in range(len(self.outputs)) for edge in (ENCODED, ROWS)]
         output = rows.filter(pc.is_in(rows.column("edge"), pa.array(results, pa.int32())))
         # The manifest says for which tables the batch is. Without state, only those that repeat batches matter.
-        tables = self._sinks if state or self._sinks.repeating else before.sinks
-        if reports or self._several or times != before.times or tables != before.sinks:
-            after = replace(merged(before, batch.id, reports, now, times), sinks=self._sinks)
+        sinks = self._sinks
+        changed = sinks != before.sinks and bool(state or sinks.repeating)
+        if reports or self._several or times != before.times or changed:
+            after = replace(merged(before, batch.id, reports, now, times), sinks=sinks)
             self._check_shared(after.files() - before.files())
             if self._several:
                 kept = KeptOutput.write(self._states.storage, f"{name}.output", output, self._tables)
