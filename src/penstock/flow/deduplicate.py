@@ -73,7 +73,7 @@ class DeduplicateOperator:
         """The first rows of keys that were not seen before."""
         new = ~table.get(groups)[0]
         which = select_groups(groups, new)
-        table.put(which, rows.slice(0, len(which)).select([]), np.ones(len(which), np.bool_))
+        table.put_keys(which)
         firsts = groups.order[groups.starts[new]]
         return Delta(taken(rows, firsts), np.ones(len(firsts), np.int64), which.hashes).output()
 

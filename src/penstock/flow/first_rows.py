@@ -12,15 +12,14 @@ from penstock.flow.deduplicate import SEEN, leading, seen_table
 from penstock.flow.equality import Flags
 from penstock.flow.hashing import Groups, taken
 from penstock.flow.normalize import ROWS, rows_table
-from penstock.flow.operators import Advance, Delta, Input, hashes_of, select_groups, stacked
+from penstock.flow.operators import Advance, Delta, Input, select_groups, stacked, whole_rows
 from penstock.flow.state import StateStore, TableSpec
+from penstock.flow.timers import TIMERS, set_timers, timers_table, woken_groups
 from penstock.flow.times import Clock, millis_of
 from penstock.flow.zones import Millis
-from penstock.formats.columns.buffers import batch_of
 from penstock.plan.nodes import Deduplicate
 from penstock.types import arrow_schema
 
-_TIMERS = "timers"
 #: The width of a part of the timers, as the share 1 / 2 ** _SHARE of its distance from the watermark.
 _SHARE = 3
 
@@ -59,7 +58,7 @@ class FirstRowOperator:
         return (
             seen_table(given),
             replace(rows_table(given), side=None),
-            TableSpec(_TIMERS, given.key_schema, pa.schema([]), "keyed", side=None, parted=True),
+            timers_table(given),
         )
 
     def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
@@ -69,11 +68,8 @@ class FirstRowOperator:
         kept = valid & (times >= clock.before)
         late = int(np.count_nonzero(valid & ~kept))
         batch = batch if kept.all() else taken(batch, np.flatnonzero(kept))
-        due = [each for each in state.times(_TIMERS) if each <= clock.after]
-        timers = [state.part(each).keyed(_TIMERS).everything() for each in due]
-        hashes = np.concatenate([hashes_of(batch), *(each.hashes for each in timers)])
-        keys = [batch.select(given.keys).columns, *(list(each.keys) for each in timers)]
-        groups = Groups.of(hashes, stacked(keys, given.key_schema, len(hashes)))
+        due = [each for each in state.times(TIMERS) if each <= clock.after]
+        groups = woken_groups(batch, given, state, due)
         woken = np.zeros(len(groups), np.bool_)
         woken[groups.index[len(batch) :]] = True
         result = self._given(groups, batch.select(given.schema.names), woken, state, clock.after)
@@ -89,37 +85,30 @@ class FirstRowOperator:
         seen, waiting = state.keyed(SEEN), state.keyed(ROWS)
         unseen = ~seen.get(groups)[0]
         found, values = waiting.get(groups)
-        stored = dict(zip(given.keys, groups.keys.columns, strict=True))
-        stored |= dict(zip(values.schema.names, values.columns, strict=True))
-        best = leading(groups.index[: len(rows)], rows.column(self.order), found, stored[self.order], last=False)
+        stored = whole_rows(given, groups.keys, values)
+        order = rows.column(self.order), found, stored.column(self.order)
+        best = leading(groups.index[: len(rows)], *order, last=False)
         newer = unseen & (best >= 0)
-        columns = [stored[name] for name in given.schema.names]
-        every = stacked([columns, rows.columns], given.schema, len(groups) + len(rows))
+        every = stacked([stored.columns, rows.columns], given.schema, len(groups) + len(rows))
         first = taken(every, np.where(newer, len(groups) + best, np.arange(len(groups))))
         times, _ = millis_of(first.column(self.order))
         held = unseen & (found | newer)
         reached = held & (times <= after)
-        self._set_timers(groups, times, held & ~reached & (newer | woken), state, after)
+        live = np.flatnonzero(held & ~reached & (newer | woken))
+        if len(live):
+            set_timers(state, groups, live, _parts(times[live], after))
         changed = (newer & ~reached) | (found & reached)
         which = np.flatnonzero(changed)
         values = taken(first.select(given.value_schema.names), which)
         waiting.put(select_groups(groups, changed), values, ~reached[which])
         done = select_groups(groups, reached)
-        ones = np.ones(len(done), np.int64)
-        seen.put(done, batch_of([], pa.schema([]), len(done)), ones.astype(np.bool_))
-        return Delta(taken(first, np.flatnonzero(reached)), ones, done.hashes).output()
+        seen.put_keys(done)
+        return Delta(taken(first, np.flatnonzero(reached)), np.ones(len(done), np.int64), done.hashes).output()
 
-    @staticmethod
-    def _set_timers(groups: Groups, times: Millis, which: Flags, state: StateStore, after: int) -> None:
-        """Note when these groups, whose rows the watermark ``after`` this batch has not reached, are looked at."""
-        if not which.any():
-            return
-        distances = times[which] - max(after, int(times[which].min()) - 1)
-        widths = 1 << np.maximum(np.log2(distances).astype(np.int64) - _SHARE, 0)
-        parts = times[which] // widths * widths
-        for part in np.unique(parts).tolist():
-            chosen = which.copy()
-            chosen[which] = parts == part
-            timed = select_groups(groups, chosen)
-            nothing = batch_of([], pa.schema([]), len(timed))
-            state.part(part).keyed(_TIMERS).put(timed, nothing, np.ones(len(timed), np.bool_))
+
+def _parts(times: Millis, after: int) -> Millis:
+    """The parts of the timers of rows with these ``times``, which the watermark ``after`` this batch has not
+    reached."""
+    distances = times - max(after, int(times.min()) - 1)
+    widths: Millis = 1 << np.maximum(np.log2(distances).astype(np.int64) - _SHARE, 0)
+    return times // widths * widths

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from penstock.flow.equality import Rows
 from penstock.flow.hashing import Groups, taken
-from penstock.flow.operators import Delta, Input, finer_hashes, replacements
-from penstock.flow.rank import every, whole_rows
+from penstock.flow.operators import Delta, Input, finer_hashes, replacements, whole_rows
+from penstock.flow.rank import every
 from penstock.flow.state import StateStore, TableSpec
 from penstock.flow.sums import sums
 from penstock.formats.columns.buffers import batch_of

@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from penstock.flow.equality import Flags, Rows, fixed_values, same_rows
 from penstock.flow.hashing import Groups, taken
-from penstock.flow.operators import KIND, Input, hashes_of, replacements, select_groups
+from penstock.flow.operators import KIND, Input, hashes_of, replacements, select_groups, whole_rows
 from penstock.flow.state import KeyedState, StateStore, TableSpec
-from penstock.formats.columns.buffers import batch_of
 from penstock.plan.nodes import Normalize
 from penstock.types import RowKind, arrow_schema
 
@@ -84,7 +83,5 @@ def replaced(
     written = changed | (present & table.spec.timed)  # what comes again lives on
     which = np.flatnonzero(written)
     table.put(select_groups(groups, written), taken(new, which), present[which])
-    columns = dict(zip(given.key_schema.names, groups.keys.columns, strict=True))
-    columns |= dict(zip(values.schema.names, values.columns, strict=True))
-    old = batch_of([columns[name] for name in given.schema.names], given.schema, len(groups))
+    old = whole_rows(given, groups.keys, values)
     return replacements(given.schema, old, np.flatnonzero(found & changed), rows, np.flatnonzero(present & changed))

@@ -180,6 +180,13 @@ def select_groups(groups: Groups, chosen: Flags) -> Groups:
     return Groups(groups.hashes[which], taken(groups.keys, which), each, each, each)
 
 
+def whole_rows(given: Input, keys: pa.RecordBatch, values: pa.RecordBatch) -> pa.RecordBatch:
+    """Whole rows from their keys and their other columns."""
+    columns = dict(zip(given.key_schema.names, keys.columns, strict=True))
+    columns |= dict(zip(values.schema.names, values.columns, strict=True))
+    return batch_of([columns[name] for name in given.schema.names], given.schema, len(keys))
+
+
 def stacked(parts: Sequence[Sequence[pa.Array]], schema: pa.Schema, rows: int) -> pa.RecordBatch:
     """One batch of columns that stand on one another."""
     columns = [pa.concat_arrays(each) for each in zip(*parts, strict=True)]

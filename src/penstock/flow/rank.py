@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.flow.equality import Flags, Rows
 from penstock.flow.hashing import Groups, key_hashes, taken
-from penstock.flow.operators import Delta, Input, finer_hashes, hashes_of, select_groups, weights_of
+from penstock.flow.operators import Delta, Input, finer_hashes, hashes_of, select_groups, weights_of, whole_rows
 from penstock.flow.ordinals import ordinals, valid_of
 from penstock.flow.state import StateStore, TableSpec
 from penstock.flow.sums import sums
@@ -280,10 +280,3 @@ def every(groups: Groups) -> Groups:
 def _flags(first: int, second: int) -> Weights:
     """So many ones, then so many zeros."""
     return np.concatenate([np.ones(first, np.int64), np.zeros(second, np.int64)])
-
-
-def whole_rows(given: Input, keys: pa.RecordBatch, values: pa.RecordBatch) -> pa.RecordBatch:
-    """Whole rows from their keys and their other columns."""
-    columns = dict(zip(given.key_schema.names, keys.columns, strict=True))
-    columns |= dict(zip(values.schema.names, values.columns, strict=True))
-    return batch_of([columns[name] for name in given.schema.names], given.schema, len(keys))

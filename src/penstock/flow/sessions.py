@@ -12,10 +12,22 @@ import pyarrow as pa
 from penstock.flow.aggregate import GroupAggregateOperator
 from penstock.flow.equality import Flags, Rows
 from penstock.flow.hashing import Groups, key_hashes, taken
-from penstock.flow.operators import HASH, WEIGHT, Advance, Delta, Input, hashes_of, select_groups, stacked, weights_of
+from penstock.flow.operators import (
+    HASH,
+    WEIGHT,
+    Advance,
+    Delta,
+    Input,
+    hashes_of,
+    select_groups,
+    stacked,
+    weights_of,
+    whole_rows,
+)
 from penstock.flow.segments import END, TableSpec
 from penstock.flow.state import StateStore
 from penstock.flow.storage import LocalStorage
+from penstock.flow.timers import TIMERS, set_timers, timers_table, woken_groups
 from penstock.flow.times import Clock, millis_of
 from penstock.flow.zones import Millis, Zone
 from penstock.formats.columns.buffers import batch_of
@@ -24,7 +36,7 @@ from penstock.plan.nodes import GroupAggregate, Node, SessionTable, WindowAggreg
 from penstock.plan.windowing import Windowing
 from penstock.types import BIGINT, Field, RowType, arrow_schema
 
-_BOUNDS, _ROWS, _TIMERS = "sessions", "rows", "timers"
+_BOUNDS, _ROWS = "sessions", "rows"
 _START, _END = "__start", "__end"
 #: The column with the time of processing of a row that is kept.
 _TIME = "__time"
@@ -118,7 +130,7 @@ class SessionOperator:
         return (
             TableSpec(_BOUNDS, given.key_schema, _BOUND, "multiset"),
             TableSpec(_ROWS, given.key_schema, given.value_schema, "multiset"),
-            TableSpec(_TIMERS, given.key_schema, pa.schema([]), "keyed", parted=True),
+            timers_table(given),
         )
 
     def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
@@ -129,11 +141,8 @@ class SessionOperator:
         local, valid = self._local(batch)
         batch = batch if valid.all() else taken(batch, np.flatnonzero(valid))
         local = local[valid]
-        due = [each for each in state.times(_TIMERS) if each <= clock.after]
-        woken = [state.part(each).keyed(_TIMERS).everything() for each in due]
-        hashes = np.concatenate([hashes_of(batch), *(each.hashes for each in woken)])
-        columns = [[batch.column(name) for name in given.keys], *(list(each.keys) for each in woken)]
-        groups = Groups.of(hashes, stacked(columns, given.key_schema, len(hashes)))
+        due = [each for each in state.times(TIMERS) if each <= clock.after]
+        groups = woken_groups(batch, given, state, due)
         stored, bounds, _ = state.multiset(_BOUNDS).get(groups)
         found = self._merged(groups.index[: len(batch)], local, stored, bounds)
         closing = self.zone.instants(found.ends - 1)
@@ -142,7 +151,8 @@ class SessionOperator:
         kept = ~late[rows]
         result = self._closed(groups, found, closed & ~late, taken(batch, np.flatnonzero(kept)), rows[kept], state)
         self._keep(groups, found, closed, stored, bounds, state)
-        self._set_timers(groups, found, closing, found.changed & ~closed, state)
+        live = found.changed & ~closed
+        set_timers(state, groups, found.groups[live], closing[live] // self._width * self._width)
         for each in due:
             if each + self._width <= clock.after + 1:
                 state.drop(each)
@@ -189,20 +199,9 @@ class SessionOperator:
         columns = pa.RecordBatch.from_arrays([pa.array(each) for each in values], schema=_BOUND)
         state.multiset(_BOUNDS).add(groups.hashes[of], taken(groups.keys, of), columns, weights)
 
-    def _set_timers(self, groups: Groups, found: _Sessions, closing: Millis, live: Flags, state: StateStore) -> None:
-        """Note when sessions may close."""
-        times = closing // self._width * self._width
-        for time in np.unique(times[live]).tolist():
-            chosen = np.zeros(len(groups), np.bool_)
-            chosen[found.groups[live & (times == time)]] = True
-            which = select_groups(groups, chosen)
-            state.part(time).keyed(_TIMERS).put(
-                which, batch_of([], pa.schema([]), len(which)), np.ones(len(which), np.bool_)
-            )
-
     def _wake(self, state: StateStore, clock: Clock) -> int | None:
         """When all sessions of the next part of the timers have closed: when its last millisecond is over."""
-        times = (each + self._width for each in state.times(_TIMERS))
+        times = (each + self._width for each in state.times(TIMERS))
         return min((each for each in times if each > clock.after + 1), default=None)
 
     @property
@@ -223,9 +222,7 @@ class SessionOperator:
         index, values, weights = state.multiset(_ROWS).get(select_groups(groups, asked))
         owners = np.flatnonzero(asked)[index]
         keys = taken(groups.keys, owners)
-        columns = dict(zip(given.keys, keys.columns, strict=True))
-        columns |= dict(zip(values.schema.names, values.columns, strict=True))
-        old = batch_of([columns[name] for name in given.schema.names], given.schema, len(owners))
+        old = whole_rows(given, keys, values)
         session = self._session_of(found, owners, self._local(old)[0])
         gone, stays = np.flatnonzero(closed[session]), np.flatnonzero(~closed[of])
         new = taken(batch, np.flatnonzero(closed[of])).select(given.schema.names)

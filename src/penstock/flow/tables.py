@@ -133,6 +133,10 @@ class KeyedState(Table):
             self._stale = count_found(known, found, groups.hashes, np.where(present, 1, 2))
             self._change = self._changed([pa.array(groups.hashes), *groups.keys.columns, *values.columns], present)
 
+    def put_keys(self, groups: Groups) -> None:
+        """Note that these keys are there, in a table without values."""
+        self.put(groups, batch_of([], self.spec.value, len(groups)), np.ones(len(groups), np.bool_))
+
     def _gathered(self, pieces: Sequence[tuple[Segment, Rows, Rows]], rows: int) -> pa.RecordBatch:
         """The values of the rows of these segments, each for one of ``rows`` groups."""
         places = np.full(rows, -1)

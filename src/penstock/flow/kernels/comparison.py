@@ -22,8 +22,8 @@ from penstock.flow.kernels.vectors import (
     Vector,
     booleans,
     column,
+    columns_of,
     numbers,
-    rows_of,
     true_rows,
     valid_rows,
 )
@@ -90,8 +90,7 @@ def _has_equality(data_type: DataType) -> bool:
 
 
 def _nested(equal: bool, left: Values, right: Values) -> pa.Array:
-    rows = rows_of(left, right)
-    one, other = (pa.repeat(each, rows) if isinstance(each, pa.Scalar) else each for each in (left, right))
+    one, other = columns_of(left, right)
     return booleans(_same(one, other) == equal, valid_rows(one) & valid_rows(other))
 
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from penstock.flow.kernels.comparison import ordered
 from penstock.flow.kernels.session import Session
-from penstock.flow.kernels.vectors import Kernel, Strict, Values, rows_of
+from penstock.flow.kernels.vectors import Kernel, Strict, Values, columns_of
 from penstock.plan.expressions import Call
 from penstock.types import NullType, arrow_type
 from penstock.types.logical import root
@@ -32,8 +32,7 @@ def _same(values: pa.Array) -> pa.Array:
 
 def _best(better: Callable[[pa.Array, pa.Array], pa.Array], *values: Values) -> pa.Array:
     """The first value, unless a later one is better."""
-    rows = rows_of(*values)
-    columns = [each if isinstance(each, pa.Array) else pa.repeat(each, rows) for each in values]
+    columns = columns_of(*values)
     found = reduce(lambda best, each: pc.if_else(better(each, best), each, best), columns)
     known = reduce(pc.and_, (pc.is_valid(each) for each in columns))
     return pc.if_else(known, found, pa.scalar(None, found.type))

@@ -21,9 +21,9 @@ from penstock.flow.kernels.vectors import (
     Values,
     Vector,
     column,
+    columns_of,
     known,
     numbers,
-    rows_of,
     valid_rows,
 )
 from penstock.formats.columns.buffers import from_buffers
@@ -150,9 +150,8 @@ def timestampadd(call: Call, session: Session) -> Kernel | None:
 
 def _moved(call: Call, moments: Values, count: Values, size: int, months: bool) -> pa.Array | Vector:
     """Moments ``count * size`` months or microseconds later."""
-    rows = rows_of(moments, count)
-    micros = micros_of(pa.repeat(moments, rows) if isinstance(moments, pa.Scalar) else moments)
-    steps = np.broadcast_to(np.asarray(numbers(count), np.int64), rows)
+    many, counts = columns_of(moments, count)
+    micros, steps = micros_of(many), np.asarray(numbers(counts), np.int64)
     most = (_MOST_DAYS * 12 // 365 if months else _MOST) // abs(size)
     beyond = (steps > most) | (steps < -most)
     steps = np.where(beyond, 0, steps) * size
@@ -201,8 +200,7 @@ def timestampdiff(call: Call, session: Session) -> Kernel | None:
 
 def _months_between(size: int, _: Values, first: Values, last: Values) -> pa.Array:
     """Flink counts the months from the earlier day to the later one, and then looks at the time of the day."""
-    rows = rows_of(first, last)
-    start, end = (day_and_time(micros_of(pa.repeat(e, rows) if isinstance(e, pa.Scalar) else e)) for e in (first, last))
+    start, end = (day_and_time(micros_of(each)) for each in columns_of(first, last))
     forwards = end[0] >= start[0]
     early, late = np.where(forwards, start[0], end[0]), np.where(forwards, end[0], start[0])
     (year, month, _day), (later, last_month, _other) = civil(early), civil(late)
@@ -215,8 +213,7 @@ def _months_between(size: int, _: Values, first: Values, last: Values) -> pa.Arr
 
 
 def _between(call: Call, size: int, _: Values, first: Values, last: Values) -> pa.Array | Vector:
-    rows = rows_of(first, last)
-    start, end = (micros_of(pa.repeat(e, rows) if isinstance(e, pa.Scalar) else e) for e in (first, last))
+    start, end = map(micros_of, columns_of(first, last))
     lapse = end - start
     wraps = ((end ^ start) & (end ^ lapse)) < 0
     whole = (lapse - np.fmod(lapse, size)) // size

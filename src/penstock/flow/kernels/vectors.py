@@ -69,6 +69,12 @@ def rows_of(*values: Values) -> int:
     return max(len(each) for each in values if isinstance(each, pa.Array))
 
 
+def columns_of(*values: Values) -> list[pa.Array]:
+    """The arguments, of which at least one is a column, as columns."""
+    rows = rows_of(*values)
+    return [pa.repeat(each, rows) if isinstance(each, pa.Scalar) else each for each in values]
+
+
 def known(*values: Values) -> Mask | None:
     """Where no value is null, None if none is."""
     found = [valid_rows(each) for each in values if isinstance(each, pa.Array) and each.null_count]

@@ -113,15 +113,15 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     small: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
-        if size + batch.nbytes > _SMALL_BYTES:
-            if small:
-                yield pa.concat_batches(small)
+        more = batch.nbytes
+        if small and size + more > _SMALL_BYTES:
+            yield pa.concat_batches(small)
             small, size = [], 0
-        if batch.nbytes > _SMALL_BYTES:
+        if more > _SMALL_BYTES:
             yield batch
         else:
             small.append(batch)
-            size += batch.nbytes
+            size += more
     if small:
         yield pa.concat_batches(small)
 
