@@ -129,6 +129,10 @@ def cell(
     return register
 
 
+#: The most records of a small batch.
+_SMALL = 2000
+
+
 @dataclass
 class Trial:
     """What a cell works with: a cluster behind proxies, topics of its own, numbered records, a verifier, jobs.
@@ -144,6 +148,8 @@ class Trial:
     folder: Path
     mutation: str | None = None
     seed: int = 0
+    #: Whether batches are so small that the driver publishes them; else tasks publish all.
+    small: bool = False
     source_partitions: int = 4
     stack: ExitStack = field(default_factory=ExitStack)
 
@@ -153,6 +159,7 @@ class Trial:
         self.sink_partitions = self.random.randint(2, 4)
         self.hits: list[str] = []
         self.misses: list[str] = []
+        self.jobs: list[JobProcess] = []
         self.tag = uuid.uuid4().hex[:8]
         self.source, self.sink = f"in-{self.tag}", f"out-{self.tag}"
         self.prefix = f"tx-{self.tag}"
@@ -204,7 +211,7 @@ class Trial:
             "topic": self.source,
             "format": "json",
             "scan.startup.mode": "earliest-offset",
-            "scan.max-records-per-trigger": str(max(1, -(-self.records // batches))),
+            "scan.max-records-per-trigger": str(self._most(batches)),
             **({"scan.bounded.mode": "latest-offset"} if bounded else {}),
             **(source or {}),
         }
@@ -219,10 +226,16 @@ class Trial:
         }
         return (
             "SET 'pipeline.name' = 'copy';\nSET 'parallelism.default' = '2';\n"
+            f"SET 'penstock.driver.max-records' = '{_SMALL if self.small else 0}';\n"
             f"CREATE TABLE s ({columns}) WITH ({_options(reading)});\n"
             f"CREATE TABLE t ({columns}) WITH ({_options(writing)});\n"
             f"INSERT INTO t {select};\n"
         )
+
+    def _most(self, batches: int) -> int:
+        """Records of a batch, so that there are about so many batches of all records."""
+        each = max(1, -(-self.records // batches))
+        return min(each, _SMALL) if self.small else each
 
     def job(
         self,
@@ -246,6 +259,7 @@ class Trial:
             environment={"PYTHONHASHSEED": str(self.seed % 2**32), **(environment or {})},
         )
         self.stack.callback(made.kill)
+        self.jobs.append(made)
         return made
 
     # --- points of the protocol ------------------------------------------------------------------------------

@@ -77,6 +77,11 @@ class JobProcess:
         return self
 
     @property
+    def started(self) -> bool:
+        """Whether it was started, though it may have ended."""
+        return self._process is not None
+
+    @property
     def pid(self) -> int:
         """The driver's process, and the id of its session."""
         assert self._process is not None, "the job was never started"

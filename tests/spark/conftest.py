@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).parent
 
+#: Small batches are computed by tasks too.
+BY_TASKS = "SET 'penstock.driver.max-records' = '0';\n"
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks every test of this folder."""

@@ -18,7 +18,7 @@ from penstock.errors import (
     PossibleDataLossError,
     RecordError,
 )
-from tests.spark.conftest import spark_jobs
+from tests.spark.conftest import BY_TASKS, spark_jobs
 from tests.spark.failpoints import before_commit, failures
 from tests.waiting import eventually, while_running
 
@@ -215,7 +215,7 @@ def test_a_skipped_batch_starts_no_job(jobs, topics, topic):
     """Plans without state or watermark may skip a committed batch at once."""
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
-    sql = copy(jobs, source, sink)
+    sql = BY_TASKS + copy(jobs, source, sink)
     jobs.run(sql)
     (jobs.checkpoint() / "commits" / "0").unlink()
     first = jobs.start(sql, "another")  # a query that has to write the batch
@@ -310,7 +310,7 @@ def test_a_stage_that_ran_twice_aborts_the_batch(jobs, topics, topic, monkeypatc
     topics.write(source, ids(10))
     verdicts = ["Spark ran a stage of the batch twice", ""]
     monkeypatch.setattr(SparkWriteJobs, "_repeated", lambda self, tag, rows: verdicts.pop(0))
-    jobs.run(copy(jobs, source, sink))
+    jobs.run(BY_TASKS + copy(jobs, source, sink))
     assert verdicts == []
     assert "batch 0 is retried: Spark ran a stage of the batch twice" in jobs.warnings
     assert read_ids(topics, sink) == list(range(10))

@@ -10,6 +10,7 @@ from penstock.engine.runs import query
 from penstock.errors import RecordError
 from penstock.flow.expressions import Lacking
 from penstock.flow.routes import route
+from tests.spark.conftest import BY_TASKS
 
 COLUMNS = "id INT, name STRING, price DOUBLE, r ROW<x INT>"
 COUNT = 90
@@ -26,11 +27,14 @@ def fill(topics, source):
         topics.write(source, values, partition=partition)
 
 
-@pytest.fixture(params=["where they are read", "by Spark"])
-def way(request, monkeypatch):
+@pytest.fixture(params=["on the driver", "where they are read", "by Spark"])
+def way(request, monkeypatch, jobs):
     """Who computes the rows."""
     if request.param == "by Spark":
         monkeypatch.setattr(query, "fused", lambda sinks, session: Lacking("this test"))
+    elif request.param == "where they are read":
+        parse = jobs.parse
+        monkeypatch.setattr(jobs, "parse", lambda sql, *name: parse(BY_TASKS + sql, *name))
     return request.param
 
 
@@ -51,7 +55,7 @@ def test_rows_are_filtered_and_computed_exactly_once(jobs, topics, topic, way):
         "INSERT INTO t SELECT id * 2, CAST(id AS STRING), CASE WHEN price > 15 THEN 'dear' ELSE name END "
         "FROM s WHERE name <> 'n3' AND (id > 10 OR price < 1);"
     )
-    if way == "where they are read":
+    if way != "by Spark":
         assert route(jobs.parse(sql)) == HERE
     result = jobs.run(sql)
 
@@ -74,7 +78,7 @@ def test_two_sinks_and_dead_letters_share_a_transaction(jobs, topics, topic, way
         "EXECUTE STATEMENT SET BEGIN INSERT INTO low SELECT id FROM s WHERE id < 20; "
         "INSERT INTO high SELECT id + 1, name FROM s WHERE price >= 20; END;"
     )
-    if way == "where they are read":
+    if way != "by Spark":
         assert route(jobs.parse(sql)) == HERE
     result = jobs.run(sql)
 

@@ -24,7 +24,7 @@ from penstock.errors import (
 from penstock.plan.nodes import MapRows
 from penstock.settings import FailureRate, FixedDelay
 from tests.scans import delete
-from tests.spark.conftest import spark_jobs
+from tests.spark.conftest import BY_TASKS, spark_jobs
 from tests.spark.failpoints import before_commit, failures
 from tests.waiting import eventually, while_running
 
@@ -158,7 +158,7 @@ def test_a_poison_record_ends_the_job_with_its_position(jobs, topics, topic, bou
         "SET 'restart-strategy.fixed-delay.attempts' = '5';\n"
         "SET 'restart-strategy.fixed-delay.delay' = '10 ms';\n"
     )
-    running = jobs.start(strategy + copy(jobs, source, sink, bounded=bounded))
+    running = jobs.start(BY_TASKS + strategy + copy(jobs, source, sink, bounded=bounded))
     with pytest.raises(RecordError, match=f"topic '{source}', partition 0, offset 3") as raised:
         ended(running)
     assert (raised.value.topic, raised.value.partition, raised.value.offset) == (source, 0, 3)

@@ -37,7 +37,8 @@ class Fused:
         """The computation, followed by a committer's work on the result."""
         structs = tuple(each.column for each in self.outputs if each.column not in (None, DEAD_LETTER))
         work = Branches(self.calcs, tuple(map(str, structs))) if structs else self.calcs[0]
-        return Stage(partial(_staged, (*self.before, work), after), after.schema)
+        calls = after.calls or any(isinstance(each, Called) for each in self.before)
+        return Stage(partial(_staged, (*self.before, work), after), after.schema, calls)
 
 
 def _staged(

@@ -31,6 +31,8 @@ from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.wire import Node
 
 _WINDOW = 5
+#: The first bytes wait for the flush: all that a small batch writes to a broker goes into one request.
+_WAITING_BYTES = 64 << 10
 _SEQUENCES = 2**31
 _OUT_OF_ORDER, _UNKNOWN_PRODUCER, _NOT_ATTEMPTED = 45, 59, 55
 #: Answers of a leader whose followers do not answer: REQUEST_TIMED_OUT, and NOT_ENOUGH_REPLICAS before and after the
@@ -221,7 +223,7 @@ class Producer:
         self._flights: dict[Node, int] = {}
         self._landed: SimpleQueue[_Flight] = SimpleQueue()
         self._sequences: dict[TopicPartition, int] = self._lease.sequences if self._lease else {}
-        self._bytes = self._ordinal = 0
+        self._bytes = self._submitted = self._ordinal = 0
         self._failure: PenstockError | None = None
         #: The seconds until the last answer.
         self.latency: float | None = None
@@ -233,7 +235,8 @@ class Producer:
     def submit(self, topic: str, partition: int, data: bytearray | memoryview, records: int) -> None:
         """Send one encoded record batch. It is stamped in place, so the caller must not change it any more.
 
-        Returns at once unless ``buffer.memory`` bytes wait to be acknowledged.
+        Returns at once unless ``buffer.memory`` bytes wait to be acknowledged. The first bytes are sent by
+        :meth:`flush`, or with those that follow.
         """
         self._raise_failure()
         tp = (topic, partition)
@@ -244,9 +247,12 @@ class Producer:
         batch = _Batch(data, records, self._ordinal, expires)
         self._ordinal += 1
         self._bytes += len(data)
+        self._submitted += len(data)
         self._stamp(tp, batch)
         lane.waiting.append(batch)
         self._queued[tp] = lane
+        if self._submitted <= _WAITING_BYTES:
+            return
         with self._remembering():
             self._send()
             while self._land(0.0):

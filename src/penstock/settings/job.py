@@ -184,6 +184,15 @@ class Settings(OptionSet):
         "each start goes on from the checkpoint to the ends of the logs that it finds.",
         example="true",
     )
+    driver_records: int = opt(
+        "penstock.driver.max-records",
+        number(0),
+        default=2000,
+        doc="Not in Flink. The most records of a batch that the driver reads, computes and writes by itself, in a job "
+        "without state whose rows do not go through Spark (`penstock check` tells): Spark takes longer to start tasks. "
+        "With 0 all batches are computed by tasks.",
+        example="0",
+    )
     adopt_progress: bool = opt(
         "penstock.adopt-progress",
         BOOLEAN,

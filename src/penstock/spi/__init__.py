@@ -27,6 +27,7 @@ from penstock.spi.runtime import (
     Committer,
     JobContext,
     NextBatch,
+    OnDriver,
     Output,
     Published,
     Results,

@@ -210,10 +210,34 @@ class Stage:
     """A committer's work on rows that needs no Spark: the reading tasks do it on the batches that they have just made.
 
     ``run`` takes the task and its batches of rows, and is picklable. ``schema`` is that of the batches it yields.
+    ``calls``: it calls functions of the user, which run in Spark's Python processes only.
     """
 
     run: Callable[[Task, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
     schema: pa.Schema
+    calls: bool = False
+
+
+@dataclass(eq=False)
+class OnDriver:
+    """A batch of few records, in place of the DataFrame that a stage makes: the driver reads it by itself, as one task,
+    because Spark takes longer to start tasks. ``run`` takes the instructions, and returns the rows of the stage and the
+    report of the source."""
+
+    run: Callable[[str], tuple[pa.Table, bytes]]
+    #: The report of the last reading.
+    report: bytes | None = field(default=None, init=False)
+
+    def collect(self, instructions: str = "") -> list[dict[str, Any]]:
+        """The rows. Raises the errors of the source and of the stage, and AbortableError for any other one."""
+        try:
+            table, self.report = self.run(instructions)
+        except PenstockError:
+            raise
+        except Exception as error:
+            raise AbortableError(f"{type(error).__name__}: {error}") from error
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return rows
 
 
 @dataclass(frozen=True)
@@ -273,6 +297,10 @@ class Source(Protocol):
         """The streaming DataFrame: the scan's columns, those of :data:`HIDDEN`, and :data:`KIND` and
         :data:`DEAD_LETTER` where the scan has them, or the result of ``stage`` on these; without a stage
         :data:`WATERMARK` if the source is ``timed``; and the column :data:`REPORT`."""
+
+    def on_driver(self, stage: Stage, start: dict[str, Any] | None, end: dict[str, Any]) -> OnDriver | None:
+        """This range and the ``stage`` on it, for the driver; None if only tasks can read it."""
+        return None
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """How many tasks read this range."""
@@ -336,7 +364,8 @@ class Committer(Protocol):
 
     def stage(self) -> Stage | None:
         """The work on rows that the reading tasks can do, None when there is none. Called before ``open`` when the
-        reading tasks compute the job's rows; ``publish`` then gets frames that the stage has made."""
+        reading tasks compute the job's rows; ``publish`` then gets frames that the stage has made, or
+        :class:`OnDriver` for small batches."""
         return None
 
     def check(self) -> None:

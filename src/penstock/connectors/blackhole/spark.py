@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from penstock.connectors.blackhole.factory import BlackholeSinkSpec
-from penstock.spi import Batch, Committer, JobContext, Output, Published, Stage, Task, Written
+from penstock.spi import Batch, Committer, JobContext, OnDriver, Output, Published, Stage, Task, Written
 from penstock.types import quoted_name
 
 #: The records of each output, from one task.
@@ -41,10 +41,10 @@ class BlackholeCommitter(Committer):
         self._staged = True
         return Stage(partial(_dropped, tuple(self._outputs)), _COUNTED)
 
-    def publish(self, batch: Batch, frame: DataFrame) -> Published:
+    def publish(self, batch: Batch, frame: DataFrame | OnDriver) -> Published:
         """Compute the batch."""
-        if self._staged:
-            counts = [row.records for row in frame.collect()]
+        if self._staged or isinstance(frame, OnDriver):
+            counts = [row["records"] for row in frame.collect()]
             return Published(tuple(Written(sum(each)) for each in zip(*counts, strict=True)))
         # A struct column is null in the rows of other outputs.
         counts = [

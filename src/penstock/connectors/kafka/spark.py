@@ -42,6 +42,7 @@ from penstock.connectors.kafka.source.positions import Positions, Split
 from penstock.connectors.kafka.source.reports import ReadReport
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.watermarks import END, Notes
+from penstock.connectors.kafka.stopping import until_stopped
 from penstock.connectors.kafka.table.client_properties import with_login
 from penstock.connectors.kafka.table.offsets import partitions_text
 from penstock.deadline import Deadline
@@ -69,6 +70,7 @@ from penstock.spi import (
     Committer,
     Guarantee,
     JobContext,
+    OnDriver,
     Output,
     Source,
     SourcePartition,
@@ -133,7 +135,7 @@ class KafkaRuntime:
         if exactly_once:
             _check_attempts(context.spark)
         committer = KafkaCommitter if exactly_once else PlainCommitter
-        return committer(outputs, context, SparkWriteJobs(context.spark))
+        return committer(outputs, context, SparkWriteJobs(context.spark, context.stopping))
 
 
 def _check_attempts(spark: SparkSession) -> None:
@@ -240,6 +242,21 @@ class KafkaScan(Source):
         schema = rows if stage is None else from_arrow_schema(stage.schema).add(REPORT, BinaryType())
         reader = spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", pickled(self._enumerator.spec))
         return (reader if stage is None else reader.option("secret.stage", _with_functions(stage))).load()
+
+    def on_driver(self, stage: Stage, start: dict[str, Any] | None, end: dict[str, Any]) -> OnDriver:
+        """One task for all ranges."""
+        splits = [
+            each for task in self._enumerator.tasks(self._start(start), Positions.from_json(end)) for each in task
+        ]
+
+        def read(instructions: str) -> tuple[pa.Table, bytes]:
+            from penstock.connectors.kafka.source.reader import RangeReader, joined
+
+            reader = RangeReader(self._enumerator.spec, splits)
+            batches = list(stage.run(Task(0, 1, instructions), joined(reader.rows())))
+            return pa.Table.from_batches(batches, stage.schema), reader.report.to_bytes()
+
+        return OnDriver(lambda instructions: until_stopped(lambda: read(instructions), self._context.stopping))
 
     def _hidden(self) -> Iterator[str]:
         """The columns that follow the scan's own, as DDL."""
@@ -463,14 +480,15 @@ def _wired(step: Callable[[], _T]) -> _T:
 
 
 class SparkWriteJobs:
-    """Runs writing tasks on Spark."""
+    """Runs writing tasks on Spark. ``stopping`` tells whether the job is to end."""
 
-    def __init__(self, spark: SparkSession):
+    def __init__(self, spark: SparkSession, stopping: Callable[[], bool]):
         self._spark = spark
+        self._stopping = stopping
 
     def write(
         self,
-        frame: DataFrame,
+        frame: DataFrame | OnDriver,
         spec: WriteSpec,
         tasks: int,
         *,
@@ -480,6 +498,7 @@ class SparkWriteJobs:
     ) -> Acknowledged:
         """Encode the rows, unless ``staged``, and publish them: in the tasks of their partitions' ``owners``, or in the
         same tasks."""
+        from penstock.connectors.kafka.sink.committer import Acknowledged
         from penstock.connectors.kafka.sink.writer import (
             PUBLISHING_ORDER,
             WRITTEN,
@@ -489,6 +508,10 @@ class SparkWriteJobs:
             publish,
         )
 
+        at_once = Instructions(at_once=True, transaction=transaction)
+        if isinstance(frame, OnDriver):
+            return Acknowledged.of(frame.collect(pickled(at_once)), "")
+
         def encode_and_publish(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from encode_rows_and_publish(spec, transaction, _task(tasks), rows)
 
@@ -497,7 +520,7 @@ class SparkWriteJobs:
 
         if owners is None:
             job = frame if staged else mapped(frame, encode_and_publish, from_arrow_schema(WRITTEN))
-            return self._collect(job, Instructions(at_once=True, transaction=transaction), once=transaction is not None)
+            return self._collect(job, at_once, once=transaction is not None)
         with self._folder() as folder:
 
             def encode(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -515,8 +538,8 @@ class SparkWriteJobs:
 
         counts = encoded.filter(pc.equal(encoded.column("topic"), ""))
         if sum(counts.column("bytes").to_pylist()) <= _MOST_BYTES_OF_DRIVER:
-            ordered = encoded.sort_by([(name, "ascending") for name in PUBLISHING_ORDER])
-            acknowledged = publish(spec, transaction, Task(0, 1), ordered.to_batches())
+            ordered = encoded.sort_by([(name, "ascending") for name in PUBLISHING_ORDER]).to_batches()
+            acknowledged = until_stopped(lambda: list(publish(spec, transaction, Task(0, 1), ordered)), self._stopping)
             return Acknowledged.of(pa.Table.from_batches(acknowledged, WRITTEN).to_pylist(), "")
 
         def publish_encoded(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -31,10 +31,12 @@ from penstock.plan.naming import uids_with_state
 from penstock.plan.nodes import Job, Scan
 from penstock.plan.walk import scans
 from penstock.spi import (
+    Batch,
     Committer,
     JobContext,
     MetricGroup,
     NextBatch,
+    OnDriver,
     Output,
     Source,
     Stage,
@@ -72,6 +74,8 @@ class Query:
     _outputs: list[list[Output]] = field(default_factory=list, init=False)
     #: The operators of a job with state.
     _flow: FlowRun | None = field(default=None, init=False)
+    #: The work of the tasks of a job whose small batches the driver computes.
+    _stage: Stage | None = field(default=None, init=False)
     _reached: tuple[dict[str, Any], ...] | None = field(default=None, init=False)
     _failure: PenstockError | None = field(default=None, init=False)
     _misses_reports: bool = field(default=False, init=False)
@@ -241,10 +245,16 @@ class Query:
     def _publish(self, frame: DataFrame, batch_id: int) -> None:
         self._unfinished = True
         batch = described(batch_id, self.job, self.spark, self.checkpoint, self._sources, self.warn)
-        flow = self._flow
-        done = published(batch, frame, self._committers) if flow is None else flow.publish(batch, frame)
+        flow, small = self._flow, self._on_driver(batch)
         if flow is not None:
+            done = flow.publish(batch, frame)
             flow.committed(batch)
+        elif small is not None:
+            done = [self._committers[0].publish(replace(batch, tasks=1), small)]
+            if small.report is not None:
+                self._sources[0].reported([small.report])
+        else:
+            done = published(batch, frame, self._committers)
         self._published, self._unfinished = batch_id, False
         recorded = {number: well for each in done for number, well in each.consumed.items()}
         for number, (source, reached) in enumerate(zip(self._sources, batch.end, strict=True)):
@@ -271,6 +281,15 @@ class Query:
             batches=before.batches + 1,
             committed_at=time.time(),
         )
+
+    def _on_driver(self, batch: Batch) -> OnDriver | None:
+        """The batch, as one task of the driver, if it is so small that Spark would take longer to start tasks."""
+        if self._stage is None or not batch.tasks:
+            return None
+        source, start, end = self._sources[0], batch.start[0], batch.end[0]
+        if source.records(start, end) > self.job.settings.driver_records:
+            return None
+        return source.on_driver(self._stage, start, end)
 
     def _count(self, output: Output, written: Written) -> None:
         """Count the records and bytes written to a table, by Flink's names of sink metrics."""
@@ -336,7 +355,9 @@ class Query:
         if stage is None:
             return None
         self._committers = committers
-        return (found.scan, found.stage(stage)), found.outputs
+        work = found.stage(stage)
+        self._stage = None if work.calls else work
+        return (found.scan, work), found.outputs
 
     def _build_committers(self, outputs: Sequence[Output], context: JobContext) -> list[Committer]:
         """A committer for all outputs that one runtime writes together: two connectors may have the same runtime."""

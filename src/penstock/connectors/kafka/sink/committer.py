@@ -144,6 +144,12 @@ class _Writing(Committer):
         self.staged = False
         self._limits: dict[str, int] = {}
 
+    def stage(self) -> Stage:
+        """Encode in the tasks that read, and publish there too unless other tasks write to the same partitions."""
+        self.staged = True
+        calls = any(branch.spec.chooses for branch in self.branches)
+        return Stage(partial(stage_rows, self.spec()), WRITTEN, calls)
+
     def spec(self) -> WriteSpec:
         """The tasks' spec, with the present topics. Raises KafkaError for a topic that does not exist."""
         found: set[str] = set()
@@ -247,11 +253,6 @@ class PlainCommitter(_Writing):
     records that it has read.
     """
 
-    def stage(self) -> Stage:
-        """Encode in the tasks that read, and publish there too unless other tasks write the same keys."""
-        self.staged = True
-        return Stage(partial(stage_rows, self.spec()), WRITTEN)
-
     def check(self) -> None:
         """Make sure that the topics exist."""
         self.spec()
@@ -301,11 +302,6 @@ class KafkaCommitter(_Writing):
         self._published = False
         self._shared = False
         self._refused: Counter[str] = Counter()  # batches whose offsets may not be committed, by group
-
-    def stage(self) -> Stage:
-        """Encode in the tasks that read, and publish there too when each is the only writer of its partitions."""
-        self.staged = True
-        return Stage(partial(stage_rows, self.spec()), WRITTEN)
 
     # --- ownership -------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from penstock.clock import now_ms
 from penstock.connectors.kafka.sink.changes import ChangeBuffer, Changes
-from penstock.connectors.kafka.sink.partitioners import BUILT_IN, RowPartitions
+from penstock.connectors.kafka.sink.partitioners import RowPartitions
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.table.metadata import WRITABLE
 from penstock.errors import RecordError
@@ -68,8 +68,7 @@ class RowEncoder:
             Compression.LZ4: client.compression_lz4_level,
             Compression.ZSTD: client.compression_zstd_level,
         }.get(self._compression)
-        own = sink.chooser is not None or sink.partitioner not in BUILT_IN
-        self._chooser = RowPartitions(sink.partitioner, task, sink.chooser) if own else None
+        self._chooser = RowPartitions(sink.partitioner, task, sink.chooser) if sink.chooses else None
         self._buffer = ChangeBuffer(sink.buffer_rows) if sink.buffer_rows else None
         self._turn = random.randrange(1 << 16)  # noqa: S311 - small batches begin with different partitions
 

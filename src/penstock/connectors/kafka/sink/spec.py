@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.connectors.kafka.sink.partitioners import BUILT_IN
 from penstock.connectors.kafka.table.options import KafkaSinkOptions
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import Problem
@@ -45,6 +46,11 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
     def partitioner(self) -> str:
         """default, fixed, round-robin, all-to-zero, or the name of a class."""
         return self.options.partitioner.strip()
+
+    @property
+    def chooses(self) -> bool:
+        """Whether a class or an object of the user's chooses partitions."""
+        return self.chooser is not None or self.partitioner not in BUILT_IN
 
     @property
     def keyed(self) -> bool:

@@ -1,0 +1,36 @@
+"""Work of the driver that ends with the job."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TypeVar
+
+from penstock.errors import AbortableError
+
+_T = TypeVar("_T")
+#: How often it is looked whether the job is to end.
+_CHECK_EVERY_SECONDS = 0.1
+
+
+def until_stopped(work: Callable[[], _T], stopping: Callable[[], bool]) -> _T:
+    """The result of ``work``, which is done in a thread of its own.
+
+    Raises AbortableError when the job is to end before: brokers that do not answer would hold it up. What is left of
+    the work goes on, as in a task that Spark has cancelled. The abort of its transaction raises the epoch, so brokers
+    refuse what it still sends (rule "aborts raise the epoch").
+    """
+    done: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - the caller raises it
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="penstock-small-batch", daemon=True).start()
+    while not wait([done], _CHECK_EVERY_SECONDS).done:
+        if stopping():
+            raise AbortableError("the job is being stopped")
+    return done.result()

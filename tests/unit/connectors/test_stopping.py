@@ -1,0 +1,38 @@
+"""Work of the driver that ends with the job."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from penstock.connectors.kafka.stopping import until_stopped
+from penstock.errors import AbortableError
+
+
+def raising(error):
+    raise error
+
+
+def test_the_result_is_that_of_the_work():
+    assert until_stopped(lambda: 7, lambda: False) == 7
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), TimeoutError("of the work"), KeyboardInterrupt()], ids=repr)
+def test_an_error_of_the_work_is_raised(error):
+    with pytest.raises(type(error)) as raised:
+        until_stopped(lambda: raising(error), lambda: False)
+    assert raised.value is error
+
+
+def test_work_that_goes_on_is_left_when_the_job_is_to_end():
+    asked, left = threading.Event(), threading.Event()
+
+    def stopping() -> bool:
+        asked.set()
+        return True
+
+    with pytest.raises(AbortableError, match="the job is being stopped"):
+        until_stopped(lambda: left.wait(60), stopping)
+    assert asked.is_set()
+    left.set()
