@@ -116,6 +116,8 @@ def latencies(bootstrap: str, rate: int, seconds: float, traffic: Traffic | None
         )
         load.start()
         try:
+            while not ours.poll(1):
+                running.wait(timeout=0)  # raises the failure of a job that has ended
             found: np.ndarray = ours.recv()
         finally:
             load.join(10)
