@@ -197,6 +197,7 @@ class RankedSource:
     names: tuple[str, ...]
     errors: Errors
     event_time: str = ""
+    correlated: tuple[Expression, ...] = ()
 
     @property
     def schema(self) -> RowType:
