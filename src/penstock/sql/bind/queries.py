@@ -450,6 +450,7 @@ class Queries:
             event_time=read.event_time,
             grouping=grouping,
             ranking=True,
+            batch=self.batch,
             outer=self.outer,
             around=self.around,
             database=self.database,
@@ -504,7 +505,8 @@ class Queries:
                 continue
             found.append(None)
             hint = "use it in the query around this one" if not again else "number the rows in a query of its own"
-            reason = "a second ROW_NUMBER()" if again else "an expression of ROW_NUMBER()"
+            first = next(part for part in walk(each.value) if isinstance(part, RowNumber))
+            reason = f"{'a second' if again else 'an expression of'} {first.function}"
             self.errors.append(self.source.unsupported(each.at, f"{reason} is not supported", hint))
         return found
 
