@@ -12,7 +12,7 @@ from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, call
 from penstock.plan.nodes import GroupAggregate, Item, Node, SetOperation, Union, items_of, project, row_of
 from penstock.plan.windowing import WindowKind
 from penstock.spi import Connector, Registry
-from penstock.sql.bind.aggregates import Aggregate, Grouping, GroupingBits, aggregates_in
+from penstock.sql.bind.aggregates import Aggregate, GroupId, Grouping, GroupingBits, aggregates_in
 from penstock.sql.bind.constants import OneRow, one_row, or_nothing, rows_of
 from penstock.sql.bind.correlation import Dependent, equal_pair, outer_tables, reads_outer
 from penstock.sql.bind.group_windows import GroupWindow, check_windows
@@ -616,9 +616,9 @@ def _by_window(
 
 
 def _asks_for_sets(result: Result, having: Sequence[Expression]) -> bool:
-    """Whether GROUPING is asked for."""
+    """Whether GROUPING or GROUP_ID is asked for."""
     values = [each.value for each in result.columns or () if each is not None]
-    return any(isinstance(part, GroupingBits) for value in (*values, *having) for part in walk(value))
+    return any(isinstance(part, GroupingBits | GroupId) for value in (*values, *having) for part in walk(value))
 
 
 def _split(condition: Unbound | None) -> tuple[Unbound | None, list[UnboundSubquery]]:
