@@ -57,7 +57,11 @@ QUERIES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("way", [Way(), Way(3, 3, restart=True)], ids=["one batch", "many"])
+@pytest.mark.parametrize(
+    "way",
+    [Way(20, 2, restart=True), pytest.param(Way(3, 3, restart=True), marks=pytest.mark.slow)],
+    ids=["two", "many"],
+)
 def test_a_query_reads_columns_of_the_query_around_it(way: Way, tmp_path):
     rng = random.Random(68)
     changes = {name: _changes(rng) for name in ("t", "o", "u")}
