@@ -104,8 +104,8 @@ class GroupId(Expression):
 
 
 def aggregates_in(expression: Expression) -> bool:
-    """Whether an expression has an aggregate in it."""
-    return any(isinstance(each, Aggregate) for each in walk(expression))
+    """Whether an expression has an aggregate in it, or asks for the set of keys of its group."""
+    return any(isinstance(each, Aggregate | GroupId) for each in walk(expression))
 
 
 def aggregate(

@@ -163,9 +163,11 @@ class Scope(Names):
         return RowNumber(partition, order, descending, nulls_first, ranking, type=type_, place=place)
 
     def _grouping(self, call: UnboundCall) -> Expression:
-        if self.grouping is not Grouping.KEYS:
+        if self.grouping is not Grouping.KEYS and call.args:
             raise self._error(call, f"{call.name} needs GROUP BY", "group by its arguments")
         if call.name == "GROUP_ID":
+            if self.grouping is Grouping.NONE:
+                raise self._error(call, f"GROUP_ID() cannot stand {self.clause}", "select it beside GROUP BY")
             return GroupId(type=BIGINT.with_nullability(False), place=self.source.at(call.at))
         inner = self.within("in GROUPING")
         args = tuple(inner.value(each) for each in call.args)
@@ -449,7 +451,7 @@ FORMS: dict[str, _Form] = {
     "ROUND": _Form(Scope._round, 1, 2),
     "GROUPING": _Form(Scope._grouping, 1),
     "GROUPING_ID": _Form(Scope._grouping, 1),
-    "GROUP_ID": _Form(Scope._grouping),
+    "GROUP_ID": _Form(Scope._grouping, 0, 0),
     "JSON_VALUE": _Form(forms.json_value),
     "JSON_QUERY": _Form(forms.json_query),
     "JSON_EXISTS": _Form(forms.json_exists),
