@@ -145,7 +145,7 @@ class TestOneWriterPerPartition:
             kafka.pause(1)
             try:
                 for number in range(1, 30):
-                    submit(producer, name, 0, [number])
+                    submit(producer, name, 0, [number], size=4096)
                 assert len(producer._lanes[name, 0].under_way) == 5
                 # A partition that comes later is not kept waiting by the window of the first, but by its broker's.
                 submit(producer, name, 1, [0])
