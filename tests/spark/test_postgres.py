@@ -21,10 +21,11 @@ import pytest
 from adbc_driver_postgresql import dbapi
 
 from penstock.connectors.postgres.address import parse_address
-from penstock.connectors.postgres.committer import AtLeastOnceCommitter, PostgresCommitter, Staged
+from penstock.connectors.postgres.at_least_once import AtLeastOnceCommitter
+from penstock.connectors.postgres.committer import PostgresCommitter
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.spec import PostgresSinkSpec
-from penstock.connectors.postgres.staging import StageSpec, stage_rows
+from penstock.connectors.postgres.staging import Staged, StageSpec, stage_rows
 from penstock.errors import (
     CheckpointError,
     DatabaseError,
@@ -528,11 +529,9 @@ class Tasks:
             [pa.array(frame, pa.int64()), zeros.cast(pa.int32()), zeros], ["id", "__partition", "__offset"]
         )
         for _ in range(self.attempts):
-            (told,) = stage_rows(spec, [rows])
+            (told,) = stage_rows(spec, 0, [rows])
         self.after()
-        rows = told.to_pylist()
-        records = tuple({row["writer"]: row["records"]} if row["records"] else {} for row in rows)
-        return Staged(records, tuple(row["bytes"] for row in rows))
+        return Staged.of(len(spec.branches), told.to_pylist())
 
 
 def batch(number):
