@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.database import CommitOutcomeError, Database
 from penstock.connectors.postgres.staging import CopyRows, PostgresOutput, StageSpec, staging_columns
 from penstock.connectors.postgres.staging_tables import StagingTables, transaction_of
 from penstock.connectors.postgres.tables import Table, current_schema, find_tables
+from penstock.errors import DatabaseUnavailableError
 from penstock.spi import Batch, Committer, JobContext, Output, Published
 
 
@@ -59,8 +60,11 @@ class AtLeastOnceCommitter(Committer):
             return Published(self._copy_rows(frame, StageSpec(self._database.address, "", self._branches)).written)
         staged = self._copy_rows(frame, self._staging.spec)
         if any(staged.records):
-            with transaction_of(self._database, self._context) as transaction:
-                self._staging.move(transaction, staged, self._tables)
+            try:
+                with transaction_of(self._database, self._context) as transaction:
+                    self._staging.move(transaction, staged, self._tables)
+            except CommitOutcomeError as error:
+                raise DatabaseUnavailableError(str(error)) from error  # written again, the batch leaves the same rows
             self._staging.clear()
         return Published(staged.written)
 
