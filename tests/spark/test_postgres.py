@@ -808,6 +808,18 @@ def test_tables_of_two_addresses_become_one_target_when_no_batch_is_half_done(db
     assert db.ids("a") == db.ids("b") == [0, 1, 3]
 
 
+def test_a_job_that_died_in_its_first_batch_after_its_tables_were_divided_finishes_it(db, localhost):
+    runs = Runs(db, "a", "b")
+    (both,) = runs.start(("ab", None))
+    both.publish(batch(0), [])
+    a, b = runs.start(("a", None), ("b", localhost), next_batch=1)
+    a.publish(batch(1), [1])
+    a, b = runs.start(("a", None), ("b", localhost), next_batch=1)
+    assert a.publish(batch(1), [1]).skipped
+    b.publish(batch(1), [1])
+    assert db.ids("a") == db.ids("b") == [1]
+
+
 def test_a_batch_is_known_under_another_name_of_the_host_when_a_table_comes(db, localhost):
     runs = Runs(db, "t", "u")
     (committer,) = runs.start(("t", None))

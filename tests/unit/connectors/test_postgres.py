@@ -17,7 +17,10 @@ from penstock.connectors.postgres.columns import TableColumn, match_columns, sta
 from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.connectors.postgres.staging import PostgresOutput, _Stage
 from penstock.errors import OptionsError, RecordError, SchemaError, UnsupportedError
+from penstock.plan.nodes import Materialize
+from penstock.plan.planning import planned
 from penstock.spi import CHANGES, INSERTIONS, Column, ColumnKind, Guarantee, TableDefinition, connectors, scan_spec
+from penstock.sql import parse_script
 from penstock.types import BIGINT, STRING, RowKind, parse_columns, parse_type
 
 URL = "postgresql://db.example:5433/shop"
@@ -352,6 +355,20 @@ def test_a_table_with_a_key_takes_changes():
     assert sink(primary_key=("id",)).capabilities.upsert_keys == ("id",)
     assert "key: id" in sink(primary_key=("id",)).describe()
     assert sink().capabilities.kinds == INSERTIONS
+
+
+def test_a_query_that_updates_or_deletes_rows_needs_a_key():
+    sql = (
+        "CREATE TABLE given (g STRING) WITH ('connector' = 'kafka', 'topic' = 's', 'format' = 'json',"
+        " 'properties.bootstrap.servers' = 'h:1');\n"
+        f"CREATE TABLE t (g STRING, n BIGINT%s) WITH ('connector' = 'postgres', 'url' = '{URL}', 'table-name' = 't');\n"
+        "INSERT INTO t SELECT g, COUNT(*) FROM given GROUP BY g;"
+    )
+    with pytest.raises(SchemaError, match=r"takes insertions only, .*aggregate.*declare a PRIMARY KEY for the table"):
+        parse_script(sql % "")
+    plain, keyed = (parse_script(sql % f", PRIMARY KEY ({key}) NOT ENFORCED").jobs[0] for key in ("g", "n"))
+    assert not isinstance(planned(plain).sinks[0].input, Materialize)
+    assert isinstance(planned(keyed).sinks[0].input, Materialize), "several groups may have one number"
 
 
 # --- what it costs those who do not use it -------------------------------------------------------------------------

@@ -64,7 +64,7 @@ class AtLeastOnceCommitter(Committer):
                 with transaction_of(self._database, self._context) as transaction:
                     self._staging.move(transaction, staged, self._tables)
             except CommitOutcomeError as error:
-                raise DatabaseUnavailableError(str(error)) from error  # written again, the batch leaves the same rows
+                raise DatabaseUnavailableError(str(error)) from error  # the batch is written again
             self._staging.clear()
         return Published(staged.written)
 

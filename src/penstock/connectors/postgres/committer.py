@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from penstock.connectors.postgres.database import CommitOutcomeError, Database, Transaction
@@ -45,7 +46,7 @@ class PostgresCommitter(Committer):
         self._tables: Sequence[Table] = ()
         self._names: tuple[str, ...] = ()
         self._document = ""
-        self._complete_before: int | None = None  # the batch before which the rows cover all tables
+        self._covering: Progress | None = None  # of the last batch, if the rows together cover all tables
         self._states: dict[int, str] = {}  # the references to the state in all rows of the query, by batch
         self._published = False
         self._staging: StagingTables | None = None
@@ -81,6 +82,7 @@ class PostgresCommitter(Committer):
         self._key = self._kept_key()
         self._own()
         self._check_rows()  # now with the last commit of a former owner
+        self._inherit()
         self._keep()
         prefix = f"penstock_stage_{_hash(self._key)}_"
         self._staging = StagingTables(self._database, self._rows.namespace, prefix, self._context.run_id)
@@ -148,13 +150,13 @@ class PostgresCommitter(Committer):
                 check_ahead(row.progress, batch)
                 here.setdefault(row.progress.batch_id, set()).update(row.tables)
         done = here.get(upcoming.id, set())
-        covered = {
-            name
+        last = [
+            row
             for row in rows
             if row.progress and row.progress.batch_id == upcoming.id - 1 and row.progress.end == batch.start
-            for name in row.tables
-        }
-        self._complete_before = upcoming.id if names <= covered else None
+        ]
+        covered = {name for row in last for name in row.tables}
+        self._covering = last[0].progress if last and names <= covered else None
         own = next((row for row in rows if row.key == self._key), None)
         whole = own and own.progress and own.progress.batch_id == upcoming.id and names <= set(own.tables)
         if done and not whole:
@@ -165,6 +167,19 @@ class PostgresCommitter(Committer):
                 + "the job's definition has changed since. Start it once with the former definition, so that it "
                 "finishes this batch, and stop it; then start it with the present one"
             )
+
+    def _inherit(self) -> None:
+        """Write to the row what other rows record of its tables. These rows go on with the next batch, which may be the
+        last one before a restart."""
+        known, covering = self._progress, self._covering
+        if covering is None or (
+            known is not None and (known.query_id != covering.query_id or known.batch_id >= covering.batch_id)
+        ):
+            return
+        with self._database.transaction() as transaction:
+            self._owned(transaction)
+            self._rows.record(transaction, self._key, replace(covering, tables=self._names))
+        self._progress = covering
 
     def _own(self) -> None:
         context = self._context
@@ -245,9 +260,6 @@ class PostgresCommitter(Committer):
         """Whether the batch was committed before. Warns of progress that is taken over."""
         adopt = self._context.settings.adopt_progress and not self._published
         known = self._progress
-        behind = known is None or (known.query_id == progress.query_id and known.batch_id < progress.batch_id - 1)
-        if behind and progress.batch_id == self._complete_before:
-            return False  # other rows of the query record the batches before
         if known is None and progress.batch_id > 0 and not adopt:
             raise CheckpointError(
                 f"the checkpoint continues with {progress}, but {self._shown_row} holds nothing: progress was lost, or "
