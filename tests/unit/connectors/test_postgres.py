@@ -365,7 +365,7 @@ def test_a_query_that_updates_or_deletes_rows_needs_a_key():
         "INSERT INTO t SELECT g, COUNT(*) FROM given GROUP BY g;"
     )
     with pytest.raises(SchemaError, match=r"takes insertions only, .*aggregate.*declare a PRIMARY KEY for the table"):
-        parse_script(sql % "")
+        planned(parse_script(sql % "").jobs[0])
     plain, keyed = (parse_script(sql % f", PRIMARY KEY ({key}) NOT ENFORCED").jobs[0] for key in ("g", "n"))
     assert not isinstance(planned(plain).sinks[0].input, Materialize)
     assert isinstance(planned(keyed).sinks[0].input, Materialize), "several groups may have one number"
