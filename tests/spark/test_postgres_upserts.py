@@ -82,6 +82,7 @@ def opened(db, columns, keys, cls=PostgresCommitter, **options):
 
 
 @pytest.mark.parametrize("cls", [PostgresCommitter, AtLeastOnceCommitter])
+@pytest.mark.rule("source order is kept")
 def test_the_last_change_of_each_key_stays(db, cls):
     db.rows("CREATE TABLE t (id bigint PRIMARY KEY, x text, other int DEFAULT 7)")
     db.rows("INSERT INTO t VALUES (1, 'old', 1), (2, 'old', 2), (3, 'old', 3), (9, 'old', 9)")
@@ -101,6 +102,7 @@ def test_the_last_change_of_each_key_stays(db, cls):
     assert db.staging() == []
 
 
+@pytest.mark.rule("progress decides")
 def test_a_replayed_batch_changes_nothing(db):
     """Not even rows that somebody else has changed since."""
     db.rows("CREATE TABLE t (id bigint PRIMARY KEY, x text)")
@@ -375,6 +377,7 @@ def test_null_in_a_key_stops_the_job_unless_such_rows_are_dropped(db, run):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+@pytest.mark.rule("source order is kept")
 def test_the_last_change_of_a_key_wins_when_several_tasks_read_it(jobs, topics, topic, db, guarantee):
     """One partition of enough records is read by several tasks."""
     source, rounds, keys = topic(partitions=1), 300, 300
