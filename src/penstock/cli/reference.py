@@ -122,8 +122,8 @@ def _client_properties() -> Iterator[str]:
 
 def _functions() -> Iterator[str]:
     yield from ("# Functions", "")
-    yield "The built-in functions of Flink 2.2 for values of one row: what is here, and why the rest is not."
-    yield "Aggregates and windows: [queries](../sql.md)."
+    yield "The built-in functions of Flink 2.2: what is here, and why the rest is not. Windows, and more on aggregates:"
+    yield "[queries](../sql.md)."
     yield ""
     for group, functions in CATALOGUE.items():
         yield from (f"## {group}", "")
