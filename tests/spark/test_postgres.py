@@ -26,6 +26,7 @@ from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.connectors.postgres.staging import StageSpec, stage_rows
 from penstock.errors import (
+    AbortableError,
     CheckpointError,
     DatabaseError,
     DatabaseUnavailableError,
@@ -589,23 +590,33 @@ def test_a_commit_whose_answer_is_lost_is_not_repeated(db, table, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.rule("outcomes are never guessed")
-def test_a_lost_commit_is_found_when_the_database_is_back(db, table, monkeypatch):
-    """The answer to COMMIT is lost, and so is the question after it: the next attempt sees that all is done."""
-    tasks = Tasks()
+@pytest.mark.parametrize("back", [True, False], ids=["and is back", "for good"])
+def test_an_attempt_copies_no_rows_before_it_knows_how_a_commit_without_an_answer_ended(db, table, monkeypatch, back):
+    """The answer to COMMIT is lost, and the database is away. Tasks that copy rows then are cancelled, because the job
+    is being stopped: AbortableError would say that nothing of the batch was committed."""
+
+    def cancelled():
+        if tasks.runs > 1:
+            raise AbortableError("the Spark job was cancelled")
+
+    tasks = Tasks(after=cancelled)
     committer = opened(db, tasks)
     lost = lose_an_answer(db, monkeypatch)
     original, failed = PostgresCommitter._owned, []
 
     def owned(self, transaction):
-        if lost and not failed:
+        if lost and not (back and failed):
             failed.append(True)
             raise DatabaseUnavailableError("the network is down")
         return original(self, transaction)
 
     monkeypatch.setattr(PostgresCommitter, "_owned", owned)
-    committer.publish(batch(0), [1])
-    assert (lost, failed, tasks.runs) == ([True], [True], 2)
-    assert db.ids() == [1]
+    if back:
+        assert committer.publish(batch(0), [1]).records == 1
+    else:
+        with pytest.raises(DatabaseUnavailableError):
+            committer.publish(batch(0), [1])
+    assert (lost, tasks.runs, db.ids()) == ([True], 1, [1])
 
 
 def lose_an_answer(db, monkeypatch):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from penstock.errors import DefinitionError
 from penstock.plan.explain import explain
 from penstock.plan.flink_plan import flink_explain
@@ -111,9 +113,5 @@ def test_streams_are_sorted_by_their_time_only():
         ("FROM c ORDER BY ts", "takes rows that are only added"),
         ("FROM s ORDER BY ts OFFSET 1", "OFFSET without LIMIT"),
     ):
-        try:
+        with pytest.raises(DefinitionError, match=reason):
             parsed(f"{TABLES} {SINK} INSERT INTO t SELECT k, n {order}")
-        except DefinitionError as error:
-            assert reason in str(error)
-        else:
-            raise AssertionError(order)

@@ -104,6 +104,7 @@ class PostgresCommitter(Committer):
         self._published = False
         self._branches: tuple[PostgresOutput, ...] = ()
         self._progress: Progress | None = None
+        self._unanswered: Staged | None = None  # what a COMMIT without an answer may have inserted
         self._closed = False
 
     # --- ownership -------------------------------------------------------------------------------------------
@@ -330,28 +331,35 @@ class PostgresCommitter(Committer):
         return isinstance(decision, Skip)
 
     def _attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:
-        """Copy the rows and commit them. May be called again after a retriable error."""
-        spec = StageSpec(self._database.address, self._rows.namespace, self._branches)
-        nothing = Staged(({},) * len(self._branches), (0,) * len(self._branches))
-        staged = self._copy_rows(frame, spec) if batch.tasks or batch.results is not None else nothing
-        try:
-            with self._transaction() as transaction:
-                self._commit(transaction, staged, progress)
-        except CommitOutcomeError as error:
-            # While the transaction is open it locks the row: a transaction that gets the lock sees how it ended.
-            with self._transaction() as transaction:
-                if not _same(self._owned(transaction).progress, progress):
+        """Copy the rows and commit them. May be called again after a retriable error: before it copies them again, it
+        finds out how a COMMIT without an answer ended."""
+        staged = self._unanswered
+        if staged is None or not self._committed(progress):
+            spec = StageSpec(self._database.address, self._rows.namespace, self._branches)
+            nothing = Staged(({},) * len(self._branches), (0,) * len(self._branches))
+            staged = self._copy_rows(frame, spec) if batch.tasks or batch.results is not None else nothing
+            try:
+                with self._transaction() as transaction:
+                    self._commit(transaction, staged, progress)
+            except CommitOutcomeError as error:
+                self._unanswered = staged
+                if not self._committed(progress):
                     raise error.__cause__ or error from None
         if any(staged.records):
             self._clear()
         return Published(staged.written)
 
+    def _committed(self, progress: Progress) -> bool:
+        """Whether a COMMIT without an answer has committed the batch. While its transaction is open it locks the row: a
+        transaction that gets the lock sees how it ended."""
+        with self._transaction() as transaction:
+            found = self._owned(transaction).progress
+        self._unanswered = None
+        return _same(found, progress)
+
     def _commit(self, transaction: Transaction, staged: Staged, progress: Progress) -> None:
-        """Insert the staged rows and record the progress. Does nothing when an earlier attempt of unknown outcome has
-        committed the batch."""
+        """Insert the staged rows and record the progress."""
         found = self._owned(transaction).progress
-        if _same(found, progress):
-            return
         if not _same(found, self._progress):
             raise PossibleDataLossError(
                 f"{self._shown_row} holds {found}, but the last commit was {self._progress}: something else changed "
