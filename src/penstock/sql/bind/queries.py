@@ -8,13 +8,25 @@ from datetime import timedelta
 from functools import partial
 
 from penstock.errors import DefinitionError
-from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, call, conjuncts, fields_of, rewrite, walk
-from penstock.plan.nodes import GroupAggregate, Item, Node, SetOperation, Union, items_of, project, row_of
+from penstock.plan.expressions import (
+    Call,
+    ColumnRef,
+    Expression,
+    Literal,
+    call,
+    columns_of,
+    conjuncts,
+    fields_of,
+    rewrite,
+    substituted,
+    walk,
+)
+from penstock.plan.nodes import GroupAggregate, Item, JoinKind, Node, SetOperation, Union, items_of, project, row_of
 from penstock.plan.windowing import WindowKind
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import Aggregate, GroupId, Grouping, GroupingBits, aggregates_in
 from penstock.sql.bind.constants import OneRow, one_row, or_nothing, rows_of
-from penstock.sql.bind.correlation import Dependent, equal_pair, outer_tables, reads_outer
+from penstock.sql.bind.correlation import Dependent, Domain, equal_pair, outer_tables, reads_outer
 from penstock.sql.bind.group_windows import GroupWindow, check_windows
 from penstock.sql.bind.grouping import Groups, distinct
 from penstock.sql.bind.grouping_sets import GroupingSets
@@ -105,10 +117,14 @@ class Queries:
         return self._rows(self._result(given))
 
     def relation(self, given: UnboundQuery, columns: Sequence[Name] = ()) -> Relation | None:
-        """What a query gives to others, with columns called ``columns``, if these are given; None after a problem."""
+        """What a query gives to others, with columns called ``columns``, if these are given; None after a problem. Its
+        rows have no order there, as in Flink."""
+        if isinstance(given, UnboundSorted) and given.limit is None and not given.offset:
+            given = given.query
         result = self._result(given)
         if result.conditions:
-            return self._dependent(result, columns)
+            plain = not result.domain.columns or self._independent(*result.conditions)
+            return self._dependent(result, columns) if plain else None
         found = result.ranked(self.source) or self._rows(result)
         names = None if found is None else self._names(columns, found.schema)
         if found is None or names is None:
@@ -407,6 +423,8 @@ class Queries:
         if result.ranked(self.source) is not None:
             self._rows(result)
             return None
+        if given.only and not result.compares:
+            result = self._beside_outer(result)
         exists = given.operand is None and not given.only
         columns = result.complete if exists else self._computed(result)
         if result.node is None or columns is None:
@@ -416,7 +434,7 @@ class Queries:
             self.errors.append(self.source.schema_error(given.query.at, reason, "select one value"))
             return None
         values = [] if exists else [each.value for each in columns]
-        return Subquery.of(result.node, values, result.conditions, result.empty)
+        return Subquery.of(result.node, values, result)
 
     def _wanted(self, given: UnboundSubquery, query: Subquery, scope: Scope) -> tuple[Expression, ...]:
         """The values that are compared with those of the ``query`` of IN. Raises SqlError and SchemaError."""
@@ -526,16 +544,22 @@ class Queries:
         sets = [tuple(each for each in keys if each is not None) for keys in bound]
         if list(map(len, sets)) != list(map(len, bound)) or result.columns is None:
             return Result(None, result.columns)
-        compared = self._compared_keys(result, having, whole=not any(grouping))
-        if compared is None:
-            return Result(None, result.columns)
-        empty = _of_no_rows(result.columns) if result.conditions and not any(grouping) else None
+        empty = _of_no_rows(result.columns) if result.outer is not None and not any(grouping) else None
+        ready = self._comparable(result, empty or (), having)
+        if ready is None or ready.columns is None:
+            return _BROKEN
+        result = ready
+        compared = [pair for pair in map(equal_pair, result.conditions) if pair is not None]
         if any(isinstance(each, GroupWindow) for keys in sets for each in keys):
+            before = result
             in_windows = self.errors.attempt(partial(_by_window, result, sets, having, self.source))
             if in_windows is None:
                 return Result(None, result.columns)
             result, sets, having = in_windows
-        sets = [(*keys, *(key for _, key in compared)) for keys in sets]
+            result = replace(result, conditions=before.conditions, domain=before.domain)
+        named = result.domain.values.values()
+        own = [key for _, key in compared if columns_of(key) - set(result.domain.names)]
+        sets = [(*keys, *own, *named) for keys in sets]
         expanded = None
         if result.node is not None and (len(sets) > 1 or _asks_for_sets(result, having)):
             expanded = GroupingSets(result.node, sets, self.source)
@@ -557,29 +581,45 @@ class Queries:
         asking = Asking(node, self.errors)
         below = asking.filtered(wanted)
         correlated = tuple(call("=", outer, of(key), place=outer.place) for outer, key in compared)
-        return self._asked(Result(below, tuple(columns), correlated, empty), (), grouped=False)[0]
+        found = Result(below, tuple(columns), correlated, empty, result.domain)
+        return self._asked(found, (), grouped=False)[0]
 
-    def _compared_keys(
-        self, result: Result, having: Sequence[Expression], *, whole: bool
-    ) -> list[tuple[Expression, Expression]] | None:
-        """What a query with groups compares with the query around it: its side of each comparison becomes a key. None
-        after a problem."""
-        if not self._independent(*(each.value for each in result.columns or () if each is not None)):
+    def _comparable(self, result: Result, empty: Sequence[Expression], having: Sequence[Expression]) -> Result | None:
+        """The rows of a query with groups, whose conditions on the query around are comparisons with '=': what is
+        compared becomes a key. None after a problem."""
+        if not self._independent(*empty):
             return None
-        pairs = [equal_pair(each) for each in result.conditions]
-        found = [each for each in pairs if each is not None]
-        if result.conditions and whole and having:
+        if empty and having:
             at = having[0].place.offset if having[0].place else 0
             reason = "HAVING without GROUP BY, in a query that reads columns of the query around, is not supported"
             self.errors.append(self.source.unsupported(at, reason, "write GROUP BY with the columns that are compared"))
             return None
-        if len(found) < len(pairs):
-            other = result.conditions[pairs.index(None)]
-            at = other.place.offset if other.place else 0
-            reason = "a query with groups or aggregates compares columns of the query around it with '=' only"
-            self.errors.append(self.source.unsupported(at, reason, "join with the query, and group the result"))
-            return None
-        return found
+        return result if result.compares else self._beside_outer(result)
+
+    def _beside_outer(self, result: Result) -> Result:
+        """The rows of a result once for each of the different rows of the query around, as far as it reads them."""
+        if result.node is None or result.columns is None:
+            return result
+        values = [each.value for each in result.columns if each is not None]
+        domain = Domain.of((*result.conditions, *values), result.node.schema.names)
+        equal = domain.equal(result.conditions)
+        if equal is None:
+            kind = next(each for each in domain.columns if each.type.nullable)
+            at = kind.place.offset if kind.place else 0
+            reason = f"computing with a column of the query around that is {kind.type.text()} is not supported"
+            self.errors.append(self.source.unsupported(at, reason, "compare it with '='"))
+            return _BROKEN
+        there = domain.values
+        rows = domain.rows()
+        left = NodeSource(result.node, "", result.node.schema.names)
+        right = NodeSource(rows, "", rows.schema.names)
+        names = {each: each for each in rows.schema.names}
+        conditions = tuple(substituted(each, there) for each in result.conditions)
+        node = JoinSource(JoinKind.INNER, left, right, names, (), self.errors, conditions).rows(())
+        columns = tuple(
+            None if each is None else replace(each, value=substituted(each.value, there)) for each in result.columns
+        )
+        return Result(node, columns, tuple(equal), result.empty, domain)
 
     def _key(self, given: Unbound, scope: Scope) -> Expression:
         found = typed(scope.value(given), scope, given.at)
@@ -588,6 +628,8 @@ class Queries:
         return found
 
     def _distinct(self, result: Result, lifetime: timedelta | None) -> Result:
+        if any(each is not None and reads_outer(each.value) for each in result.columns or ()):
+            result = self._beside_outer(result)
         rows = self._dependent(result) if result.conditions else self._rows(result)
         if rows is None or result.columns is None:
             return Result(None, result.columns)
@@ -595,7 +637,7 @@ class Queries:
         found = zip(result.columns, fields_of(rows.schema), strict=True)
         columns = tuple(replace(each, value=ref) for each, ref in found if each is not None)
         conditions = rows.conditions if isinstance(rows, Dependent) else ()
-        return Result(distinct(node, lifetime), columns, conditions, result.empty)
+        return Result(distinct(node, lifetime), columns, conditions, result.empty, result.domain)
 
 
 def _by_window(
