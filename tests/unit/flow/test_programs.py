@@ -50,7 +50,6 @@ LISTED: dict[str, tuple[type[Exception], str]] = {
     "correlate-join-filter": _LATERAL,
     "correlate-left-join": _LATERAL,
     "changelog-normalize-upsert-filter-watermark": (UnsupportedError, "CURRENT_WATERMARK is not supported"),
-    "rank-2-test": (UnsupportedError, "streaming tables do not support the rank function RANK"),
     "sort-asc": _SORT,
     "sort-desc": _SORT,
     "table-source-scan-source-watermark": (UnsupportedError, "function SOURCE_WATERMARK is not supported"),
