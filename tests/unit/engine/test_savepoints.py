@@ -123,6 +123,17 @@ def test_a_run_that_was_taken_over_does_not_put_an_older_state_in_place(checkpoi
     assert found.positions == {"orders": position(30)}
 
 
+def test_the_state_is_that_of_the_attempt_which_a_target_has_committed(checkpoint: Checkpoint) -> None:
+    """Batch 1 was written to at-least-once tables, which are exactly-once since, and was attempted again."""
+    for batch in range(2):
+        checkpoint.plan(batch)
+    checkpoint.state(0, {1: (0, "a")})
+    checkpoint.state(1, {1: (1, "a")})
+    batch = Batch(1, (None,), (position(20),), 1)
+    write_state(checkpoint.place, batch, "another", bound=True)
+    assert (committed(checkpoint.place).batch, committed(checkpoint.place).state) == (1, "another")
+
+
 def test_the_state_of_a_former_version_is_found(checkpoint: Checkpoint) -> None:
     checkpoint.plan(0)
     checkpoint.done(0)

@@ -36,11 +36,16 @@ class Committed:
     sources: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def write_state(checkpoint: Checkpoint, batch: Batch, state: str) -> None:
+def write_state(checkpoint: Checkpoint, batch: Batch, state: str, *, bound: bool = False) -> None:
     """Write the document :data:`STATE` after a batch that was committed with the reference ``state``, unless a copy of
     the job has written one. It has the positions too: those in Spark's log may be of a copy of the job, which has
-    replaced them since."""
-    checkpoint.advance(STATE, batch.id, {"batch": batch.id, "state": state, "positions": list(batch.end)})
+    replaced them since.
+
+    ``bound``: the progress of a target has this reference. Then it replaces that of another attempt, which was written
+    while the tables of the job were not exactly-once, or before the target lost its last commit.
+    """
+    document = {"batch": batch.id, "state": state, "positions": list(batch.end)}
+    checkpoint.advance(STATE, batch.id, document, replace=bound)
 
 
 def read_state(checkpoint: Checkpoint) -> dict[str, Any] | None:

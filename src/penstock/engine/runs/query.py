@@ -109,6 +109,8 @@ class Query:
         # Sources look for their starts later: an open transaction of a former run holds back the group's offsets.
         for committer in self._committers:
             committer.check()
+        if self._flow is not None:
+            self._flow.check()
         for committer in self._committers:
             committer.open()
         with translated():
