@@ -112,12 +112,15 @@ def stale_rows(merge: Merge, gone: int) -> int:
 
 
 def joined(refs: Sequence[SegmentRef]) -> list[SegmentRef]:
-    """References to neighbouring parts of one segment as one."""
+    """References to neighbouring parts of one segment as one. If a time was given to its rows for one part before the
+    other, that holds for both."""
     result: list[SegmentRef] = []
     for ref in sorted(refs, key=lambda ref: (ref.newest, ref.file, ref.offset, ref.low)):
         last = result[-1] if result else None
         if last and (last.file, last.offset, last.high) == (ref.file, ref.offset, ref.low):
-            result[-1] = replace(last, high=ref.high, rows=last.rows + ref.rows, stale=last.stale + ref.stale)
+            seen = min(filter(None, (last.seen, ref.seen)), default=0)
+            rows, stale = last.rows + ref.rows, last.stale + ref.stale
+            result[-1] = replace(last, high=ref.high, rows=rows, stale=stale, seen=seen)
         else:
             result.append(ref)
     return result

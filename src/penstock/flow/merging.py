@@ -14,8 +14,8 @@ from penstock.flow.segments import Segment, TableSpec
 def merged(segments: Sequence[Segment], spec: TableSpec, *, oldest: bool, since: int = 0) -> Segment:
     """One segment for these, which are given newest first.
 
-    With ``oldest``, there are no older ones: what is deleted needs no mark. Rows of a table with times that were last
-    written at ``since`` or before are left out; what is older of the same key was written earlier.
+    With ``oldest``, there are no older ones: what is deleted needs no mark, and rows of a table with times that were
+    last written at ``since`` or before are left out. Else both hide older rows.
     """
     whole = segments[0]
     if len(segments) > 1:
@@ -37,8 +37,8 @@ def _newest(whole: Segment, oldest: bool, since: int) -> Segment:
     second = whole.row_hashes if whole.spec.kind == "multiset" else None
     order, begins = runs_of(whole.hashes, second, whole.identity)
     kept = order[begins]
-    if whole.spec.timed:
-        kept = kept[whole.seen[kept] > since]
     if oldest:
+        if whole.spec.timed:
+            kept = kept[whole.seen[kept] > since]
         kept = kept[whole.marks.to_numpy(zero_copy_only=False)[kept].astype(np.bool_)]
     return Segment.of(whole.rows.take(pa.array(kept)), whole.spec)

@@ -17,7 +17,7 @@ from penstock.flow.ordinals import ordinals, valid_of
 from penstock.flow.state import StateStore, TableSpec
 from penstock.flow.sums import sums
 from penstock.formats.columns.buffers import batch_of
-from penstock.plan.nodes import Rank, SortColumn
+from penstock.plan.nodes import Rank, Ranking, SortColumn
 from penstock.types import arrow_schema
 
 Weights: TypeAlias = npt.NDArray[np.int64]
@@ -46,6 +46,7 @@ class RankOperator:
     numbered: bool
     latest: bool
     retracts: bool
+    ranking: Ranking
 
     @classmethod
     def of(cls, node: Rank, *, retracts: bool) -> RankOperator:
@@ -60,6 +61,7 @@ class RankOperator:
             bool(node.number),
             node.latest,
             retracts,
+            node.ranking,
         )
 
     @property
@@ -73,7 +75,7 @@ class RankOperator:
     def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
         (batch,) = inputs
         pool = self._changed(batch, state) if self.retracts else self._added(batch, state)
-        before, after = pool.top, _share(pool, self.last)
+        before, after = pool.top, self._share(pool)
         self._keep(_TOP, pool, after - before, state)
         if self.retracts:
             self._keep(_REST, pool, pool.total - after - pool.rest, state)
@@ -181,7 +183,7 @@ class RankOperator:
 
     def _output(self, pool: Pool, before: Weights, after: Weights) -> pa.RecordBatch:
         hashes = pool.groups.hashes[pool.index]
-        was, now = (_window(pool, each, self.first, self.last) for each in (before, after))
+        was, now = (self._window(pool, each) for each in (before, after))
         names = self.inputs[0].schema.names
         if not self.numbered:
             weights = now[1] - was[1]
@@ -193,12 +195,53 @@ class RankOperator:
         for (start, count), sign in ((was, -1), (now, 1)):
             places = np.repeat(np.arange(len(count)), count)
             within = np.arange(len(places)) - np.repeat(np.cumsum(count) - count, count)
-            parts.append((places, start[places] + within + 1))
+            own = within if self.ranking is Ranking.ROW_NUMBER else 0  # equal rows have one number
+            parts.append((places, start[places] + own + 1))
             signs.append(np.full(len(places), sign))
         places, numbers = (np.concatenate(each) for each in zip(*parts, strict=True))
         rows = taken(pool.rows, places).select(names)
         whole = batch_of([*rows.columns, pa.array(numbers)], self.schema, len(places))
         return Delta(whole, np.concatenate(signs), hashes[places]).netted().output()
+
+    # --- numbers ------------------------------------------------------------------------------------------------
+
+    def _share(self, pool: Pool) -> Weights:
+        """How many of each row are among the first of its key."""
+        counts = np.maximum(pool.total, 0)
+        before = self._before(pool, counts)
+        if self.ranking is Ranking.ROW_NUMBER:
+            return np.clip(self.last - before, 0, counts)
+        return np.where(before < self.last, counts, 0)
+
+    def _window(self, pool: Pool, counts: Weights) -> tuple[Weights, Weights]:
+        """For each row, the number before that of the first of its ``counts`` with a number that is wanted, and how
+        many these are."""
+        before = self._before(pool, counts)
+        if self.ranking is not Ranking.ROW_NUMBER:
+            return before, np.where((self.first <= before + 1) & (before < self.last), counts, 0)
+        begin = np.maximum(before, self.first - 1)
+        end = np.minimum(before + counts, self.last)
+        return begin, np.maximum(end - begin, 0)
+
+    def _before(self, pool: Pool, counts: Weights) -> Weights:
+        """For each row of which there are ``counts``, the number before its own."""
+        before = _before(pool, counts)
+        if self.ranking is Ranking.ROW_NUMBER:
+            return before
+        there = np.flatnonzero(counts)
+        parts = [pool.index[there]]
+        for each in self.order:
+            parts += [part[there] for part in _ordinals(pool.rows.column(each.name))]
+        new = np.ones(len(there), np.bool_)  # the first of equal rows
+        new[1:] = np.any([part[1:] != part[:-1] for part in parts], axis=0)
+        starts = np.flatnonzero(new)[np.cumsum(new) - 1]
+        found = np.zeros(len(counts), np.int64)
+        if self.ranking is Ranking.RANK:
+            found[there] = before[there][starts]
+        else:
+            ties = np.cumsum(new)
+            found[there] = ties - ties[np.searchsorted(parts[0], parts[0])]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,20 +276,6 @@ class Pool:
         places = np.lexsort(by[::-1])
         parts = (each[places] for each in (self.index, self.top, self.rest, self.change))
         return Pool(taken(self.rows, places), self.groups, *parts)
-
-
-def _share(pool: Pool, last: int) -> Weights:
-    """How many of each row are among the first ``last`` of its key."""
-    counts = np.maximum(pool.total, 0)
-    return np.clip(last - _before(pool, counts), 0, counts)
-
-
-def _window(pool: Pool, counts: Weights, first: int, last: int) -> tuple[Weights, Weights]:
-    """For each row, how many rows of its key are before those of its ``counts`` that have a number from ``first`` to
-    ``last``, and how many these are."""
-    begin = np.maximum(_before(pool, counts), first - 1)
-    end = np.minimum(_before(pool, counts) + counts, last)
-    return begin, np.maximum(end - begin, 0)
 
 
 def _before(pool: Pool, counts: Weights) -> Weights:

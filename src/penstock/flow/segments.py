@@ -103,7 +103,8 @@ class SegmentRef:
     stale: int = 0
     #: The bytes of a row, about.
     width: int = 0
-    #: When the last of the rows was written, in milliseconds since the epoch; 0 without times.
+    #: When the last of the rows was written, in milliseconds since the epoch; 0 without times. For rows without times
+    #: in a table that got them later: when it did.
     seen: int = 0
     #: Where the index of the hashes begins, from ``offset`` on.
     index: int = 0
@@ -274,14 +275,15 @@ def _stream(rows: pa.RecordBatch) -> pa.Buffer:
 
 
 class SegmentReader:
-    """Opens segments of an operator; each file once. Rows without a time have ``now_ms`` where a table has times."""
+    """Opens segments of an operator; each file once. Where a table has times, rows without one have that of the
+    reference. ``now_ms`` is the time of the batch."""
 
     def __init__(self, storage: Storage, uid: str, now_ms: int = 0):
         self._storage = storage
         self.now_ms = now_ms
         self._uid = uid
         self._files: dict[str, pa.Buffer] = {}
-        self._opened: dict[tuple[str, int], tuple[Segment, HashIndex]] = {}
+        self._opened: dict[tuple[str, int, int], tuple[Segment, HashIndex]] = {}
 
     def read(self, ref: SegmentRef, spec: TableSpec) -> Segment:
         """The valid rows of a segment, with the columns of ``spec``. Nothing is copied.
@@ -293,9 +295,10 @@ class SegmentReader:
 
     def indexed(self, ref: SegmentRef, spec: TableSpec) -> tuple[Segment, HashIndex]:
         """As :meth:`read`, but with the rows outside of the valid range too, and the index of all of them."""
-        found = self._opened.get((ref.file, ref.offset))
+        key = ref.file, ref.offset, ref.seen
+        found = self._opened.get(key)
         if found is None:
-            found = self._opened[ref.file, ref.offset] = self._read(ref, spec)
+            found = self._opened[key] = self._read(ref, spec)
         return found
 
     def spec(self, ref: SegmentRef, name: str) -> TableSpec:
@@ -336,16 +339,8 @@ class SegmentReader:
         if rows.schema.equals(expected):
             return rows
         self._compare(rows.schema, expected, ref, spec)
-        columns = [self._column(rows, field) for field in expected]
+        columns = [_column(rows, field, ref) for field in expected]
         return pa.RecordBatch.from_arrays(columns, schema=expected)
-
-    def _column(self, rows: pa.RecordBatch, field: pa.Field) -> pa.Array:
-        at = rows.schema.get_field_index(field.name)
-        if at >= 0:
-            return rows.column(at)
-        if field.name == SEEN:
-            return pa.array(np.full(len(rows), self.now_ms))
-        return pa.nulls(len(rows), field.type)
 
     def _compare(self, found: pa.Schema, expected: pa.Schema, ref: SegmentRef, spec: TableSpec) -> None:
         if ref.kind != spec.kind:
@@ -357,7 +352,7 @@ class SegmentReader:
             at = found.get_field_index(field.name)
             if at >= 0 and found.field(at).type != field.type:
                 differences.append(f"{_spoken(field.name)} had the type {found.field(at).type}, now {field.type}")
-            elif at < 0 and (spec.exact or field.name.startswith(_KEY)):
+            elif at < 0 and field.name != SEEN and (spec.exact or field.name.startswith(_KEY)):
                 differences.append(f"{_spoken(field.name)} is new: {field.type}")
         gone = [name for name in found.names if expected.get_field_index(name) < 0 and name != SEEN]
         differences += [f"{_spoken(name)} is gone" for name in gone]
@@ -376,6 +371,14 @@ class SegmentReader:
             f"'{ref.file}', part of the state of the operator '{self._uid}', cannot be read: {reason}; restore the "
             "checkpoint from a backup, or start with another checkpoint directory"
         )
+
+
+def _column(rows: pa.RecordBatch, field: pa.Field, ref: SegmentRef) -> pa.Array:
+    """A column of a table from the rows of a segment, which may lack it."""
+    at = rows.schema.get_field_index(field.name)
+    if at >= 0:
+        return rows.column(at)
+    return pa.array(np.full(len(rows), ref.seen)) if field.name == SEEN else pa.nulls(len(rows), field.type)
 
 
 def _spoken(column: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import dropwhile
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +22,15 @@ from penstock.formats.columns.buffers import batch_of
 class Table:
     """What keyed states and multisets share: their segments, newest first, and the change of this batch.
 
-    Rows of a table with times (:attr:`TableSpec.timed`) that were last written at ``since`` or before are gone.
+    Rows of a table with times (:attr:`TableSpec.timed`) that were last written at ``since`` or before are gone. Where a
+    keyed table had no times before, its rows live from this batch on.
     """
 
     def __init__(self, spec: TableSpec, refs: Sequence[SegmentRef], reader: SegmentReader, since: int = 0):
         self.spec = spec
-        self.refs = sorted((ref for ref in refs if ref.seen > since or not ref.seen), key=lambda ref: -ref.newest)
+        if spec.timed and spec.kind == "keyed":
+            refs = [ref if ref.seen else replace(ref, seen=reader.now_ms) for ref in refs]
+        self.refs = _living(refs, since)
         self._reader = reader
         self._since = since
         self._change: Segment | None = None
@@ -98,6 +103,13 @@ class Table:
             for column, field in zip([*columns, *seen, pa.array(marks)], schema, strict=True)
         ]
         return Segment.of(pa.RecordBatch.from_arrays(fitting, schema=schema), self.spec)
+
+
+def _living(refs: Sequence[SegmentRef], since: int) -> Sequence[SegmentRef]:
+    """Segments, newest first, without the oldest ones of which no row was written after ``since``. One above a segment
+    that is kept stays: it hides rows of it."""
+    oldest_first = sorted(refs, key=lambda ref: ref.newest)
+    return list(dropwhile(lambda ref: 0 < ref.seen <= since, oldest_first))[::-1]
 
 
 class KeyedState(Table):

@@ -27,6 +27,7 @@ from penstock.plan.nodes import (
     Normalize,
     Project,
     Rank,
+    Ranking,
     Scan,
     SessionTable,
     SetKind,
@@ -234,6 +235,7 @@ _COMPARISONS = {
 
 def _rank(rank: Rank) -> str:
     which = f"row {rank.last}" if rank.first == rank.last else f"rows {rank.first} to {rank.last}"
+    which += f" by {rank.ranking.value}" if rank.ranking is not Ranking.ROW_NUMBER else ""
     order = ", ".join(map(_sort, rank.order)) or "arrival"
     order += ", the latest first" if rank.latest else ""
     of = f" of each {_names(rank.keys)}" if rank.keys else ""

@@ -89,8 +89,8 @@ class SqlText:
                 return Text(f"EXTRACT({_word(call.args[0])} FROM {args[1]})")
             case "FLOOR TO" | "CEIL TO":
                 return Text(f"{call.function.split()[0]}({args[1]} TO {_word(call.args[0])})")
-            case "JSON_VALUE" | "JSON_QUERY" | "JSON_EXISTS":
-                return Text(f"{call.function}({args[0]}, {args[1]})")
+            case "JSON_VALUE" | "JSON_QUERY" | "JSON_EXISTS" | "JSON_OBJECT" | "JSON_ARRAY":
+                return Text(f"{call.function}({_json(call, args)})")
             case "IS JSON":
                 return Text(f"({args[0]} IS JSON {_word(call.args[1])})")
             case "SIMILAR":
@@ -199,6 +199,33 @@ def _fraction(value: datetime | time, data_type: DataType) -> str:
 
 def _word(expression: Expression) -> Any:
     return expression.value if isinstance(expression, Literal) else ""
+
+
+def _json(call: Call, args: list[str]) -> str:
+    """What is between the parentheses of a JSON function, without what is so by default."""
+    words = [_word(each) for each in call.args]
+    root, first, second = call.type.text().removesuffix(" NOT NULL"), ", ".join(args[:2]), ", ".join(args[1:])
+    returning = f" RETURNING {root}" if root != "STRING" else ""
+    match call.function:
+        case "JSON_VALUE":
+            found = ((words[at], args[at + 1], on) for at, on in ((2, "EMPTY"), (4, "ERROR")))
+            told = (
+                f" {word}{f' {default}' * (word == 'DEFAULT')} ON {on}" for word, default, on in found if word != "NULL"
+            )
+            return first + returning + "".join(told)
+        case "JSON_QUERY":
+            wrapper = f" WITH {words[2]} WRAPPER" if words[2] != "WITHOUT" else ""
+            told = (
+                f" {word} ON {on}" for word, on in zip(words[3:], ("EMPTY", "ERROR"), strict=True) if word != "NULL"
+            )
+            return first + returning + wrapper + "".join(told)
+        case "JSON_EXISTS":
+            return first + (f" {words[2]} ON ERROR" if words[2] != "FALSE" else "")
+        case "JSON_OBJECT":
+            pairs = zip(args[1::2], args[2::2], strict=True)
+            second = ", ".join(f"KEY {key} VALUE {value}" for key, value in pairs)
+    default = "NULL" if call.function == "JSON_OBJECT" else "ABSENT"
+    return second + (f" {words[0]} ON NULL".removeprefix("" if second else " ") if words[0] != default else "")
 
 
 def _joined(binding: Binding) -> Callable[[SqlText, Call], Text]:

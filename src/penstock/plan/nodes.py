@@ -285,11 +285,20 @@ class SortColumn:
     nulls_first: bool = True
 
 
+class Ranking(enum.Enum):
+    """How rows are numbered: each by its own number, or equal ones by the same, behind which numbers are left out, or
+    not."""
+
+    ROW_NUMBER = "row number"
+    RANK = "rank"
+    DENSE_RANK = "dense rank"
+
+
 @dataclass(frozen=True)
 class Rank(Step):
     """Orders the rows of each key by the columns ``order``, and keeps those from the number ``first`` to ``last``, both
-    counted from 1. Rows that are equal there are in the order in which they came, with ``latest`` the other way round.
-    ``schema`` has the input's columns, then, if it has a name, the ``number``."""
+    counted from 1, by this ``ranking``. Rows that are equal there are in the order in which they came, with ``latest``
+    the other way round. ``schema`` has the input's columns, then, if it has a name, the ``number``."""
 
     keys: tuple[str, ...]
     order: tuple[SortColumn, ...]
@@ -297,6 +306,7 @@ class Rank(Step):
     last: int
     number: str = ""
     latest: bool = False
+    ranking: Ranking = Ranking.ROW_NUMBER
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from penstock.plan.nodes import (
     Normalize,
     Project,
     Rank,
+    Ranking,
     Scan,
     SessionTable,
     SetKind,
@@ -275,7 +276,9 @@ def _compared(node: SetOperation, kind: SetKind, left: Traits, right: Traits) ->
 def _ranked(rank: Rank, below: Traits) -> Traits:
     """The traits of the rows with the first numbers. Those of one key are at one place."""
     found = [key for key in below.upsert_keys if set(rank.keys) <= set(key)]
-    if rank.first == rank.last:
+    if rank.ranking is not Ranking.ROW_NUMBER:  # several rows have one number
+        pass
+    elif rank.first == rank.last:
         found.insert(0, rank.keys)
     elif rank.number:
         found.append((*rank.keys, rank.number))

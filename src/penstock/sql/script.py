@@ -221,8 +221,10 @@ class _ScriptReader:
             self._print(flink_explain((rows,), (planned_rows(rows, "EXPLAIN"),), statement.details))
 
     def _explain_sinks(self, sinks: tuple[Sink, ...], details: frozenset[str]) -> None:
+        from penstock.flow.routes import route  # a file without EXPLAIN is read without it
+
         job = planned(Job(self._name(sinks), sinks, self.settings.settings()))
-        self._print(flink_explain(sinks, job.sinks, details))
+        self._print(f"{flink_explain(sinks, job.sinks, details)}\n== Route ==\n{route(job)}\n")
 
     def _insert(self, statement: Insert) -> None:
         sink = self._sink(statement)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import pickle
+import threading
+from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +18,7 @@ import pytest
 
 from penstock.connectors.filesystem import files
 from penstock.connectors.filesystem.factory import FilesystemConnector
-from penstock.connectors.filesystem.files import Folder, publish, read, write
+from penstock.connectors.filesystem.files import Folder, hidden_name, publish, read, write
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, RecordError, SchemaError, UnsupportedError
 from penstock.spi import Column, ColumnKind, TableDefinition
 from penstock.types import BIGINT, arrow_schema, parse_columns
@@ -82,6 +85,115 @@ def test_a_batch_that_is_published_again_replaces_its_files_and_no_other(tmp_pat
 
     assert sorted(each.name for each in tmp_path.iterdir()) == ["part-0-000", "part-1-000"]
     assert (tmp_path / "part-1-000").read_text() == '{"id":7}\n'
+
+
+class Run(threading.Thread):
+    """A run of a job that publishes the files of a batch: its name twice. It waits before each thing that it does."""
+
+    def __init__(self, folder: Path, name: str):
+        super().__init__(daemon=True)
+        self.sink = FilesystemConnector().sink(table(folder, "json", "run STRING"))
+        self.go, self.waits, self.ended, self.error = threading.Semaphore(0), threading.Semaphore(0), False, ""
+        self.hidden = [hidden_name("part-7-", name, task, 0, "json") for task in range(2)]
+        for each in self.hidden:
+            write(self.sink, each, iter([pa.RecordBatch.from_pydict({"run": [name]})]))
+        self.start()
+        self.waits.acquire()
+
+    def run(self) -> None:
+        try:
+            publish(self.sink, "part-7-", self.hidden)
+        except ExecutionError as error:
+            self.error = str(error)
+        self.ended = True
+        self.waits.release()
+
+    def step(self, count: int) -> bool:
+        """Go on for so many things, and no further; whether it has not ended."""
+        while count and not self.ended:
+            self.go.release()
+            self.waits.acquire()
+            count -= 1
+        return not self.ended
+
+
+@pytest.fixture
+def stepwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes runs wait before each thing that they do to files, and not for the disk."""
+
+    def waiting(do: Callable[..., Any]) -> Callable[..., Any]:
+        def waits(folder: Folder, *given: str) -> Any:
+            run = threading.current_thread()
+            if isinstance(run, Run):
+                run.waits.release()
+                run.go.acquire()
+            return do(folder, *given)
+
+        return waits
+
+    monkeypatch.setattr(files, "durable", lambda *_: None)
+    for name in ("names", "appear", "delete"):
+        monkeypatch.setattr(Folder, name, waiting(getattr(Folder, name)))
+
+
+def runs_in(folder: Path) -> list[str]:
+    """Whose files can be seen."""
+    return sorted(file.read_text().split('"')[3] for file in folder.glob("part-7-*"))
+
+
+@pytest.mark.usefixtures("stepwise")
+def test_of_runs_that_publish_a_batch_at_once_one_has_all_of_its_files_there(tmp_path: Path):
+    for at in itertools.count():
+        for until in itertools.count():
+            folder = tmp_path / f"{at}-{until}"
+            old, new = Run(folder, "a"), Run(folder, "b")
+            more = old.step(at), new.step(until)
+            for each in (old, new):  # each was frozen where it was, and wakes
+                assert not each.step(99)
+            seen = runs_in(folder)
+            assert 2 in (seen.count("a"), seen.count("b")), (at, until, seen)
+            for each, name in ((old, "a"), (new, "b")):
+                if each.error:  # its files were deleted before they appeared
+                    assert "Another run of the job has published the batch" in each.error
+                    assert name not in seen
+            Run(folder, "c").step(99)
+            assert runs_in(folder) == ["c", "c"]
+            if not more[1]:
+                break
+        if not more[0]:
+            break
+    assert min(at, until) >= 5  # things that a run does
+
+
+@pytest.mark.usefixtures("stepwise")
+def test_a_run_that_wakes_late_leaves_the_batch_as_the_next_one_has_published_it(tmp_path: Path):
+    for at in itertools.count():
+        folder = tmp_path / str(at)
+        old = Run(folder, "a")
+        frozen = old.step(at)
+        new = Run(folder, "b")
+        new.step(99)
+        assert runs_in(folder) == ["b", "b"]
+        old.step(99)
+        assert runs_in(folder) == ["b", "b"]
+        if not frozen:
+            break
+
+
+def test_runs_that_write_a_batch_at_once_have_a_file_each(tmp_path: Path):
+    sink = FilesystemConnector().sink(table(tmp_path, "json", "run STRING"))
+    old, new = (hidden_name("part-7-", run, 0, 0, "json") for run in ("aaa", "bbb"))
+    rows = [pa.RecordBatch.from_pydict({"run": [name * 9]}) for name in ("old", "new")]
+
+    def slowly() -> Iterator[pa.RecordBatch]:
+        yield rows[0]
+        write(sink, new, iter(rows[1:]))
+        publish(sink, "part-7-", [new])
+        yield rows[0]
+
+    with pytest.raises(ExecutionError, match="cannot be written"):
+        write(sink, old, slowly())
+    assert content(tmp_path, "json", "run STRING") == rows[1].to_pylist()
 
 
 def test_without_rows_there_is_no_file(tmp_path: Path):

@@ -214,6 +214,17 @@ def test_of_numbered_documents_the_highest_counts_and_two_are_kept(tmp_path):
         assert checkpoint.latest("at") == {"at": "another"}
 
 
+def test_a_former_document_that_cannot_be_deleted_does_not_fail_the_next(tmp_path):
+    class Busy(LocalFiles):
+        def delete(self, name):
+            raise OSError(16, "Device or resource busy")
+
+    checkpoint = JobCheckpoint(str(tmp_path), Busy(tmp_path))
+    for number in range(3):
+        checkpoint.advance("at", number, {"at": number})
+        assert checkpoint.latest("at") == {"at": number}
+
+
 def test_a_numbered_document_that_is_deleted_while_it_is_looked_for_has_a_successor(checkpoint, tmp_path):
     class Late(LocalFiles):
         def names(self, folder):

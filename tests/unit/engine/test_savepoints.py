@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.cli.main import main
-from penstock.engine.checkpoint import JobCheckpoint, read_location
+from penstock.engine.checkpoint import JobCheckpoint, read_location, savepoints
 from penstock.engine.checkpoint.committed import committed, write_started, write_state
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, read_savepoint, write_savepoint, write_starts
 from penstock.engine.runs.batches import JobProgress
@@ -30,7 +32,7 @@ from penstock.flow.hashing import Groups, key_hashes
 from penstock.flow.manifest import Manifest
 from penstock.flow.segments import END
 from penstock.flow.state import StateStore, TableSpec
-from penstock.flow.storage import Storage
+from penstock.flow.storage import LocalStorage, Storage
 from penstock.spi import Batch, Committer, MetricGroup, Published
 
 pytestmark = pytest.mark.rule("savepoints fork identities")
@@ -63,8 +65,16 @@ class Checkpoint:
     def done(self, batch: int) -> None:
         self.log("commits", batch, "v1\n{}")
 
-    def state(self, batch: int, keys: dict[int, tuple[int, str]], uid: str = UID, *, ttl: int | None = None) -> str:
-        """Keep these rows as the state after a batch."""
+    def state(
+        self,
+        batch: int,
+        keys: dict[int, tuple[int, str]],
+        uid: str = UID,
+        *,
+        ttl: int | None = None,
+        before: str = "",
+    ) -> str:
+        """Keep these rows as the state after a batch, beside that of the steps ``before``."""
         storage = Storage.of(str(self.root / "state"))
         spec = TABLE.living(ttl)
         store = StateStore(storage, [spec], {}, 0, END, f"{batch:09d}-", uid=uid, now_ms=1_700_000_000_000)
@@ -73,7 +83,8 @@ class Checkpoint:
         groups = Groups.of(key_hashes(rows.columns), rows)
         order = groups.order
         store.keyed("groups").put(groups, values.take(pa.array(order)), np.ones(len(keys), np.bool_))
-        manifest = Manifest(batch, {uid: {name: tuple(refs) for name, refs in store.flush().items()}})
+        own = {uid: {name: tuple(refs) for name, refs in store.flush().items()}}
+        manifest = Manifest(batch, {**Manifest.read(storage, before).operators, **own})
         reference = manifest.write(storage, f"{batch:09d}-x.manifest")
         end = (position((batch + 1) * 10),)
         write_state(self.place, Batch(batch, (None,), end, 1), reference)
@@ -313,6 +324,49 @@ def test_files_of_a_copy_that_was_cut_short_are_copied_again(checkpoint: Checkpo
     }
     assert {path.name for path in state.iterdir()} == names
     assert Manifest.read(Storage.of(str(state)), reference).batch == 0
+
+
+def test_files_of_the_last_batch_are_copied_at_once_and_before_others(
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for batch in range(3):
+        checkpoint.plan(batch)
+    before = checkpoint.state(0, {1: (5, "a")}, "another")
+    old = {path.name for path in (checkpoint.root / "state").glob("*.arrow")}
+    checkpoint.state(1, {1: (6, "a")}, before=before)
+    new = {path.name for path in (checkpoint.root / "state").glob("000000001-*")}
+    assert len(new) == 2
+    taking, take = threading.Barrier(len(new)), LocalStorage.take
+    taken: list[str] = []
+
+    def slowly(storage: LocalStorage, name: str, source: Storage) -> None:
+        taken.append(name)
+        if name in new:
+            taking.wait(20)  # for the others of the batch
+        take(storage, name, source)
+
+    monkeypatch.setattr(savepoints, "_COPIES", 2)
+    monkeypatch.setattr(LocalStorage, "take", slowly)
+    write_savepoint(checkpoint.place, read_location(str(tmp_path / "s")))
+    assert (set(taken[:2]), set(taken[2:])) == (new, old)
+
+
+def test_a_job_that_deletes_its_files_faster_than_they_are_copied_is_told_to_stop(
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = itertools.count(1)
+
+    def late(storage: LocalStorage, name: str, source: Storage) -> None:
+        checkpoint.plan(batch := next(batches))
+        checkpoint.state(batch, {1: (batch, "a")})
+        raise CheckpointError(f"'{name}' is missing")
+
+    checkpoint.plan(0)
+    checkpoint.state(0, {1: (5, "a")})
+    monkeypatch.setattr(savepoints, "_COPIES", 1)
+    monkeypatch.setattr(LocalStorage, "take", late)
+    with pytest.raises(CheckpointError, match=r"20 times before they were copied.*stop it while the savepoint"):
+        write_savepoint(checkpoint.place, read_location(str(tmp_path / "s")))
 
 
 def committed_state(place: JobCheckpoint) -> str:

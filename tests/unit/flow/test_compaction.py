@@ -127,6 +127,8 @@ def test_parts_of_a_segment_beside_one_another_become_one() -> None:
     left, middle, right = (whole.within(at * END // 4, (at + 1) * END // 4) for at in (0, 1, 3))
     assert None not in (left, middle, right)
     assert joined([right, middle, left]) == [replace(whole, high=END // 2, rows=500), right]
+    assert [each.seen for each in joined([replace(left, seen=7), replace(middle, seen=5)])] == [5]
+    assert [each.seen for each in joined([left, replace(middle, seen=5)])] == [5]
 
 
 def test_wide_rows_are_merged_a_few_at_a_time() -> None:

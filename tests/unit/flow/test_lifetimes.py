@@ -10,6 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from penstock.errors import CheckpointError
+from penstock.flow import compaction
 from penstock.flow.aggregate import GroupAggregateOperator
 from penstock.flow.dataflow import Dataflow
 from penstock.flow.deduplicate import DeduplicateOperator
@@ -209,6 +211,37 @@ def test_state_does_not_grow_beyond_its_time_to_live(step: str) -> None:
     live = 10 * TTL * (2 if "join" in step or "groups" in step or "values" in step else 1) + 10
     assert max(size for size, _ in sizes[30:]) <= 2 * live
     assert max(size for _, size in sizes[30:]) <= 4 * live
+
+
+def test_rows_of_before_are_forgotten_a_time_to_live_after_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "_SMALL", 8)  # so that the first segment is not merged at once
+    for step, fresh, known in (
+        ("counts", [((1, 1, 9), 1)], [((2, 2, 11), -1), ((2, 3, 20), 1)]),
+        ("changes", [((1, 9), 1)], [((2, 6), -1), ((2, 9), 1)]),
+        ("first rows", [((1, 9), 1)], [((2, 9), 1)]),
+    ):
+        operator = groups(*CALLS[:2]) if step == "counts" else GROWING[step][0]
+        mark = int(RowKind.INSERT) if operator.inputs[0].kinds else 1
+        runner = Runner(operator, random.Random(1), now_ms=1000)
+        runner.run([((key, 5), mark) for key in range(60)])
+        runner.ttls, runner.now_ms = (TTL,), 2000
+        runner.run([((1, 7), mark)])
+        runner.now_ms += TTL - 1
+        runner.run([((2, 6), mark)])
+        assert runner.segment_rows() >= 60
+        runner.now_ms += 1
+        runner.run([((70, 1), mark)])  # merged with the other new rows
+        assert runner.run([((1, 9), mark)]) == fresh, step
+        assert runner.run([((2, 9), mark)]) == known, step
+        assert runner.segment_rows() < 60  # that of before is gone
+
+
+def test_a_join_with_rows_refuses_a_time_to_live() -> None:
+    runner = Runner(join(JoinKind.INNER), random.Random(1), now_ms=1000)
+    runner.run([((1, 5), 1)], [((1, 6), 1)])
+    runner.ttls, runner.now_ms = (TTL, TTL), 9000
+    with pytest.raises(CheckpointError, match="it had no time to live"):
+        runner.run([((1, 7), 1)], [])
 
 
 def test_state_without_a_time_to_live_grows() -> None:

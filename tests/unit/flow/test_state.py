@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import CheckpointError
+from penstock.flow import compaction
+from penstock.flow.compaction import joined
 from penstock.flow.hashing import Groups, key_hashes
 from penstock.flow.segments import END
 from penstock.flow.state import SegmentRef, StateStore, TableSpec
 from penstock.flow.storage import LocalStorage
+from tests.changelogs import MemoryStorage
 
 KEY = pa.schema([("name", pa.string()), ("number", pa.int64())])
 VALUE = pa.schema([("count", pa.int64()), ("text", pa.string())])
@@ -212,11 +216,60 @@ def test_a_time_to_live_may_be_added_to_keyed_rows_and_taken_away(tmp_path: Path
         return bool(found[0]), store.flush()
 
     _, refs = after({}, None, 1000, put=True)
-    found, timed = after(refs, TTL, 5000)  # merged with a new row, and so it has a time now
+    found, timed = after(refs, TTL, 5000)  # it has a time from now on
     assert found
     assert after(timed, TTL, 5000 + TTL - 1)[0]
     assert not after(timed, TTL, 5000 + TTL)[0]
     assert after(timed, None, 9000)[0]
+
+
+@dataclass
+class Kept:
+    """A row that was put: its value, None if it was deleted; and between which times it counts as written, None before
+    there are times. ``sure``: no batch may have forgotten it."""
+
+    value: int | None
+    since: int | None
+    until: int
+    sure: bool = True
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_row_comes_back_when_a_time_to_live_comes_and_changes_and_goes(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "_SMALL", 4)
+    dice, storage, refs = random.Random(seed), MemoryStorage(), dict[str, list[SegmentRef]]()
+    rows: dict[int, Kept] = {}
+    now, ttl, forgotten = 1000, None, 0
+    for step in range(120):
+        now += dice.choice([0, 1, 10, 30])
+        before, ttl = ttl, dice.choice([None, 50, 100, 400]) if step % 20 == 19 else ttl
+        for row in rows.values() if ttl is not None else ():
+            if before is None:
+                row.since, row.until = row.since or now, now
+            row.sure &= row.since is None or row.since > now - ttl
+        keys = list(range(80)) if step == 0 else sorted({dice.randrange(80) for _ in range(dice.randrange(1, 4))})
+        asked, after = sorted({*keys, *(dice.randrange(80) for _ in range(20))}), list[SegmentRef]()
+        for low, high in ranges(dice.choice([1, 1, 2, 3])):
+            store = StateStore(storage, [KEYED.living(ttl)], refs, low, high, f"{step}-", now_ms=now)
+            groups = groups_of(own([("k", key) for key in asked], low, high, 0))
+            found, values = store.keyed("rows").get(groups)
+            for (_, key), there, (value, _) in zip(tuples(groups.keys), found, tuples(values), strict=True):
+                row = rows.get(key, Kept(None, None, 0))
+                assert not there or value == row.value is not None, (step, key)
+                assert there or row.value is None or not row.sure, (step, key)
+                assert not there or ttl is None or row.until > now - ttl, (step, key)
+                forgotten += not there and row.value is not None
+            groups = groups_of(own([("k", key) for key in keys], low, high, 0))
+            present = np.array([step == 0 or dice.random() < 0.7 for _ in groups.hashes], np.bool_)
+            new = [dice.randrange(1000) for _ in present]
+            store.keyed("rows").put(groups, batch([(value, "x") for value in new], VALUE), present)
+            for (_, key), value, there in zip(tuples(groups.keys), new, present, strict=True):
+                rows[key] = Kept(value if there else None, None if ttl is None else now, now)
+            after += store.flush()["rows"]
+        refs = {"rows": joined(after)}
+    assert forgotten
 
 
 def test_a_time_to_live_of_rows_with_weights_stays(tmp_path: Path) -> None:

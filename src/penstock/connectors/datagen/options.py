@@ -32,6 +32,13 @@ class DatagenOptions(OptionSet):
         doc="The number of rows, after which the table ends.",
         example="1000",
     )
+    parallelism: int | None = opt(
+        "scan.parallelism",
+        number(1),
+        default=None,
+        doc="Most tasks that make rows at a time. In any case, one task makes those of a batch.",
+        example="1",
+    )
     fields: tuple[tuple[str, str], ...] = opt(
         "fields",
         MAP,

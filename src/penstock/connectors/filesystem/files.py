@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -63,20 +63,20 @@ class Folder:
             found = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
         except OSError as error:
             raise ExecutionError(f"path '{self.root}' cannot be read: {error}") from error
-        return sorted((File(each.path, each.size) for each in found if self._shown(each)), key=lambda each: each.path)
+        return sorted((File(each.path, each.size) for each in found if self._visible(each)), key=lambda each: each.path)
 
-    def _shown(self, info: fs.FileInfo) -> bool:
+    def _visible(self, info: fs.FileInfo) -> bool:
         hidden = any(part.startswith((".", "_")) for part in self._within(info).parts)
         return info.type is fs.FileType.File and not hidden
 
     def delete(self, path: str) -> None:
-        """Delete the file of that path in the folder."""
-        self.system.delete_file(f"{self.root}/{path}")
+        """Delete the file of that path in the folder, if it is there."""
+        with suppress(FileNotFoundError):
+            self.system.delete_file(f"{self.root}/{path}")
 
     def appear(self, hidden: str) -> None:
         """Give a hidden file its name, which is without the dot."""
-        path = PurePosixPath(self.root, hidden)
-        self.system.move(str(path), str(path.with_name(path.name.removeprefix("."))))
+        self.system.move(f"{self.root}/{hidden}", f"{self.root}/{_shown(hidden)}")
 
     def names(self, prefix: str) -> list[str]:
         """The files, in subfolders too, whose names begin so: their paths in the folder."""
@@ -269,18 +269,58 @@ def durable(folder: Folder, *paths: str) -> None:
             os.close(opened)
 
 
+def hidden_name(prefix: str, run: str, task: int, attempt: int, format: str) -> str:
+    """The name of a task's file before it appears. The names of a batch begin with ``prefix``. Each Spark numbers its
+    attempts from 0, so ``run`` tells the files of two runs apart that write one batch at the same time."""
+    return f".{prefix}{run}-{task:05d}-{attempt}.{format}"
+
+
 def publish(sink: FilesystemSinkSpec, prefix: str, hidden: Sequence[str]) -> None:
-    """Let the files of a batch appear, in the place of those that it has written before. The names of all begin with
-    ``prefix``, those that are ``hidden`` behind a dot, each by its path. Raises ExecutionError."""
+    """Let the files of a batch appear, and delete those that other attempts at it have written. The names of all begin
+    with ``prefix``, those that are ``hidden`` behind a dot, each by its path.
+
+    Another run may publish the batch meanwhile. Nothing of others is deleted before all own files have appeared, so one
+    of the two has all of its files there in the end. Whose hidden files are gone was too late: it takes its files back,
+    and the others stay. Raises ExecutionError.
+    """
     folder = Folder.of(sink.options.path)
     try:
-        for name in folder.names(prefix):
+        former = folder.names(prefix)
+        own = _appeared(folder, sink.table, hidden)
+        for name in {*former, *folder.names(f".{prefix}")} - own:
             folder.delete(name)
-        for name in hidden:
-            folder.appear(name)
-        for name in folder.names(f".{prefix}"):  # of an attempt that failed
-            folder.delete(name)
-        if hidden:
-            durable(folder, *{parent for name in hidden for parent in map(str, PurePosixPath(name).parents)})
+        _settle(folder, {*former, *own})
     except OSError as error:
         raise ExecutionError(f"table '{sink.table}': files of '{folder.root}' cannot be renamed: {error}") from error
+
+
+def _appeared(folder: Folder, table: str, hidden: Sequence[str]) -> set[str]:
+    """Let hidden files appear, durably and all or none; their paths."""
+    own = set(map(_shown, hidden))
+    try:
+        for name in hidden:
+            folder.appear(name)
+        _settle(folder, own)
+    except OSError as error:
+        with suppress(OSError):
+            for name in (*own, *hidden):
+                folder.delete(name)
+        if isinstance(error, FileNotFoundError):
+            raise ExecutionError(
+                f"table '{table}': a file that was written to '{folder.root}' is gone before its batch was published: "
+                f"{error}. Another run of the job has published the batch, or another program deletes hidden files "
+                "there: let only one of them run"
+            ) from error
+        raise
+    return own
+
+
+def _settle(folder: Folder, paths: Collection[str]) -> None:
+    """Wait until the folders of these files, and those around them, are on the disk."""
+    durable(folder, *{parent for path in paths for parent in map(str, PurePosixPath(path).parents)})
+
+
+def _shown(hidden: str) -> str:
+    """The path of a hidden file when it has appeared."""
+    path = PurePosixPath(hidden)
+    return str(path.with_name(path.name.removeprefix(".")))

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from penstock.connectors.filesystem.files import File, Folder, publish, read, write
+from penstock.connectors.filesystem.files import File, Folder, hidden_name, publish, read, write
 from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec
 from penstock.errors import ExecutionError
 from penstock.spi import (
@@ -195,7 +195,7 @@ class FilesCommitter(Committer):
 
     def __init__(self, outputs: Sequence[Output], context: JobContext):
         self._outputs = outputs
-        self._job = context.query_id.replace("-", "")[:12]
+        self._job, self._run = (each.replace("-", "")[:12] for each in (context.query_id, context.run_id))
 
     def publish(self, batch: Batch, frame: DataFrame) -> Published:
         """Write the batch's rows. What a former attempt at the batch has written is replaced."""
@@ -209,16 +209,18 @@ class FilesCommitter(Committer):
             frame, columns = frame.where(struct.isNotNull()), [struct[name] for name in spec.schema.names]
         prefix = f"part-{self._job}-{output.index}-{batch.id:09d}-"
         named = (each.alias(name) for each, name in zip(columns, spec.schema.names, strict=True))
-        written = mapped(frame.select(*named), partial(_written, spec, prefix), "name STRING, rows BIGINT")
+        written = mapped(frame.select(*named), partial(_written, spec, prefix, self._run), "name STRING, rows BIGINT")
         found = written.collect()
         publish(spec, prefix, [row.name for row in found])
         return sum(row.rows for row in found)
 
 
-def _written(spec: FilesystemSinkSpec, prefix: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _written(
+    spec: FilesystemSinkSpec, prefix: str, run: str, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Write the rows of a task, and yield the paths of its files."""
     context: Any = TaskContext.get()
-    name = f".{prefix}{context.partitionId():05d}-{context.taskAttemptId()}.{spec.options.format}"
+    name = hidden_name(prefix, run, context.partitionId(), context.taskAttemptId(), spec.options.format)
     written = write(spec, name, batches)
     if written:
         yield pa.RecordBatch.from_pydict({"name": list(written), "rows": list(written.values())})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.errors import Problem
-from penstock.options import BOOLEAN, TEXT, OptionSet, Rule, choice, opt
+from penstock.options import BOOLEAN, TEXT, OptionSet, Rule, choice, number, opt
 from penstock.spi import CHANGES, AnySettings, Guarantee, SinkCapabilities, TableDefinition
 from penstock.types import RowType
 
@@ -28,6 +28,13 @@ class PrintOptions(OptionSet):
         "print-identifier", TEXT, default="", doc="Text that begins every line, followed by '> '.", example="orders"
     )
     standard_error: bool = opt("standard-error", BOOLEAN, default=False, doc="Print to standard error.", example="true")
+    parallelism: int | None = opt(
+        "sink.parallelism",
+        number(1),
+        default=None,
+        doc="Most tasks that print at a time. In any case, the driver alone prints, where the user sees it.",
+        example="1",
+    )
     guarantee: Guarantee | None = opt(
         "sink.delivery-guarantee",
         choice(Guarantee),

@@ -7,7 +7,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol
 from urllib.parse import unquote
 
@@ -80,9 +80,9 @@ class JobCheckpoint:
     def advance(self, name: str, number: int, document: Mapping[str, Any], *, replace: bool = False) -> None:
         """Write the document ``name`` with this number, unless it exists, or ``replace`` it. So a copy of the job that
         is late neither replaces a document nor becomes the latest. Documents are written with one number after the
-        other; that before the last one is deleted. Raises CheckpointError."""
+        other; that before the last one is deleted, and stays without harm if that fails. Raises CheckpointError."""
         self._put(self._files.write if replace else self._files.create, f"{name}.{number}", document)
-        with self._writing():
+        with suppress(OSError):
             self._files.delete(self._path(f"{name}.{number - 2}"))
 
     def create(self, name: str, document: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,9 @@ from penstock.flow.storage import Storage
 VERSION = 1
 _DOCUMENT = "savepoint"
 #: How often a savepoint of a running job is begun again because files were deleted meanwhile.
-_ATTEMPTS = 5
+_ATTEMPTS = 20
+#: How many files are copied at a time: those of the last batch are soon gone.
+_COPIES = 8
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,16 @@ def write_savepoint(checkpoint: JobCheckpoint, target: JobCheckpoint) -> Savepoi
         try:
             operators = _copied(found.state, checkpoint.folder(STATE), target.folder(STATE))
             break
-        except CheckpointError:
+        except CheckpointError as error:
             # Files of a former batch: the job went on, and no longer needs them.
-            if attempt == _ATTEMPTS or committed(checkpoint).state == found.state:
+            if committed(checkpoint).state == found.state:
                 raise
+            if attempt == _ATTEMPTS:
+                raise CheckpointError(
+                    f"the job of the checkpoint '{checkpoint.location}' has deleted files of its state {attempt} times "
+                    f"before they were copied to '{target.location}': stop it while the savepoint is written, or give "
+                    "it a longer interval of checkpoints"
+                ) from error
             attempt += 1
     made = Savepoint(target.location, found, now_ms(), operators)
     sources = [
@@ -201,9 +210,10 @@ def _copied(reference: str, source: str, target: str) -> tuple[str, ...]:
 
 
 def _copy(names: Collection[str], source: str, target: str) -> None:
-    """Copy files that are not there yet, or only in part: an attempt before may have died."""
+    """Copy files that are not there yet, or only in part: an attempt before may have died. The newest come first: a job
+    that goes on deletes those of its last batches soon."""
     here, there = Storage.of(source), Storage.of(target)
     sizes, present = ({each.name: each.bytes for each in storage.files()} for storage in (here, there))
-    for name in sorted(names):
-        if name not in present or present[name] != sizes.get(name):
-            there.take(name, here)
+    lacking = (name for name in names if name not in present or present[name] != sizes.get(name))
+    with ThreadPoolExecutor(_COPIES) as pool:
+        list(pool.map(lambda name: there.take(name, here), sorted(lacking, reverse=True)))

@@ -22,6 +22,7 @@ from penstock.clock import now_ms
 from penstock.delivery import attempted, deliver
 from penstock.engine.checkpoint.committed import read_state, write_state
 from penstock.engine.checkpoint.target import CheckpointTarget
+from penstock.engine.runs.batch_times import BatchTimes
 from penstock.engine.runs.figures import Figures, figures_of, next_wake
 from penstock.engine.runs.identity import shown_sink
 from penstock.engine.runs.sources import Readings
@@ -109,12 +110,14 @@ class FlowRun:
     _readings: Readings | None = field(default=None, init=False)
     #: What the operators of the batch under way report, by uid.
     _figures: dict[str, Figures] = field(default_factory=dict, init=False)
+    _batch_times: BatchTimes = field(init=False)
     #: The event time that was measured in the batch under way.
     _measured: Measured = field(default_factory=Measured, init=False)
 
     def __post_init__(self) -> None:
         check_attempts(self.context.spark)
         settings = self.job.settings
+        self._batch_times = BatchTimes(self.context.job, self.context.warn)
         planner = Planner(self.scans, kernel_session(self.context.spark), settings.state_ttl, settings.batch)
         for number, sink in enumerate(self.job.sinks):
             planner.add(sink, number)
@@ -227,7 +230,7 @@ class FlowRun:
                 "directory to compute it again, or as a stream to go on"
             )
         before = self._states.before(state or self.origin)
-        now = max(before.time_ms, now_ms())
+        now = self._batch_times.next(before.time_ms, now_ms())
         name, rows = attempted(
             lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context, (ExecutionError,)
         )

@@ -53,6 +53,7 @@ class OneRow:
 
     event_time: str = ""
     tables: tuple[NamedTable, ...] = (NamedTable("", {}),)
+    correlated: tuple[Expression, ...] = ()
 
     @property
     def schema(self) -> RowType:

@@ -19,6 +19,7 @@ from penstock.plan.expressions import (
     conjuncts,
     fields_of,
     is_deterministic,
+    renamed,
     substituted,
 )
 from penstock.plan.nodes import Item, Join, JoinKind, Node, SetKind, SetOperation, Union, items_of, project
@@ -54,6 +55,11 @@ class JoinSource:
     #: How long the rows of each side are kept; None where no hint says so.
     lifetimes: tuple[timedelta | None, timedelta | None] = (None, None)
     event_time: str = field(default="", init=False)
+
+    @property
+    def correlated(self) -> tuple[Expression, ...]:
+        rights = (renamed(each, lambda name: self.right_names.get(name, name)) for each in self.right.correlated)
+        return (*self.left.correlated, *rights)
 
     @property
     def schema(self) -> RowType:
@@ -244,9 +250,10 @@ def join(
     source: SourceText,
     errors: Errors,
     database: str,
+    around: tuple[NamedTable, ...],
 ) -> JoinSource | None:
-    """The join of two sources, in a query with this current ``database``; None after a problem with its names, which
-    was added to ``errors``."""
+    """The join of two sources, in a query with this current ``database`` and these tables ``around`` it; None after a
+    problem with its names, which was added to ``errors``."""
     taken = list(left.schema.names)
     names: dict[str, str] = {}
     for each in right.schema.names:
@@ -258,6 +265,14 @@ def join(
         reason = f"two tables of FROM are called '{again}'"
         errors.append(source.error(given.right.at, reason, "give one of them another name with AS"))
         return None
+    lacking = (left.correlated if given.kind in _KEEPS_RIGHT else ()) + (
+        right.correlated if given.kind in _KEEPS_LEFT else ()
+    )
+    if lacking:
+        at = lacking[0].place.offset if lacking[0].place else 0
+        reason = f"a column of the query around, on the side of a {given.kind.name} JOIN whose rows may lack,"
+        errors.append(source.unsupported(at, f"{reason} is not supported", "compare it in the WHERE behind the join"))
+        return None
     # The condition is about rows that match, in which no column is null for want of a match.
     matching = _sides(left, right, names, JoinKind.INNER)
     made = JoinSource(given.kind, left, right, names, _sides(left, right, names, given.kind), errors)
@@ -267,7 +282,7 @@ def join(
     if given.condition is None:
         return made
     row = _row(left.schema, right.schema, names, JoinKind.INNER)
-    scope = Scope(row, source, tables=matching, clause="in ON", database=database)
+    scope = Scope(row, source, tables=matching, clause="in ON", database=database, around=around)
     condition = errors.attempt(partial(scope.condition, given.condition, "the condition of ON"))
     return replace(made, conditions=conjuncts(condition)) if condition is not None else made
 

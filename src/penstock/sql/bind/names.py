@@ -11,6 +11,12 @@ from penstock.sql.parse.source import SourceText, similar
 from penstock.sql.parse.syntax import Name, Unbound, UnboundName
 from penstock.types import RowType, StringType
 
+#: The reason and the hint where a column of a query around is named in vain.
+CORRELATED = (
+    "columns of a query around are supported in WHERE of a query right inside it, without LIMIT and UNION",
+    "join with the query instead",
+)
+
 
 @dataclass(frozen=True)
 class NamedTable:
@@ -108,8 +114,7 @@ class Names:
         return self.source.error(given.at, reason, hint)
 
     def _correlated(self, name: Name) -> DefinitionError:
-        reason = "a query as a value, or with groups, LIMIT or a query in it, cannot read columns of the query around"
-        return self.source.unsupported(name.at, reason, "join with the query, grouped by what it compares")
+        return self.source.unsupported(name.at, *CORRELATED)
 
     def _unknown(self, role: str, name: Name, known: Collection[str]) -> DefinitionError:
         hint = similar(name.text, known) or f"there are {', '.join(list(known)[:12]) or 'none'}"

@@ -5,17 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from penstock.plan.expressions import Expression, walk
+from penstock.plan.nodes import Ranking
 
 
 @dataclass(frozen=True)
 class RowNumber(Expression):
     """The number of a row among those with equal values of ``partition``, by ``order``, each of which may be
-    ``descending``, and has its nulls first or last. Exists while a query is bound; the plan has a node instead."""
+    ``descending``, and has its nulls first or last, and by this ``ranking``. Exists while a query is bound; the plan
+    has a node instead."""
 
     partition: tuple[Expression, ...]
     order: tuple[Expression, ...]
     descending: tuple[bool, ...]
     nulls_first: tuple[bool, ...]
+    ranking: Ranking = Ranking.ROW_NUMBER
+
+    @property
+    def function(self) -> str:
+        """The function, as errors show it."""
+        return f"{self.ranking.name}()"
 
     @property
     def operands(self) -> tuple[Expression, ...]:

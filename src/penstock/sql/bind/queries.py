@@ -6,21 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import TypeGuard
 
 from penstock.errors import DefinitionError
-from penstock.plan.expressions import Call, Expression, Literal, call, conjuncts, fields_of, walk
+from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, call, conjuncts, fields_of, rewrite, walk
 from penstock.plan.nodes import GroupAggregate, Item, Node, SetOperation, Union, items_of, project, row_of
 from penstock.plan.windowing import WindowKind
 from penstock.spi import Connector, Registry
-from penstock.sql.bind.aggregates import Grouping, GroupingBits, aggregates_in
+from penstock.sql.bind.aggregates import Aggregate, Grouping, GroupingBits, aggregates_in
 from penstock.sql.bind.constants import OneRow, one_row, or_nothing, rows_of
+from penstock.sql.bind.correlation import Dependent, equal_pair, outer_tables, reads_outer
 from penstock.sql.bind.group_windows import GroupWindow, check_windows
 from penstock.sql.bind.grouping import Groups, distinct
 from penstock.sql.bind.grouping_sets import GroupingSets
 from penstock.sql.bind.hints import QueryHints, with_options
 from penstock.sql.bind.joins import JoinSource, join
-from penstock.sql.bind.names import NamedTable
+from penstock.sql.bind.names import CORRELATED, NamedTable
 from penstock.sql.bind.over import RowNumber, numbered
 from penstock.sql.bind.query_values import Asking, QueryKind, QueryValue, asks_queries
 from penstock.sql.bind.ranking import Ranked, RankedSource
@@ -29,7 +29,7 @@ from penstock.sql.bind.scope import UNTYPED_NULL, Scope
 from penstock.sql.bind.selection import Selected, projected, select
 from penstock.sql.bind.sorting import Sorting
 from penstock.sql.bind.sources import NodeSource, Source, TableSource
-from penstock.sql.bind.subqueries import Subquery, outer_tables
+from penstock.sql.bind.subqueries import Subquery
 from penstock.sql.bind.tables import DeclaredTable, typed
 from penstock.sql.bind.unnest import join_unnest, unnest
 from penstock.sql.bind.windows import grouped_by_window, window_table
@@ -38,13 +38,9 @@ from penstock.sql.parse.syntax import (
     Name,
     TableName,
     Unbound,
-    UnboundAggregate,
     UnboundCall,
-    UnboundCast,
     UnboundDerived,
-    UnboundField,
     UnboundJoin,
-    UnboundOver,
     UnboundQuery,
     UnboundSelect,
     UnboundSetOperation,
@@ -90,7 +86,9 @@ class Queries:
     database: str
     #: Whether all rows are there before the first result is given.
     batch: bool = False
-    #: The tables of the query around these, whose columns they may not read.
+    #: The tables of the query around these, whose columns their conditions may read.
+    outer: tuple[NamedTable, ...] = ()
+    #: The tables of the queries around that one.
     around: tuple[NamedTable, ...] = ()
 
     def result(self, given: UnboundQuery) -> Result:
@@ -109,6 +107,8 @@ class Queries:
     def relation(self, given: UnboundQuery, columns: Sequence[Name] = ()) -> Relation | None:
         """What a query gives to others, with columns called ``columns``, if these are given; None after a problem."""
         result = self._result(given)
+        if result.conditions:
+            return self._dependent(result, columns)
         found = result.ranked(self.source) or self._rows(result)
         names = None if found is None else self._names(columns, found.schema)
         if found is None or names is None:
@@ -151,17 +151,44 @@ class Queries:
 
     def _rows(self, result: Result) -> Node | None:
         """The rows with just the columns of the result; None after a problem."""
-        columns = result.complete
+        columns = self._computed(result)
         ranked = result.ranked(self.source)
         if ranked is not None:
             return self.errors.attempt(lambda: ranked.kept(()))
-        if result.node is None or columns is None:
+        if result.node is None or columns is None or not self._independent(result.outer):
             return None
-        for each in columns:
-            if isinstance(each.value.type, NullType):
-                self.errors.append(self.source.error(each.at, *UNTYPED_NULL))
-                return None
         return project(result.node, projected(columns))
+
+    def _dependent(self, result: Result, columns: Sequence[Name] = ()) -> Dependent | None:
+        """The rows of a result whose conditions read columns of the query around; None after a problem."""
+        found = self._computed(result)
+        if result.node is None or found is None or not self._independent(*(each.value for each in found)):
+            return None
+        items = projected(found)
+        names = self._names(columns, row_of(items))
+        if names is None:
+            return None
+        named = [replace(each, name=name) for each, name in zip(items, names, strict=True)]
+        return Dependent.of(result.node, named, result.conditions)
+
+    def _computed(self, result: Result) -> list[Selected] | None:
+        """The columns of a result, each of a type; None after a problem."""
+        columns = result.complete
+        untyped = next((each for each in columns or () if isinstance(each.value.type, NullType)), None)
+        if untyped is None:
+            return columns
+        self.errors.append(self.source.error(untyped.at, *UNTYPED_NULL))
+        return None
+
+    def _independent(self, *expressions: Expression | None) -> bool:
+        """Whether no expression reads columns of the query around; if one does, that is added to the errors."""
+        found = next((each for each in expressions if each is not None and reads_outer(each)), None)
+        if found is None:
+            return True
+        column = next(each for each in walk(found) if isinstance(each, ColumnRef) and reads_outer(each))
+        at = column.place.offset if column.place else 0
+        self.errors.append(self.source.unsupported(at, *CORRELATED))
+        return False
 
     # --- WITH and UNION -----------------------------------------------------------------------------------------
 
@@ -191,6 +218,8 @@ class Queries:
         members = [self._result(each) for each in queries]
         for ranked in filter(None, (each.ranked(self.source) for each in members)):
             self.errors.attempt(partial(ranked.kept, ()))
+            return None
+        if not self._independent(*(each.outer for each in members)):
             return None
         found = [(each.node, each.complete) for each in members]
         rows = [(node, columns) for node, columns in found if node is not None and columns is not None]
@@ -240,6 +269,7 @@ class Queries:
             tables=OneRow().tables,
             clause="in VALUES",
             database=self.database,
+            around=(*self.outer, *self.around),
         )
         rows: list[list[Selected]] = []
         for row in given.rows:
@@ -278,7 +308,7 @@ class Queries:
                 return None if found is None else self._source(found, alias.text if alias else "", found.schema.names)
             case UnboundWindow(table=table, alias=alias, columns=columns):
                 inner = self._read(table, hints)
-                below = None if inner is None else inner.rows(())
+                below = None if inner is None or not self._independent(*inner.correlated) else inner.rows(())
                 node = None if below is None else self.errors.attempt(partial(window_table, given, below, self.source))
                 names = None if node is None else self._names(columns, node.schema)
                 return None if node is None or names is None else NodeSource(node, alias.text if alias else "", names)
@@ -291,7 +321,8 @@ class Queries:
                 left, right = self._read(given.left, hints), self._read(given.right, hints)
                 if left is None or right is None:
                     return None
-                return join(given, left, right, hints, self.source, self.errors, self.database)
+                around = (*self.outer, *self.around)
+                return join(given, left, right, hints, self.source, self.errors, self.database, around)
         raise TypeError(f"unknown source {type(given).__name__}")
 
     def _table(self, given: UnboundTable) -> Source | None:
@@ -318,32 +349,28 @@ class Queries:
     def _source(self, found: Relation, qualifier: str, names: tuple[str, ...]) -> Source:
         if isinstance(found, Ranked):
             return RankedSource(found, qualifier, names, self.errors)
+        if isinstance(found, Dependent):
+            return NodeSource(found.node, qualifier, names, correlated=found.conditions)
         return NodeSource(found, qualifier, names)
 
-    # --- queries as values ----------------------------------------------------------------------------------------
+    # --- queries in expressions -----------------------------------------------------------------------------------
 
     def _query_value(self, given: UnboundSubquery, scope: Scope) -> Expression:
         """A query in an expression. Raises SqlError or SchemaError for one with a problem."""
-        inner = replace(self, around=(*scope.named, *self.around))
-        node = inner.rows(given.query)
-        if node is None:
+        query = self._subquery(given, scope)
+        if query is None:
             raise self.errors[-1]
+        return self._value(given, query, self._wanted(given, query, scope))
+
+    def _value(self, given: UnboundSubquery, query: Subquery, wanted: tuple[Expression, ...]) -> Expression:
+        """The value of a query in an expression."""
         place = self.source.at(given.at)
-        if given.operand is None and not given.only:
-            found: Expression = QueryValue(node, QueryKind.EXISTS, type=BOOLEAN.with_nullability(False), place=place)
-        elif len(node.schema.fields) != 1:
-            reason = f"the query gives {len(node.schema.fields)} columns, not one value"
-            raise self.source.schema_error(given.query.at, reason, "select one value")
-        elif given.operand is None:
-            type_ = node.schema.fields[0].type.with_nullability(True)
-            found = QueryValue(node, QueryKind.ONLY, type=type_, place=place)
-        else:
-            operand, value = scope.value(given.operand), node.schema.fields[0].type
-            if comparable(operand.type, value, False) is None:
-                reason = f"{operand.type.text()} cannot be compared with {value.text()}"
-                raise self.source.error(given.at, reason, "CAST one of them")
-            null = operand.type.nullable or value.nullable
-            found = QueryValue(node, QueryKind.IN, operand, type=BOOLEAN.with_nullability(null), place=place)
+        if given.only:
+            type_ = query.values[0].type.with_nullability(query.empty is None or query.empty[0].type.nullable)
+            return QueryValue(query, QueryKind.ONLY, type=type_, place=place)
+        kind = QueryKind.EXISTS if given.operand is None else QueryKind.IN
+        null = bool(wanted) and any(each.type.nullable for each in (*wanted, *query.values))
+        found = QueryValue(query, kind, wanted, type=BOOLEAN.with_nullability(null), place=place)
         return call("NOT", found, type=found.type, place=place) if given.negated else found
 
     def _asked(
@@ -355,72 +382,58 @@ class Queries:
         columns = result.columns
         if columns is not None:
             columns = tuple(None if each is None else replace(each, value=of(each.value)) for each in columns)
-        return Result(asking.node, columns), tuple(of(each) for each in having)
-
-    # --- IN and EXISTS ------------------------------------------------------------------------------------------
+        having = tuple(of(each) for each in having)
+        return replace(result, node=asking.node, columns=columns), having
 
     def _kept(self, node: Node, given: UnboundSubquery, scope: Scope) -> Node | None:
         """The rows of ``node`` for which a condition with a query is true; None after a problem."""
-        operand = None if given.operand is None else self.errors.attempt(partial(scope.value, given.operand))
-        found = self._subquery(given, scope)
-        if found is None or (given.operand is not None and operand is None):
+        query = self._subquery(given, scope)
+        wanted = None if query is None else self.errors.attempt(partial(self._wanted, given, query, scope))
+        if query is None or wanted is None or not self._independent(*wanted):
             return None
-        if operand is not None and asks_queries(operand):
-            asking = Asking(node, self.errors)
-            operand = asking.of(operand)
-            wider = None if asking.node is None else self._matched(asking.node, given, found, operand)
-            return None if wider is None else project(wider, items_of(node.schema))
-        return self._matched(node, given, found, operand)
-
-    def _matched(self, node: Node, given: UnboundSubquery, found: Subquery, operand: Expression | None) -> Node | None:
-        if (
-            operand is not None
-            and found.value is not None
-            and comparable(operand.type, found.value.type, False) is None
-        ):
-            reason = f"{operand.type.text()} cannot be compared with {found.value.type.text()}"
-            self.errors.append(self.source.error(given.at, reason, "CAST one of them"))
-            return None
-        return found.keeping(node, operand, given.negated, self.errors)
+        asking = Asking(node, self.errors)
+        if query.empty is not None:
+            found = asking.filtered((self._value(given, query, wanted),))
+        else:
+            wanted = tuple(asking.of(each) for each in wanted)
+            found = asking.node and query.keeping(asking.node, wanted, given.negated, self.errors)
+        return None if found is None else project(found, items_of(node.schema))
 
     def _subquery(self, given: UnboundSubquery, scope: Scope) -> Subquery | None:
-        query = given.query
-        if not _is_plain(query):
-            node = replace(self, around=(*scope.named, *self.around)).rows(query)
-            if node is None:
-                return None
-            values: list[Expression] = list(fields_of(node.schema))
-            return Subquery(node, self._value(given, values)) if self._fits(given, values) else None
-        hints = self._hints(query)
-        read = self._read(query.source, hints) if query.source is not None else OneRow()
-        if read is None:
-            return None
-        inner = Scope(
-            read.schema,
-            self.source,
-            tables=read.tables,
-            outer=outer_tables(scope.named),
-            clause="in a condition",
-            database=self.database,
+        """The rows of a query in an expression; None after a problem."""
+        result = replace(self, outer=outer_tables(scope.named), around=(*scope.outer, *scope.around))._result(
+            given.query
         )
-        columns = select(query.items, inner, self.errors)
-        where = self._condition(query.condition, inner.within("in WHERE"), "the condition of WHERE")
-        node = read.rows(())
-        values = [each.value for each in columns if each is not None]
-        if node is None or len(values) < len(columns) or not self._fits(given, values):
+        if result.ranked(self.source) is not None:
+            self._rows(result)
             return None
-        value = self._value(given, values)
-        return self.errors.attempt(lambda: Subquery.of(node, where, value, self.source))
+        exists = given.operand is None and not given.only
+        columns = result.complete if exists else self._computed(result)
+        if result.node is None or columns is None:
+            return None
+        if given.only and len(columns) != 1:
+            reason = f"the query gives {len(columns)} columns, not one value"
+            self.errors.append(self.source.schema_error(given.query.at, reason, "select one value"))
+            return None
+        values = [] if exists else [each.value for each in columns]
+        return Subquery.of(result.node, values, result.conditions, result.empty)
 
-    def _fits(self, given: UnboundSubquery, values: Sequence[Expression]) -> bool:
-        if given.operand is None or len(values) == 1:
-            return True
-        reason = f"the query of IN has {len(values)} columns, not one"
-        self.errors.append(self.source.schema_error(given.query.at, reason, "select one value"))
-        return False
-
-    def _value(self, given: UnboundSubquery, values: Sequence[Expression]) -> Expression | None:
-        return values[0] if given.operand is not None else None
+    def _wanted(self, given: UnboundSubquery, query: Subquery, scope: Scope) -> tuple[Expression, ...]:
+        """The values that are compared with those of the ``query`` of IN. Raises SqlError and SchemaError."""
+        operand, count = given.operand, len(query.values)
+        if operand is None:
+            return ()
+        parts = operand.args if isinstance(operand, UnboundCall) and operand.name == "ROW" and count > 1 else (operand,)
+        if len(parts) != count:
+            wanted = len(parts) if len(parts) > 1 else "one"
+            reason, hint = f"the query of IN has {count} columns, not {wanted}", f"select {wanted} value"
+            raise self.source.schema_error(given.query.at, reason, hint + ("s" if len(parts) > 1 else ""))
+        found = tuple(scope.value(each) for each in parts)
+        for each, value in zip(found, query.values, strict=True):
+            if comparable(each.type, value.type, False) is None:
+                reason = f"{each.type.text()} cannot be compared with {value.type.text()}"
+                raise self.source.error(given.at, reason, "CAST one of them")
+        return found
 
     # --- SELECT -------------------------------------------------------------------------------------------------
 
@@ -437,6 +450,8 @@ class Queries:
             event_time=read.event_time,
             grouping=grouping,
             ranking=True,
+            batch=self.batch,
+            outer=self.outer,
             around=self.around,
             database=self.database,
             query=self._query_value,
@@ -448,13 +463,17 @@ class Queries:
             given.having, replace(scope, ranking=False, clause="in HAVING"), "the condition of HAVING"
         )
         values = [each.value for each in columns if each is not None]
-        asking_where = [each for each in where if asks_queries(each)]
-        where = tuple(each for each in where if not asks_queries(each))
-        watermarked = _watermarked((*values, *where))
-        node = read.rows(where, with_watermark=watermarked)
+        asking = [each for each in (*values, *where, *having) if asks_queries(each)]
+        if not self._independent(*asking, *having):
+            return _BROKEN
+        correlated = (*read.correlated, *(each for each in where if reads_outer(each)))
+        plain_where = tuple(each for each in where if not asks_queries(each) and not reads_outer(each))
+        watermarked = _watermarked((*values, *plain_where))
+        node = read.rows(plain_where, with_watermark=watermarked)
         for each in subqueries:
             node = None if node is None else self._kept(node, each, scope.within("in WHERE"))
-        result = Result(Asking(node, self.errors).filtered(asking_where), tuple(columns))
+        asked = Asking(node, self.errors).filtered([each for each in where if asks_queries(each)])
+        result = Result(asked, tuple(columns), correlated)
         grouped = given.grouping is not None or bool(having) or any(aggregates_in(each) for each in values)
         stateful = grouped or given.distinct or isinstance(read, JoinSource)
         self.errors.attempt(lambda: self.warnings.extend(hints.check(read, self.source, stateful=stateful)))
@@ -464,7 +483,7 @@ class Queries:
         )
         result, having = self._asked(result, having, grouped=grouped)
         if grouped:
-            keys = replace(scope.within("in GROUP BY"), query=None)
+            keys = replace(scope.within("in GROUP BY"), query=None, outer=(), around=(*self.outer, *self.around))
             result = self._grouped(result, given.grouping or ((),), keys, having, lifetime)
         return self._distinct(result, lifetime) if given.distinct else result
 
@@ -486,7 +505,8 @@ class Queries:
                 continue
             found.append(None)
             hint = "use it in the query around this one" if not again else "number the rows in a query of its own"
-            reason = "a second ROW_NUMBER()" if again else "an expression of ROW_NUMBER()"
+            first = next(part for part in walk(each.value) if isinstance(part, RowNumber))
+            reason = f"{'a second' if again else 'an expression of'} {first.function}"
             self.errors.append(self.source.unsupported(each.at, f"{reason} is not supported", hint))
         return found
 
@@ -506,11 +526,16 @@ class Queries:
         sets = [tuple(each for each in keys if each is not None) for keys in bound]
         if list(map(len, sets)) != list(map(len, bound)) or result.columns is None:
             return Result(None, result.columns)
+        compared = self._compared_keys(result, having, whole=not any(grouping))
+        if compared is None:
+            return Result(None, result.columns)
+        empty = _of_no_rows(result.columns) if result.conditions and not any(grouping) else None
         if any(isinstance(each, GroupWindow) for keys in sets for each in keys):
             in_windows = self.errors.attempt(partial(_by_window, result, sets, having, self.source))
             if in_windows is None:
                 return Result(None, result.columns)
             result, sets, having = in_windows
+        sets = [(*keys, *(key for _, key in compared)) for keys in sets]
         expanded = None
         if result.node is not None and (len(sets) > 1 or _asks_for_sets(result, having)):
             expanded = GroupingSets(result.node, sets, self.source)
@@ -531,7 +556,30 @@ class Queries:
         wanted = [each for each in conditions if each is not None]
         asking = Asking(node, self.errors)
         below = asking.filtered(wanted)
-        return self._asked(Result(below, tuple(columns)), (), grouped=False)[0]
+        correlated = tuple(call("=", outer, of(key), place=outer.place) for outer, key in compared)
+        return self._asked(Result(below, tuple(columns), correlated, empty), (), grouped=False)[0]
+
+    def _compared_keys(
+        self, result: Result, having: Sequence[Expression], *, whole: bool
+    ) -> list[tuple[Expression, Expression]] | None:
+        """What a query with groups compares with the query around it: its side of each comparison becomes a key. None
+        after a problem."""
+        if not self._independent(*(each.value for each in result.columns or () if each is not None)):
+            return None
+        pairs = [equal_pair(each) for each in result.conditions]
+        found = [each for each in pairs if each is not None]
+        if result.conditions and whole and having:
+            at = having[0].place.offset if having[0].place else 0
+            reason = "HAVING without GROUP BY, in a query that reads columns of the query around, is not supported"
+            self.errors.append(self.source.unsupported(at, reason, "write GROUP BY with the columns that are compared"))
+            return None
+        if len(found) < len(pairs):
+            other = result.conditions[pairs.index(None)]
+            at = other.place.offset if other.place else 0
+            reason = "a query with groups or aggregates compares columns of the query around it with '=' only"
+            self.errors.append(self.source.unsupported(at, reason, "join with the query, and group the result"))
+            return None
+        return found
 
     def _key(self, given: Unbound, scope: Scope) -> Expression:
         found = typed(scope.value(given), scope, given.at)
@@ -540,13 +588,14 @@ class Queries:
         return found
 
     def _distinct(self, result: Result, lifetime: timedelta | None) -> Result:
-        node = self._rows(result)
-        if node is None or result.columns is None:
+        rows = self._dependent(result) if result.conditions else self._rows(result)
+        if rows is None or result.columns is None:
             return Result(None, result.columns)
-        refs = fields_of(node.schema)
-        found = zip(result.columns, refs, strict=True)
+        node = rows.node if isinstance(rows, Dependent) else rows
+        found = zip(result.columns, fields_of(rows.schema), strict=True)
         columns = tuple(replace(each, value=ref) for each, ref in found if each is not None)
-        return Result(distinct(node, lifetime), columns)
+        conditions = rows.conditions if isinstance(rows, Dependent) else ()
+        return Result(distinct(node, lifetime), columns, conditions, result.empty)
 
 
 def _by_window(
@@ -594,24 +643,13 @@ def _split(condition: Unbound | None) -> tuple[Unbound | None, list[UnboundSubqu
     return UnboundCall(plain[0].at, "AND", tuple(plain)), queries
 
 
-def _is_plain(query: UnboundQuery) -> TypeGuard[UnboundSelect]:
-    """Whether each row of a query comes from one row that it reads, and each of these is judged alone."""
-    if not isinstance(query, UnboundSelect) or query.grouping is not None or query.having is not None:
-        return False
-    expressions = [each.expression for each in query.items]
-    if query.condition is not None:
-        expressions.append(query.condition)
-    return not any(map(_reads_others, expressions))
+def _of_no_rows(columns: Sequence[Selected | None]) -> tuple[Expression, ...]:
+    """The values of the columns of a query that aggregates all of its rows, where it has none."""
 
+    def of_nothing(each: Expression) -> Expression:
+        return Literal(0 if each.function == "COUNT" else None, type=each.type) if isinstance(each, Aggregate) else each
 
-def _reads_others(given: Unbound) -> bool:
-    """Whether an expression depends on other rows than its own."""
-    match given:
-        case UnboundCall(args=args):
-            return any(map(_reads_others, args))
-        case UnboundField(base=operand) | UnboundCast(operand=operand):
-            return _reads_others(operand)
-    return isinstance(given, UnboundAggregate | UnboundOver | UnboundSubquery)
+    return tuple(rewrite(each.value, of_nothing) for each in columns if each is not None)
 
 
 def _watermarked(values: Sequence[Expression]) -> bool:

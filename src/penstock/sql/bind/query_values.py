@@ -6,16 +6,14 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, Place, call, fields_of, rewrite, walk
-from penstock.plan.nodes import AggregateCall, GroupAggregate, Item, JoinKind, Node, project
-from penstock.plan.traits import traits
+from penstock.plan.expressions import Call, Expression, Literal, call, rewrite, walk
+from penstock.plan.nodes import Node
 from penstock.sql.bind.aggregates import Aggregate
-from penstock.sql.bind.grouping import distinct
-from penstock.sql.bind.joins import JoinSource, as_compared
-from penstock.sql.bind.naming import free_name, name_of
-from penstock.sql.bind.sources import NodeSource, filtered
+from penstock.sql.bind.joins import as_compared
+from penstock.sql.bind.sources import filtered
+from penstock.sql.bind.subqueries import Subquery
 from penstock.sql.parse.source import Errors
-from penstock.types import BOOLEAN, Field, RowType
+from penstock.types import BOOLEAN
 
 _NOT_NULL = BOOLEAN.with_nullability(False)
 _TRUE = Literal(True, type=_NOT_NULL)
@@ -32,20 +30,20 @@ class QueryKind(enum.Enum):
 
 @dataclass(frozen=True)
 class QueryValue(Expression):
-    """The only value of a query, NULL if it has no row; whether it has rows; or whether the ``operand`` is one of its
-    values. ``node`` has its rows, of one column where that matters. Exists while a query is bound; the plan has joins.
-    """
+    """The only value of a query, NULL if it has no row; whether it has rows; or whether the values ``wanted`` are those
+    of one of its rows. Exists while a query is bound; the plan has joins."""
 
-    node: Node
+    query: Subquery
     kind: QueryKind
-    operand: Expression | None = None
+    wanted: tuple[Expression, ...] = ()
 
     @property
     def operands(self) -> tuple[Expression, ...]:
-        return () if self.operand is None else (self.operand,)
+        return (*self.wanted, *self.query.operands)
 
     def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
-        return replace(self, operand=operands[0] if operands else None)
+        count = len(self.wanted)
+        return replace(self, wanted=operands[:count], query=self.query.with_operands(operands[count:]))
 
 
 def asks_queries(expression: Expression) -> bool:
@@ -77,67 +75,37 @@ class Asking:
         return None if self.node is None else filtered(self.node, found)
 
     def _value(self, given: Expression) -> Expression:
-        if not isinstance(given, QueryValue):
+        if not isinstance(given, QueryValue) or self.node is None:
             return given
         match given.kind:
             case QueryKind.ONLY:
-                return self._beside(_only(given.node, given.place))
+                return self._only(given)[0]
             case QueryKind.EXISTS:
-                return self._exists(given.node)
-        assert given.operand is not None  # noqa: S101
-        (value,) = fields_of(given.node.schema)
-        found = self._matching(given, value)
-        if not value.type.nullable and not given.operand.type.nullable:
+                return _TRUE if given.query.empty is not None else self._exists(given.query)
+        if given.query.empty is not None:  # the query has one row
+            pairs = zip(given.wanted, self._only(given), strict=True)
+            equal = [call("=", as_compared(a, b), as_compared(b, a), place=given.place) for a, b in pairs]
+            return equal[0] if len(equal) == 1 else call("AND", *equal, place=given.place)
+        found = self._exists(given.query.equal(given.wanted))
+        if not given.type.nullable:
             return found
         # Three-valued: NULL is in no list but an empty one, and a list with NULL has each value perhaps.
-        unknown = [_is_null(given.operand)]
-        if value.type.nullable:
-            unknown.append(self._exists(filtered(given.node, (_is_null(value),))))
-        null = Literal(None, type=BOOLEAN)
-        none = call("NOT", self._exists(given.node), type=BOOLEAN)
-        cases = (found, _TRUE, none, _FALSE, call("OR", *unknown), null, _FALSE)
-        return Call("CASE", cases, type=BOOLEAN, place=given.place)
-
-    def _exists(self, node: Node) -> Expression:
-        """Whether a query has rows."""
-        return call("NOT", _is_null(self._beside(distinct(project(node, (Item("$TRUE", _TRUE),))))))
-
-    def _matching(self, given: QueryValue, value: Expression) -> Expression:
-        """Whether a value of the query is equal to the operand."""
-        assert given.operand is not None  # noqa: S101
-        item = Item(name_of(value), as_compared(value, given.operand))
-        return call("NOT", _is_null(self._beside(distinct(project(given.node, (item,))), given.operand)))
-
-    def _beside(self, right: Node, equal: Expression | None = None) -> Expression:
-        """The first column of ``right`` beside each row: of its only row, or of the row that is equal; else NULL."""
-        first = fields_of(right.schema)[0]
-        if self.node is None:
-            return first
-        names = {first.name: free_name(first.name, self.node.schema.names)}
-        found = ColumnRef(names[first.name], type=first.type.with_nullability(True))
-        source = JoinSource(
-            JoinKind.LEFT,
-            NodeSource(self.node, "", self.node.schema.names),
-            NodeSource(right, "", right.schema.names),
-            names,
-            (),
-            self.errors,
-            () if equal is None else (call("=", equal, replace(found, type=first.type)),),
+        unknown = [self._exists(each) for each in given.query.unknown(given.wanted)]
+        perhaps = unknown[0] if len(unknown) == 1 else call("OR", *unknown)
+        return Call(
+            "CASE", (found, _TRUE, perhaps, Literal(None, type=BOOLEAN), _FALSE), type=BOOLEAN, place=given.place
         )
-        self.node = source.rows(())
+
+    def _only(self, given: QueryValue) -> tuple[Expression, ...]:
+        """The values of the only row."""
+        if self.node is None:
+            return given.query.values
+        self.node, found = given.query.only(self.node, given.place, self.errors)
         return found
 
-
-def _only(node: Node, place: Place | None) -> Node:
-    """One row with the only value of a query, which is at ``place``."""
-    if () in traits(node).upsert_keys:
-        return node
-    (value,) = node.schema.fields
-    type_ = value.type.with_nullability(True)
-    name = f"$SINGLE_VALUE({value.name})"
-    only = AggregateCall(name, "SINGLE_VALUE", type_, value.name, nulls=True, place=place)
-    return GroupAggregate(RowType((Field(only.name, type_),), nullable=False), node, (), (only,))
-
-
-def _is_null(value: Expression) -> Expression:
-    return call("IS NULL", value, type=_NOT_NULL)
+    def _exists(self, query: Subquery) -> Expression:
+        """Whether a query has rows."""
+        if self.node is None:
+            return _TRUE
+        self.node, found = query.exists(self.node, self.errors)
+        return found

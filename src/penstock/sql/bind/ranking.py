@@ -19,6 +19,7 @@ from penstock.plan.nodes import (
     Node,
     Project,
     Rank,
+    Ranking,
     SortColumn,
     project,
     row_of,
@@ -77,10 +78,10 @@ class Ranked:
         first = max([1, *(span[0] for span in spans if span is not None and span[0] is not None)])
         ends = [span[1] for span in spans if span is not None and span[1] is not None]
         if not ends:
-            reason = "ROW_NUMBER() is supported only for the first rows of each key"
+            reason = f"{self.number.function} is supported only for the first rows of each key"
             raise self.error(reason, f"write WHERE {name} <= 10 in the query around it")
         if min(ends) < first:
-            raise self.error("no row has such a ROW_NUMBER(): it begins with 1", f"write WHERE {name} <= 10")
+            raise self.error(f"no row has such a {self.number.function}: it begins with 1", f"write WHERE {name} <= 10")
         others = [each for each, span in zip(conditions, spans, strict=True) if span is None]
         columns = tuple(each for each in items if each.name != name)
         node = _Rows(self).ranked(columns, name, first, min(ends))
@@ -105,7 +106,8 @@ class _Rows:
         self._items = [*items]
         number, changing = self.source.number, traits(self.source.node).changing
         keys = tuple(dict.fromkeys(self._column(each) for each in number.partition))
-        if (first, last) == (1, 1) and len(number.order) == 1 and not changing and self._is_time(number.order[0]):
+        plain = number.ranking is Ranking.ROW_NUMBER and len(number.order) == 1 and not changing
+        if (first, last) == (1, 1) and plain and self._is_time(number.order[0]):
             of_arrival = _is_proctime(number.order[0], self.source.node)
             order = "" if of_arrival else self._column(number.order[0])
             below = self._below()
@@ -116,7 +118,7 @@ class _Rows:
         schema = below.schema
         if numbered:
             schema = replace(schema, fields=(*schema.fields, Field(numbered, _COUNT)))
-        return in_windows(Rank(schema, below, keys, columns, first, last, numbered, latest))
+        return in_windows(Rank(schema, below, keys, columns, first, last, numbered, latest, number.ranking))
 
     def _below(self) -> Node:
         return project(self.source.node, tuple(self._items))
@@ -127,15 +129,15 @@ class _Rows:
         for each, descending, nulls_first in zip(number.order, number.descending, number.nulls_first, strict=True):
             if _is_proctime(each, self.source.node):
                 if changing:
-                    reason = "ROW_NUMBER() in the order of arrival of rows that are updated or deleted is not supported"
-                    raise self.source.error(reason, "order by a column of the rows")
+                    reason = "in the order of arrival of rows that are updated or deleted is not supported"
+                    raise self.source.error(f"{number.function} {reason}", "order by a column of the rows")
                 return tuple(found), descending
             if isinstance(each.type, ArrayType | MapType | RowType):
                 raise self.source.error(f"{each.type.text()} has no order", "order by its elements")
             if not isinstance(each, Literal):
                 found.append(SortColumn(self._column(each), descending, nulls_first))
         if not found:
-            reason = "ROW_NUMBER() needs an ORDER BY with fields that are not constant"
+            reason = f"{number.function} needs an ORDER BY with fields that are not constant"
             raise self.source.error(reason, "write OVER (PARTITION BY .. ORDER BY ..)")
         return tuple(found), False
 
@@ -197,6 +199,7 @@ class RankedSource:
     names: tuple[str, ...]
     errors: Errors
     event_time: str = ""
+    correlated: tuple[Expression, ...] = ()
 
     @property
     def schema(self) -> RowType:

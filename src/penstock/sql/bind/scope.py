@@ -17,6 +17,7 @@ from penstock.plan.expressions import (
     cast,
     coerce,
 )
+from penstock.plan.nodes import Ranking
 from penstock.sql.bind import forms
 from penstock.sql.bind.aggregates import Grouping, GroupingBits, aggregate
 from penstock.sql.bind.arithmetic import arithmetic, sign
@@ -71,6 +72,8 @@ class Scope(Names):
     clause: str = "here"
     #: Whether there may be row numbers.
     ranking: bool = False
+    #: Whether all rows are there before the first result is given.
+    batch: bool = False
     #: The current database of a query.
     database: str | None = None
     #: Binds queries that are values, where there may be any.
@@ -135,21 +138,24 @@ class Scope(Names):
         return aggregate(given, args, condition, self.grouping, self.source)
 
     def _over(self, given: UnboundOver) -> Expression:
-        if given.name in ("RANK", "DENSE_RANK"):
+        if given.name in ("RANK", "DENSE_RANK") and not self.batch:
             reason = f"streaming tables do not support the rank function {given.name}"
-            raise self.source.unsupported(given.at, reason, "use ROW_NUMBER()")
-        if given.name != "ROW_NUMBER" or given.args:
+            raise self.source.unsupported(
+                given.at, reason, "use ROW_NUMBER(), or set 'execution.runtime-mode' to 'BATCH'"
+            )
+        if given.name not in Ranking.__members__ or given.args:
             hint = "aggregate with GROUP BY, or keep the first row of each key with ROW_NUMBER()"
             raise self.source.unsupported(given.at, f"{given.name}() OVER is not supported", hint)
         if not self.ranking:
-            raise self._error(given, f"ROW_NUMBER() cannot stand {self.clause}", "select it as a column of its own")
+            raise self._error(given, f"{given.name}() cannot stand {self.clause}", "select it as a column of its own")
         inner = replace(self, ranking=False, clause="in OVER")
         partition = tuple(inner.value(each) for each in given.partition)
         order = tuple(inner.value(each.expression) for each in given.order)
         descending = tuple(each.descending for each in given.order)
         nulls_first = tuple(each.nulls_first for each in given.order)
         type_ = BIGINT.with_nullability(False)
-        return RowNumber(partition, order, descending, nulls_first, type=type_, place=self.source.at(given.at))
+        ranking, place = Ranking[given.name], self.source.at(given.at)
+        return RowNumber(partition, order, descending, nulls_first, ranking, type=type_, place=place)
 
     def _grouping(self, call: UnboundCall) -> Expression:
         if self.grouping is not Grouping.KEYS:

@@ -10,6 +10,7 @@ from penstock.plan.nodes import Item
 from penstock.sql.bind.scope import Scope
 from penstock.sql.parse.source import Errors
 from penstock.sql.parse.syntax import SelectItem, Star, UnboundField, UnboundName
+from penstock.types import RowType
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ def _star(given: Star, scope: Scope) -> list[tuple[str, Expression]]:
     wanted = given.qualifier.text
     found = next((each for each in scope.named if each.qualifier == wanted), None)
     if found is None:
+        if any(wanted in each.columns and isinstance(each.columns[wanted].type, RowType) for each in scope.named):
+            raise scope.source.unsupported(given.at, "'*' of a row is not supported", "name its fields")
         known = [f"'{each.qualifier}.*'" for each in scope.named if each.qualifier]
         hint = f"did you mean {' or '.join(known)}?" if known else "write '*'"
         raise scope.source.error(given.at, f"there is no table '{wanted}' here", hint)

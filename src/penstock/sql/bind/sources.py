@@ -32,6 +32,10 @@ class Source(Protocol):
     def event_time(self) -> str:
         """The column whose watermark expressions may ask for, if there is one."""
 
+    @property
+    def correlated(self) -> tuple[Expression, ...]:
+        """Conditions on the rows that read columns of the query around, which :meth:`rows` does not check."""
+
     def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
         """The rows for which all ``conditions`` are true, with the present watermark as a last column if
         ``with_watermark``; None after a problem, which was added to the errors."""
@@ -51,6 +55,7 @@ class TableSource:
     names: tuple[str, ...]
     connectors: Registry[Connector]
     errors: Errors
+    correlated: tuple[Expression, ...] = ()
 
     @property
     def schema(self) -> RowType:
@@ -72,12 +77,13 @@ class TableSource:
 @dataclass(frozen=True)
 class NodeSource:
     """A query in FROM, of WITH or of a view, as the ``node`` with its rows, called ``qualifier`` here, and its columns
-    ``names``."""
+    ``names``, behind which others may follow."""
 
     node: Node
     qualifier: str
     names: tuple[str, ...]
     event_time: str = ""
+    correlated: tuple[Expression, ...] = ()
 
     @property
     def schema(self) -> RowType:
@@ -85,7 +91,8 @@ class NodeSource:
 
     @cached_property
     def tables(self) -> tuple[NamedTable, ...]:
-        return (named_table(self.qualifier, self.schema, self.names),)
+        visible = RowType(self.schema.fields[: len(self.names)], nullable=False)
+        return (named_table(self.qualifier, visible, self.names),)
 
     def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
         return filtered(self.node, conditions)

@@ -1,156 +1,254 @@
-"""IN and EXISTS with a query, as joins: a row stays if it matches one of the query's rows, or none of them."""
+"""Queries in expressions, as joins: the rows beside each row of the query around them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
-from penstock.errors import Problem, UnsupportedError
-from penstock.plan.expressions import Call, Expression, Literal, call, columns_of, fields_of, renamed
-from penstock.plan.nodes import Item, JoinKind, Node, SetKind, SetOperation, items_of, project
+from penstock.errors import DefinitionError, Problem, UnsupportedError
+from penstock.plan.expressions import (
+    Call,
+    ColumnRef,
+    Expression,
+    Literal,
+    Place,
+    call,
+    columns_of,
+    fields_of,
+    renamed,
+    substituted,
+    walk,
+)
+from penstock.plan.nodes import (
+    AggregateCall,
+    GroupAggregate,
+    Item,
+    JoinKind,
+    Node,
+    SetKind,
+    SetOperation,
+    Union,
+    items_of,
+    project,
+)
+from penstock.plan.traits import traits
 from penstock.plan.walk import repeatable
+from penstock.sql.bind.correlation import OUTER, equal_pair, own, reads_inner, reads_outer
 from penstock.sql.bind.grouping import distinct
 from penstock.sql.bind.joins import JoinSource, as_compared
-from penstock.sql.bind.names import NamedTable
 from penstock.sql.bind.naming import free_name, name_of
 from penstock.sql.bind.sources import NodeSource, filtered
-from penstock.sql.parse.source import Errors, SourceText
-from penstock.types import BOOLEAN
+from penstock.sql.parse.source import Errors
+from penstock.types import BOOLEAN, Field
 
-_TRUE = Literal(True, type=BOOLEAN.with_nullability(False))
-#: Precedes the names of columns of the query around another one. No column's name begins with it.
-_OUTER = "\0"
-
-
-def outer_tables(tables: Sequence[NamedTable]) -> tuple[NamedTable, ...]:
-    """The tables of a query, as a query in one of its conditions sees them."""
-    return tuple(
-        replace(table, columns={name: renamed(each, _OUTER.__add__) for name, each in table.columns.items()})
-        for table in tables
-    )
+_NOT_NULL = BOOLEAN.with_nullability(False)
+_TRUE = Literal(True, type=_NOT_NULL)
+_FALSE = Literal(False, type=_NOT_NULL)
 
 
 @dataclass(frozen=True)
 class Subquery:
-    """The rows of a query in a condition: those of ``node``, whose ``value`` IN looks at. For a row of the query around
-    it, those count for which the ``pairs`` of an expression of that row and one of ``node`` are equal, if the ``outer``
-    conditions are true for that row, and the ``others`` for both rows."""
+    """The rows of a query in an expression: those of ``node``, with these ``values``. For a row of the query around it,
+    those count for which the ``pairs`` of an expression of that row and one of ``node`` are equal, if the ``outer``
+    conditions are true for that row, and the ``others`` for both rows; ``others`` and ``values`` call expressions of
+    that row by the names of ``given``. ``empty`` has the values of the one row where none count, if there is one."""
 
     node: Node
-    value: Expression | None = None
+    values: tuple[Expression, ...] = ()
     pairs: tuple[tuple[Expression, Expression], ...] = ()
     outer: tuple[Expression, ...] = ()
     others: tuple[Expression, ...] = ()
+    given: tuple[tuple[str, Expression], ...] = ()
+    empty: tuple[Expression, ...] | None = None
 
     @classmethod
-    def of(cls, node: Node, conditions: Sequence[Expression], value: Expression | None, source: SourceText) -> Subquery:
-        """The rows of ``node`` for which ``conditions`` are true, which may read columns of the query around."""
-        inner, outer, others = list[Expression](), list[Expression](), list[Expression]()
+    def of(
+        cls,
+        node: Node,
+        values: Sequence[Expression],
+        conditions: Sequence[Expression] = (),
+        empty: tuple[Expression, ...] | None = None,
+    ) -> Subquery:
+        """The rows of ``node`` for which ``conditions`` are true, which read columns of the query around."""
+        outer, others = list[Expression](), list[Expression]()
         pairs = list[tuple[Expression, Expression]]()
         for each in conditions:
-            if not _reads_outer(each):
-                inner.append(each)
-            elif not _reads_inner(each):
-                outer.append(_own(each))
-            elif pair := _pair(each):
-                pairs.append(pair)
-            else:
+            pair = equal_pair(each)
+            if pair is not None:
+                pairs.append((own(pair[0]), pair[1]))
+            elif reads_inner(each):
                 others.append(each)
-        if value is not None and _reads_outer(value):
-            at = value.place.offset if value.place else 0
-            reason = "a query in IN that selects a column of the query around it is not supported"
-            raise source.unsupported(at, reason, "compare that column in WHERE")
-        return cls(filtered(node, inner), value, tuple(pairs), tuple(outer), tuple(others))
+            else:
+                outer.append(own(each))
+        parts = (part for each in (*others, *values) for part in walk(each))
+        columns = {each.name: own(each) for each in parts if isinstance(each, ColumnRef) and reads_outer(each)}
+        return cls(node, tuple(values), tuple(pairs), tuple(outer), tuple(others), tuple(columns.items()), empty)
 
-    def keeping(self, node: Node, operand: Expression | None, negated: bool, errors: Errors) -> Node | None:
-        """The rows of ``node`` that have a row here, or none if ``negated``; with an ``operand``, one whose value is
-        equal to it. Three-valued: NULL is neither in a query's values nor not, unless there are none."""
-        if operand is None or self.value is None:
-            return self._joined(node, self.pairs, (), (), negated, errors)
-        found = self._joined(node, (*self.pairs, (operand, self.value)), (), (), negated, errors)
-        if negated and found is not None and self.value.type.nullable:
-            null = call("IS NULL", self.value, type=BOOLEAN.with_nullability(False))
-            found = self._joined(found, self.pairs, (null,), (), negated, errors)
-        if negated and found is not None and operand.type.nullable:
-            null = call("IS NULL", operand, type=BOOLEAN.with_nullability(False))
-            found = self._joined(found, self.pairs, (), (null,), negated, errors)
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        """The expressions of the row of the query around."""
+        return (*(each for each, _ in self.pairs), *self.outer, *(each for _, each in self.given))
+
+    def with_operands(self, operands: Sequence[Expression]) -> Subquery:
+        """The same rows beside those of which other expressions are the :attr:`operands`."""
+        rest = list(operands)
+        pairs = tuple((rest.pop(0), inner) for _, inner in self.pairs)
+        outer = tuple(rest.pop(0) for _ in self.outer)
+        given = tuple((name, rest.pop(0)) for name, _ in self.given)
+        return replace(self, pairs=pairs, outer=outer, given=given)
+
+    # --- conditions on the values ---------------------------------------------------------------------------------
+
+    def equal(self, operands: Sequence[Expression]) -> Subquery:
+        """The rows whose values are equal to the ``operands``."""
+        return reduce(Subquery._equal, zip(operands, self.values, strict=True), self)
+
+    def unknown(self, operands: Sequence[Expression]) -> tuple[Subquery, ...]:
+        """The rows of which it is not known whether they are equal, as they or the ``operands`` have NULL: those that
+        do, and those beside operands that do. Equal ones may be among them."""
+        pairs = list(zip(operands, self.values, strict=True))
+        found = self if len(pairs) == 1 else reduce(Subquery._perhaps_equal, pairs, self)
+        nulls = [is_null(each) for each in self.values if each.type.nullable]
+        parts = []
+        if any(map(reads_outer, nulls)):
+            parts.append(replace(found, others=(*found.others, _any(nulls))))
+        elif nulls:
+            parts.append(replace(found, node=filtered(found.node, (_any(nulls),))))
+        nulls = [is_null(each) for each in operands if each.type.nullable]
+        if nulls:
+            parts.append(replace(found, outer=(*found.outer, _any(nulls))))
+        return tuple(parts)
+
+    def _equal(self, pair: tuple[Expression, Expression]) -> Subquery:
+        operand, value = pair
+        return self._where(operand, value) if reads_outer(value) else replace(self, pairs=(*self.pairs, pair))
+
+    def _perhaps_equal(self, pair: tuple[Expression, Expression]) -> Subquery:
+        nullable = any(each.type.nullable for each in pair)
+        return self._where(*pair, perhaps=True) if nullable else self._equal(pair)
+
+    def _where(self, operand: Expression, value: Expression, *, perhaps: bool = False) -> Subquery:
+        """The rows whose value is equal to the operand, or ``perhaps``, as one of them is NULL."""
+        ref = ColumnRef(f"{OUTER}{len(self.given)}", type=operand.type)
+        condition: Expression = call("=", as_compared(ref, value), as_compared(value, ref), place=operand.place)
+        if perhaps:
+            condition = _any([condition, *(is_null(each) for each in (ref, value) if each.type.nullable)])
+        given = (*self.given, (ref.name, operand))
+        if reads_inner(value):
+            return replace(self, others=(*self.others, condition), given=given)
+        return replace(self, outer=(*self.outer, substituted(condition, dict(given))))
+
+    # --- joins ----------------------------------------------------------------------------------------------------
+
+    def keeping(self, node: Node, operands: Sequence[Expression], negated: bool, errors: Errors) -> Node | None:
+        """The rows of ``node`` that have a row here, or none if ``negated``; with ``operands``, one whose values are
+        equal to them. Three-valued: NULL is neither in a query's values nor not, unless there are none."""
+        if not operands:
+            return self._kept(node, negated, errors)
+        found = self.equal(operands)._kept(node, negated, errors)
+        for each in self.unknown(operands) if negated else ():
+            found = None if found is None else each._kept(found, negated, errors)
         return found
 
-    def _joined(
-        self,
-        node: Node,
-        pairs: Sequence[tuple[Expression, Expression]],
-        inner: Sequence[Expression],
-        outer: Sequence[Expression],
-        negated: bool,
-        errors: Errors,
-    ) -> Node | None:
-        """The rows of ``node`` that match, or do not match if ``negated``, where ``inner`` conditions are true here and
-        ``outer`` ones there."""
-        items: list[Item] = []
-        for outside, own in pairs or ((_TRUE, _TRUE),):
-            name = free_name(name_of(own), [each.name for each in items])
-            items.append(Item(name, as_compared(own, outside)))
+    def exists(self, node: Node, errors: Errors) -> tuple[Node | None, Expression]:
+        """``node`` with more columns, and whether its rows have a row here."""
         if self.others:
-            return self._compared(node, pairs, tuple(items), inner, outer, negated, errors)
-        right = distinct(project(filtered(self.node, inner), tuple(items)))
-        names = {each: free_name(each, node.schema.names) for each in right.schema.names}
+            return self._flagged(node, errors)
+        items = self._keys()
+        joined, (found, *_) = self._beside(node, distinct(project(self.node, items)), len(items), errors)
+        return joined, call("NOT", is_null(found))
+
+    def only(self, node: Node, place: Place | None, errors: Errors) -> tuple[Node | None, tuple[Expression, ...]]:
+        """``node`` with more columns, and the values of the only row that its rows have here; NULL without one. The
+        query is at ``place``."""
+        if self.others or self.given:
+            errors.append(_only_equal(place))
+            return node, self.values
+        keys = self._keys() if self.pairs or self.outer else ()
+        taken = [each.name for each in keys]
+        values: list[Item] = []
+        for each in self.values:
+            values.append(Item(free_name(name_of(each), taken), each))
+            taken.append(values[-1].name)
+        right = _single(project(self.node, (*keys, *values)), tuple(each.name for each in keys), place)
+        joined, columns = self._beside(node, right, len(keys), errors)
+        if self.empty is None:
+            return joined, columns[len(keys) :]
+        there = call("NOT", is_null(columns[0]))
+        pairs = zip(columns[len(keys) :], self.empty, strict=True)
+        return joined, tuple(_or_else(there, each, none) for each, none in pairs)
+
+    def _keys(self) -> tuple[Item, ...]:
+        """The columns that are compared with the rows of the query around, as they are compared."""
+        items: list[Item] = []
+        for outside, value in self.pairs or ((_TRUE, _TRUE),):
+            items.append(Item(free_name(name_of(value), [each.name for each in items]), as_compared(value, outside)))
+        return tuple(items)
+
+    def _kept(self, node: Node, negated: bool, errors: Errors) -> Node | None:
+        """The rows of ``node`` that have a row here, or none if ``negated``."""
+        if self.others:
+            matched = self._matched(node, errors)
+            kind = SetKind.ANTI if negated else SetKind.SEMI
+            return None if matched is None else SetOperation(node.schema, node, matched, kind)
+        right = distinct(project(self.node, self._keys()))
+        kind_of_join = JoinKind.LEFT if negated else JoinKind.INNER
+        joined, (key, *_) = self._beside(node, right, len(right.schema.names), errors, kind_of_join)
+        if joined is None:
+            return None
+        if negated:  # a key that matched is not null
+            joined = filtered(joined, (Call("IS NULL", (key,), type=_NOT_NULL),))
+        return project(joined, items_of(node.schema))
+
+    def _beside(
+        self, node: Node, right: Node, keys: int, errors: Errors, kind: JoinKind = JoinKind.LEFT
+    ) -> tuple[Node | None, tuple[Expression, ...]]:
+        """The join of ``node`` with ``right``, whose first columns are the ``keys``; and the columns of ``right``
+        there."""
+        names: dict[str, str] = {}
+        for each in right.schema.names:
+            names[each] = free_name(each, [*node.schema.names, *names.values()])
         refs = [replace(each, name=names[each.name]) for each in fields_of(right.schema)]
-        equal = [call("=", outside, ref) for (outside, _), ref in zip(pairs, refs, strict=False)]
+        equal = [call("=", outside, ref) for (outside, _), ref in zip(self.pairs, refs[:keys], strict=False)]
         source = JoinSource(
-            JoinKind.LEFT if negated else JoinKind.INNER,
+            kind,
             NodeSource(node, "", node.schema.names),
             NodeSource(right, "", right.schema.names),
             names,
             (),
             errors,
-            (*equal, *self.outer, *outer),
+            (*equal, *self.outer),
         )
-        joined = source.rows(())
-        if joined is None:
-            return None
-        if negated:  # a key that matched is not null
-            alone = Call("IS NULL", (replace(refs[0], type=refs[0].type.with_nullability(True)),), type=_TRUE.type)
-            joined = filtered(joined, (alone,))
-        return project(joined, items_of(node.schema))
+        found = (replace(each, type=each.type.with_nullability(True)) for each in refs)
+        return source.rows(()), tuple(found)
 
-    def _compared(
-        self,
-        node: Node,
-        pairs: Sequence[tuple[Expression, Expression]],
-        items: tuple[Item, ...],
-        inner: Sequence[Expression],
-        outer: Sequence[Expression],
-        negated: bool,
-        errors: Errors,
-    ) -> Node | None:
-        """The same with conditions on both rows: all pairs of rows for which they are true, and then the rows of
-        ``node`` that are, or are not, in one of them."""
+    def _matched(self, node: Node, errors: Errors) -> Node | None:
+        """The rows of ``node`` that are in a pair of rows for which the conditions are true, once for each."""
         if not repeatable(node):
             place = self.others[0].place
             reason = "a query in a condition that compares columns with more than '=' needs rows that stay the same"
             hint = "do not compute UUID() or the present time below it"
             errors.append(UnsupportedError((Problem(reason, where=str(place or ""), hint=hint),)))
             return None
-        read = {name for each in self.others for name in columns_of(each) if not name.startswith(_OUTER)}
+        items = self._keys()
+        count = len(items)
+        read = {name for each in self.others for name in columns_of(each)}
         taken = [each.name for each in items]
-        own: dict[str, str] = {}
+        inner: dict[str, str] = {}
         for each in fields_of(self.node.schema):
             if each.name in read:
-                own[each.name] = free_name(each.name, taken)
-                taken.append(own[each.name])
-                items = (*items, Item(own[each.name], each))
-        right = project(filtered(self.node, inner), items)
+                inner[each.name] = free_name(each.name, taken)
+                taken.append(inner[each.name])
+                items = (*items, Item(inner[each.name], each))
+        right = project(self.node, items)
         names: dict[str, str] = {}
         for name in right.schema.names:
             names[name] = free_name(name, [*node.schema.names, *names.values()])
         refs = [replace(each, name=names[each.name]) for each in fields_of(right.schema)]
-        equal = [call("=", outside, ref) for (outside, _), ref in zip(pairs, refs, strict=False)]
-
-        def joined_name(name: str) -> str:
-            return name.removeprefix(_OUTER) if name.startswith(_OUTER) else names[own[name]]
-
-        both = [renamed(each, joined_name) for each in self.others]
+        equal = [call("=", outside, ref) for (outside, _), ref in zip(self.pairs, refs[:count], strict=False)]
+        here = {**inner, **{name: name for name, _ in self.given}}
+        both = [renamed(each, lambda name: names.get(here[name], name)) for each in self.others]
         source = JoinSource(
             JoinKind.INNER,
             NodeSource(node, "", node.schema.names),
@@ -158,34 +256,52 @@ class Subquery:
             names,
             (),
             errors,
-            (*equal, *self.outer, *outer, *both),
+            (*equal, *self.outer, *(substituted(each, dict(self.given)) for each in both)),
         )
         matched = source.rows(())
+        return None if matched is None else project(matched, items_of(node.schema))
+
+    def _flagged(self, node: Node, errors: Errors) -> tuple[Node | None, Expression]:
+        """The rows of ``node`` with a column for whether they have a row here."""
+        name = free_name("$EXISTS", node.schema.names)
+        matched = self._matched(node, errors)
         if matched is None:
-            return None
-        kind = SetKind.ANTI if negated else SetKind.SEMI
-        return SetOperation(node.schema, node, project(matched, items_of(node.schema)), kind)
+            return None, _TRUE
+        members = [
+            project(SetOperation(node.schema, node, matched, kind), (*items_of(node.schema), Item(name, value)))
+            for kind, value in ((SetKind.SEMI, _TRUE), (SetKind.ANTI, _FALSE))
+        ]
+        return Union(members[0].schema, tuple(members)), ColumnRef(name, type=_NOT_NULL)
 
 
-def _reads_outer(expression: Expression) -> bool:
-    return any(each.startswith(_OUTER) for each in columns_of(expression))
+def _single(rows: Node, keys: tuple[str, ...], place: Place | None) -> Node:
+    """The only row of each key; several of them fail the job, which names the ``place``."""
+    if any(set(each) <= set(keys) for each in traits(rows).upsert_keys):
+        return rows
+    calls = []
+    for each in rows.schema.fields[len(keys) :]:
+        type_ = each.type.with_nullability(True)
+        name = f"$SINGLE_VALUE({each.name})"
+        calls.append(AggregateCall(name, "SINGLE_VALUE", type_, each.name, nulls=True, place=place))
+    fields = (*rows.schema.select(keys).fields, *(Field(each.name, each.type) for each in calls))
+    return GroupAggregate(replace(rows.schema, fields=fields), rows, keys, tuple(calls))
 
 
-def _reads_inner(expression: Expression) -> bool:
-    return any(not each.startswith(_OUTER) for each in columns_of(expression))
+def _or_else(there: Expression, value: Expression, other: Expression) -> Expression:
+    """A value where it is ``there``, else the other one."""
+    return Call("CASE", (there, value, other), type=value.type.with_nullability(other.type.nullable), place=value.place)
 
 
-def _own(expression: Expression) -> Expression:
-    """An expression of the query around, as that one has it."""
-    return renamed(expression, lambda name: name.removeprefix(_OUTER))
+def _only_equal(place: Place | None) -> DefinitionError:
+    reason = "a query as a value compares columns of the query around it in WHERE, with '=' only"
+    hint = "join with the query, and group by what is compared"
+    return UnsupportedError((Problem(reason, where=str(place or ""), hint=hint),))
 
 
-def _pair(condition: Expression) -> tuple[Expression, Expression] | None:
-    """What a condition on both queries compares with '='; None for another one."""
-    match condition:
-        case Call(function="=", args=(first, second)):
-            if _reads_outer(second) and not _reads_outer(first):
-                first, second = second, first
-            if _reads_outer(first) and not _reads_inner(first) and not _reads_outer(second):
-                return _own(first), second
-    return None
+def is_null(value: Expression) -> Expression:
+    """Whether a value is NULL."""
+    return call("IS NULL", value, type=_NOT_NULL)
+
+
+def _any(conditions: Sequence[Expression]) -> Expression:
+    return conditions[0] if len(conditions) == 1 else call("OR", *conditions, place=conditions[0].place)

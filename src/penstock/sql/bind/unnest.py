@@ -36,6 +36,10 @@ class UnnestSource:
     event_time: str = field(default="", init=False)
 
     @property
+    def correlated(self) -> tuple[Expression, ...]:
+        return self.left.correlated
+
+    @property
     def schema(self) -> RowType:
         return RowType((*self.left.schema.fields, *self.own), nullable=False)
 

@@ -193,6 +193,8 @@ class Grammar(Cursor):
             if self.take("["):
                 base = UnboundCall(base.at, "[]", (base, self.expression()))
                 self.expect("]")
+            elif self.sees("AT", "TIME", "ZONE"):
+                raise self.unsupported("AT TIME ZONE", "write CONVERT_TZ(text, from, to), or set table.local-time-zone")
             elif self.sees(".") and not isinstance(base, UnboundLiteral):
                 self.advance()
                 if self.sees("*"):

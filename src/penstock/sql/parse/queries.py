@@ -172,6 +172,9 @@ class QueryGrammar(WindowGrammar):
             raise self.unsupported("a hint", "put the options into the table's WITH clause")
         if self.token.keyword in _AFTERWARDS:
             raise self.unsupported(*_AFTERWARDS[self.token.keyword])
+        if self.token.keyword in ("PIVOT", "UNPIVOT") and self.ahead().keyword == "(":
+            hint = "aggregate with FILTER (WHERE ..) for each column, or write UNION ALL of a query for each"
+            raise self.unsupported(self.token.keyword, hint)
 
     def _grouping(self) -> tuple[tuple[Unbound, ...], ...]:
         """The sets of GROUP BY: those of its elements, each with each."""

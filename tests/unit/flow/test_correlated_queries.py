@@ -1,0 +1,109 @@
+"""Queries in expressions that read columns of the query around them, and IN with rows, from SQL to rows: however the
+changes of the tables are cut into batches, SQLite gives the same rows for the tables that they end with."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.programs import Way, outcome
+
+COLUMNS = ["k INT", "v STRING", "n BIGINT NOT NULL"]
+_IS_IN = "CASE WHEN {0} THEN 1 WHEN NOT ({0}) THEN 2 ELSE 3 END"
+#: Each gives columns k and n.
+QUERIES = [
+    # rows of values
+    "SELECT k, n FROM t WHERE (k, v) IN (SELECT k, v FROM o)",
+    "SELECT k, n FROM t WHERE (k, v) NOT IN (SELECT k, v FROM o WHERE n > 1)",
+    "SELECT k, n FROM t WHERE (n, v) NOT IN (SELECT n, v FROM u)",
+    "SELECT k, n FROM t WHERE (k, n, v) NOT IN (SELECT k, n, v FROM o WHERE o.n = t.n)",
+    f"SELECT k, {_IS_IN.format('(k, v) IN (SELECT k, v FROM o WHERE o.n > t.n)')} AS n FROM t",
+    f"SELECT k, {_IS_IN.format('(n, k) NOT IN (SELECT n, k FROM u)')} AS n FROM t",
+    # a query in a query
+    "SELECT k, n FROM t WHERE k IN (SELECT k FROM o WHERE n IN (SELECT n FROM u) AND o.v = t.v)",
+    "SELECT k, n FROM t WHERE EXISTS (SELECT 1 FROM o WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.k = o.k) AND n < t.n)",
+    "SELECT k, n FROM t WHERE k IN (SELECT k FROM o WHERE n >= (SELECT SUM(n) FROM u WHERE u.k = o.k) AND o.v = t.v)",
+    # groups
+    "SELECT k, n FROM t WHERE n IN (SELECT MAX(n) FROM o WHERE o.v = t.v GROUP BY o.v)",
+    "SELECT k, n FROM t WHERE n IN (SELECT COUNT(*) FROM o WHERE o.v = t.v GROUP BY o.k HAVING COUNT(*) > 1)",
+    "SELECT k, n FROM t WHERE n IN (SELECT COUNT(*) FROM o WHERE o.k = t.k)",
+    "SELECT k, n FROM t WHERE n NOT IN (SELECT MAX(n) FROM o WHERE o.k = t.k)",
+    "SELECT k, n FROM t WHERE EXISTS (SELECT MAX(n) FROM o WHERE o.k = t.k) AND n > 1",
+    "SELECT k, n FROM t WHERE NOT EXISTS (SELECT DISTINCT v FROM o WHERE o.n > t.n + 1)",
+    "SELECT k, n FROM t WHERE k IN (SELECT DISTINCT k FROM o WHERE o.v = t.v)",
+    # FROM and WITH
+    "SELECT k, n FROM t WHERE EXISTS (SELECT 1 FROM (SELECT k, n + 1 AS m FROM o WHERE o.v = t.v) AS q WHERE m > 2)",
+    "SELECT k, n FROM t WHERE k IN (WITH q AS (SELECT * FROM o) SELECT k FROM q WHERE q.v = t.v)",
+    "SELECT k, n FROM t WHERE k IN (SELECT x.k FROM u AS x LEFT JOIN o AS y ON x.n = y.n WHERE y.v = t.v OR x.n = t.n)",
+    "SELECT k, n FROM t WHERE k NOT IN (SELECT x.k FROM u AS x, (SELECT n FROM o WHERE v = t.v) AS y WHERE x.n = y.n)",
+    # in any expression
+    "SELECT k, n FROM t WHERE k IN (SELECT k FROM o WHERE o.v = t.v) OR n IN (SELECT n FROM u WHERE u.k = t.k)",
+    "SELECT k, n FROM t WHERE NOT (EXISTS (SELECT 1 FROM o WHERE o.n > t.n) OR v = 'a')",
+    f"SELECT k, {_IS_IN.format('k IN (SELECT k FROM o WHERE o.v = t.v)')} AS n FROM t",
+    f"SELECT k, {_IS_IN.format('k IN (SELECT n FROM o WHERE o.n <> t.n)')} AS n FROM t",
+    f"SELECT k, {_IS_IN.format('n IN (SELECT t.n FROM o WHERE o.v = t.v)')} AS n FROM t",
+    # values
+    "SELECT k, (SELECT COUNT(*) FROM o WHERE o.k = t.k) AS n FROM t",
+    "SELECT k, (SELECT COALESCE(SUM(n), -1) + COUNT(v) FROM o WHERE o.k = t.k AND o.v = t.v) AS n FROM t",
+    "SELECT k, n FROM t WHERE 2 * n > (SELECT SUM(n) FROM o WHERE o.k = t.k)",
+    "SELECT k, n FROM t WHERE n = (SELECT DISTINCT u.n FROM u WHERE u.n = t.n AND t.v = 'a')",
+    "SELECT k, SUM(n + (SELECT COUNT(*) FROM o WHERE o.v = t.v)) AS n FROM t GROUP BY k",
+    "SELECT k, SUM(n) AS n FROM t GROUP BY k HAVING SUM(n) > (SELECT MAX(n) FROM o WHERE o.k = t.k)",
+    "SELECT k, COUNT(*) AS n FROM t GROUP BY k HAVING EXISTS (SELECT 1 FROM o WHERE o.n > t.k)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "way",
+    [Way(20, 2, restart=True), pytest.param(Way(3, 3, restart=True), marks=pytest.mark.slow)],
+    ids=["two", "many"],
+)
+def test_a_query_reads_columns_of_the_query_around_it(way: Way, tmp_path):
+    rng = random.Random(68)
+    changes = {name: _changes(rng) for name in ("t", "o", "u")}
+    plain: dict[str, Any] = {"primary_key": None, "options": {}}
+    tables = [
+        plain | {"name": name, "schema": COLUMNS, "changelog_mode": "I,D", "before": every[:20], "after": every[20:]}
+        for name, every in changes.items()
+    ]
+    sinks = [plain | {"name": f"s{at}", "schema": ["k INT", "n BIGINT"]} for at in range(len(QUERIES))]
+    inserts = "; ".join(f"INSERT INTO s{at} {query}" for at, query in enumerate(QUERIES))
+    program = {"name": "correlated", "tables": tables, "sinks": sinks, "run": {"end_of_input": "none"}}
+    found = outcome(program | {"sql": [f"EXECUTE STATEMENT SET BEGIN {inserts}; END"]}, way, str(tmp_path))
+
+    database = _database(changes)
+    for at, query in enumerate(QUERIES):
+        rows = Counter(str(list(row)).replace("None", "null") for row in database.execute(query))
+        assert found[f"s{at}"] == rows, query
+        assert rows, query
+
+
+def _changes(rng: random.Random) -> list[tuple[str, tuple[Any, ...]]]:
+    """Additions of rows, and deletions of some of them."""
+    live: list[tuple[Any, ...]] = []
+    found: list[tuple[str, tuple[Any, ...]]] = []
+    for _ in range(40):
+        if live and rng.random() < 0.4:
+            found.append(("-D", live.pop(rng.randrange(len(live)))))
+        else:
+            live.append((rng.choice([None, 0, 1, 2, 3, 4]), rng.choice([None, "a", "b", "c"]), rng.randrange(5)))
+            found.append(("+I", live[-1]))
+    return found
+
+
+def _database(changes: dict[str, list[tuple[str, tuple[Any, ...]]]]) -> sqlite3.Connection:
+    """The tables that the changes end with."""
+    database = sqlite3.connect(":memory:")
+    for name, every in changes.items():
+        database.execute(f"CREATE TABLE {name} (k, v, n)")
+        for kind, row in every:
+            if kind == "+I":
+                database.execute(f"INSERT INTO {name} VALUES (?, ?, ?)", row)
+            else:
+                gone = f"SELECT rowid FROM {name} WHERE k IS ? AND v IS ? AND n IS ? LIMIT 1"
+                database.execute(f"DELETE FROM {name} WHERE rowid IN ({gone})", row)
+    return database
