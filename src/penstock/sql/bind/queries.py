@@ -133,7 +133,10 @@ class Queries:
         return self._rows(self._result(given))
 
     def relation(self, given: UnboundQuery, columns: Sequence[Name] = ()) -> Relation | None:
-        """What a query gives to others, with columns called ``columns``, if these are given; None after a problem."""
+        """What a query gives to others, with columns called ``columns``, if these are given; None after a problem. Its
+        rows have no order there, as in Flink."""
+        if isinstance(given, UnboundSorted) and given.limit is None and not given.offset:
+            given = given.query
         result = self._result(given)
         if result.conditions:
             plain = not result.domain.columns or self._independent(*result.conditions)
