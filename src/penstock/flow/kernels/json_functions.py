@@ -337,6 +337,23 @@ def object_(call: Call, session: Session) -> Kernel:
     return _constructed(make, call, places)
 
 
+def object_of(call: Call, session: Session) -> Kernel:
+    """``JSON_OBJECTAGG`` of the entries: rows of a key and the JSON of its value. Keys are in their order."""
+
+    def make(entries: list[dict[str, str | None]] | None) -> str:
+        parts: dict[str, str | None] = {}
+        for entry in entries or ():
+            key = entry["key"]
+            if key is None:
+                raise ValueFailure("a key of JSON_OBJECTAGG is NULL: filter such rows with FILTER (WHERE ..)")
+            if key in parts:
+                raise ValueFailure(f"key '{key[:100]}' of JSON_OBJECTAGG is there twice, and keys must be unique")
+            parts[key] = entry["value"]
+        return "{" + ",".join(f"{_quoted(key)}:{text}" for key, text in sorted(parts.items())) + "}"
+
+    return _on(make, call, (0,))
+
+
 def array(call: Call, session: Session) -> Kernel:
     """``JSON_ARRAY``."""
     absent = _word(call, 0) == "ABSENT"

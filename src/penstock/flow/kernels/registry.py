@@ -110,6 +110,7 @@ KERNELS: Mapping[str, Maker] = {
     "JSON_ARRAY": json_functions.array,
     "JSON_EXISTS": json_functions.exists,
     "JSON_OBJECT": json_functions.object_,
+    "JSON_OBJECTAGG": json_functions.object_of,
     "JSON_QUERY": json_functions.query,
     "JSON_QUOTE": json_functions.JSON_QUOTE,
     "JSON_STRING": json_functions.string,

@@ -15,6 +15,7 @@ from penstock.types import (
     BOOLEAN,
     DOUBLE,
     INT,
+    STRING,
     ArrayType,
     DataType,
     DecimalType,
@@ -35,8 +36,10 @@ _VARIANCES = {
 }
 #: Functions of values of any type.
 _OF_ANY = ("FIRST_VALUE", "LAST_VALUE", "ARRAY_AGG", "COLLECT", "SINGLE_VALUE")
+#: Functions that make a JSON document of a group.
+JSON_AGGREGATES = ("JSON_ARRAYAGG", "JSON_OBJECTAGG")
 #: The functions that there are.
-FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", *_OF_ANY, "LISTAGG", *_VARIANCES)
+FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", *_OF_ANY, "LISTAGG", *_VARIANCES, *JSON_AGGREGATES)
 #: Functions that count NULL too, unless IGNORE NULLS says otherwise.
 _WITH_NULLS = ("ARRAY_AGG", "SINGLE_VALUE")
 _ORDERED = {"STRING", "BOOLEAN"}
@@ -95,9 +98,14 @@ class GroupingBits(Expression):
         return found
 
 
+@dataclass(frozen=True)
+class GroupId(Expression):
+    """GROUP_ID: how many equal sets of keys precede that of the row. Exists while a query is bound."""
+
+
 def aggregates_in(expression: Expression) -> bool:
-    """Whether an expression has an aggregate in it."""
-    return any(isinstance(each, Aggregate) for each in walk(expression))
+    """Whether an expression has an aggregate in it, or asks for the set of keys of its group."""
+    return any(isinstance(each, Aggregate | GroupId) for each in walk(expression))
 
 
 def aggregate(
@@ -112,6 +120,8 @@ def aggregate(
     name = given.name
     if name not in FUNCTIONS:
         raise source.unsupported(given.at, f"aggregate {name} is not supported", f"there are {', '.join(FUNCTIONS)}")
+    if name in JSON_AGGREGATES:
+        return _json(given, args, condition, source)
     separator, args = _separator(given, args, source)
     if (len(args) > 1 and name != "COUNT") or (not args and name != "COUNT"):
         shown = len(args) or "'*'"
@@ -169,6 +179,38 @@ def _of_several(args: Sequence[Expression], *, distinct: bool) -> Expression:
     fields = tuple(Field(f"EXPR${number}", each.type) for number, each in enumerate(args))
     row = Call("ROW", tuple(args), type=RowType(fields, nullable=False))
     return Call("CASE", (condition, row), type=RowType(fields))
+
+
+def _json(
+    given: UnboundAggregate, args: Sequence[Expression], condition: Expression | None, source: SourceText
+) -> Expression:
+    """The texts of the values in the order of their arrival, or the entries, whose keys are different."""
+    on_null, *keys, value = args
+    absent, place = isinstance(on_null, Literal) and on_null.value == "ABSENT", source.at(given.at)
+    if isinstance(value.type, NullType):
+        raise source.error(given.args[-1].at, f"{given.name} takes a value of a known type, not NULL", "CAST it")
+    null = value.type.nullable
+    text: Expression = Call("JSON_STRING", (value,), type=STRING.with_nullability(null), place=place)
+    if null and not absent:
+        text = Call("COALESCE", (text, _text("null")), type=_text("").type, place=place)
+    if not keys:
+        listed = Aggregate("LISTAGG", text, False, condition, separator=",", type=STRING, place=place)
+        every = Call("COALESCE", (listed, _text("")), type=_text("").type, place=place)
+        return Call("CONCAT", (_text("["), every, _text("]")), type=_text("").type, place=place)
+    (key,) = keys
+    if root(key.type) != "STRING":
+        raise source.error(given.args[1].at, f"a key of {given.name} is STRING, not {key.type.text()}", "CAST it")
+    row = RowType((Field("key", key.type), Field("value", text.type)), nullable=False)
+    entry: Expression = Call("ROW", (key, text), type=row, place=place)
+    if null and absent:
+        there = call("NOT", call("IS NULL", value, type=BOOLEAN.with_nullability(False)))
+        entry = Call("CASE", (there, entry), type=row.with_nullability(True), place=place)
+    entries = Aggregate("ARRAY_AGG", entry, False, condition, not absent, type=ArrayType(entry.type), place=place)
+    return Call(given.name, (entries,), type=_text("").type, place=place)
+
+
+def _text(value: str) -> Literal:
+    return Literal(value, type=STRING.with_nullability(False))
 
 
 def _variance(

@@ -1,6 +1,7 @@
 """Every built-in function of Flink SQL: those that exist here, and why others do not.
 
-Functions of one row only. What is here is bound by :data:`penstock.sql.bind.functions.SIGNATURES` or a form of its own.
+What is here is bound by :data:`penstock.sql.bind.functions.SIGNATURES` or a form of its own, aggregates by
+:mod:`penstock.sql.bind.aggregates`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def _all(texts: str) -> tuple[Builtin, ...]:
 
 _LATER = "types for JSON documents are not supported yet; use STRING with JSON_VALUE and JSON_QUERY"
 _OBJECTS = "structured types of Java classes are not supported; use ROW(..)"
+_OVER = "OVER aggregates come later; join the rows with themselves, or number them with ROW_NUMBER()"
 _EXACTLY = "with a pattern, reads what is exactly by it"
 _PATHS = "paths with filters, such as `[?(@.a > 1)]`, or functions, such as `.length()`, are refused"
 
@@ -89,7 +91,6 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         """),
         Builtin("RAND", "RAND([seed])", note="numbers of another generator than Java's"),
         Builtin("RAND_INTEGER", "RAND_INTEGER([seed,] bound)", note="numbers of another generator than Java's"),
-        Builtin("PERCENTILE", "PERCENTILE(a, percentage)", "not among the aggregates yet"),
     ),
     "Strings": (
         Builtin("||", "a || b"),
@@ -264,10 +265,49 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         SHA2(a, bits)
         """),
     "The session": (Builtin("CURRENT_DATABASE", "CURRENT_DATABASE()", note="in queries"),),
+    "Aggregates": (
+        Builtin("COUNT", "COUNT(*), COUNT([DISTINCT] a, ..)"),
+        Builtin("SUM", "SUM([DISTINCT] a)", note="what overflows fails"),
+        *_all("""
+        AVG([DISTINCT] a)
+        MIN(a)
+        MAX(a)
+        STDDEV_POP([DISTINCT] a)
+        STDDEV_SAMP([DISTINCT] a)
+        STDDEV([DISTINCT] a)
+        VAR_POP([DISTINCT] a)
+        VAR_SAMP([DISTINCT] a)
+        VARIANCE([DISTINCT] a)
+        COLLECT([DISTINCT] a)
+        ARRAY_AGG([DISTINCT] a [RESPECT NULLS | IGNORE NULLS])
+        LISTAGG([DISTINCT] a [, separator])
+        FIRST_VALUE(a)
+        LAST_VALUE(a)
+        SINGLE_VALUE(a)
+        """),
+        Builtin("JSON_OBJECTAGG", "JSON_OBJECTAGG([KEY] key VALUE a [.. ON NULL])", note="equal keys fail"),
+        Builtin("JSON_ARRAYAGG", "JSON_ARRAYAGG(a [.. ON NULL])", note="without ORDER BY"),
+        Builtin("APPROX_COUNT_DISTINCT", "APPROX_COUNT_DISTINCT(a)", "counts are exact; use COUNT(DISTINCT a)"),
+        Builtin(
+            "PERCENTILE", "PERCENTILE(a, percentage [, frequency])", "not among the aggregates yet; use ROW_NUMBER()"
+        ),
+    ),
+    "Rows around a row": (
+        Builtin("ROW_NUMBER", "ROW_NUMBER() OVER (..)", note="where a condition keeps the first numbers"),
+        Builtin("RANK", "RANK() OVER (..)", note="in batch mode, where a condition keeps the first numbers"),
+        Builtin(
+            "DENSE_RANK", "DENSE_RANK() OVER (..)", note="in batch mode, where a condition keeps the first numbers"
+        ),
+        Builtin("PERCENT_RANK", "PERCENT_RANK() OVER (..)", _OVER),
+        Builtin("CUME_DIST", "CUME_DIST() OVER (..)", _OVER),
+        Builtin("NTILE", "NTILE(n) OVER (..)", _OVER),
+        Builtin("LAG", "LAG(a [, offset [, default]]) OVER (..)", _OVER),
+        Builtin("LEAD", "LEAD(a [, offset [, default]]) OVER (..)", _OVER),
+    ),
     "Groups": (
         Builtin("GROUPING", "GROUPING(a, ..)"),
         Builtin("GROUPING_ID", "GROUPING_ID(a, ..)"),
-        Builtin("GROUP_ID", "GROUP_ID()", "Flink's planner has no meaning for it; use GROUPING(column)"),
+        Builtin("GROUP_ID", "GROUP_ID()", note="how many equal GROUPING SETS precede that of the row"),
     ),
 }
 

@@ -212,7 +212,7 @@ def json_object(scope: Scope, given: UnboundCall) -> Expression:
         bound = scope.bind(key)
         if not (isinstance(bound, Literal) and isinstance(bound.value, str)):
             raise scope.source.error(key.at, "a key of JSON_OBJECT is a string in quotes", "such as 'id'")
-        args += [bound, _plain(scope, value)]
+        args += [bound, of_document(scope, value)]
     return _made(scope, given, args, STRING.with_nullability(False))
 
 
@@ -220,12 +220,12 @@ def json_array(scope: Scope, given: UnboundCall) -> Expression:
     """``JSON_ARRAY``."""
     on_null, *values = given.args
     return _made(
-        scope, given, [_word(on_null), *(_plain(scope, each) for each in values)], STRING.with_nullability(False)
+        scope, given, [_word(on_null), *(of_document(scope, each) for each in values)], STRING.with_nullability(False)
     )
 
 
-def _plain(scope: Scope, given: Unbound) -> Expression:
-    """A value of a JSON document. That of ``JSON('..')`` becomes a part of it as it is."""
+def of_document(scope: Scope, given: Unbound) -> Expression:
+    """A value, as it may stand in a JSON document. That of ``JSON('..')`` becomes a part of it as it is."""
     if isinstance(given, UnboundCall) and given.name == "JSON" and len(given.args) == 1:
         return _made(scope, given, (scope.string(given.args[0], "JSON"),), STRING)
     return scope.value(given)

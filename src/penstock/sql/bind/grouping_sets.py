@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, call, fields_of
+from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, Place, call, fields_of
 from penstock.plan.nodes import Item, Node, Union, project, row_of
-from penstock.sql.bind.aggregates import Aggregate, GroupingBits
+from penstock.sql.bind.aggregates import Aggregate, GroupId, GroupingBits
 from penstock.sql.bind.naming import free_name, name_of
 from penstock.sql.parse.source import SourceText
 from penstock.types import BIGINT, BOOLEAN
@@ -62,6 +62,9 @@ class GroupingSets:
             return expression
         if isinstance(expression, GroupingBits):
             return self._bits(expression)
+        if isinstance(expression, GroupId):
+            keys = [frozenset(each) for each in self.sets]
+            return self._by_set([keys[:at].count(each) for at, each in enumerate(keys)], expression.place)
         operands = tuple(self.of(each) for each in expression.operands)
         return expression.with_operands(operands) if operands != expression.operands else expression
 
@@ -71,11 +74,15 @@ class GroupingSets:
             if each not in self._columns and each not in self._always:
                 at = each.place.offset if each.place else 0
                 raise self.source.error(at, "GROUPING takes expressions of GROUP BY", "name one of them")
-        values = [Literal(given.number(keys), type=_ID) for keys in self.sets]
+        return self._by_set([given.number(keys) for keys in self.sets], given.place)
+
+    def _by_set(self, numbers: Sequence[int], place: Place | None) -> Expression:
+        """The number of the set of a row, of these for each set."""
+        values = [Literal(each, type=_ID) for each in numbers]
         cases: list[Expression] = []
         for number, value in enumerate(values[:-1]):
             cases += [call("=", self._id, Literal(number, type=_ID), type=BOOLEAN.with_nullability(False)), value]
-        return Call("CASE", (*cases, values[-1]), type=_ID, place=given.place) if cases else values[-1]
+        return Call("CASE", (*cases, values[-1]), type=_ID, place=place) if cases else values[-1]
 
     def _key_items(self) -> list[Item]:
         return [Item(each.name, each) for each in (*self._columns.values(), self._id)]

@@ -19,7 +19,7 @@ from penstock.plan.expressions import (
 )
 from penstock.plan.nodes import Ranking
 from penstock.sql.bind import forms
-from penstock.sql.bind.aggregates import Grouping, GroupingBits, aggregate
+from penstock.sql.bind.aggregates import JSON_AGGREGATES, GroupId, Grouping, GroupingBits, aggregate
 from penstock.sql.bind.arithmetic import arithmetic, sign
 from penstock.sql.bind.catalogue import REFUSED
 from penstock.sql.bind.functions import ALIASES, SIGNATURES, families
@@ -129,15 +129,20 @@ class Scope(Names):
     # --- aggregates -------------------------------------------------------------------------------------------
 
     def _aggregate(self, given: UnboundAggregate) -> Expression:
+        if given.name in REFUSED:
+            raise self._refused(given.name, given.at)
         if self.grouping is Grouping.NONE:
             hint = "filter groups with HAVING" if self.clause == "in WHERE" else "aggregate in a query of its own"
             raise self._error(given, f"aggregate {given.name} cannot stand {self.clause}", hint)
         inner = self.within("in an aggregate")
-        args = [inner.value(each) for each in given.args]
+        of = forms.of_document if given.name in JSON_AGGREGATES else Scope.value
+        args = [of(inner, each) for each in given.args]
         condition = inner.condition(given.filter, "the condition of FILTER") if given.filter else None
         return aggregate(given, args, condition, self.grouping, self.source)
 
     def _over(self, given: UnboundOver) -> Expression:
+        if given.name in REFUSED:
+            raise self._refused(given.name, given.at)
         if given.name in ("RANK", "DENSE_RANK") and not self.batch:
             reason = f"streaming tables do not support the rank function {given.name}"
             raise self.source.unsupported(
@@ -158,8 +163,12 @@ class Scope(Names):
         return RowNumber(partition, order, descending, nulls_first, ranking, type=type_, place=place)
 
     def _grouping(self, call: UnboundCall) -> Expression:
-        if self.grouping is not Grouping.KEYS:
+        if self.grouping is not Grouping.KEYS and call.args:
             raise self._error(call, f"{call.name} needs GROUP BY", "group by its arguments")
+        if call.name == "GROUP_ID":
+            if self.grouping is Grouping.NONE:
+                raise self._error(call, f"GROUP_ID() cannot stand {self.clause}", "select it beside GROUP BY")
+            return GroupId(type=BIGINT.with_nullability(False), place=self.source.at(call.at))
         inner = self.within("in GROUPING")
         args = tuple(inner.value(each) for each in call.args)
         return GroupingBits(args, type=BIGINT.with_nullability(False), place=self.source.at(call.at))
@@ -219,18 +228,22 @@ class Scope(Names):
         raise self._error(call, f"{call.name} takes {expected}, not ({given})", "CAST the arguments" if args else "")
 
     def _no_function(self, call: UnboundCall) -> DefinitionError:
+        if call.name in REFUSED:
+            return self._refused(call.name, call.at)
         if call.name in WINDOWS:
             table = f"FROM TABLE({call.name.partition('_')[0]}(TABLE .., DESCRIPTOR(..), ..))"
             reason, hint = f"{call.name} in an expression", f"a window is a table of a query: {table}"
         elif call.name in RANKINGS:
             reason, hint = f"{call.name} without OVER", f"write {call.name}() OVER (PARTITION BY .. ORDER BY ..)"
-        elif call.name in REFUSED:
-            reason, _, hint = REFUSED[call.name].partition("; ")
-            return self.source.unsupported(call.at, f"function {call.name} is not supported: {reason}", hint)
         else:
             hint = nearest(call.name, _KNOWN) or "use the built-in functions: user-defined functions come later"
             return self._error(call, f"there is no function {call.name}", hint)
         return self.source.unsupported(call.at, f"{reason} is not supported", hint)
+
+    def _refused(self, name: str, at: int) -> DefinitionError:
+        """The error for a function that is not here."""
+        reason, _, hint = REFUSED[name].partition("; ")
+        return self.source.unsupported(at, f"function {name} is not supported: {reason}", hint)
 
     def one_of(self, given: Unbound, units: Collection[str]) -> str:
         """The unit that a literal names."""
@@ -438,6 +451,7 @@ FORMS: dict[str, _Form] = {
     "ROUND": _Form(Scope._round, 1, 2),
     "GROUPING": _Form(Scope._grouping, 1),
     "GROUPING_ID": _Form(Scope._grouping, 1),
+    "GROUP_ID": _Form(Scope._grouping, 0, 0),
     "JSON_VALUE": _Form(forms.json_value),
     "JSON_QUERY": _Form(forms.json_query),
     "JSON_EXISTS": _Form(forms.json_exists),

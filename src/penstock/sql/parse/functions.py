@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from penstock.sql.parse.syntax import Unbound, UnboundCall, UnboundCast, UnboundLiteral
+from penstock.sql.parse.syntax import Unbound, UnboundAggregate, UnboundCall, UnboundCast, UnboundLiteral
 from penstock.sql.parse.tokens import TokenType
 
 if TYPE_CHECKING:
@@ -183,15 +183,22 @@ def _on_null(grammar: Grammar, default: str) -> UnboundLiteral:
     return word(at, found)
 
 
+def _entry(grammar: Grammar) -> tuple[Unbound, Unbound]:
+    """``[KEY] key VALUE value`` or ``key : value``."""
+    after = grammar.ahead()
+    named = after.type in (TokenType.STRING, TokenType.WORD, TokenType.QUOTED) and after.keyword != "VALUE"
+    explicit = named and grammar.take("KEY")
+    key = grammar.operand()
+    if not grammar.take("VALUE") and (explicit or not grammar.take(":")):
+        raise grammar.unexpected("VALUE")
+    return key, grammar.expression()
+
+
 def _json_object(grammar: Grammar, at: int, name: str) -> Unbound:
     args: list[Unbound] = []
 
     def entry() -> None:
-        explicit = grammar.sees("KEY") and grammar.ahead().type is TokenType.STRING and grammar.take("KEY")
-        args.append(grammar.operand())
-        if not grammar.take("VALUE") and (explicit or not grammar.take(":")):
-            raise grammar.unexpected("VALUE")
-        args.append(grammar.expression())
+        args.extend(_entry(grammar))
 
     if not grammar.sees(")") and not (grammar.token.keyword in ("NULL", "ABSENT") and grammar.ahead().keyword == "ON"):
         grammar.listed(entry)
@@ -202,6 +209,18 @@ def _json_array(grammar: Grammar, at: int, name: str) -> Unbound:
     empty = grammar.sees(")") or (grammar.token.keyword in ("NULL", "ABSENT") and grammar.ahead().keyword == "ON")
     args = () if empty else grammar.listed(grammar.expression)
     return UnboundCall(at, name, (_on_null(grammar, "ABSENT"), *args))
+
+
+def _json_objectagg(grammar: Grammar, at: int, name: str) -> Unbound:
+    key, value = _entry(grammar)
+    return UnboundAggregate(at, name, (_on_null(grammar, "NULL"), key, value))
+
+
+def _json_arrayagg(grammar: Grammar, at: int, name: str) -> Unbound:
+    value = grammar.expression()
+    if grammar.sees("ORDER", "BY"):
+        raise grammar.unsupported(f"{name} with ORDER BY", "values are in the order of their arrival", at)
+    return UnboundAggregate(at, name, (_on_null(grammar, "ABSENT"), value))
 
 
 #: By the name of the function.
@@ -219,4 +238,6 @@ READERS: Mapping[str, Reader] = {
     "JSON_EXISTS": _json_exists,
     "JSON_OBJECT": _json_object,
     "JSON_ARRAY": _json_array,
+    "JSON_OBJECTAGG": _json_objectagg,
+    "JSON_ARRAYAGG": _json_arrayagg,
 }

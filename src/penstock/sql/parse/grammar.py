@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.sql.parse.cursor import Cursor
 from penstock.sql.parse.functions import READERS
 from penstock.sql.parse.syntax import (
@@ -249,6 +251,8 @@ class Grammar(Cursor):
             self.expect(word, "(")
             special = READERS[word](self, token.at, word)
             self.expect(")")
+            if isinstance(special, UnboundAggregate) and self.sees("FILTER", "("):
+                special = replace(special, filter=self._filter())
             return special
         if word in _BARE_FUNCTIONS and not opens and after.keyword != ".":
             return UnboundCall(self.advance().at, word, ())
