@@ -27,6 +27,11 @@ QUERIES = [
     "SELECT k, n FROM t WHERE k IN (SELECT k FROM o WHERE n IN (SELECT n FROM u) AND o.v = t.v)",
     "SELECT k, n FROM t WHERE EXISTS (SELECT 1 FROM o WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.k = o.k) AND n < t.n)",
     "SELECT k, n FROM t WHERE k IN (SELECT k FROM o WHERE n >= (SELECT SUM(n) FROM u WHERE u.k = o.k) AND o.v = t.v)",
+    "SELECT k, n FROM t WHERE k IN (SELECT k FROM o WHERE n IN (SELECT n FROM u WHERE u.v = t.v) AND o.n <> t.n)",
+    "SELECT k, n FROM t WHERE EXISTS (SELECT 1 FROM o WHERE k = t.k AND NOT EXISTS (SELECT 1 FROM u WHERE u.n > t.n))",
+    "SELECT k, n FROM t WHERE k IN (SELECT k FROM o WHERE n < (SELECT SUM(n) FROM u WHERE u.k = o.k AND u.v <> t.v))",
+    "SELECT k, n FROM t WHERE k IN (SELECT k FROM o WHERE t.n NOT IN (SELECT n FROM u WHERE u.k = o.k))",
+    "SELECT k, (SELECT COUNT(*) FROM o WHERE o.v = t.v AND EXISTS (SELECT 1 FROM u WHERE u.n = t.n)) AS n FROM t",
     # groups
     "SELECT k, n FROM t WHERE n IN (SELECT MAX(n) FROM o WHERE o.v = t.v GROUP BY o.v)",
     "SELECT k, n FROM t WHERE n IN (SELECT COUNT(*) FROM o WHERE o.v = t.v GROUP BY o.k HAVING COUNT(*) > 1)",

@@ -27,7 +27,8 @@ from penstock.types import BOOLEAN, INT, STRING, DataType, Field, RowType
 from penstock.types.casts import is_numeric, is_point
 from penstock.types.logical import root
 
-#: Precedes the names of columns of the query around another one. No column's name begins with it.
+#: Precedes the names of columns of the query around another one, and twice those of the query around that one. No
+#: column's name begins with it.
 OUTER = "\0"
 
 
@@ -47,6 +48,12 @@ def reads_outer(expression: Expression) -> bool:
 def reads_inner(expression: Expression) -> bool:
     """Whether an expression reads columns of its own query."""
     return any(not each.startswith(OUTER) for each in columns_of(expression))
+
+
+def place_of_outer(expression: Expression) -> int:
+    """The offset of the first column of a query around that an expression reads."""
+    column = next(each for each in walk(expression) if _is_outer(each))
+    return column.place.offset if column.place else 0
 
 
 def own(expression: Expression) -> Expression:
@@ -105,7 +112,7 @@ class Domain:
         found = {part.name: part for each in expressions for part in walk(each) if _is_outer(part)}
         names: list[str] = []
         for name in found:
-            names.append(free_name(f"$outer {name.removeprefix(OUTER)}", [*taken, *names]))
+            names.append(free_name(f"$outer {name.lstrip(OUTER)}", [*taken, *names]))
         return cls(tuple(found.values()), tuple(names))
 
     @property
