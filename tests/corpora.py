@@ -16,13 +16,6 @@ from penstock.sql import Script, parse_script
 from penstock.types import RowKind
 from tests.tables import Read, Written
 
-#: Settings of Flink that decide which rows a program gives.
-_SETTINGS = (
-    "table.exec.sink.not-null-enforcer",
-    "table.exec.sink.require-on-conflict",
-    "table.exec.sink.type-length-enforcer",
-    "table.exec.source.cdc-events-duplicate",
-)
 _KINDS = {"I": RowKind.INSERT, "UB": RowKind.UPDATE_BEFORE, "UA": RowKind.UPDATE_AFTER, "D": RowKind.DELETE}
 
 
@@ -60,7 +53,7 @@ def script(program: dict[str, Any]) -> Script:
     text = "".join(_created(each, each["changelog_mode"]) for each in program["tables"]) + "".join(
         _created(each, _mode(each["options"])) for each in program["sinks"]
     )
-    settings = [f"SET '{key}' = '{value}'" for key, value in program.get("config", {}).items() if key in _SETTINGS]
+    settings = [f"SET '{key}' = '{value}'" for key, value in program.get("config", {}).items()]
     statements = [*settings, *(program.get("setup_sql") or []), *program["sql"]]
     return parsed(text + ";\n".join(statements))
 

@@ -85,7 +85,7 @@ class _Running:
             Output(at, each.table, each.spec, each.schema, f"output{at}" if several else None, each.schema.names)
             for at, each in enumerate(job.sinks)
         )
-        planner = Planner(scans(*job.sinks), Session("UTC"), batch=job.settings.batch)
+        planner = Planner(scans(*job.sinks), Session(job.settings.session_time_zone or "UTC"), batch=job.settings.batch)
         for at, sink in enumerate(job.sinks):
             planner.add(sink, at)
         planner.check()

@@ -10,6 +10,7 @@ import pytest
 from penstock.cli import reference
 from penstock.cli.main import main
 from penstock.settings.given import KEYS, WITHOUT_EFFECT
+from penstock.settings.refused import REFUSED
 from penstock.spi import ChangeFormat, connectors, formats
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
@@ -50,7 +51,7 @@ def test_every_metadata_column_of_a_format_is_in_it():
 
 
 def test_every_setting_of_a_job_is_in_it():
-    assert [key for key in (*KEYS, *WITHOUT_EFFECT) if f"`{key}`" not in PAGES["settings.md"]] == []
+    assert [key for key in (*KEYS, *WITHOUT_EFFECT, *REFUSED) if f"`{key}`" not in PAGES["settings.md"]] == []
 
 
 def test_tables_are_whole():

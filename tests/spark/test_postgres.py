@@ -21,10 +21,11 @@ import pytest
 from adbc_driver_postgresql import dbapi
 
 from penstock.connectors.postgres.address import parse_address
-from penstock.connectors.postgres.committer import AtLeastOnceCommitter, PostgresCommitter, Staged
+from penstock.connectors.postgres.at_least_once import AtLeastOnceCommitter
+from penstock.connectors.postgres.committer import PostgresCommitter
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.spec import PostgresSinkSpec
-from penstock.connectors.postgres.staging import StageSpec, stage_rows
+from penstock.connectors.postgres.staging import Staged, StageSpec, stage_rows
 from penstock.errors import (
     AbortableError,
     CheckpointError,
@@ -529,11 +530,9 @@ class Tasks:
             [pa.array(frame, pa.int64()), zeros.cast(pa.int32()), zeros], ["id", "__partition", "__offset"]
         )
         for _ in range(self.attempts):
-            (told,) = stage_rows(spec, [rows])
+            (told,) = stage_rows(spec, 0, [rows])
         self.after()
-        rows = told.to_pylist()
-        records = tuple({row["writer"]: row["records"]} if row["records"] else {} for row in rows)
-        return Staged(records, tuple(row["bytes"] for row in rows))
+        return Staged.of(len(spec.branches), told.to_pylist())
 
 
 def batch(number):
@@ -807,6 +806,18 @@ def test_tables_of_two_addresses_become_one_target_when_no_batch_is_half_done(db
     a.publish(batch(3), [3])
     b.publish(batch(3), [3])
     assert db.ids("a") == db.ids("b") == [0, 1, 3]
+
+
+def test_a_job_that_died_in_its_first_batch_after_its_tables_were_divided_finishes_it(db, localhost):
+    runs = Runs(db, "a", "b")
+    (both,) = runs.start(("ab", None))
+    both.publish(batch(0), [])
+    a, b = runs.start(("a", None), ("b", localhost), next_batch=1)
+    a.publish(batch(1), [1])
+    a, b = runs.start(("a", None), ("b", localhost), next_batch=1)
+    assert a.publish(batch(1), [1]).skipped
+    b.publish(batch(1), [1])
+    assert db.ids("a") == db.ids("b") == [1]
 
 
 def test_a_batch_is_known_under_another_name_of_the_host_when_a_table_comes(db, localhost):

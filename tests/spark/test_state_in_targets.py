@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.engine.checkpoint import read_location
+from penstock.engine.checkpoint.committed import read_state
 from penstock.errors import CheckpointError, DatabaseError, PossibleDataLossError
 from penstock.services.postgres import PostgresServer
 from tests.spark.failpoints import before_commit, before_insertion_is_committed, failures
@@ -149,6 +151,33 @@ def test_tables_that_repeat_rows_miss_none_beside_one_that_is_exactly_once(
     rows = noted(db)
     assert sorted(set(rows)) == [(number, f"n{number}") for number in range(0, COUNT, 2)]
     assert len(rows) == COUNT // 2 + len(first), "the batch that was not committed is repeated"
+
+
+@pytest.mark.rule("the first commit binds the attempt")
+def test_the_checkpoint_refers_to_the_attempt_that_a_target_has_committed(jobs, topics, topic, db):
+    """A batch is written at least once, and once more when the table is exactly-once, before Spark logs it as done."""
+    source = topic()
+    sql = "SET 'penstock.available-now' = 'true';\n"
+    sql += jobs.table("orders", ORDERS, source, scan_startup_mode="earliest-offset")
+    once, repeating = (
+        sql
+        + db.table("noted", "id BIGINT, note STRING", sink_delivery__guarantee=guarantee)
+        + "INSERT INTO noted SELECT DISTINCT id, customer FROM orders;"
+        for guarantee in ("exactly-once", "at-least-once")
+    )
+    topics.write(source, [order(number) for number in range(20)])
+    jobs.run(once)
+    topics.write(source, [order(number) for number in range(20, 40)])
+    jobs.run(repeating)
+    (jobs.checkpoint() / "commits" / "1").unlink()
+    place = read_location(str(jobs.checkpoint()))
+    before = read_state(place)
+    jobs.run(once)
+    assert noted(db) == sorted((number, f"c{number % 7}") for number in (*range(20), *range(20, 40), *range(20, 40)))
+    after = read_state(place)
+    assert db.rows("SELECT state FROM penstock_progress") == [(after["state"],)]
+    assert (before["batch"], after["batch"]) == (1, 1)
+    assert before["state"] != after["state"]
 
 
 @pytest.mark.rule("state commits with the output")

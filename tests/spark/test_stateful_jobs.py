@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections import Counter, defaultdict
 
 import pytest
@@ -12,6 +13,9 @@ from penstock import engine
 from penstock.common import Row, RowKind
 from penstock.connectors import values
 from penstock.errors import AbortableError, CheckpointError
+from penstock.kafka.properties import ClientConfig
+from penstock.kafka.session import session_for
+from penstock.kafka.transactions import describe_transaction
 from penstock.sql import parse_script
 from tests.spark.failpoints import before_commit, failures
 from tests.waiting import eventually, while_running
@@ -284,11 +288,28 @@ def test_a_left_join_of_two_topics_follows_both_sides(jobs, topics, topic):
 
 
 @pytest.mark.rule("state commits with the output")
-def test_a_job_does_not_lose_its_state_when_its_group_is_taken_out(jobs, halted):
-    sql, *_ = halted
-    other = sql.replace(GROUP, "INSERT INTO totals SELECT customer, id, amount FROM orders;")
-    with pytest.raises(CheckpointError, match=r"has state of 'totals: group\(orders\)', which the job does not have"):
-        jobs.start(other)
+@pytest.mark.rule("look before taking over")
+def test_a_start_that_would_lose_state_takes_nothing_over(jobs, halted):
+    """The group is taken out, with and without another step with state in its place; files of the state are missing."""
+    sql, _, target, _ = halted
+    session = session_for(ClientConfig.from_properties({"bootstrap.servers": jobs.bootstrap}))
+    before, run = describe_transaction(session, f"tx-{target}-job"), document(jobs, "run")
+    assert before is not None
+    assert run["run"] == document(jobs, "stopped")["run"]
+    latest = "(SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY id DESC) AS n FROM orders) WHERE n = 1"
+    for read in ("orders", latest):
+        other = sql.replace(GROUP, f"INSERT INTO totals SELECT customer, id, amount FROM {read};")
+        with pytest.raises(CheckpointError, match=r"has state of 'totals: group\(orders\)', which the job does not"):
+            jobs.start(other)
+    shutil.rmtree(jobs.checkpoint() / "state")
+    with pytest.raises(CheckpointError, match="is missing"):
+        jobs.start(sql)
+    assert describe_transaction(session, f"tx-{target}-job") == before
+    assert document(jobs, "run") == run
+
+
+def document(jobs, name):
+    return json.loads((jobs.checkpoint() / "penstock" / f"{name}.json").read_text())
 
 
 def test_an_aggregate_that_is_added_to_a_group_is_refused(jobs, topics, halted):

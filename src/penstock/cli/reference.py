@@ -22,6 +22,7 @@ from penstock.options import Option
 from penstock.settings.given import OPTIONS
 from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.settings.kerberos import KAFKA_CONTEXT, KERBEROS_PREFIX, KerberosSettings
+from penstock.settings.refused import REFUSED as REFUSED_SETTINGS
 from penstock.settings.restart import DEFAULT_WITH_CHECKPOINTS, PREFIX, STRATEGIES, TYPE_KEYS
 from penstock.spi import ChangeFormat, Connector, Format, connectors, formats
 from penstock.sql.bind.catalogue import CATALOGUE, Builtin
@@ -193,11 +194,18 @@ def _settings() -> Iterator[str]:
     yield ""
     yield from _options(KerberosSettings.declared().values(), prefix=KERBEROS_PREFIX)
     yield from ("## Accepted without effect", "")
-    yield "These keys of Flink's are checked, and a warning names each that is set."
+    yield "These keys of Flink's are checked, and a warning names each that is set. A star is the rest of a key."
     yield ""
     yield from _table(
         ("Key", "In Flink", "Default in Flink", "Here"),
         [(_code(key), each.meaning, _code(each.default), each.here) for key, each in WITHOUT_EFFECT.items()],
+    )
+    yield from ("## Refused", "")
+    yield "Of these keys only one value is taken: another would change what a table holds."
+    yield ""
+    yield from _table(
+        ("Key", "Only", "Because"),
+        [(_code(key), _code(each.default or "(empty)"), each.reason) for key, each in REFUSED_SETTINGS.items()],
     )
 
 

@@ -38,8 +38,7 @@ from penstock.errors import DefinitionError, OptionsError, Problem, RecordError,
 from penstock.java_gateway import without_java
 from penstock.plan.nodes import Job, Sink
 from penstock.settings import Settings
-from penstock.settings.given import KEYS
-from penstock.settings.ignored import WITHOUT_EFFECT
+from penstock.settings.given import is_known
 from penstock.settings.restart import PREFIX
 from penstock.spi import Guarantee, TableDefinition, connectors, scan_spec
 
@@ -95,7 +94,7 @@ class StreamExecutionEnvironment:
             try:
                 given.put(key, text, "Configuration")
             except OptionsError as error:
-                if key in KEYS or key in WITHOUT_EFFECT:
+                if is_known(key):
                     problems += error.problems
                 else:
                     warnings.warn(str(error), stacklevel=2)

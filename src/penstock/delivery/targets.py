@@ -49,8 +49,9 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
 
     Targets that keep the state commit one after the other. The first of these commits binds the attempt: the others get
     the output of this attempt and no other, also when the job has died in between. Targets that repeat batches come
-    before the first commit: once it is made, they have the batch too, if the job wrote them then. The last is a target
-    that records what the sources have consumed, if there is one.
+    before the first commit: once it is made, they have the batch too, if the job wrote them then. They take rows of a
+    run that was taken over while its operators ran, so the targets that keep the state are asked for the owner first.
+    The last is a target that records what the sources have consumed, if there is one.
 
     Raises CheckpointError when the state before the batch is not known, when the output of the bound attempt is gone,
     or when a target that repeats batches came to the job after that attempt.
@@ -60,6 +61,11 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
     bound = _agreed(batch, [each.state for each in standings.values() if each.done])
     repeating = [number for number in range(len(targets)) if number not in standings]
     skipped = tuple(Published(skipped=True) for _ in targets)
+
+    def check_owners() -> None:
+        for number in standings:
+            targets[number].check_owner()
+
     try:
         if bound is not None and repeating:
             operators.check_repeating(batch, bound)
@@ -68,9 +74,10 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
             return Delivered(bound, skipped)
         attempt = operators.run(batch, _before(batch, standings)) if bound is None else operators.kept(batch, bound)
     except CheckpointError:
-        for number in standings:  # a new owner deletes files that this run has not read yet
-            targets[number].check_owner()
+        check_owners()  # a new owner deletes files that this run has not read yet
         raise
+    if repeating:  # nothing shuts a former owner out of these
+        check_owners()
     left.sort(key=lambda number: any(map(targets[number].records, batch.consumed)))
     done = dict(enumerate(skipped))
     for number in (*repeating, *left):

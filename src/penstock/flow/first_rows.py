@@ -14,14 +14,10 @@ from penstock.flow.hashing import Groups, taken
 from penstock.flow.normalize import ROWS, rows_table
 from penstock.flow.operators import Advance, Delta, Input, select_groups, stacked, whole_rows
 from penstock.flow.state import StateStore, TableSpec
-from penstock.flow.timers import TIMERS, set_timers, timers_table, woken_groups
+from penstock.flow.timers import TIMERS, parts_of, set_timers, timers_table, woken_groups
 from penstock.flow.times import Clock, millis_of
-from penstock.flow.zones import Millis
 from penstock.plan.nodes import Deduplicate
 from penstock.types import arrow_schema
-
-#: The width of a part of the timers, as the share 1 / 2 ** _SHARE of its distance from the watermark.
-_SHARE = 3
 
 
 @dataclass(frozen=True)
@@ -96,7 +92,7 @@ class FirstRowOperator:
         reached = held & (times <= after)
         live = np.flatnonzero(held & ~reached & (newer | woken))
         if len(live):
-            set_timers(state, groups, live, _parts(times[live], after))
+            set_timers(state, groups, live, parts_of(times[live], after))
         changed = (newer & ~reached) | (found & reached)
         which = np.flatnonzero(changed)
         values = taken(first.select(given.value_schema.names), which)
@@ -104,11 +100,3 @@ class FirstRowOperator:
         done = select_groups(groups, reached)
         seen.put_keys(done)
         return Delta(taken(first, np.flatnonzero(reached)), np.ones(len(done), np.int64), done.hashes).output()
-
-
-def _parts(times: Millis, after: int) -> Millis:
-    """The parts of the timers of rows with these ``times``, which the watermark ``after`` this batch has not
-    reached."""
-    distances = times - max(after, int(times.min()) - 1)
-    widths: Millis = 1 << np.maximum(np.log2(distances).astype(np.int64) - _SHARE, 0)
-    return times // widths * widths

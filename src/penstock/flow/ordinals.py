@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.flow.equality import Flags, fixed_values, is_valid, same_rows
+from penstock.plan.nodes import SortColumn
 
 Ordinals = npt.NDArray[np.int64]
 
@@ -26,6 +29,17 @@ def ordinals(column: pa.Array) -> Ordinals:
     if values.dtype == np.uint64:
         return (values ^ np.uint64(1 << 63)).view(np.int64)
     return values.astype(np.int64, copy=False)
+
+
+def sort_columns(rows: pa.RecordBatch, order: Sequence[SortColumn]) -> list[npt.NDArray[np.generic]]:
+    """Arrays that put rows into the order of these columns, the first one foremost."""
+    by: list[npt.NDArray[np.generic]] = []
+    for each in order:
+        column = rows.column(each.name)
+        valid = valid_of(column)
+        values = np.where(valid, ordinals(column), 0)
+        by += [valid if each.nulls_first else ~valid, ~values if each.descending else values]
+    return by
 
 
 def float_ordinals(values: npt.NDArray[np.floating]) -> Ordinals:

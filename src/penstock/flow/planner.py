@@ -25,6 +25,7 @@ from penstock.flow.operators import Operator, TimedOperator
 from penstock.flow.rank import RankOperator
 from penstock.flow.sessions import SessionOperator
 from penstock.flow.set_operation import SetOperator
+from penstock.flow.temporal_sort import BatchSortOperator, TemporalSortOperator
 from penstock.flow.times import MOMENT, Timing
 from penstock.flow.unnest import Unnesting
 from penstock.flow.window_aggregate import WindowAggregateOperator
@@ -50,6 +51,7 @@ from penstock.plan.nodes import (
     SetOperation,
     Sink,
     Step,
+    TemporalSort,
     Union,
     Unnest,
     WindowAggregate,
@@ -309,6 +311,8 @@ def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Oper
             return MaterializeOperator.of(node)
         case SetOperation():
             return SetOperator.of(node)
+        case TemporalSort():
+            return TemporalSortOperator.of(node) if node.time else BatchSortOperator.of(node)
         case Rank():
             return RankOperator.of(node, retracts=retracts)
     raise TypeError(f"unknown plan node {type(node).__name__}")

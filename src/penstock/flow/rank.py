@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.flow.equality import Flags, Rows
 from penstock.flow.hashing import Groups, key_hashes, taken
 from penstock.flow.operators import Delta, Input, finer_hashes, hashes_of, select_groups, weights_of, whole_rows
-from penstock.flow.ordinals import ordinals, valid_of
+from penstock.flow.ordinals import ordinals, sort_columns, valid_of
 from penstock.flow.state import StateStore, TableSpec
 from penstock.flow.sums import sums
 from penstock.formats.columns.buffers import batch_of
@@ -267,12 +267,7 @@ class Pool:
     def sorted(self, order: Sequence[SortColumn], ties: Sequence[Weights]) -> Pool:
         """The rows in the order of keys, of the columns ``order``, and of ``ties``."""
         by: list[npt.NDArray[np.generic]] = [self.index]
-        for each in order:
-            column = self.rows.column(each.name)
-            valid = valid_of(column)
-            values = np.where(valid, ordinals(column), 0)
-            by += [valid if each.nulls_first else ~valid, ~values if each.descending else values]
-        by += ties
+        by += [*sort_columns(self.rows, order), *ties]
         places = np.lexsort(by[::-1])
         parts = (each[places] for each in (self.index, self.top, self.rest, self.change))
         return Pool(taken(self.rows, places), self.groups, *parts)

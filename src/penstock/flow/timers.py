@@ -14,6 +14,8 @@ from penstock.flow.zones import Millis
 
 #: The name of the table.
 TIMERS = "timers"
+#: The width of a part, as the share 1 / 2 ** _SHARE of its distance from the watermark.
+_SHARE = 3
 
 
 def timers_table(given: Input) -> TableSpec:
@@ -35,3 +37,11 @@ def set_timers(state: StateStore, groups: Groups, which: Rows, times: Millis) ->
         chosen = np.zeros(len(groups), np.bool_)
         chosen[which[times == time]] = True
         state.part(time).keyed(TIMERS).put_keys(select_groups(groups, chosen))
+
+
+def parts_of(times: Millis, after: int) -> Millis:
+    """The parts of rows with these ``times``, which the watermark ``after`` this batch has not reached: never after the
+    row's own time, and the earlier the further away it is. It has not reached the parts either."""
+    distances = times - max(after, int(times.min()) - 1)
+    widths: Millis = 1 << np.maximum(np.log2(distances).astype(np.int64) - _SHARE, 0)
+    return times // widths * widths

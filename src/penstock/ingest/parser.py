@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +13,7 @@ from penstock.errors import OptionsError, PipelineError, nearest
 from penstock.ingest.definition import PipelineDef, PipelineOptions, RouteDef, SinkDef, SourceDef, TransformDef
 from penstock.ingest.tree import TOP, Entry, Tree
 from penstock.options import Origin
-from penstock.settings.given import KEYS, GivenSettings
+from penstock.settings.given import KEYS, GivenSettings, is_known
 from penstock.settings.ignored import WITHOUT_EFFECT
 
 #: Keys of Flink CDC that are not supported yet, and what to write instead.
@@ -92,17 +92,22 @@ def _top(tree: Tree) -> dict[str, Entry]:
 
 
 def _texts(
-    tree: Tree, node: Node, part: str, known: tuple[str, ...] = (), later: Mapping[str, str] = MappingProxyType({})
+    tree: Tree,
+    node: Node,
+    part: str,
+    known: tuple[str, ...] = (),
+    later: Mapping[str, str] = MappingProxyType({}),
+    also: Callable[[str], bool] = lambda key: False,
 ) -> _Texts:
-    """The entries of ``part``. Adds a problem for each key that is not in ``known``, if that is given, and for those in
-    ``later``, which has what to write instead."""
+    """The entries of ``part``. Adds a problem for each key that is not in ``known``, if that is given, nor one of those
+    that are known ``also``, and for those in ``later``, which has what to write instead."""
     found: _Texts = {}
     for key, entry in tree.entries(node, part).items():
         if key in _SCHEMA_CHANGES:
             tree.warn(entry.at, f"'{key}' has no effect: a static schema does not change")
         elif key in later:
             tree.problem(entry.at, "is not supported yet", key, later[key])
-        elif known and key not in known:
+        elif known and key not in known and not also(key):
             tree.problem(entry.at, "unknown key", key, nearest(key, known) or f"known are {', '.join(known)}")
         elif (text := tree.text(entry)) is not None:
             found[key] = (text, entry)
@@ -144,7 +149,7 @@ def _transform(*, primary_keys: str = "", projection: str = "", **others: Any) -
 
 def _pipeline(tree: Tree, top: Entry) -> PipelineOptions:
     known = (*PipelineOptions.keys(), *_SETTINGS, *KEYS, *WITHOUT_EFFECT)
-    texts = _texts(tree, top.value, "pipeline", known, _PIPELINE_LATER)
+    texts = _texts(tree, top.value, "pipeline", known, _PIPELINE_LATER, is_known)
     origin = _origin(tree, top.at, texts)
     own_keys, found, given = PipelineOptions.keys(), PipelineOptions(), GivenSettings()
     try:

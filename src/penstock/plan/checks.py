@@ -38,6 +38,7 @@ def check_changes(job: Job) -> None:
         if not traits(sink).kinds <= taken:
             reason = f"takes insertions only, and {_changing(sink, taken)}"
             hint = "write it in a format for changes such as 'debezium-json', or to an 'upsert-kafka' table"
+            hint = sink.spec.capabilities.remedy or hint
             problems.append(Problem(reason, where=f"table '{sink.table}'", hint=hint))
     if problems:
         raise SchemaError(tuple(problems))

@@ -34,6 +34,7 @@ from penstock.plan.nodes import (
     SetOperation,
     Sink,
     SortColumn,
+    TemporalSort,
     Union,
     Unnest,
     WindowAggregate,
@@ -129,6 +130,10 @@ def state_of(node: Node) -> str:
             return "the first row of each key until the watermark reaches it, then the key"
         case Deduplicate(last=False):
             return "the first row of each key"
+        case TemporalSort(time=""):
+            return "nothing between batches"
+        case TemporalSort():
+            return "the rows that the watermark has not reached"
         case Materialize():
             return "all rows of each key, in their order"
         case SetOperation():
@@ -153,6 +158,8 @@ def shuffled_by(node: Node) -> tuple[tuple[str, ...], ...]:
             return left, right
         case SetOperation(left=left_side, right=right_side):
             return left_side.schema.names, right_side.schema.names
+        case TemporalSort():
+            return ((),)
         case (
             GroupAggregate(keys=keys)
             | WindowAggregate(keys=keys)
@@ -212,6 +219,9 @@ def step_lines(node: Node) -> list[str]:
             return [f"{which} {by} of each {_names(keys)}" if keys else f"{which} {by}"]
         case Materialize(keys=keys):
             return [f"the last row of each {_names(keys)}"]
+        case TemporalSort(time=time, order=order):
+            by = ", ".join([*([quoted_name(time)] if time else []), *map(_sort, order)])
+            return [f"rows in the order of {by}" if time else f"rows of a batch in the order of {by}"]
         case Rank():
             return [_rank(node)]
         case MapRows(rows=rows):

@@ -25,6 +25,8 @@ from penstock.plan.nodes import (
     Project,
     Scan,
     Sink,
+    SortColumn,
+    TemporalSort,
     Union,
     Unnest,
 )
@@ -185,11 +187,21 @@ def _stateful(node: Node) -> tuple[tuple[str, str], ...]:
             return ("joinType", kind.value), ("where", pairs), ("select", ", ".join(node.schema.names)), *specs
         case Normalize(keys=keys):
             return (("key", ", ".join(keys)),)
+        case TemporalSort(time=event_time, order=columns):
+            by = [f"{event_time} ASC"] if event_time else ["PROCTIME"]
+            return (("orderBy", ", ".join([*by, *map(_sort, columns)])),)
         case Deduplicate(keys=keys, order=order, last=last):
             time = "ROWTIME" if order else "PROCTIME"
             keep = "LastRow" if last else "FirstRow"
             return ("keep", keep), ("key", ", ".join(keys)), ("order", time)
     return (("step", "; ".join(line.strip() for line in step_lines(node))),)
+
+
+def _sort(column: SortColumn) -> str:
+    text = f"{column.name} {'DESC' if column.descending else 'ASC'}"
+    return (
+        text if column.nulls_first != column.descending else f"{text} NULLS {'FIRST' if column.nulls_first else 'LAST'}"
+    )
 
 
 def _kept(node: Node) -> str:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from penstock.plan.nodes import STATEFUL, GroupAggregate, InWindows, Join, Node, SessionTable, WindowAggregate
+from penstock.plan.nodes import (
+    STATEFUL,
+    GroupAggregate,
+    InWindows,
+    Join,
+    Node,
+    SessionTable,
+    TemporalSort,
+    WindowAggregate,
+)
 
 
 def lifetimes(node: Node, default: timedelta | None) -> tuple[timedelta | None, ...]:
@@ -15,7 +24,7 @@ def lifetimes(node: Node, default: timedelta | None) -> tuple[timedelta | None, 
             given: tuple[timedelta | None, ...] = (left, right)
         case GroupAggregate(ttl=ttl):
             given = (ttl,)
-        case WindowAggregate() | SessionTable() | InWindows():  # which forget with the watermark
+        case WindowAggregate() | SessionTable() | InWindows() | TemporalSort():  # which forget with the watermark
             return tuple(None for _ in node.inputs)
         case _:
             given = tuple(None for _ in node.inputs)

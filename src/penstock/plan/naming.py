@@ -19,6 +19,7 @@ from penstock.plan.nodes import (
     SessionTable,
     SetOperation,
     Sink,
+    TemporalSort,
     WindowAggregate,
 )
 from penstock.plan.walk import fold, scans
@@ -33,6 +34,7 @@ _KINDS: dict[type[Node], str] = {
     Deduplicate: "deduplicate",
     Rank: "rank",
     SetOperation: "compare",
+    TemporalSort: "sort",
 }
 
 

@@ -310,6 +310,16 @@ class Rank(Step):
 
 
 @dataclass(frozen=True)
+class TemporalSort(Step):
+    """Gives rows that are only added in the order of the event time in ``time``, when the watermark reaches them, and
+    equal ones in that of the columns ``order``; with no ``time`` the rows of each batch in the order of ``order``.
+    Rows that are equal there are in the order in which they came. The schema is the input's."""
+
+    time: str
+    order: tuple[SortColumn, ...]
+
+
+@dataclass(frozen=True)
 class Materialize(Step):
     """The last row of each key to arrive, of those that were not taken back. The schema is the input's."""
 
@@ -344,6 +354,7 @@ STATEFUL = (
     | Deduplicate
     | Rank
     | SetOperation
+    | TemporalSort
     | Materialize
 )
 

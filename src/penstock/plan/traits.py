@@ -29,6 +29,7 @@ from penstock.plan.nodes import (
     SetKind,
     SetOperation,
     Sink,
+    TemporalSort,
     Union,
     Unnest,
     WindowAggregate,
@@ -154,6 +155,8 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
         case Deduplicate(keys=keys, last=last), (below,):
             kinds = below.kinds | (_UPDATES if last else INSERTIONS)
             return replace(below, kinds=kinds, upsert_keys=(keys,), stateful=True)
+        case TemporalSort(), (below,):
+            return replace(below, stateful=True)
         case Rank(), (below,):
             return _ranked(node, below)
     raise TypeError(f"unknown plan node {type(node).__name__}")

@@ -113,7 +113,8 @@ def _unassigned(group: GroupAggregate, columns: WindowColumns) -> WindowAggregat
     below: Node = table.input
     if rows.conditions:
         below = Filter(below.schema, below, conjunction(rows.conditions))
-    below = project(below, tuple(Item(name, each) for name, each in values.items()))
+    if values:  # a row has a column, even if nobody reads it
+        below = project(below, tuple(Item(name, each) for name, each in values.items()))
     windowing = replace(given, time=time, keys=keys if given.grouped else of, grouped=False)
     return aggregated(below, group, keys, windowing, windowing.zoned)
 

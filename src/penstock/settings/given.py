@@ -10,7 +10,7 @@ from typing import Any
 from penstock.errors import OptionsError, Problem, nearest
 from penstock.options import Codec, Option, Origin
 from penstock.settings.codecs import FILLED
-from penstock.settings.ignored import WITHOUT_EFFECT
+from penstock.settings.ignored import WITHOUT_EFFECT, ignored_key
 from penstock.settings.job import Settings
 from penstock.settings.kerberos import KERBEROS_PREFIX, KerberosSettings, kerberos_of, kerberos_remarks
 from penstock.settings.refused import REFUSED
@@ -50,6 +50,11 @@ KEYS: Mapping[str, tuple[str, Codec]] = {
 }
 
 
+def is_known(key: str) -> bool:
+    """Whether a key is one of those that can be set, with an effect or without."""
+    return key in KEYS or key in REFUSED or ignored_key(key) is not None
+
+
 @dataclass
 class GivenSettings:
     """The settings that were given so far, with their places, and warnings about them."""
@@ -70,7 +75,7 @@ class GivenSettings:
         the text before variables were replaced, since these may be secret. Raises OptionsError for an unknown key, and
         for a text that cannot be read."""
         self._check_known(key, at or place)
-        ignored = WITHOUT_EFFECT.get(key)
+        ignored = ignored_key(key)
         try:
             if key in REFUSED:
                 REFUSED[key].check(text)
@@ -154,7 +159,7 @@ class GivenSettings:
         return replace(before, **{name: value for name, value in self._values.items() if name}, **composed)
 
     def _check_known(self, key: str, place: str) -> None:
-        if key not in KEYS and key not in WITHOUT_EFFECT and key not in REFUSED:
+        if not is_known(key):
             hint = nearest(key, (*KEYS, *WITHOUT_EFFECT, *REFUSED))
             raise OptionsError((Problem("unknown key", key, place, hint),))
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from penstock.options import BOOLEAN, DURATION, INTEGER, TEXT, Codec, one_of
+from penstock.settings.tuning import TUNING
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,17 @@ class Ignored:
         return None if self.default == "(none)" else self.codec.parse(self.default)
 
 
-#: What applies here, with the keys: the other fields of :class:`Ignored` for each.
+#: What applies here, with the keys: the other fields of :class:`Ignored` for each. A key that ends in ``*`` stands for
+#: all that begin with what is before it.
 _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "A batch is the checkpoint; there are no barriers.": {
         "execution.checkpointing.aligned-checkpoint-timeout": ("When an aligned checkpoint becomes unaligned.", "0 ms"),
+        "execution.checkpointing.checkpoints-after-tasks-finish": (
+            "Whether there are checkpoints after some tasks have ended.",
+            "true",
+            BOOLEAN,
+            (True,),
+        ),
         "execution.checkpointing.incremental": ("Whether a checkpoint holds only what changed.", "false"),
         "execution.checkpointing.timeout": ("When a checkpoint that is not done is given up.", "10 min"),
         "execution.checkpointing.unaligned.enabled": (
@@ -39,6 +47,14 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
             "false",
             BOOLEAN,
             (False,),
+        ),
+        "execution.checkpointing.unaligned.interruptible-timers.enabled": (
+            "Whether checkpoints interrupt timers.",
+            "false",
+        ),
+        "execution.checkpointing.unaligned.max-subtasks-per-channel-state-file": (
+            "Most tasks that share a file of overtaken records.",
+            "5",
         ),
         "execution.checkpointing.unaligned.forced": (
             "Whether checkpoints overtake records even where Flink advises against it.",
@@ -48,6 +64,11 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         ),
     },
     "Batches follow one another, each as soon as the interval allows.": {
+        "execution.checkpointing.interval-during-backlog": (
+            "Time between two checkpoints while old records are read.",
+            "(none)",
+            DURATION,
+        ),
         "execution.checkpointing.max-concurrent-checkpoints": (
             "Checkpoints that may be taken at a time.",
             "1",
@@ -78,12 +99,39 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         ),
         "execution.checkpointing.num-retained": ("Checkpoints that are kept.", "1", INTEGER, (1,)),
         "execution.checkpointing.storage": ("Where checkpoints are kept.", "jobmanager"),
+        "execution.state-recovery.claim-mode": (
+            "Whether a job may delete the savepoint that it starts from.",
+            "NO_CLAIM",
+            one_of("CLAIM", "NO_CLAIM", "LEGACY", fold=str.upper),
+            ("NO_CLAIM",),
+        ),
+    },
+    "A checkpoint is files of Arrow and JSON, which are read from their directory.": {
+        "execution.checkpointing.cleaner.parallel-mode": ("Whether files are deleted in parallel.", "true"),
+        "execution.checkpointing.create-subdir": (
+            "Whether each job has a folder of its own.",
+            "true",
+            BOOLEAN,
+            (True,),
+        ),
+        "execution.checkpointing.data-inline-threshold": ("Least size of a file of state.", "20 kb"),
+        "execution.checkpointing.file-merging.*": ("Whether small files become large ones.", "(none)"),
+        "execution.checkpointing.local-backup.*": ("Whether tasks keep copies of their state.", "(none)"),
+        "execution.checkpointing.snapshot-compression": ("Whether state is compressed.", "false"),
+        "execution.checkpointing.write-buffer-size": ("Bytes that are written at a time.", "4096"),
+        "execution.state-recovery.approximate-local-recovery": ("Whether single tasks may restart.", "false"),
+        "execution.state-recovery.from-local": ("Whether tasks restart from copies of their state.", "false"),
+        "execution.state-recovery.without-channel-state.checkpoint-id": (
+            "The checkpoint from which records on their way are left out.",
+            "-1",
+        ),
     },
     "State is kept in files of the checkpoint, each with what batches have changed.": {
-        "state.backend": ("Where operators keep their state.", "hashmap"),
-        "state.backend.incremental": ("Whether checkpoints of state hold only what changed.", "false"),
         "state.backend.type": ("Where operators keep their state.", "hashmap"),
         "state.changelog.enabled": ("Whether changes of state are logged between checkpoints.", "false"),
+        "state.changelog.*": ("How changes of state are logged.", "(none)"),
+        "state.latency-track.*": ("Whether the times of access to state are measured.", "(none)"),
+        "state.size-track.*": ("Whether the sizes of values in state are measured.", "(none)"),
     },
     "Operators see the rows of a batch together.": {
         "table.exec.mini-batch.allow-latency": ("How long rows are collected before an operator sees them.", "0 ms"),
@@ -126,6 +174,7 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "sql-client.display.max-column-width": ("Most characters of a column in the SQL client.", "30"),
         "sql-client.execution.result-mode": ("How the SQL client shows results.", "TABLE"),
         "sql-client.verbose": ("Whether the SQL client prints stack traces.", "false"),
+        "table.display.max-column-width": ("Most characters of a column that is printed.", "30"),
     },
     "Every batch counts once; the guarantee of each sink is an option of its table.": {
         "execution.checkpointing.mode": (
@@ -141,6 +190,32 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
 }
 
 
+#: Former names of keys.
+_FORMER = {
+    "execution.buffer-timeout": "execution.buffer-timeout.interval",
+    "execution.checkpointing.alignment-timeout": "execution.checkpointing.aligned-checkpoint-timeout",
+    "execution.checkpointing.checkpoints-after-tasks-finish.enabled": (
+        "execution.checkpointing.checkpoints-after-tasks-finish"
+    ),
+    "execution.checkpointing.unaligned": "execution.checkpointing.unaligned.enabled",
+    "execution.savepoint-restore-mode": "execution.state-recovery.claim-mode",
+    "pipeline.operator-chaining": "pipeline.operator-chaining.enabled",
+    "state.backend": "state.backend.type",
+    "state.backend.changelog.*": "state.changelog.*",
+    "state.backend.fs.memory-threshold": "execution.checkpointing.data-inline-threshold",
+    "state.backend.fs.write-buffer-size": "execution.checkpointing.write-buffer-size",
+    "state.backend.incremental": "execution.checkpointing.incremental",
+    "state.backend.latency-track.*": "state.latency-track.*",
+    "state.backend.local-recovery": "execution.state-recovery.from-local",
+    "state.checkpoint-storage": "execution.checkpointing.storage",
+    "state.checkpoint.cleaner.parallel-mode": "execution.checkpointing.cleaner.parallel-mode",
+    "state.checkpoints.create-subdir": "execution.checkpointing.create-subdir",
+    "state.checkpoints.num-retained": "execution.checkpointing.num-retained",
+    "state.storage.fs.memory-threshold": "execution.checkpointing.data-inline-threshold",
+    "state.storage.fs.write-buffer-size": "execution.checkpointing.write-buffer-size",
+}
+
+
 def _ignored(
     here: str, meaning: str, default: str, codec: Codec | None = None, fulfilled: tuple[Any, ...] = ()
 ) -> Ignored:
@@ -151,7 +226,19 @@ def _ignored(
     return Ignored(here, meaning, default, codec, fulfilled)
 
 
-#: The keys, sorted.
-WITHOUT_EFFECT: Mapping[str, Ignored] = dict(
-    sorted((key, _ignored(here, *fields)) for here, keys in _KEYS.items() for key, fields in keys.items())
-)
+def _known() -> Mapping[str, Ignored]:
+    groups = (*_KEYS.items(), *TUNING.items())
+    found = {key: _ignored(here, *fields) for here, keys in groups for key, fields in keys.items()}
+    former = {old: replace(found[key], meaning=f"Former name of `{key}`.") for old, key in _FORMER.items()}
+    return dict(sorted({**found, **former}.items()))
+
+
+#: The keys, sorted. One that ends in ``*`` stands for all that begin with what is before it.
+WITHOUT_EFFECT: Mapping[str, Ignored] = _known()
+_FAMILIES = tuple(key.removesuffix("*") for key in WITHOUT_EFFECT if key.endswith("*"))
+
+
+def ignored_key(key: str) -> Ignored | None:
+    """What is known of a key without effect; None for other keys."""
+    family = next((each for each in _FAMILIES if key.startswith(each)), "")
+    return WITHOUT_EFFECT.get(key) or WITHOUT_EFFECT.get(f"{family}*")

@@ -56,7 +56,7 @@ class Settings(OptionSet):
         default_text="`$XDG_STATE_HOME/penstock/checkpoints`, else under `~/.local/state`",
         doc="The directory or URI of checkpoints, as in Flink. Each job has a folder of its own in it.",
         example="s3a://bucket/checkpoints",
-        aliases=("state.checkpoints.dir",),
+        aliases=("state.checkpoints.dir", "state.backend.fs.checkpointdir"),
     )
     savepoint: str | None = opt(
         "execution.state-recovery.path",
@@ -82,7 +82,7 @@ class Settings(OptionSet):
         default_text="(none)",
         doc="The directory in which programs make savepoints that name none, as in Flink.",
         example="/savepoints",
-        aliases=("state.savepoints.dir",),
+        aliases=("state.savepoints.dir", "savepoints.state.backend.fs.dir"),
     )
     parallelism: int | None = opt(
         "parallelism.default",

@@ -64,9 +64,9 @@ class Checkpoint(Protocol):
     def latest(self, name: str) -> dict[str, Any] | None:
         """The document that :meth:`advance` has written with the highest number, or None. Raises CheckpointError."""
 
-    def advance(self, name: str, number: int, document: Mapping[str, Any]) -> None:
-        """Write the document with this number, which comes after that of the former one, unless it exists. Raises
-        CheckpointError."""
+    def advance(self, name: str, number: int, document: Mapping[str, Any], *, replace: bool = False) -> None:
+        """Write the document with this number, which comes after that of the former one, unless it exists, or
+        ``replace`` it. Raises CheckpointError."""
 
     def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
         """Replace the content of ``name`` (at first an empty one) by ``change(content)``, atomically among all copies

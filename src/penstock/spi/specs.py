@@ -53,7 +53,7 @@ class SinkCapabilities:
     distinguish tables of one name. ``transactional_id_prefix`` is that of an exactly-once sink whose job has a
     transactional id. With ``upsert_keys`` it keeps one row for each value of these columns: it needs no row before an
     update, and of a deleted row only the key. ``staged``: its committer has work that reading tasks can do
-    (:meth:`penstock.spi.Committer.stage`).
+    (:meth:`penstock.spi.Committer.stage`). ``remedy`` tells how a table is declared that takes more kinds.
     """
 
     kinds: frozenset[RowKind]
@@ -63,6 +63,7 @@ class SinkCapabilities:
     transactional_id_prefix: str = ""
     upsert_keys: tuple[str, ...] = ()
     staged: bool = False
+    remedy: str = ""
 
 
 class AnySettings:

@@ -7,7 +7,8 @@ import itertools
 import pickle
 import threading
 from collections.abc import Callable, Iterator
-from datetime import date
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from penstock.connectors.filesystem.factory import FilesystemConnector
 from penstock.connectors.filesystem.files import Folder, hidden_name, publish, read, write
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, RecordError, SchemaError, UnsupportedError
 from penstock.spi import Column, ColumnKind, TableDefinition
-from penstock.types import BIGINT, arrow_schema, parse_columns
+from penstock.types import BIGINT, INT, STRING, TimestampType, arrow_schema, parse_columns
 
 COLUMNS = "id BIGINT, name STRING, price DECIMAL(8, 2), at TIMESTAMP(3)"
 ROWS = [
@@ -340,5 +341,35 @@ def test_columns_that_cannot_be_read_are_named():
     with pytest.raises(SchemaError, match="table 't'"):
         FilesystemConnector().scan(table("x", "csv", "m MAP<STRING, INT>"))
     definition = TableDefinition("t", (Column("o", BIGINT, ColumnKind.METADATA),), {"connector": "filesystem"})
-    with pytest.raises(UnsupportedError, match="column 'o': connector 'filesystem' has no metadata columns"):
+    with pytest.raises(UnsupportedError, match="column 'o': there is no metadata 'o'"):
         FilesystemConnector().scan(definition)
+    columns = (Column("o", INT, ColumnKind.METADATA, "file.size"),)
+    with pytest.raises(UnsupportedError, match=r"metadata 'file\.size' is BIGINT NOT NULL, not INT"):
+        FilesystemConnector().scan(replace(definition, columns=columns))
+    columns = (Column("o", BIGINT, ColumnKind.METADATA, "file.size"),)
+    with pytest.raises(UnsupportedError, match="no column of the table is in its files"):
+        FilesystemConnector().scan(replace(table("x", "parquet"), columns=columns))
+    with pytest.raises(UnsupportedError, match=r"metadata 'file\.size' is not written.*VIRTUAL"):
+        FilesystemConnector().sink(replace(definition, columns=columns))
+
+
+@pytest.mark.parametrize("format", ["json", "parquet"])
+def test_rows_know_their_file(format: str, tmp_path: Path):
+    definition = table(tmp_path, format, "day STRING, id BIGINT", ("day",))
+    sink = FilesystemConnector().sink(definition)
+    rows = pa.RecordBatch.from_pylist([{"day": "a", "id": 1}, {"day": "a", "id": 2}])
+    (written,) = write(sink, ".part-0", iter([rows]))
+    publish(sink, "part-", [written])
+    path = next(tmp_path.rglob("part-*"))
+    keys = {"p": ("file.path", STRING), "file.name": ("", STRING), "s": ("file.size", BIGINT)}
+    keys["m"] = ("file.modification-time", TimestampType(3, local_zone=True))
+    metadata = [Column(name, type_, ColumnKind.METADATA, key, virtual=True) for name, (key, type_) in keys.items()]
+    scan = FilesystemConnector().scan(replace(definition, columns=(metadata[0], *definition.columns, *metadata[1:])))
+    (file,) = Folder.of(str(tmp_path)).files()
+    ((found, _),) = read(scan, file)
+
+    assert found.schema.types == arrow_schema(scan.schema).types
+    modified = datetime.fromtimestamp(path.stat().st_mtime_ns // 1_000_000 / 1000, UTC)
+    told = {"p": str(path), "file.name": path.name, "s": path.stat().st_size, "m": modified}
+    assert found.to_pylist() == [{**told, "day": "a", "id": each} for each in (1, 2)]
+    assert FilesystemConnector().sink(replace(definition, columns=(*definition.columns, *metadata))) == sink

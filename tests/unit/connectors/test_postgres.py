@@ -6,15 +6,22 @@ import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from penstock.connectors.postgres.address import parse_address
+from penstock.connectors.postgres.changes import LastChanges, last_of_keys
 from penstock.connectors.postgres.columns import TableColumn, match_columns, stage_type
-from penstock.connectors.postgres.staging import PostgresOutput, _staged
+from penstock.connectors.postgres.spec import PostgresSinkSpec
+from penstock.connectors.postgres.staging import PostgresOutput, _Stage
 from penstock.errors import OptionsError, RecordError, SchemaError, UnsupportedError
-from penstock.spi import Column, ColumnKind, Guarantee, TableDefinition, connectors, scan_spec
-from penstock.types import BIGINT, STRING, parse_columns, parse_type
+from penstock.plan.nodes import Materialize
+from penstock.plan.planning import planned
+from penstock.spi import CHANGES, INSERTIONS, Column, ColumnKind, Guarantee, TableDefinition, connectors, scan_spec
+from penstock.sql import parse_script
+from penstock.types import BIGINT, STRING, RowKind, parse_columns, parse_type
 
 URL = "postgresql://db.example:5433/shop"
 
@@ -127,7 +134,6 @@ def test_what_is_not_supported_is_refused_by_name():
         sink(columns=columns, primary_key=("id",))
     told = [problem.reason for problem in raised.value.problems]
     assert [reason.partition(":")[0] for reason in told] == [
-        "writing by PRIMARY KEY (upserts) is not supported yet",
         "column 'at'",
         "column 'm'",
         "column 'r'",
@@ -234,21 +240,29 @@ def rows(**columns):
     return pa.RecordBatch.from_pydict({**columns, **hidden})
 
 
-def branch(text, column=None, columns=()):
-    schema = parse_columns(text)
-    return PostgresOutput(0, "t", None, schema, column, columns or schema.names, staging="stage")
+def branch(text, column=None, columns=(), keys=()):
+    schema, address = parse_columns(text), parse_address(URL)
+    spec = PostgresSinkSpec(
+        table="t",
+        table_name="t",
+        schema=schema,
+        guarantee=Guarantee.EXACTLY_ONCE,
+        address=address,
+        upsert_keys=tuple(keys),
+    )
+    return PostgresOutput(0, "t", spec, schema, column, columns or schema.names, staging="stage")
 
 
 def test_rows_are_staged_by_position_and_without_hidden_columns():
     given = rows(b=pa.array(["x", None]), a=pa.array([1, 2], pa.int64()))
-    staged = _staged(branch("id BIGINT, text STRING", columns=("a", "b")), given, 7)
+    staged = _Stage(branch("id BIGINT, text STRING", columns=("a", "b")), 7).add(given)
     assert staged.schema.names == ["writer", "c0", "c1"]
     assert staged.to_pylist() == [{"writer": 7, "c0": 1, "c1": "x"}, {"writer": 7, "c0": 2, "c1": None}]
 
 
 def test_of_a_struct_column_only_rows_that_are_not_null_are_staged():
     made = pa.array([{"id": 1, "text": "x"}, None, {"id": None, "text": None}], parse_struct())
-    staged = _staged(branch("id BIGINT, text STRING", column="sink_0"), rows(sink_0=made), 7)
+    staged = _Stage(branch("id BIGINT, text STRING", column="sink_0"), 7).add(rows(sink_0=made))
     assert staged.select(["c0", "c1"]).to_pylist() == [{"c0": 1, "c1": "x"}, {"c0": None, "c1": None}]
 
 
@@ -260,20 +274,101 @@ def parse_struct():
 def test_a_text_with_a_zero_is_named_by_its_place(texts):
     expected = next(i for i, text in enumerate(texts) if text is not None and "\0" in text)
     with pytest.raises(RecordError) as raised:
-        _staged(branch("text STRING"), rows(text=pa.array(texts)), 7)
+        _Stage(branch("text STRING"), 7).add(rows(text=pa.array(texts)))
     assert (raised.value.partition, raised.value.offset, raised.value.field) == (3, 100 + expected, "text")
 
 
 def test_a_zero_outside_a_slice_or_in_numbers_is_none_of_a_text():
     sliced = rows(text=pa.array(["\0", "a", "b", "\0"]), n=pa.array([0, 0, 0, 0])).slice(1, 2)
-    assert _staged(branch("text STRING, n BIGINT"), sliced, 7).num_rows == 2
+    assert _Stage(branch("text STRING, n BIGINT"), 7).add(sliced).num_rows == 2
 
 
 def test_in_a_struct_column_the_place_of_a_zero_is_that_of_its_row():
     made = pa.array([None, {"id": 1, "text": "x"}, None, {"id": 2, "text": "\0"}], parse_struct())
     with pytest.raises(RecordError) as raised:
-        _staged(branch("id BIGINT, text STRING", column="sink_0"), rows(sink_0=made), 7)
+        _Stage(branch("id BIGINT, text STRING", column="sink_0"), 7).add(rows(sink_0=made))
     assert raised.value.offset == 103
+
+
+# --- changes by key --------------------------------------------------------------------------------------------------
+
+INSERT, BEFORE, AFTER, DELETE = map(int, RowKind)
+
+
+def test_of_each_key_the_last_change_is_staged_with_its_place():
+    changes = [
+        (1, "a", INSERT),
+        (2, "b", None),
+        (1, "a", BEFORE),
+        (1, "c", AFTER),
+        (3, "d", AFTER),
+        (2, None, DELETE),
+        (3, "d", BEFORE),  # its row has another key from here on
+        (4, "d", AFTER),
+    ]
+    ids, texts, kinds = zip(*changes, strict=True)
+    given = rows(id=pa.array(ids, pa.int64()), x=pa.array(texts), __kind=pa.array(kinds, pa.int8()))
+    stage = _Stage(branch("id BIGINT, x STRING", columns=("id", "x"), keys=("id",)), 7)
+    assert [stage.add(given.slice(0, 5)), stage.add(given.slice(5))] == [None, None]
+    staged = stage.rest()
+    assert staged.schema.names == ["writer", "place", "deleted", "c0", "c1"]
+    assert [tuple(row.values()) for row in staged.to_pylist()] == [
+        (7, 3, False, 1, "c"),
+        (7, 5, True, 2, None),
+        (7, 6, True, 3, "d"),
+        (7, 7, False, 4, "d"),
+    ]
+    assert stage.rest() is None
+
+
+def test_the_last_of_keys_of_several_columns():
+    rng = np.random.default_rng(7)
+    for count in (0, 1, 1000):
+        columns = [pa.array(rng.integers(0, most, count)) for most in (9, 4, 5)]
+        columns[1] = columns[1].cast(pa.string())
+        last = {key: place for place, key in enumerate(zip(*(each.to_pylist() for each in columns), strict=True))}
+        found = last_of_keys(columns)
+        assert (list(range(count)) if found is None else found.tolist()) == sorted(last.values())
+    assert last_of_keys([pa.array([1, 2]), pa.array(["a", "a"])]) is None
+    assert last_of_keys([pa.array([[1], [1]])]) is None, "PostgreSQL finds the last one of lists"
+
+
+def test_few_keys_are_held_back_and_many_are_not():
+    held = LastChanges(["c0"])
+    batch = pa.RecordBatch.from_pydict({"c0": pa.array(range(10_000)), "place": pa.array(range(10_000))})
+    assert [held.add(batch) for _ in range(20)] == [None] * 20
+    assert held.take().num_rows == 10_000
+    sent = [held.add(batch.set_column(0, "c0", pc.add(batch.column(0), 10_000 * each))) for each in range(7)]
+    assert [each and each.num_rows for each in sent] == [None] * 6 + [70_000]
+    assert held.take() is None
+
+
+def test_null_in_a_key_is_named_by_its_place():
+    stage = _Stage(branch("id BIGINT, x STRING", columns=("id", "x"), keys=("id", "x")), 7)
+    with pytest.raises(RecordError, match="NULL cannot be part of the PRIMARY KEY") as raised:
+        stage.add(rows(id=pa.array([1, 2]), x=pa.array(["a", None])))
+    assert (raised.value.partition, raised.value.offset, raised.value.field) == (3, 101, "x")
+
+
+def test_a_table_with_a_key_takes_changes():
+    assert sink(primary_key=("id",)).capabilities.kinds == CHANGES
+    assert sink(primary_key=("id",)).capabilities.upsert_keys == ("id",)
+    assert "key: id" in sink(primary_key=("id",)).describe()
+    assert sink().capabilities.kinds == INSERTIONS
+
+
+def test_a_query_that_updates_or_deletes_rows_needs_a_key():
+    sql = (
+        "CREATE TABLE given (g STRING) WITH ('connector' = 'kafka', 'topic' = 's', 'format' = 'json',"
+        " 'properties.bootstrap.servers' = 'h:1');\n"
+        f"CREATE TABLE t (g STRING, n BIGINT%s) WITH ('connector' = 'postgres', 'url' = '{URL}', 'table-name' = 't');\n"
+        "INSERT INTO t SELECT g, COUNT(*) FROM given GROUP BY g;"
+    )
+    with pytest.raises(SchemaError, match=r"takes insertions only, .*aggregate.*declare a PRIMARY KEY for the table"):
+        planned(parse_script(sql % "").jobs[0])
+    plain, keyed = (parse_script(sql % f", PRIMARY KEY ({key}) NOT ENFORCED").jobs[0] for key in ("g", "n"))
+    assert not isinstance(planned(plain).sinks[0].input, Materialize)
+    assert isinstance(planned(keyed).sinks[0].input, Materialize), "several groups may have one number"
 
 
 # --- what it costs those who do not use it -------------------------------------------------------------------------

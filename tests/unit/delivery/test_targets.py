@@ -76,12 +76,15 @@ class Keeper(Committer):
             return Standing(False, "")
         return Standing(False, self.last[1] if self.last and self.last[0] == batch.id - 1 else None)
 
+    def check_owner(self) -> None:
+        if self.system.owner != self.run:
+            raise FencedError("another run has taken over")
+
     def publish(self, batch: Batch, frame: object) -> Published:
         assert batch.results is not None
         assert frame is None
         self.world.step()
-        if self.system.owner != self.run:
-            raise FencedError("another run has taken over")
+        self.check_owner()
         self.last = (batch.id, batch.results.state)
         self.system.committed.append(self.last)
         self.world.step()
@@ -204,6 +207,22 @@ def test_every_target_has_one_attempt_of_each_batch_whatever_happens(keepers: in
     assert seen > 300
 
 
+@pytest.mark.rule("the first commit binds the attempt")
+@pytest.mark.parametrize("keepers", [1, 2])
+def test_a_run_that_was_taken_over_while_its_operators_ran_repeats_no_batch(keepers: int) -> None:
+    world = World(lambda count: 0, {f"system-{number}": System() for number in range(keepers)})
+
+    class Asleep(Counted):
+        def run(self, batch: Batch, state: str) -> Made:
+            made = super().run(batch, state)
+            start(self.world)  # to its end
+            return made
+
+    start(world, Asleep)
+    assert len(world.attempts) == 1 + BATCHES
+    assert world.repeating == [(0, "attempt-1"), (1, "attempt-2")]
+
+
 @dataclass(frozen=True)
 class Definition:
     """The targets of a job, in order: those that are exactly-once, and others."""
@@ -313,7 +332,7 @@ def test_targets_that_disagree_stop_the_job() -> None:
 
 
 def test_a_state_that_no_target_knows_stops_the_job() -> None:
-    world = World(lambda count: 0, {"a": System()})
+    world = World(lambda count: 0, {"a": System("run")})
     with pytest.raises(CheckpointError, match=r"state before batch 1 is not known.*Make a savepoint of the checkpoint"):
         deliver(batch(1), [Keeper(world, "run", world.systems["a"])], Counted(world, "run"))
 

@@ -210,6 +210,8 @@ def test_of_numbered_documents_the_highest_counts_and_two_are_kept(tmp_path):
             checkpoint.advance("at", number, {"at": late})
             assert checkpoint.latest("at") == {"at": 12}
         assert sorted(files.names("penstock")) == ["at.11.json", "at.12.json", "at.5.json"]
+        checkpoint.advance("at", 12, {"at": "another"}, replace=True)
+        assert checkpoint.latest("at") == {"at": "another"}
 
 
 def test_a_former_document_that_cannot_be_deleted_does_not_fail_the_next(tmp_path):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.delivery import deliver
 from penstock.engine.checkpoint import JobCheckpoint, read_location
 from penstock.engine.checkpoint.local import LocalFiles
 from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.errors import CheckpointError, FencedError, PossibleDataLossError
-from penstock.spi import Batch, Results, Standing
+from penstock.spi import Batch, Committer, Published, Results, Standing
 
 pytestmark = pytest.mark.rule("state commits with the output")
 
@@ -80,6 +82,38 @@ def test_a_copy_that_wakes_up_does_not_put_an_older_state_in_place(target: Check
     with pytest.raises(FencedError, match="its state is that after batch 2, and this copy was at work on batch 0"):
         target.publish(batch(0, "late"), None)
     assert target.standing(batch(3)) == Standing(False, "c")
+
+
+@pytest.mark.parametrize("ahead", [1, 3], ids=["at the same batch", "at a later batch"])
+def test_a_copy_that_wakes_up_after_its_operators_ran_writes_no_rows(target: CheckpointTarget, ahead: int) -> None:
+    """The table repeats batches: the rows of the other copy would be followed by older ones."""
+    other = CheckpointTarget(target.checkpoint)
+
+    class Table(Committer):
+        def publish(self, batch: Batch, frame: object) -> Published:
+            raise AssertionError("rows are written")
+
+    @dataclass(frozen=True)
+    class Operators:
+        state: str = "late"
+
+        def run(self, batch: Batch, state: str) -> Operators:
+            for number in range(ahead):
+                other.publish(given(number, f"after {number}"), None)
+            return self
+
+        def kept(self, batch: Batch, state: str) -> Operators:
+            return self
+
+        def check_repeating(self, batch: Batch, state: str) -> None:
+            return
+
+        def results(self, target: int) -> Results:
+            return Results(self.state, None, lambda: None)
+
+    given = batch
+    with pytest.raises(FencedError, match=rf"after batch {ahead - 1}, and this copy was at work on batch 0"):
+        deliver(batch(0), [Table(), target], Operators())
 
 
 @pytest.mark.parametrize("ahead", [1, 3], ids=["at the same batch", "at a later batch"])

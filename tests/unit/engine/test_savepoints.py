@@ -16,7 +16,7 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.engine.checkpoint import JobCheckpoint, read_location, savepoints
-from penstock.engine.checkpoint.committed import committed, write_state
+from penstock.engine.checkpoint.committed import committed, write_started, write_state
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, read_savepoint, write_savepoint, write_starts
 from penstock.engine.runs.batches import JobProgress
 from penstock.engine.runs.query import Query
@@ -134,6 +134,17 @@ def test_a_run_that_was_taken_over_does_not_put_an_older_state_in_place(checkpoi
     assert found.positions == {"orders": position(30)}
 
 
+def test_the_state_is_that_of_the_attempt_which_a_target_has_committed(checkpoint: Checkpoint) -> None:
+    """Batch 1 was written to at-least-once tables, which are exactly-once since, and was attempted again."""
+    for batch in range(2):
+        checkpoint.plan(batch)
+    checkpoint.state(0, {1: (0, "a")})
+    checkpoint.state(1, {1: (1, "a")})
+    batch = Batch(1, (None,), (position(20),), 1)
+    write_state(checkpoint.place, batch, "another", bound=True)
+    assert (committed(checkpoint.place).batch, committed(checkpoint.place).state) == (1, "another")
+
+
 def test_the_state_of_a_former_version_is_found(checkpoint: Checkpoint) -> None:
     checkpoint.plan(0)
     checkpoint.done(0)
@@ -148,6 +159,8 @@ def test_the_state_of_a_former_version_is_found(checkpoint: Checkpoint) -> None:
         ({"batch": 2, "planned": 2}, 2, None),  # Spark's log lacks a batch that was published
         ({"batch": 0, "planned": 1}, 1, 2),  # a former run's
         ({}, 1, 2),
+        ({"run": "a", "batch": 1, "planned": 2}, 1, None),
+        ({"run": "b", "batch": 1, "planned": 2}, 1, 2),  # of a run that was taken over
     ],
 )
 def test_a_run_that_ended_in_good_order_says_what_it_published(
@@ -156,6 +169,8 @@ def test_a_run_that_ended_in_good_order_says_what_it_published(
     for each in range(3):
         checkpoint.plan(each)
     checkpoint.done(1)
+    if "run" in stopped:  # former versions wrote none
+        write_started(checkpoint.place, "a")
     checkpoint.place.write("stopped", stopped)
     found = committed(checkpoint.place)
     assert (found.batch, found.begun) == (batch, begun)
@@ -182,6 +197,7 @@ def run_of(checkpoint: Checkpoint, targets: list[Target], monkeypatch: pytest.Mo
     job: Any = SimpleNamespace(name="totals")
     place = checkpoint.place
     query = Query(job, spark, place, pytest.fail, lambda: False, JobProgress(), MetricGroup(), "q-1")
+    write_started(place, query._run)
     query._committers, query._outputs = list(targets), [[] for _ in targets]
     monkeypatch.setattr("penstock.engine.runs.query.described", lambda number, *_: Batch(number, (), (), 1))
     return query
@@ -233,6 +249,35 @@ def test_a_batch_that_was_planned_and_not_begun_is_said_to_be_unpublished(
     query._rest()
     found = committed(checkpoint.place)
     assert (found.batch, found.begun) == (0, None)
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before it ends", "while it ends"])
+def test_a_run_that_was_taken_over_does_not_say_what_the_other_published(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    """It is idle after batch 0. Another run publishes batch 1, and is killed before it writes so to the checkpoint."""
+    query = run_of(checkpoint, [Target()], monkeypatch)
+    frame: Any = Frame()
+    checkpoint.plan(0)
+    query._batch(frame, 0)
+    checkpoint.done(0)
+    write = checkpoint.place.write
+
+    def taken_over() -> None:
+        write("run", {"run": "another"})
+        checkpoint.plan(1)
+
+    def late(name: str, document: Any) -> None:
+        taken_over()
+        write(name, {**document, "planned": 1})
+
+    if before:
+        taken_over()
+    else:
+        monkeypatch.setattr(checkpoint.place, "write", late)
+    query._rest()
+    found = committed(checkpoint.place)
+    assert (found.batch, found.begun) == (0, 1)
 
 
 class Frame:

@@ -128,6 +128,47 @@ def test_a_job_without_state_does_not_start_where_steps_have_some(tmp_path: Path
         check_no_state(checkpoint, "")
 
 
+@pytest.mark.rule("look before taking over")
+def test_a_start_looks_for_the_state_that_the_checkpoint_names(tmp_path: Path) -> None:
+    place = read_location(str(tmp_path))
+    folder = Folder(tmp_path / "state")
+    folder.run().look(place, "")
+    begun = folder.batch(folder.run(), 0, "", "0")
+    write_state(place, Batch(0, (None,), ({},), 1), "")
+    folder.run().look(place, begun)
+    with pytest.raises(CheckpointError, match="has state of 'step', which the job does not have any more"):
+        States(folder.storage, {"other"}, "the checkpoint").look(place, begun)
+    write_state(place, Batch(1, (None,), ({},), 1), folder.batch(folder.run(), 1, begun, "1"))
+    folder.run().look(place, "")
+    folder.storage.delete("1")
+    with pytest.raises(CheckpointError, match=r"'1' in '.*state' is missing"):
+        folder.run().look(place, "")
+
+
+@pytest.mark.rule("look before taking over")
+def test_a_start_does_not_take_files_for_missing_that_a_running_job_has_deleted(tmp_path: Path) -> None:
+    class Slow(States):
+        """The job goes on by three batches whenever a manifest was read."""
+
+        def after(self, reference: str) -> Manifest:
+            found, last = super().after(reference), found_last[-1]
+            if len(found_last) < 3:
+                number = len(found_last) * 3
+                found_last.append(committed(folder, running, number + 3, last, since=number))
+                write_state(place, Batch(number + 2, (None,), ({},), 1), found_last[-1])
+            return found
+
+    place, folder = read_location(str(tmp_path)), Folder(tmp_path / "state")
+    running = folder.run()
+    found_last = [committed(folder, running, 3)]
+    write_state(place, Batch(2, (None,), ({},), 1), found_last[0])
+    Slow(folder.storage, {"step"}, "the checkpoint").look(place, "")
+    assert len(found_last) == 3
+    folder.storage.delete("8")
+    with pytest.raises(CheckpointError, match=r"'8' in .* is missing"):
+        Slow(folder.storage, {"step"}, "the checkpoint").look(place, "")
+
+
 @pytest.mark.rule("the first commit binds the attempt")
 def test_a_table_that_may_lack_a_committed_batch_is_named(folder: Folder) -> None:
     states, now = folder.run(), Sinks((), ("kafka 'a' topic", "print 'r'"))

@@ -16,10 +16,26 @@ from penstock.flow.aggregate import GroupAggregateOperator
 from penstock.flow.dataflow import Dataflow
 from penstock.flow.deduplicate import DeduplicateOperator
 from penstock.flow.join import JoinOperator
+from penstock.flow.materialize import MaterializeOperator
 from penstock.flow.normalize import NormalizeOperator
 from penstock.flow.operators import Operator
 from penstock.flow.planner import Planner
-from penstock.plan.nodes import AggregateCall, Deduplicate, GroupAggregate, Join, JoinKind, Node, Normalize
+from penstock.flow.rank import RankOperator
+from penstock.flow.set_operation import SetOperator
+from penstock.plan.nodes import (
+    AggregateCall,
+    Deduplicate,
+    GroupAggregate,
+    Join,
+    JoinKind,
+    Materialize,
+    Node,
+    Normalize,
+    Rank,
+    SetKind,
+    SetOperation,
+    SortColumn,
+)
 from penstock.plan.planning import planned
 from penstock.plan.walk import scans
 from penstock.spi import Output
@@ -32,6 +48,7 @@ ROWS = RowType((Field("k", INT), Field("v", BIGINT)))
 OTHERS = RowType((Field("k2", INT), Field("w", BIGINT)))
 CALLS = (("n", "COUNT", None), ("s", "SUM", "v"), ("most", "MAX", "v"))
 TTL = 10
+RANK = Rank(ROWS, Node(ROWS), ("k",), (SortColumn("v"),), 1, 2, uid="r")
 
 
 def groups(*calls: tuple[str, str, str | None], distinct: bool = False) -> GroupAggregateOperator:
@@ -193,6 +210,10 @@ GROWING: dict[str, tuple[Operator, Callable[[int, int], Row]]] = {
     "inner join": (join(JoinKind.INNER), _fresh),
     "outer join": (join(JoinKind.FULL), _same),
     "changes": (NormalizeOperator.of(Normalize(ROWS, Node(ROWS), ("k",), uid="c")), _fresh),
+    "ranks": (RankOperator.of(RANK, retracts=False), _fresh),
+    "ranks of rows that change": (RankOperator.of(RANK, retracts=True), _fresh),
+    "compared rows": (SetOperator.of(SetOperation(ROWS, Node(ROWS), Node(ROWS), SetKind.INTERSECT, uid="i")), _fresh),
+    "last rows": (MaterializeOperator.of(Materialize(ROWS, Node(ROWS), ("k",), uid="m")), _fresh),
     "first rows": (DeduplicateOperator.of(Deduplicate(ROWS, Node(ROWS), ("k",), uid="d")), _fresh),
 }
 
@@ -206,9 +227,12 @@ def test_state_does_not_grow_beyond_its_time_to_live(step: str) -> None:
     for batch in range(60):
         runner.now_ms += 1
         changes = [(row(batch, each), mark) for each in range(10)]
-        runner.run(*([changes] * (1 if step != "inner join" else 2)), *([[]] if step == "outer join" else []))
+        runner.run(
+            *([changes] * (2 if step in ("inner join", "compared rows") else 1)),
+            *([[]] if step == "outer join" else []),
+        )
         sizes.append((sum(runner.stored().values()), runner.segment_rows()))
-    live = 10 * TTL * (2 if "join" in step or "groups" in step or "values" in step else 1) + 10
+    live = 10 * TTL * (2 if "join" in step or "compared" in step or "groups" in step or "values" in step else 1) + 10
     assert max(size for size, _ in sizes[30:]) <= 2 * live
     assert max(size for _, size in sizes[30:]) <= 4 * live
 

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from tests.changelogs import SEEDS
+from tests.corpora import parsed
+from tests.plans import check_job
 from tests.unit.flow.running import START, Row, Running, shown
 
 TUMBLE = """SELECT k, CAST(window_start AS STRING), CAST(COUNT(*) AS STRING), CAST(SUM(n) AS STRING),
@@ -236,3 +238,35 @@ def test_windows_of_processing_time_close_as_time_passes(tmp_path):
     assert at(15_000, ended=True) == []  # the end of input closes no window of processing time
     assert at(30_000, owners=2) == [("a", shown(10_000), "1")]
     assert running.stored == 0
+
+
+def test_windows_of_processing_time_need_no_column_of_the_table(tmp_path):
+    epoch = round((START - datetime(1970, 1, 1)).total_seconds() * 1000)
+    table = "FROM TABLE({}) GROUP BY window_start, window_end"
+    older = "FROM p GROUP BY {}"
+    size, step = "INTERVAL '10' SECOND", "INTERVAL '5' SECOND"
+    tumbling, hopping, cumulating = [(0, 3)], [(-5000, 2), (0, 3), (5000, 1)], [(0, 2), (0, 3)]
+    for source, windows in (
+        (table.format(f"TUMBLE(TABLE p, DESCRIPTOR(at), {size})"), tumbling),
+        (table.format(f"HOP(TABLE p, DESCRIPTOR(at), {step}, {size})"), hopping),
+        (table.format(f"CUMULATE(TABLE p, DESCRIPTOR(at), {step}, {size})"), cumulating),
+        (table.format(f"SESSION(TABLE p, DESCRIPTOR(at), {size})"), [(1000, 3)]),
+        (older.format(f"TUMBLE(at, {size})"), tumbling),
+        (older.format(f"HOP(at, {step}, {size})"), hopping),
+        (older.format(f"SESSION(at, {size})"), [(1000, 3)]),
+    ):
+        kind, arguments = source.split("BY ", 1)[1].split("(", 1) if source.startswith("FROM p") else ("", "")
+        start = f"{kind}_START({arguments}" if kind else "window_start"
+        for columns, expected in (
+            (f"CAST({start} AS STRING), CAST(COUNT(*) AS STRING)", [(shown(at), str(rows)) for at, rows in windows]),
+            ("CAST('window' AS STRING)", [("window",)] * len(windows)),
+        ):
+            query = f"SELECT {columns} {source}"
+            running = Running(query, str(tmp_path / str(len(list(tmp_path.iterdir())))))
+            check_job(parsed(running.script).jobs[0])
+            found = []
+            for time, rows in ((1000, [("a", 1, None), ("b", 1, None)]), (6000, [("a", 1, None)]), (90_000, [])):
+                running.driver.now_ms = epoch + time
+                found += running.run([rows])
+            assert sorted(found) == sorted(expected), query
+            assert running.stored == 0

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from penstock.errors import OptionsError
-from penstock.settings.given import KEYS, GivenSettings
+from penstock.settings.given import KEYS, GivenSettings, is_known
 from penstock.settings.ignored import WITHOUT_EFFECT
+from penstock.settings.refused import REFUSED
 
 
 def test_a_key_with_an_effect_is_not_among_them():
     assert not KEYS.keys() & WITHOUT_EFFECT.keys()
+    assert not REFUSED.keys() & (KEYS.keys() | WITHOUT_EFFECT.keys())
 
 
 @pytest.mark.parametrize("key", WITHOUT_EFFECT)
@@ -54,3 +58,30 @@ def test_their_values_are_known_all_the_same():
     assert given.without_effect(key) == 2
     given.remove(key, "here")
     assert given.without_effect(key) == 1
+
+
+def test_a_key_of_a_family_needs_no_list_of_all_of_them():
+    given = GivenSettings()
+    given.put("state.backend.rocksdb.localdir", "/tmp/rocksdb", "here")
+    given.put("execution.checkpointing.unaligned", "false", "here")
+    assert given.warnings == [
+        "here: 'state.backend.rocksdb.localdir' has no effect here. State is read for all keys of a batch at once, "
+        "from files that are mapped into memory."
+    ]
+
+
+def test_keys_that_would_change_what_a_table_holds_are_refused_by_name():
+    for key, text in (
+        ("table.exec.legacy-cast-behaviour", "ENABLED"),
+        ("table.exec.sort.default-limit", "100"),
+        ("table.column-expansion-strategy", "EXCLUDE_DEFAULT_VIRTUAL_METADATA_COLUMNS"),
+    ):
+        GivenSettings().put(key, REFUSED[key].default, "here")
+        with pytest.raises(OptionsError, match=f"'{key}': expected .*: .*, not '{text}'"):
+            GivenSettings().put(key, text, "here")
+
+
+def test_every_key_of_flink_about_queries_execution_and_state_is_known():
+    keys = Path("tests/recorded/settings.txt").read_text("utf-8").split()
+    assert len(keys) > 300
+    assert [key for key in keys if not is_known(key)] == []

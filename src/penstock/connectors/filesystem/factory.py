@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from penstock.connectors.filesystem.metadata import READABLE
+from penstock.connectors.filesystem.metadata import problems as metadata_problems
 from penstock.connectors.filesystem.options import PARQUET, FilesystemOptions
 from penstock.connectors.filesystem.partitions import Partitions
 from penstock.connectors.filesystem.partitions import problems as partition_problems
@@ -25,6 +27,7 @@ class FilesystemConnector:
     options: Mapping[str, type[OptionSet]] = {"Source": FilesystemOptions, "Sink": FilesystemOptions}
     runtime = "penstock.connectors.filesystem.spark:FilesystemRuntime"
     partitioned = True
+    metadata = READABLE
 
     def scan(self, table: TableDefinition) -> FilesystemScanSpec:
         """How ``table`` is read. Raises OptionsError, UnsupportedError or SchemaError with every problem found."""
@@ -38,17 +41,10 @@ class FilesystemConnector:
 def _bound(table: TableDefinition, schema: RowType, *, writes: bool) -> dict[str, Any]:
     """The parts of a spec."""
     where = table.origin.of("") or f"table '{table.name}'"
-    metadata = tuple(
-        Problem(
-            f"column '{column.name}': connector 'filesystem' has no metadata columns",
-            where=where,
-            hint="declare it without METADATA",
-        )
-        for column in table.columns
-        if column.kind is ColumnKind.METADATA
-    )
-    if metadata:
-        raise UnsupportedError(metadata)
+    metadata = [column for column in table.columns if column.kind is ColumnKind.METADATA]
+    unknown = tuple(replace(each, where=where) for each in metadata_problems(metadata, writes=writes))
+    if unknown:
+        raise UnsupportedError(unknown)
     name = table.options.get("format", "").strip().lower()
     found = formats.get(name) if name in formats.names() and name != PARQUET else None
     known = {"connector", *FilesystemOptions.keys()}
@@ -72,10 +68,14 @@ def _bound(table: TableDefinition, schema: RowType, *, writes: bool) -> dict[str
         "schema": schema,
         "format": None,
         "partitions": partitions,
+        "metadata": tuple((each.name, each.key or each.name) for each in metadata if each.name in schema.names),
     }
+    stored = FilesystemSpec(**parts).stored
+    if not stored.fields:
+        problem = Problem("no column of the table is in its files", where=where, hint="declare one that is")
+        raise UnsupportedError((problem,))
     if found is None:
         return parts
-    stored = FilesystemSpec(**parts).stored
     spec = FormatSpec.bind(found, table.options, table.origin, f"{name}.")
     try:
         (found.encoder if writes else found.decoder)(stored, spec.options)

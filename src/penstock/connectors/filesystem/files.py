@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import fs
 
+from penstock.connectors.filesystem import metadata
 from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec
 from penstock.errors import CheckpointError, ExecutionError, RecordError
 from penstock.spi import formats
@@ -100,20 +101,28 @@ def read(scan: FilesystemScanSpec, file: File) -> Iterator[tuple[pa.RecordBatch,
     """
     folder = Folder.of(scan.options.path)
     try:
-        size = folder.system.get_file_info(file.path).size
+        info = folder.system.get_file_info(file.path)
+        size = info.size
         if size != file.size:
             reason = "is not there any more" if size is None else f"has {size} bytes"
             raise CheckpointError(
                 f"file '{file.path}' of table '{scan.table}' {reason}; it had {file.size} bytes when the job began"
             )
         rows = _parquet(scan, folder, file) if scan.format is None else _lines(scan, folder, file)
-        if scan.partitions is None:
-            yield from rows
-            return
-        values = scan.partitions.values(file.path)
-        yield from ((scan.partitions.joined(each, values, scan.schema.names), numbers) for each, numbers in rows)
+        given = metadata.values(info, scan.schema, scan.metadata)
+        if scan.partitions is not None:
+            given |= scan.partitions.values(file.path)
+        for each, numbers in rows:
+            yield _joined(each, given, scan.schema.names) if given else each, numbers
     except (OSError, pa.ArrowException) as error:
         raise ExecutionError(f"file '{file.path}' of table '{scan.table}' cannot be read: {error}") from error
+
+
+def _joined(batch: pa.RecordBatch, values: Mapping[str, pa.Scalar], names: Sequence[str]) -> pa.RecordBatch:
+    """Rows of a file with the columns that have one value for all of them, in the order of ``names``."""
+    count = batch.num_rows
+    columns = [pa.repeat(values[name], count) if name in values else batch.column(name) for name in names]
+    return pa.RecordBatch.from_arrays(columns, names=list(names))
 
 
 def _parquet(

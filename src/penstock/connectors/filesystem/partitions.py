@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import PurePosixPath
@@ -49,8 +49,9 @@ class Partitions:
     def _text(self, value: str | None) -> str:
         return self.default if value is None or not value.strip() else value
 
-    def values(self, path: str) -> list[pa.Scalar]:
-        """The values of the columns in the path of a file. Raises ExecutionError for one that does not have them."""
+    def values(self, path: str) -> dict[str, pa.Scalar]:
+        """The values of the columns, by name, in the path of a file. Raises ExecutionError for one that does not have
+        them."""
         parts = PurePosixPath(path).parts[:-1][-len(self.columns.names) :]
         found = [tuple(map(unquote, each.partition("=")[::2])) for each in parts]
         if [name for name, _ in found] != list(self.columns.names):
@@ -58,18 +59,12 @@ class Partitions:
             raise ExecutionError(f"file '{path}' is in no folder of a partition (expected {expected})")
         texts = [None if value == self.default else value for _, value in found]
         try:
-            return [
-                pa.scalar(text, pa.string()).cast(arrow_type(each.type))
+            return {
+                each.name: pa.scalar(text, pa.string()).cast(arrow_type(each.type))
                 for text, each in zip(texts, self.columns.fields, strict=True)
-            ]
+            }
         except pa.ArrowInvalid as error:
             raise ExecutionError(f"file '{path}': the name of its folder is no value of its column: {error}") from error
-
-    def joined(self, batch: pa.RecordBatch, values: Sequence[pa.Scalar], names: Sequence[str]) -> pa.RecordBatch:
-        """Rows of a file with the columns of its folder, in the order of ``names``."""
-        given = dict(zip(self.columns.names, values, strict=True))
-        columns = [pa.repeat(given[name], batch.num_rows) if name in given else batch.column(name) for name in names]
-        return pa.RecordBatch.from_arrays(columns, names=list(names))
 
 
 def problems(schema: RowType, names: tuple[str, ...]) -> Iterator[Problem]:

@@ -22,23 +22,28 @@ from penstock.types import RowType
 @dataclass(frozen=True, kw_only=True)
 class FilesystemSpec(AnySettings):
     """A table of ``schema`` in files. ``format`` is that of their lines; None for Parquet. ``partitions`` are the
-    columns that name folders, and are not in the files."""
+    columns that name folders, and ``metadata`` those that say which file a row is from, each with its key; they are not
+    in the files."""
 
     table: str
     options: FilesystemOptions
     schema: RowType
     format: FormatSpec | None
     partitions: Partitions | None = None
+    metadata: tuple[tuple[str, str], ...] = ()
 
     @property
     def stored(self) -> RowType:
         """The columns that are in the files."""
         folders = self.partitions.columns.names if self.partitions is not None else ()
-        return self.schema.select(tuple(name for name in self.schema.names if name not in folders))
+        others = {*folders, *(name for name, _ in self.metadata)}
+        return self.schema.select(tuple(name for name in self.schema.names if name not in others))
 
     def _text(self, side: str) -> str:
         text = f"filesystem {side} '{self.table}'\n  path: {self.options.path}\n  format: {self.options.format}"
-        return text + (f"\n  partitioned by: {', '.join(self.partitions.columns.names)}" if self.partitions else "")
+        text += f"\n  partitioned by: {', '.join(self.partitions.columns.names)}" if self.partitions else ""
+        columns = ", ".join(f"{name} from {key}" for name, key in self.metadata)
+        return text + (f"\n  metadata: {columns}" if columns else "")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,6 +42,8 @@ _HOLDS = {
     "text": ("text", "character varying", "character"),
 }
 _DIGITS = {"smallint": 5, "integer": 10, "bigint": 19}
+#: Types of text with a length, and what they are without it.
+_TEXTS = {"character varying": "character varying", "character": "bpchar"}
 #: More types for text, which is cast; a text that is not a value of the type fails.
 _FROM_TEXT = ("json", "jsonb", "uuid")
 #: PostgreSQL's finest time is a microsecond.
@@ -79,7 +81,7 @@ class TableColumn:
     type.
 
     ``generated``: the database makes its values and accepts none. ``defaulted``: it may be left out. ``enum``: its type
-    is an enumeration.
+    is an enumeration. ``collation`` is that of its texts, quoted; ``exact``: only equal texts are equal by it.
     """
 
     name: str
@@ -88,19 +90,50 @@ class TableColumn:
     generated: bool = False
     defaulted: bool = False
     enum: bool = False
+    collation: str = ""
+    exact: bool = True
+
+    @property
+    def compared(self) -> str:
+        """The type by which its values are compared: a text without a length, to which a cast would cut it."""
+        found = None if self.enum else _TYPE.fullmatch(self.type)
+        if found is None or found["name"] not in _TEXTS:
+            return self.type
+        return f"{_TEXTS[found['name']]}{found['array'] or ''}"
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """A column of a sink's key: the number of the sink's column, and the table's column."""
+
+    number: int
+    column: TableColumn
+
+    @property
+    def staged(self) -> str:
+        """The value in the staging table, as the table compares it."""
+        collation = '"C"' if self.column.exact else self.column.collation  # of equal texts, and quicker
+        return f"c{self.number}::{self.column.compared}{self.column.collation and f' COLLATE {collation}'}"
+
+    def equals(self, table: str, staged: str) -> str:
+        """Whether the column in ``table`` equals a value that :attr:`staged` gives. An index serves it."""
+        collation = self.column.collation and f" COLLATE {self.column.collation}"
+        return f"{table}.{quoted(self.column.name)} = {staged}{collation}"
 
 
 @dataclass(frozen=True)
 class Insertion:
     """The way of a sink's columns from the staging table into the table: the names of the table's columns, in the order
-    of the sink's, and the type that each is cast to, or an empty text."""
+    of the sink's, and the type that each is cast to, or an empty text. ``keys`` are the columns of the sink's key."""
 
     names: tuple[str, ...]
     casts: tuple[str, ...]
+    keys: tuple[KeyColumn, ...] = ()
 
 
-def match_columns(table: str, schema: RowType, found: Sequence[TableColumn]) -> Insertion:
-    """How rows of ``schema`` are inserted into a table with the columns ``found``.
+def match_columns(table: str, schema: RowType, found: Sequence[TableColumn], keys: Sequence[str] = ()) -> Insertion:
+    """How rows of ``schema`` are inserted into a table with the columns ``found``; ``keys`` are the columns of the
+    sink's key.
 
     A name without an exact match is looked up in lower case, as for names without quotes in SQL. Raises SchemaError
     with every problem; ``table`` names the table in them.
@@ -126,7 +159,9 @@ def match_columns(table: str, schema: RowType, found: Sequence[TableColumn]) -> 
             problems.append(Problem("is NOT NULL without a default, and is not written", column.name, table, hint))
     if problems:
         raise SchemaError(tuple(problems))
-    return Insertion(tuple(column.name for column in matched), tuple(casts))
+    numbers = [schema.names.index(name) for name in keys]
+    key_columns = tuple(KeyColumn(number, matched[number]) for number in numbers)
+    return Insertion(tuple(column.name for column in matched), tuple(casts), key_columns)
 
 
 def quoted(name: str) -> str:

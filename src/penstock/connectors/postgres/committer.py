@@ -1,21 +1,20 @@
-"""Committers of PostgreSQL sinks: at-least-once, or exactly-once in one transaction with the job's progress."""
+"""The committer of PostgreSQL sinks that are exactly-once: one transaction with the job's progress."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from penstock.connectors.postgres.columns import quoted
 from penstock.connectors.postgres.database import CommitOutcomeError, Database, Transaction
 from penstock.connectors.postgres.progress import TABLE, ProgressRow, ProgressTable
-from penstock.connectors.postgres.staging import PATIENCE_SECONDS, PostgresOutput, StageSpec, staging_columns
-from penstock.connectors.postgres.tables import Table, find_tables
+from penstock.connectors.postgres.staging import CopyRows, Staged
+from penstock.connectors.postgres.staging_tables import StagingTables, transaction_of
+from penstock.connectors.postgres.tables import Table, current_schema, find_tables
 from penstock.delivery import Claim, Progress, Skip, TakeOver, attempted, check_ahead, decide
 from penstock.errors import (
-    AbortableError,
     CheckpointError,
     DatabaseError,
     FencedError,
@@ -24,67 +23,15 @@ from penstock.errors import (
     PossibleDataLossError,
     Problem,
 )
-from penstock.spi import Batch, Committer, JobContext, Output, Published, Standing, Written
-
-#: Clearing does not wait long for a lock: it can be done later.
-_HOUSEKEEPING_MS = 1000
-
-
-@dataclass(frozen=True)
-class Staged:
-    """The rows that successful task attempts have copied: for each output the number of rows by writer, and the
-    bytes."""
-
-    records: tuple[dict[int, int], ...]
-    bytes: tuple[int, ...]
-
-    @property
-    def written(self) -> tuple[Written, ...]:
-        """Rows and bytes of each output."""
-        return tuple(
-            Written(sum(writers.values()), size) for writers, size in zip(self.records, self.bytes, strict=True)
-        )
-
-
-#: Copies the rows of a frame in tasks. Raises the error of a task, and AbortableError when a worker was lost.
-CopyRows = Callable[[Any, StageSpec], Staged]
-
-
-class AtLeastOnceCommitter(Committer):
-    """Inserts rows from the tasks that compute them. A batch that is retried is inserted again, so rows may repeat."""
-
-    def __init__(self, outputs: Sequence[Output], context: JobContext, copy_rows: CopyRows, database: Database):
-        self._outputs = outputs
-        self._copy_rows = copy_rows
-        self._database = database
-        self._branches: tuple[PostgresOutput, ...] = ()
-
-    def check(self) -> None:
-        """Check the tables. Raises SchemaError with everything that is missing or does not fit."""
-        with self._database.transaction() as transaction:
-            tables = find_tables(transaction, self._outputs)
-        self._database.close()
-        branches = []
-        for number, (output, table) in enumerate(zip(self._outputs, tables, strict=True)):
-            # One job after another uses a worker's connection, so the name depends on the columns.
-            staging = f"penstock_stage_{_hash(f'{number} {staging_columns(output.schema)}')}"
-            insert = table.insert_from(staging)
-            branches.append(PostgresOutput(**vars(output), staging=staging, insert=insert))
-        self._branches = tuple(branches)
-
-    def publish(self, batch: Batch, frame: Any) -> Published:
-        """Insert the batch's rows."""
-        if not batch.tasks:
-            return Published()
-        done = self._copy_rows(frame, StageSpec(self._database.address, "", self._branches))
-        return Published(done.written)
+from penstock.spi import Batch, Committer, JobContext, Output, Published, Standing
 
 
 class PostgresCommitter(Committer):
     """One transaction per batch inserts the rows of all tables of a database and records the job's progress.
 
-    Each task copies rows into staging tables, in a transaction of its own, and the driver's transaction inserts them
-    from there. The protocol and its rules are described in docs/decisions/0015-postgresql.md.
+    Each task copies rows into staging tables, in a transaction of its own, and the driver's transaction brings them
+    from there into the tables: all rows, or the last change of each key. The protocol and its rules are described in
+    docs/decisions/0015-postgresql.md.
     """
 
     keeps_state = True
@@ -99,13 +46,12 @@ class PostgresCommitter(Committer):
         self._tables: Sequence[Table] = ()
         self._names: tuple[str, ...] = ()
         self._document = ""
-        self._complete_before: int | None = None  # the batch before which the rows cover all tables
+        self._covering: Progress | None = None  # of the last batch, if the rows together cover all tables
         self._states: dict[int, str] = {}  # the references to the state in all rows of the query, by batch
         self._published = False
-        self._branches: tuple[PostgresOutput, ...] = ()
+        self._staging: StagingTables | None = None
         self._progress: Progress | None = None
-        self._unanswered: Staged | None = None  # what a COMMIT without an answer may have inserted
-        self._closed = False
+        self._unanswered: Staged | None = None  # what a COMMIT without an answer may have written
 
     # --- ownership -------------------------------------------------------------------------------------------
 
@@ -119,7 +65,7 @@ class PostgresCommitter(Committer):
         with self._database.transaction() as transaction:
             self._tables = find_tables(transaction, self._outputs)
             self._names = tuple(sorted({table.name for table in self._tables}))
-            self._rows = ProgressTable(self._current_schema(transaction))
+            self._rows = ProgressTable(current_schema(transaction))
         with self._database.transaction() as transaction:
             self._rows.create(transaction)
         self._key = self._kept_key()
@@ -136,16 +82,11 @@ class PostgresCommitter(Committer):
         self._key = self._kept_key()
         self._own()
         self._check_rows()  # now with the last commit of a former owner
+        self._inherit()
         self._keep()
-        namespace, prefix = self._rows.namespace, f"penstock_stage_{_hash(self._key)}_"
-        self._drop_former(namespace, prefix)
-        # Each run has its own tables, so that the tasks and transactions of a former run cannot interfere.
-        prefix += self._context.run_id.replace("-", "")[:12]
-        with self._database.transaction() as transaction:
-            for number, output in enumerate(self._outputs):
-                branch = PostgresOutput(**vars(output), staging=f"{prefix}_{number}")
-                transaction.run(f"CREATE UNLOGGED TABLE {self._staging(branch)} ({staging_columns(output.schema)})")
-                self._branches += (branch,)
+        prefix = f"penstock_stage_{_hash(self._key)}_"
+        self._staging = StagingTables(self._database, self._rows.namespace, prefix, self._context.run_id)
+        self._staging.create(self._outputs)
 
     def _kept_key(self) -> str:
         """The key of the row for these tables: one that the query has written, else one that the checkpoint knows, else
@@ -209,13 +150,13 @@ class PostgresCommitter(Committer):
                 check_ahead(row.progress, batch)
                 here.setdefault(row.progress.batch_id, set()).update(row.tables)
         done = here.get(upcoming.id, set())
-        covered = {
-            name
+        last = [
+            row
             for row in rows
             if row.progress and row.progress.batch_id == upcoming.id - 1 and row.progress.end == batch.start
-            for name in row.tables
-        }
-        self._complete_before = upcoming.id if names <= covered else None
+        ]
+        covered = {name for row in last for name in row.tables}
+        self._covering = last[0].progress if last and names <= covered else None
         own = next((row for row in rows if row.key == self._key), None)
         whole = own and own.progress and own.progress.batch_id == upcoming.id and names <= set(own.tables)
         if done and not whole:
@@ -227,14 +168,18 @@ class PostgresCommitter(Committer):
                 "finishes this batch, and stop it; then start it with the present one"
             )
 
-    def _current_schema(self, transaction: Transaction) -> str:
-        ((namespace,),) = transaction.rows("SELECT current_schema()::text")
-        if not namespace:
-            raise DatabaseError(
-                f"database {self._database.address}: the user's search path names no schema that exists, so there is "
-                f"none for {TABLE}; set it with ALTER ROLE ... SET search_path = ..."
-            )
-        return str(namespace)
+    def _inherit(self) -> None:
+        """Write to the row what other rows record of its tables. These rows go on with the next batch, which may be the
+        last one before a restart."""
+        known, covering = self._progress, self._covering
+        if covering is None or (
+            known is not None and (known.query_id != covering.query_id or known.batch_id >= covering.batch_id)
+        ):
+            return
+        with self._database.transaction() as transaction:
+            self._owned(transaction)
+            self._rows.record(transaction, self._key, replace(covering, tables=self._names))
+        self._progress = covering
 
     def _own(self) -> None:
         context = self._context
@@ -315,9 +260,6 @@ class PostgresCommitter(Committer):
         """Whether the batch was committed before. Warns of progress that is taken over."""
         adopt = self._context.settings.adopt_progress and not self._published
         known = self._progress
-        behind = known is None or (known.query_id == progress.query_id and known.batch_id < progress.batch_id - 1)
-        if behind and progress.batch_id == self._complete_before:
-            return False  # other rows of the query record the batches before
         if known is None and progress.batch_id > 0 and not adopt:
             raise CheckpointError(
                 f"the checkpoint continues with {progress}, but {self._shown_row} holds nothing: progress was lost, or "
@@ -333,20 +275,20 @@ class PostgresCommitter(Committer):
     def _attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:
         """Copy the rows and commit them. May be called again after a retriable error: before it copies them again, it
         finds out how a COMMIT without an answer ended."""
+        assert self._staging is not None, "it is open"  # noqa: S101
         staged = self._unanswered
         if staged is None or not self._committed(progress):
-            spec = StageSpec(self._database.address, self._rows.namespace, self._branches)
-            nothing = Staged(({},) * len(self._branches), (0,) * len(self._branches))
-            staged = self._copy_rows(frame, spec) if batch.tasks or batch.results is not None else nothing
+            copies = batch.tasks or batch.results is not None
+            staged = self._copy_rows(frame, self._staging.spec) if copies else Staged.of(len(self._outputs), ())
             try:
                 with self._transaction() as transaction:
-                    self._commit(transaction, staged, progress)
+                    self._commit(transaction, self._staging, staged, progress)
             except CommitOutcomeError as error:
                 self._unanswered = staged
                 if not self._committed(progress):
                     raise error.__cause__ or error from None
         if any(staged.records):
-            self._clear()
+            self._staging.clear()
         return Published(staged.written)
 
     def _committed(self, progress: Progress) -> bool:
@@ -357,28 +299,15 @@ class PostgresCommitter(Committer):
         self._unanswered = None
         return _same(found, progress)
 
-    def _commit(self, transaction: Transaction, staged: Staged, progress: Progress) -> None:
-        """Insert the staged rows and record the progress."""
+    def _commit(self, transaction: Transaction, staging: StagingTables, staged: Staged, progress: Progress) -> None:
+        """Write the staged rows and record the progress."""
         found = self._owned(transaction).progress
         if not _same(found, self._progress):
             raise PossibleDataLossError(
                 f"{self._shown_row} holds {found}, but the last commit was {self._progress}: something else changed "
                 "the row. Find out what writes to this table"
             )
-        for table, branch, writers in zip(self._tables, self._branches, staged.records, strict=True):
-            if not writers:
-                continue
-            which = f"WHERE writer IN ({', '.join(map(str, writers))})"
-            # This locks the staging table: nothing can empty it until the commit.
-            staging = self._staging(branch)
-            counted = transaction.rows(f"SELECT writer, count(*) FROM {staging} {which} GROUP BY writer")  # noqa: S608
-            if dict(counted) != writers:
-                raise AbortableError(
-                    f"tasks have copied {sum(writers.values())} rows for table '{branch.table}', but its staging "
-                    f"table has {sum(dict(counted).values())}; did the database restart?"
-                )
-            where = f"table '{branch.table}'"
-            transaction.run(f"{table.insert_from(staging)} {which}", where=where)
+        staging.move(transaction, staged, self._tables)
         self._rows.record(transaction, self._key, progress)
 
     # --- fencing ---------------------------------------------------------------------------------------------
@@ -401,39 +330,16 @@ class PostgresCommitter(Committer):
             self._owned(transaction)
 
     def _transaction(self) -> contextlib.AbstractContextManager[Transaction]:
-        return self._database.transaction(patience=PATIENCE_SECONDS, giving_up=self._context.stopping)
-
-    def _staging(self, branch: PostgresOutput) -> str:
-        return f"{quoted(self._rows.namespace)}.{quoted(branch.staging)}"
+        return transaction_of(self._database, self._context)
 
     @property
     def _shown_row(self) -> str:
         return f"the row '{self._key}' of table {TABLE} in {self._database.address}"
 
-    # --- clearing --------------------------------------------------------------------------------------------
-
-    def _clear(self) -> None:
-        """Empty the staging tables. Rows that a lock keeps there do no harm: no later batch reads their writers."""
-        self._tidy(f"TRUNCATE {', '.join(map(self._staging, self._branches))}")
-
-    def _drop_former(self, namespace: str, prefix: str) -> None:
-        """Drop staging tables of former runs of the job that were killed."""
-        sql = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1 AND starts_with(tablename::text, $2)"
-        with self._database.transaction() as transaction:
-            names = [name for (name,) in transaction.rows(sql, (namespace, prefix))]
-        for name in names:  # one by one: a table that a task of a former run still writes to stays until the next start
-            self._tidy(f"DROP TABLE IF EXISTS {quoted(namespace)}.{quoted(name)}")
-
-    def _tidy(self, sql: str) -> None:
-        """Run a statement whose failure does no harm."""
-        with contextlib.suppress(DatabaseError), self._database.transaction(lock_ms=_HOUSEKEEPING_MS) as transaction:
-            transaction.run(sql)
-
     def close(self) -> None:
         """Drop this run's staging tables, and close the connections."""
-        if self._branches and not self._closed:
-            self._tidy(f"DROP TABLE IF EXISTS {', '.join(map(self._staging, self._branches))}")
-        self._closed = True
+        if self._staging is not None:
+            self._staging.drop()
         self._database.close()
 
 

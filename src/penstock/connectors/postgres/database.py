@@ -55,7 +55,8 @@ class CommitOutcomeError(DatabaseUnavailableError):
 class Transaction:
     """An open transaction."""
 
-    def __init__(self, connection: Connection, failing: Callable[[Error, str], DatabaseError]):
+    def __init__(self, address: Address, connection: Connection, failing: Callable[[Error, str], DatabaseError]):
+        self.address = address
         self._connection = connection
         self._failing = failing
 
@@ -105,7 +106,7 @@ class Database:
         """
         connection = self._begin(patience, giving_up, lock_ms)
         try:
-            yield Transaction(connection, self._failure)
+            yield Transaction(self.address, connection, self._failure)
             try:
                 connection.commit()
             except Error as error:
@@ -140,7 +141,7 @@ class Database:
             time.sleep(_PAUSE_SECONDS)
 
     def _set_up(self, connection: Connection, lock_ms: int) -> Connection:
-        transaction = Transaction(connection, self._failure)
+        transaction = Transaction(self.address, connection, self._failure)
         try:
             transaction.run(_ISOLATION)
             transaction.run(_SETTINGS, (str(_IDLE_MS), str(lock_ms)))

@@ -13,8 +13,8 @@ from penstock.spi import ColumnKind, TableDefinition
 
 
 class PostgresConnector:
-    """A sink that inserts rows into an existing table of a PostgreSQL database. It cannot be read, and updates no rows:
-    a declared PRIMARY KEY is refused."""
+    """A sink that writes to an existing table of a PostgreSQL database; it cannot be read. With a PRIMARY KEY it takes
+    changes, and inserts, updates and deletes rows by key; without one it inserts. See [the guide](../postgres.md)."""
 
     identifier = "postgres"
     options: Mapping[str, type[OptionSet]] = {"Sink": PostgresSinkOptions}
@@ -32,16 +32,13 @@ class PostgresConnector:
             schema=table.written,
             guarantee=options.guarantee,
             address=options.address,
+            upsert_keys=table.primary_key,
         )
 
 
 def _unsupported(table: TableDefinition) -> list[Problem]:
     where = f"table '{table.name}'"
     problems = []
-    if table.primary_key:
-        reason = "writing by PRIMARY KEY (upserts) is not supported yet: rows are only inserted"
-        hint = "leave PRIMARY KEY out; the constraints of the table in the database still hold"
-        problems.append(Problem(reason, where=where, hint=hint))
     for column in table.columns:
         if column.kind is ColumnKind.METADATA:
             reason = f"column '{column.name}': connector 'postgres' has no metadata columns"

@@ -48,7 +48,7 @@ class PostgresSinkOptions(OptionSet):
         "table-name",
         TEXT,
         doc=(
-            "The table to insert into, which must exist. As in SQL, case does not matter without double quotes, and "
+            "The table to write, which must exist. As in SQL, case does not matter without double quotes, and "
             "the schema may precede the name."
         ),
         example="shop.orders",
@@ -65,7 +65,8 @@ class PostgresSinkOptions(OptionSet):
         default=Guarantee.EXACTLY_ONCE,
         doc=(
             "exactly-once: the job's progress is kept in the table `penstock_progress` of the same database; "
-            "at-least-once: a batch that is retried after a failure is inserted again. none is refused."
+            "at-least-once: a batch that is retried after a failure is written again, so that rows of tables without a "
+            "PRIMARY KEY repeat. none is refused."
         ),
         example="at-least-once",
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -15,8 +16,7 @@ from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.spi import Committer, Guarantee, JobContext, Output, failure_of, mapped
 
 if TYPE_CHECKING:
-    from penstock.connectors.postgres.committer import Staged
-    from penstock.connectors.postgres.staging import StageSpec
+    from penstock.connectors.postgres.staging import Staged, StageSpec
 
 
 class PostgresRuntime:
@@ -28,7 +28,8 @@ class PostgresRuntime:
 
     def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
         """The committer for ``outputs``, which share a database and a guarantee."""
-        from penstock.connectors.postgres.committer import AtLeastOnceCommitter, PostgresCommitter
+        from penstock.connectors.postgres.at_least_once import AtLeastOnceCommitter
+        from penstock.connectors.postgres.committer import PostgresCommitter
         from penstock.connectors.postgres.database import Database
 
         exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
@@ -38,20 +39,14 @@ class PostgresRuntime:
 
 def _copy_rows(frame: DataFrame, spec: StageSpec) -> Staged:
     """Copy the rows. Raises the error of a task, and AbortableError when a worker or an executor was lost."""
-    from penstock.connectors.postgres.committer import Staged
-    from penstock.connectors.postgres.staging import STAGED, stage_rows
+    from penstock.connectors.postgres.staging import STAGED, Staged, stage_rows
 
     def stage(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from stage_rows(spec, rows)
+        context = TaskContext.get()
+        yield from stage_rows(spec, 0 if context is None else context.partitionId(), rows)
 
     try:
         rows = mapped(frame, stage, from_arrow_schema(STAGED)).collect()
     except (PySparkException, Py4JJavaError) as error:
         raise failure_of(error) from error
-    records: tuple[dict[int, int], ...] = tuple({} for _ in spec.branches)
-    sizes = [0 for _ in spec.branches]
-    for row in rows:
-        sizes[row.output] += row.bytes
-        if row.records:
-            records[row.output][row.writer] = row.records
-    return Staged(records, tuple(sizes))
+    return Staged.of(len(spec.branches), (row.asDict() for row in rows))

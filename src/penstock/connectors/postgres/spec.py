@@ -5,24 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.connectors.postgres.address import Address
-from penstock.spi import INSERTIONS, AnySettings, Guarantee, SinkCapabilities
+from penstock.spi import CHANGES, INSERTIONS, AnySettings, Guarantee, SinkCapabilities
 from penstock.types import RowType
 
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresSinkSpec(AnySettings):
-    """Inserts rows of ``schema`` into the table that ``table_name`` names as in SQL (``shop.orders``)."""
+    """Inserts rows of ``schema`` into the table that ``table_name`` names as in SQL (``shop.orders``). With
+    ``upsert_keys``, the columns of PRIMARY KEY, a change replaces or deletes the row of its key."""
 
     table: str
     table_name: str
     schema: RowType
     guarantee: Guarantee
     address: Address
+    upsert_keys: tuple[str, ...] = ()
 
     @property
     def capabilities(self) -> SinkCapabilities:
-        """Insertions only. The tables of a database are committed together."""
-        return SinkCapabilities(kinds=INSERTIONS, guarantee=self.guarantee, commits_to=f"postgres at {self.address}")
+        """Insertions only without a key. The tables of a database are committed together."""
+        return SinkCapabilities(
+            kinds=CHANGES if self.upsert_keys else INSERTIONS,
+            guarantee=self.guarantee,
+            commits_to=f"postgres at {self.address}",
+            upsert_keys=self.upsert_keys,
+            remedy="declare a PRIMARY KEY for the table, by which its rows are updated and deleted",
+        )
 
     def describe(self) -> str:
         """A few lines for people. Secrets are left out."""
@@ -31,5 +39,6 @@ class PostgresSinkSpec(AnySettings):
             f"postgres sink '{self.table}'",
             f"  table: {self.table_name}",
             f"  database: {self.address}{user}",
+            *([f"  key: {', '.join(self.upsert_keys)}"] if self.upsert_keys else []),
             f"  guarantee: {self.guarantee.value}",
         ))  # fmt: skip

@@ -3,31 +3,41 @@
 A staging table has the columns ``writer`` and ``c0``, ``c1`` and so on, in the order of the sink's. Each attempt of a
 task has a writer's number of its own. Only rows of writers in the tasks' results count. The rows of an attempt that
 failed, or that Spark ran twice, stay in the table and are cleared later.
+
+That of a sink with a key has two columns more: ``place``, the place of a change among those of its task, and
+``deleted``. The numbers of writers have the order of their tasks, so that ``writer`` and ``place`` give the order of
+the changes of a batch.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.connectors.postgres.address import Address
+from penstock.connectors.postgres.changes import LastChanges, deletions
 from penstock.connectors.postgres.columns import stage_type
 from penstock.connectors.postgres.database import CommitOutcomeError, Transaction, database_at
 from penstock.errors import DatabaseUnavailableError, RecordError
-from penstock.spi import HIDDEN, Output
-from penstock.types import RowType
+from penstock.spi import HIDDEN, KIND, Output, Written
 
 #: How long a running job waits for a database that cannot be reached.
 PATIENCE_SECONDS = 30.0
 
 #: The result of a task: one row for each output.
-STAGED = pa.schema({"output": pa.int32(), "writer": pa.int64(), "records": pa.int64(), "bytes": pa.int64()})
+STAGED = pa.schema(
+    {"output": pa.int32(), "writer": pa.int64(), "records": pa.int64(), "deletions": pa.int64(), "bytes": pa.int64()}
+)
+
+#: The bits of a writer's number below that of its task.
+_RANDOM_BITS = 43
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,12 @@ class PostgresOutput(Output):
 
     staging: str = field(kw_only=True)
     insert: str = field(default="", kw_only=True)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns of the sink's key."""
+        found: tuple[str, ...] = self.spec.upsert_keys
+        return found
 
 
 @dataclass(frozen=True)
@@ -48,57 +64,143 @@ class StageSpec:
     branches: tuple[PostgresOutput, ...]
 
 
-def staging_columns(schema: RowType) -> str:
+@dataclass(frozen=True)
+class Staged:
+    """The rows that successful task attempts have copied: for each output the number of rows by writer, that of
+    deletions among them, and the bytes."""
+
+    records: tuple[dict[int, int], ...]
+    deletions: tuple[int, ...]
+    bytes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, outputs: int, results: Iterable[Mapping[str, Any]]) -> Staged:
+        """What the rows of :data:`STAGED` of all tasks tell."""
+        records: tuple[dict[int, int], ...] = tuple({} for _ in range(outputs))
+        deleted, sizes = [0] * outputs, [0] * outputs
+        for row in results:
+            output = row["output"]
+            deleted[output] += row["deletions"]
+            sizes[output] += row["bytes"]
+            if row["records"]:
+                records[output][row["writer"]] = row["records"]
+        return cls(records, tuple(deleted), tuple(sizes))
+
+    @property
+    def written(self) -> tuple[Written, ...]:
+        """Rows and bytes of each output."""
+        return tuple(
+            Written(sum(writers.values()), size) for writers, size in zip(self.records, self.bytes, strict=True)
+        )
+
+
+#: Copies the rows of a frame in tasks. Raises the error of a task, and AbortableError when a worker was lost.
+CopyRows = Callable[[Any, StageSpec], Staged]
+
+
+def staging_columns(output: Output) -> str:
     """The columns of a staging table in SQL."""
-    types = [f"c{number} {stage_type(field.type)}" for number, field in enumerate(schema.fields)]
-    return ", ".join(("writer bigint NOT NULL", *types))
+    types = [f"c{number} {stage_type(field.type)}" for number, field in enumerate(output.schema.fields)]
+    order = ["place bigint NOT NULL", "deleted boolean NOT NULL"] if output.spec.upsert_keys else []
+    return ", ".join(("writer bigint NOT NULL", *order, *types))
 
 
-def stage_rows(spec: StageSpec, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Copy the rows of one task, in one transaction, and yield its counts as :data:`STAGED`.
+def stage_rows(spec: StageSpec, task: int, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Copy the rows of the task with this number, in one transaction, and yield its counts as :data:`STAGED`.
 
     Raises RecordError for a row that PostgreSQL cannot hold, with the number of its partition and without a topic: the
     driver knows both names.
     """
-    writer = secrets.randbits(63)
-    records, size = [0] * len(spec.branches), [0] * len(spec.branches)
+    writer = task << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
+    stages = [_Stage(branch, writer) for branch in spec.branches]
     try:
         with ExitStack() as stack:
             transaction: Transaction | None = None
+
+            def copy(stage: _Stage, staged: pa.RecordBatch | None) -> None:
+                nonlocal transaction
+                if staged is None or not staged.num_rows:
+                    return
+                if transaction is None:
+                    database = database_at(spec.address)
+                    transaction = stack.enter_context(database.transaction(patience=PATIENCE_SECONDS))
+                stage.copy(transaction, spec.namespace, staged)
+
             for batch in rows:
-                for output, branch in enumerate(spec.branches):
-                    staged = _staged(branch, batch, writer)
-                    if not staged.num_rows:
-                        continue
-                    if transaction is None:
-                        database = database_at(spec.address)
-                        transaction = stack.enter_context(database.transaction(patience=PATIENCE_SECONDS))
-                    if branch.insert and not records[output]:
-                        table = f"{branch.staging} ({staging_columns(branch.schema)})"
-                        transaction.run(f"CREATE TEMP TABLE IF NOT EXISTS {table} ON COMMIT DELETE ROWS")
-                    namespace = None if branch.insert else spec.namespace
-                    transaction.copy(namespace, branch.staging, staged, f"table '{branch.table}'")
-                    records[output] += staged.num_rows
-                    size[output] += staged.nbytes
-            for branch, count in zip(spec.branches, records, strict=True):
-                if transaction is not None and branch.insert and count:
-                    transaction.run(branch.insert, where=f"table '{branch.table}'")
+                for stage in stages:
+                    copy(stage, stage.add(batch))
+            for stage in stages:
+                copy(stage, stage.rest())
+                if transaction is not None and stage.branch.insert and stage.records:
+                    transaction.run(stage.branch.insert, where=f"table '{stage.branch.table}'")
     except CommitOutcomeError as error:
         raise DatabaseUnavailableError(str(error)) from error  # rows without a result do not count
-    outputs = range(len(spec.branches))
-    columns = [list(outputs), [writer for _ in outputs], records, size]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, STAGED, strict=True)]
+    told = [(at, writer, each.records, each.deletions, each.bytes) for at, each in enumerate(stages)]
+    arrays = [pa.array(column, field.type) for column, field in zip(zip(*told, strict=True), STAGED, strict=True)]
     yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
 
 
-def _staged(branch: PostgresOutput, batch: pa.RecordBatch, writer: int) -> pa.RecordBatch:
-    """The rows of one sink for the staging table."""
-    columns, origins = branch.rows(batch)
-    for name, column in zip(columns.schema.names, columns.columns, strict=True):
-        _refuse_nul(branch, name, column, origins)
-    writers = pa.repeat(pa.scalar(writer, pa.int64()), origins.num_rows)
-    names = ["writer", *(f"c{number}" for number in range(columns.num_columns))]
-    return pa.RecordBatch.from_arrays([writers, *columns.columns], names=names)
+class _Stage:
+    """The rows of one sink in a task, on their way to its staging table."""
+
+    def __init__(self, branch: PostgresOutput, writer: int):
+        self.branch = branch
+        self.records = self.deletions = self.bytes = 0
+        self._writer = writer
+        self._place = 0
+        names = branch.schema.names
+        self._last = LastChanges([f"c{names.index(name)}" for name in branch.keys]) if branch.keys else None
+
+    def add(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """What is to be copied now, with the rows of a batch of the frame."""
+        rows, origins = self.branch.rows(batch)
+        count = rows.num_rows
+        if not count:
+            return None
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            _refuse_nul(self.branch, name, column, origins)
+        names = [f"c{number}" for number in range(rows.num_columns)]
+        if self._last is None:
+            return pa.RecordBatch.from_arrays([self._writers(count), *rows.columns], names=["writer", *names])
+        for name in self.branch.keys:
+            _refuse_null(self.branch, name, rows.column(rows.schema.names.index(name)), origins)
+        kinds = origins.column(KIND) if KIND in origins.schema.names else None
+        places = pa.array(np.arange(self._place, self._place + count))
+        self._place += count
+        columns = [self._writers(count), places, pa.array(deletions(kinds, count)), *rows.columns]
+        return self._last.add(pa.RecordBatch.from_arrays(columns, names=["writer", "place", "deleted", *names]))
+
+    def rest(self) -> pa.RecordBatch | None:
+        """What is to be copied after the last batch."""
+        return None if self._last is None else self._last.take()
+
+    def copy(self, transaction: Transaction, namespace: str, staged: pa.RecordBatch) -> None:
+        """Copy rows into the staging table."""
+        branch = self.branch
+        if branch.insert and not self.records:
+            columns = staging_columns(branch)
+            transaction.run(f"CREATE TEMP TABLE IF NOT EXISTS {branch.staging} ({columns}) ON COMMIT DELETE ROWS")
+        transaction.copy(None if branch.insert else namespace, branch.staging, staged, f"table '{branch.table}'")
+        self.records += staged.num_rows
+        self.bytes += staged.nbytes
+        if self._last is not None:
+            self.deletions += pc.sum(staged.column("deleted")).as_py()
+
+    def _writers(self, count: int) -> pa.Array:
+        return pa.repeat(pa.scalar(self._writer, pa.int64()), count)
+
+
+def _refuse_null(branch: PostgresOutput, name: str, column: pa.Array, origins: pa.RecordBatch) -> None:
+    """Raises RecordError for NULL in a column of the key."""
+    if column.null_count:
+        row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
+        raise RecordError(
+            f"table '{branch.table}': NULL cannot be part of the PRIMARY KEY",
+            "",
+            *_origin(origins, row),
+            field=name,
+            hint=f"leave such rows out: WHERE {name} IS NOT NULL",
+        )
 
 
 def _refuse_nul(branch: PostgresOutput, name: str, column: pa.Array, origins: pa.RecordBatch) -> None:
@@ -112,15 +214,19 @@ def _refuse_nul(branch: PostgresOutput, name: str, column: pa.Array, origins: pa
     if first < 0:  # it was below a null
         return
     row = first if rows is None else rows[first].as_py()
-    partition, offset = (origins.column(each)[row].as_py() for each in HIDDEN.names)
     raise RecordError(
         f"table '{branch.table}': a text of PostgreSQL cannot hold the character U+0000",
         "",
-        partition,
-        offset,
+        *_origin(origins, row),
         field=name,
         hint="remove it in the query, or filter rows with it",
     )
+
+
+def _origin(origins: pa.RecordBatch, row: int) -> tuple[int, int]:
+    """The number of the partition, and the offset, of a row."""
+    partition, offset = (origins.column(each)[row].as_py() for each in HIDDEN.names)
+    return partition, offset
 
 
 def _has_zero_byte(texts: pa.StringArray) -> bool:

@@ -12,8 +12,10 @@ from penstock.spi import Batch, Checkpoint
 
 #: The folder of the state in a checkpoint, and the document that refers to the state after the last committed batch.
 STATE = "state"
+#: The document that names the run which was started last.
+_RUN = "run"
 #: The document of a run that ended in good order: the batch that it published last, and the one planned last.
-STOPPED = "stopped"
+_STOPPED = "stopped"
 
 
 @dataclass(frozen=True)
@@ -34,16 +36,39 @@ class Committed:
     sources: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def write_state(checkpoint: Checkpoint, batch: Batch, state: str) -> None:
+def write_state(checkpoint: Checkpoint, batch: Batch, state: str, *, bound: bool = False) -> None:
     """Write the document :data:`STATE` after a batch that was committed with the reference ``state``, unless a copy of
     the job has written one. It has the positions too: those in Spark's log may be of a copy of the job, which has
-    replaced them since."""
-    checkpoint.advance(STATE, batch.id, {"batch": batch.id, "state": state, "positions": list(batch.end)})
+    replaced them since.
+
+    ``bound``: the progress of a target has this reference. Then it replaces that of another attempt, which was written
+    while the tables of the job were not exactly-once, or before the target lost its last commit.
+    """
+    document = {"batch": batch.id, "state": state, "positions": list(batch.end)}
+    checkpoint.advance(STATE, batch.id, document, replace=bound)
 
 
 def read_state(checkpoint: Checkpoint) -> dict[str, Any] | None:
     """The document :data:`STATE` of the last batch; None if there is none."""
     return checkpoint.latest(STATE)
+
+
+def write_started(checkpoint: Checkpoint, run: str) -> None:
+    """Write that a run begins. From now on a batch may be committed that the document of a former run does not know."""
+    checkpoint.write(_RUN, {"run": run})
+
+
+def write_stopped(checkpoint: JobCheckpoint, run: str, batch: int) -> None:
+    """Write that a run ended in good order, and which batch it published last. That counts for nothing if another run
+    was started since, which may have published the batch planned last."""
+    checkpoint.write(_STOPPED, {"run": run, "batch": batch, "planned": checkpoint.last("offsets")})
+
+
+def _stopped(checkpoint: JobCheckpoint) -> dict[str, Any]:
+    """The document of the run that was started last, if it has ended in good order; else an empty one. Former versions
+    named no run, and emptied the document at each start."""
+    found, started = checkpoint.read(_STOPPED) or {}, checkpoint.read(_RUN) or {}
+    return found if found.get("run") == started.get("run") else {}
 
 
 def committed(checkpoint: JobCheckpoint) -> Committed:
@@ -59,7 +84,7 @@ def committed(checkpoint: JobCheckpoint) -> Committed:
             f"'{checkpoint.location}' is not the checkpoint of a job: it has no 'penstock/job.json'. Name the job's "
             "own folder, which `penstock run` shows when it starts"
         )
-    state, stopped = read_state(checkpoint), checkpoint.read(STOPPED) or {}
+    state, stopped = read_state(checkpoint), _stopped(checkpoint)
     planned = checkpoint.last("offsets")
     published = stopped.get("batch", -1)
     batch = max(checkpoint.last("commits"), published) if state is None else state["batch"]

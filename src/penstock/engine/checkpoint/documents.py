@@ -77,11 +77,11 @@ class JobCheckpoint:
                 return found
         return self.read(name)
 
-    def advance(self, name: str, number: int, document: Mapping[str, Any]) -> None:
-        """Write the document ``name`` with this number, unless it exists. So a copy of the job that is late neither
-        replaces a document nor becomes the latest. Documents are written with one number after the other; that before
-        the last one is deleted, and stays without harm if that fails. Raises CheckpointError."""
-        self._put(self._files.create, f"{name}.{number}", document)
+    def advance(self, name: str, number: int, document: Mapping[str, Any], *, replace: bool = False) -> None:
+        """Write the document ``name`` with this number, unless it exists, or ``replace`` it. So a copy of the job that
+        is late neither replaces a document nor becomes the latest. Documents are written with one number after the
+        other; that before the last one is deleted, and stays without harm if that fails. Raises CheckpointError."""
+        self._put(self._files.write if replace else self._files.create, f"{name}.{number}", document)
         with suppress(OSError):
             self._files.delete(self._path(f"{name}.{number - 2}"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.delivery import canonical
@@ -12,18 +12,22 @@ from penstock.errors import CheckpointError, FencedError, PossibleDataLossError
 from penstock.spi import Batch, Checkpoint, Committer, Published, Standing
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class CheckpointTarget(Committer):
     """Keeps the reference to the state of a job none of whose tables is exactly-once: their rows may be repeated, the
     state counts each row once."""
 
     checkpoint: Checkpoint
+    #: The batch under way, and the document when it began.
+    _batch: int = field(default=-1, init=False)
+    _before: dict[str, Any] = field(default_factory=dict, init=False)
     keeps_state = True
 
     def standing(self, batch: Batch) -> Standing:
         """By the checkpoint's document. Raises PossibleDataLossError if it has other positions than the batch."""
         where = f"the checkpoint '{self.checkpoint.location}' continues with batch {batch.id}"
         known = self._known()
+        self._batch, self._before = batch.id, known
         if not known and batch.id > 0:
             raise CheckpointError(
                 f"{where}, but has no state: the job had none before, or another guarantee. Start the former "
@@ -66,11 +70,20 @@ class CheckpointTarget(Committer):
         write_state(self.checkpoint, batch, state)
         last = self._known()
         if (last["batch"], last["state"]) != (batch.id, state):
-            raise FencedError(
-                f"another copy of the job writes the checkpoint '{self.checkpoint.location}': its state is that after "
-                f"batch {last['batch']}, and this copy was at work on batch {batch.id}; stop one of the two"
-            )
+            raise self._taken_over(last, batch.id)
         return Published()
+
+    def check_owner(self) -> None:
+        """Raise FencedError if another copy of the job has written the document since the batch began."""
+        last = self._known()
+        if last != self._before:
+            raise self._taken_over(last, self._batch)
+
+    def _taken_over(self, last: Mapping[str, Any], batch: int) -> FencedError:
+        return FencedError(
+            f"another copy of the job writes the checkpoint '{self.checkpoint.location}': its state is that after "
+            f"batch {last.get('batch')}, and this copy was at work on batch {batch}; stop one of the two"
+        )
 
     def _known(self) -> dict[str, Any]:
         """The document; empty if there is none."""

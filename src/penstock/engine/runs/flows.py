@@ -154,6 +154,11 @@ class FlowRun:
         """The sizes of the operators' states after the last batch, by uid."""
         return {uid: size_of(tables) for uid, tables in self._states.last.operators.items()}
 
+    def check(self) -> None:
+        """Raises CheckpointError where the state that the checkpoint names shows that the job cannot go on. Called
+        before a committer is opened."""
+        self._states.look(self.context.checkpoint, self.origin)
+
     def frame(self, readings: Readings) -> DataFrame:
         """The rows of the exchange that the reading tasks send. Called when the committers are open.
 
@@ -361,7 +366,7 @@ class FlowRun:
         state = self._state
         self._count()
         if self._keepers:
-            write_state(self.context.checkpoint, batch, state)
+            write_state(self.context.checkpoint, batch, state, bound=True)
         self._times.tell(batch, self._measured)
         self._measured = Measured()
         try:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.checkpoint import JobCheckpoint, read_location
-from penstock.engine.checkpoint.committed import STATE, STOPPED
+from penstock.engine.checkpoint.committed import STATE, write_started, write_stopped
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, write_starts
 from penstock.engine.runs.batches import JobProgress, described, published
 from penstock.engine.runs.failures import FOREIGN, explained, gone, stopped_by_others, translated
@@ -81,6 +81,7 @@ class Query:
     _misses_reports: bool = field(default=False, init=False)
     #: The reference to the state that the job began with; empty without a savepoint.
     _origin_state: str = field(default="", init=False)
+    _run: str = field(default_factory=lambda: str(uuid.uuid4()), init=False)
     #: The last batch that this run has published, or found published.
     _published: int | None = field(default=None, init=False)
     #: Whether a batch is under way, or has failed: some committers may have it, or all of them.
@@ -112,6 +113,8 @@ class Query:
         # Sources look for their starts later: an open transaction of a former run holds back the group's offsets.
         for committer in self._committers:
             committer.check()
+        if self._flow is not None:
+            self._flow.check()
         for committer in self._committers:
             committer.open()
         with translated():
@@ -120,8 +123,7 @@ class Query:
                 frame = self._flow.frame(readings)
             else:
                 frame = readings.staged(*staged) if staged else build(self.job.sinks, outputs, readings)
-        if self.checkpoint.read(STOPPED):
-            self.checkpoint.write(STOPPED, {})  # from now on a batch may be committed that it does not know
+        write_started(self.checkpoint, self._run)
         self._reached = self.checkpoint.offsets(self.checkpoint.first_batch() - 1)
         writer = frame.writeStream.foreachBatch(self._batch).queryName(self.job.name)
         writer = writer.option("checkpointLocation", self.checkpoint.spark_uri)
@@ -197,7 +199,7 @@ class Query:
         when the job is stopped under a batch."""
         aborted = len(self._committers) == 1 and isinstance(self._failure, AbortableError)
         if self._published is not None and (aborted or not self._unfinished):
-            self.checkpoint.write(STOPPED, {"batch": self._published, "planned": self.checkpoint.last("offsets")})
+            write_stopped(self.checkpoint, self._run, self._published)
         self._published = None
 
     def _end(self) -> None:
@@ -313,7 +315,7 @@ class Query:
         return JobContext(
             job=self.job.name,
             query_id=self.query_id,
-            run_id=str(uuid.uuid4()),
+            run_id=self._run,
             secret=str(identity.get("secret", "")),
             unsealed=bool(identity.get("unsealed")),
             checkpoint=self.checkpoint,

@@ -11,6 +11,7 @@ from penstock.engine.checkpoint.committed import STATE, read_state
 from penstock.errors import CheckpointError
 from penstock.flow.manifest import Manifest, Sinks, check_state
 from penstock.flow.storage import Storage
+from penstock.spi import Checkpoint
 
 #: The age of files that no manifest names before they are deleted: a day. A batch writes its files before anything
 #: names them, so the age must exceed the time that a batch takes with all its attempts, and the difference between the
@@ -50,6 +51,23 @@ class States:
         # Later a copy of the job may have taken over: what it has written since is not among these.
         latest = now_ms() - _GRACE_MS
         self._old = frozenset(each.name for each in self.storage.files() if 0 < each.written_ms <= latest)
+
+    def look(self, checkpoint: Checkpoint, origin: str) -> None:
+        """Look for the state that the checkpoint names, else ``origin``, before the job takes its targets over: a run
+        that is healthy would be shut out for nothing (rule "look before taking over").
+
+        Raises CheckpointError as :meth:`after`, and if a file of it is missing.
+        """
+        while True:
+            known = read_state(checkpoint)
+            reference = (known or {}).get("state") or origin
+            try:
+                if self.after(reference).operators:
+                    check_state(self.storage, reference)
+                return
+            except CheckpointError:
+                if read_state(checkpoint) == known:
+                    raise  # else the run that is healthy goes on, and has deleted what it needs no more
 
     def before(self, reference: str) -> Manifest:
         """The committed state that a batch begins with. Raises CheckpointError as :meth:`after`."""

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
-from penstock.plan.expressions import Call, Expression, columns_of, fields_of, renamed
-from penstock.plan.nodes import Item, Node, project
+from penstock.plan.expressions import (
+    Call,
+    ColumnRef,
+    Expression,
+    Literal,
+    call,
+    cast,
+    columns_of,
+    fields_of,
+    renamed,
+    walk,
+)
+from penstock.plan.nodes import Item, Node, Scan, project
+from penstock.plan.walk import rewrite
+from penstock.spi import CHANGES, AnySettings, ScanCapabilities, SinkSpec
 from penstock.sql.bind.names import NamedTable
 from penstock.sql.bind.naming import free_name
-from penstock.types import RowType
+from penstock.types import BOOLEAN, INT, STRING, DataType, Field, RowType
+from penstock.types.casts import is_numeric, is_point
+from penstock.types.logical import root
 
-#: Precedes the names of columns of the query around another one. No column's name begins with it.
+#: Precedes the names of columns of the query around another one, and twice those of the query around that one. No
+#: column's name begins with it.
 OUTER = "\0"
 
 
@@ -31,6 +48,12 @@ def reads_outer(expression: Expression) -> bool:
 def reads_inner(expression: Expression) -> bool:
     """Whether an expression reads columns of its own query."""
     return any(not each.startswith(OUTER) for each in columns_of(expression))
+
+
+def place_of_outer(expression: Expression) -> int:
+    """The offset of the first column of a query around that an expression reads."""
+    column = next(each for each in walk(expression) if _is_outer(each))
+    return column.place.offset if column.place else 0
 
 
 def own(expression: Expression) -> Expression:
@@ -70,3 +93,111 @@ class Dependent:
         rows = project(node, tuple(every))
         schema = RowType(rows.schema.fields[: len(items)], nullable=False)
         return cls(rows, schema, tuple(renamed(each, lambda name: names.get(name, name)) for each in conditions))
+
+
+# --- the different rows of the query around ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The different values of some ``columns`` of the query around, which a query has beside its own rows under the
+    ``names``, where it computes with them before they can be compared."""
+
+    columns: tuple[ColumnRef, ...] = ()
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, expressions: Sequence[Expression], taken: Sequence[str]) -> Domain:
+        """What the ``expressions`` read of the query around, under names that are not ``taken``."""
+        found = {part.name: part for each in expressions for part in walk(each) if _is_outer(part)}
+        names: list[str] = []
+        for name in found:
+            names.append(free_name(f"$outer {name.lstrip(OUTER)}", [*taken, *names]))
+        return cls(tuple(found.values()), tuple(names))
+
+    @property
+    def values(self) -> dict[str, Expression]:
+        """The columns beside the rows, by the names of those of the query around."""
+        pairs = zip(self.columns, self.names, strict=True)
+        return {each.name: replace(each, name=name) for each, name in pairs}
+
+    def rows(self) -> Scan:
+        """What stands for the values until :func:`with_rows` has them."""
+        fields = (Field(name, each.type) for name, each in zip(self.names, self.columns, strict=True))
+        schema = RowType(tuple(fields), nullable=False)
+        return Scan(schema, "", "", _OuterRows())
+
+    def equal(self, conditions: Sequence[Expression]) -> list[Expression] | None:
+        """That the values are those of the row of the query around, where NULL is one of them, unless it can fulfil no
+        condition. None for a type of which no value is known that could stand for NULL."""
+        strict = {
+            arg for each in conditions if isinstance(each, Call) and each.function in _STRICT for arg in each.args
+        }
+        found: list[Expression] = []
+        for each in self.columns:
+            value = self.values[each.name]
+            if each in strict or not each.type.nullable:
+                found.append(call("=", each, value, place=each.place))
+                continue
+            other = _any_value(each.type)
+            if other is None:
+                return None
+            for one in (_is_null, lambda part, other=other: _or_else(part, other)):
+                found.append(call("=", one(each), one(value), place=each.place))
+        return found
+
+
+#: What a query that only compares has.
+NOTHING = Domain()
+
+
+@dataclass(frozen=True)
+class _OuterRows(AnySettings):
+    """The rows of a query around that is not known yet."""
+
+    @property
+    def capabilities(self) -> ScanCapabilities:
+        return ScanCapabilities(kinds=CHANGES, bounded=False)
+
+    def dead_letter_sink(self, others: Sequence[SinkSpec]) -> None:
+        """None."""
+
+    def describe(self) -> str:
+        return "the rows of the query around"
+
+
+def with_rows(node: Node, rows: Node) -> Node:
+    """``node`` with the ``rows`` of the query around in place of :meth:`Domain.rows`."""
+    (found,) = rewrite((node,), lambda each: rows if isinstance(each, Scan) and each.spec == _OuterRows() else each)
+    return found
+
+
+#: Conditions that are not true where one of the two sides is NULL.
+_STRICT = ("=", "<>", "<", "<=", ">", ">=")
+
+
+def _is_outer(expression: Expression) -> TypeGuard[ColumnRef]:
+    return isinstance(expression, ColumnRef) and expression.name.startswith(OUTER)
+
+
+def _is_null(value: Expression) -> Expression:
+    return call("IS NULL", value, type=BOOLEAN.with_nullability(False))
+
+
+def _or_else(value: Expression, other: Expression) -> Expression:
+    return Call("COALESCE", (value, other), type=value.type.with_nullability(False))
+
+
+def _any_value(data_type: DataType) -> Expression | None:
+    """A value of a type; None if none is known."""
+    to = data_type.with_nullability(False)
+    if is_numeric(data_type):
+        return cast(Literal(0, type=INT.with_nullability(False)), to)
+    if root(data_type) == "STRING":
+        return Literal("", type=to)
+    if root(data_type) == "BOOLEAN":
+        return Literal(False, type=to)
+    if is_point(data_type):
+        text = "00:00:00" if root(data_type) == "TIME" else "1970-01-01 00:00:00"
+        return cast(Literal(text, type=STRING.with_nullability(False)), to)
+    return None

@@ -13,7 +13,7 @@ from penstock.types import RowType, StringType
 
 #: The reason and the hint where a column of a query around is named in vain.
 CORRELATED = (
-    "columns of a query around are supported in WHERE of a query right inside it, without LIMIT and UNION",
+    "columns of a query around are supported in SELECT and WHERE, without LIMIT and UNION",
     "join with the query instead",
 )
 
@@ -50,9 +50,9 @@ class Names:
     source: SourceText
     qualifier: str = ""
     tables: tuple[NamedTable, ...] = ()
-    #: The tables of the query around this one, where its columns may be used.
-    outer: tuple[NamedTable, ...] = ()
-    #: The tables of the query around this one, where its columns may not be used.
+    #: The tables of the queries around this one, where their columns may be used: of the nearest query first.
+    outer: tuple[tuple[NamedTable, ...], ...] = ()
+    #: The tables of the queries around this one, where their columns may not be used.
     around: tuple[NamedTable, ...] = ()
 
     @property
@@ -63,10 +63,11 @@ class Names:
     def name(self, given: UnboundName) -> Expression:
         """The column, or the field of a column, that a name stands for."""
         first, *rest = given.parts
-        qualifiers = [each.qualifier for each in (*self.named, *self.outer)]
+        tables = [each for level in (self.named, *self.outer) for each in level]
+        qualifiers = [each.qualifier for each in tables]
         if rest and first.text not in qualifiers and first.text in [each.qualifier for each in self.around]:
             raise self._correlated(first)
-        table = next((each for each in (*self.named, *self.outer) if rest and each.qualifier == first.text), None)
+        table = next((each for each in tables if rest and each.qualifier == first.text), None)
         if table is not None:
             if rest[0].text in table.columns:
                 first, *rest = rest
@@ -77,7 +78,7 @@ class Names:
 
     def column(self, name: Name) -> Expression:
         """The column of a name without a qualifier. Raises SchemaError unless there is one."""
-        for tables in (self.named, self.outer):
+        for tables in (self.named, *self.outer):
             found = [each.columns[name.text] for each in tables if name.text in each.own]
             if len(found) == 1:
                 return found[0]

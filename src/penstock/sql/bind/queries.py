@@ -8,19 +8,30 @@ from datetime import timedelta
 from functools import partial
 
 from penstock.errors import DefinitionError
-from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, call, conjuncts, fields_of, rewrite, walk
+from penstock.plan.expressions import (
+    Call,
+    Expression,
+    Literal,
+    call,
+    columns_of,
+    conjuncts,
+    fields_of,
+    substituted,
+    walk,
+)
 from penstock.plan.nodes import GroupAggregate, Item, Node, SetOperation, Union, items_of, project, row_of
 from penstock.plan.windowing import WindowKind
 from penstock.spi import Connector, Registry
-from penstock.sql.bind.aggregates import Aggregate, GroupId, Grouping, GroupingBits, aggregates_in
+from penstock.sql.bind.aggregates import GroupId, Grouping, GroupingBits, aggregates_in
 from penstock.sql.bind.constants import OneRow, one_row, or_nothing, rows_of
-from penstock.sql.bind.correlation import Dependent, equal_pair, outer_tables, reads_outer
+from penstock.sql.bind.correlation import Dependent, equal_pair, outer_tables, place_of_outer, reads_outer
 from penstock.sql.bind.group_windows import GroupWindow, check_windows
 from penstock.sql.bind.grouping import Groups, distinct
 from penstock.sql.bind.grouping_sets import GroupingSets
 from penstock.sql.bind.hints import QueryHints, with_options
 from penstock.sql.bind.joins import JoinSource, join
 from penstock.sql.bind.names import CORRELATED, NamedTable
+from penstock.sql.bind.outer_rows import beside_outer, groups_around
 from penstock.sql.bind.over import RowNumber, numbered
 from penstock.sql.bind.query_values import Asking, QueryKind, QueryValue, asks_queries
 from penstock.sql.bind.ranking import Ranked, RankedSource
@@ -71,6 +82,20 @@ class _Aligned:
 
 
 @dataclass(frozen=True)
+class _Asked:
+    """A condition of WHERE that is a ``query``, with the values that are ``wanted`` of it."""
+
+    subquery: UnboundSubquery
+    query: Subquery
+    wanted: tuple[Expression, ...]
+
+    def with_columns(self, values: Mapping[str, Expression]) -> _Asked:
+        """The condition with other ``values`` in place of columns."""
+        query = self.query.with_operands([substituted(each, values) for each in self.query.operands])
+        return _Asked(self.subquery, query, tuple(substituted(each, values) for each in self.wanted))
+
+
+@dataclass(frozen=True)
 class Queries:
     """Binds the queries of ``source`` to ``tables`` by the parts of their names: those of CREATE TABLE, and the rows of
     other queries; None stands for a table with problems. ``unknown`` makes the error for another name. Problems are
@@ -86,10 +111,13 @@ class Queries:
     database: str
     #: Whether all rows are there before the first result is given.
     batch: bool = False
-    #: The tables of the query around these, whose columns their conditions may read.
-    outer: tuple[NamedTable, ...] = ()
-    #: The tables of the queries around that one.
-    around: tuple[NamedTable, ...] = ()
+    #: The tables of the queries around these, the nearest first.
+    outer: tuple[tuple[NamedTable, ...], ...] = ()
+
+    @property
+    def around(self) -> tuple[NamedTable, ...]:
+        """The same, where their columns may not be used."""
+        return tuple(table for level in self.outer for table in level)
 
     def result(self, given: UnboundQuery) -> Result:
         """The result of a query, whose columns can be computed."""
@@ -105,10 +133,14 @@ class Queries:
         return self._rows(self._result(given))
 
     def relation(self, given: UnboundQuery, columns: Sequence[Name] = ()) -> Relation | None:
-        """What a query gives to others, with columns called ``columns``, if these are given; None after a problem."""
+        """What a query gives to others, with columns called ``columns``, if these are given; None after a problem. Its
+        rows have no order there, as in Flink."""
+        if isinstance(given, UnboundSorted) and given.limit is None and not given.offset:
+            given = given.query
         result = self._result(given)
         if result.conditions:
-            return self._dependent(result, columns)
+            plain = not result.domain.columns or self._independent(*result.conditions)
+            return self._dependent(result, columns) if plain else None
         found = result.ranked(self.source) or self._rows(result)
         names = None if found is None else self._names(columns, found.schema)
         if found is None or names is None:
@@ -185,10 +217,12 @@ class Queries:
         found = next((each for each in expressions if each is not None and reads_outer(each)), None)
         if found is None:
             return True
-        column = next(each for each in walk(found) if isinstance(each, ColumnRef) and reads_outer(each))
-        at = column.place.offset if column.place else 0
-        self.errors.append(self.source.unsupported(at, *CORRELATED))
+        self.errors.append(self.source.unsupported(place_of_outer(found), *CORRELATED))
         return False
+
+    def _beside_outer(self, result: Result, others: Sequence[Expression] = ()) -> Result:
+        """The rows of a result beside those of the query around; the errors tell what stands in the way."""
+        return self.errors.attempt(partial(beside_outer, result, others, self.errors, self.source)) or _BROKEN
 
     # --- WITH and UNION -----------------------------------------------------------------------------------------
 
@@ -269,7 +303,7 @@ class Queries:
             tables=OneRow().tables,
             clause="in VALUES",
             database=self.database,
-            around=(*self.outer, *self.around),
+            around=self.around,
         )
         rows: list[list[Selected]] = []
         for row in given.rows:
@@ -321,8 +355,7 @@ class Queries:
                 left, right = self._read(given.left, hints), self._read(given.right, hints)
                 if left is None or right is None:
                     return None
-                around = (*self.outer, *self.around)
-                return join(given, left, right, hints, self.source, self.errors, self.database, around)
+                return join(given, left, right, hints, self.source, self.errors, self.database, self.around)
         raise TypeError(f"unknown source {type(given).__name__}")
 
     def _table(self, given: UnboundTable) -> Source | None:
@@ -385,28 +418,30 @@ class Queries:
         having = tuple(of(each) for each in having)
         return replace(result, node=asking.node, columns=columns), having
 
-    def _kept(self, node: Node, given: UnboundSubquery, scope: Scope) -> Node | None:
-        """The rows of ``node`` for which a condition with a query is true; None after a problem."""
+    def _condition_with_query(self, given: UnboundSubquery, scope: Scope) -> _Asked | None:
+        """A condition of WHERE that is a query; None after a problem."""
         query = self._subquery(given, scope)
         wanted = None if query is None else self.errors.attempt(partial(self._wanted, given, query, scope))
-        if query is None or wanted is None or not self._independent(*wanted):
-            return None
+        return None if query is None or wanted is None else _Asked(given, query, wanted)
+
+    def _kept(self, node: Node, given: _Asked) -> Node | None:
+        """The rows of ``node`` for which a condition with a query is true; None after a problem."""
         asking = Asking(node, self.errors)
-        if query.empty is not None:
-            found = asking.filtered((self._value(given, query, wanted),))
+        if given.query.empty is not None:
+            found = asking.filtered((self._value(given.subquery, given.query, given.wanted),))
         else:
-            wanted = tuple(asking.of(each) for each in wanted)
-            found = asking.node and query.keeping(asking.node, wanted, given.negated, self.errors)
+            wanted = tuple(asking.of(each) for each in given.wanted)
+            found = asking.node and given.query.keeping(asking.node, wanted, given.subquery.negated, self.errors)
         return None if found is None else project(found, items_of(node.schema))
 
     def _subquery(self, given: UnboundSubquery, scope: Scope) -> Subquery | None:
         """The rows of a query in an expression; None after a problem."""
-        result = replace(self, outer=outer_tables(scope.named), around=(*scope.outer, *scope.around))._result(
-            given.query
-        )
+        result = replace(self, outer=tuple(map(outer_tables, (scope.named, *scope.outer))))._result(given.query)
         if result.ranked(self.source) is not None:
             self._rows(result)
             return None
+        if given.only and not result.compares:
+            result = self._beside_outer(result)
         exists = given.operand is None and not given.only
         columns = result.complete if exists else self._computed(result)
         if result.node is None or columns is None:
@@ -416,7 +451,7 @@ class Queries:
             self.errors.append(self.source.schema_error(given.query.at, reason, "select one value"))
             return None
         values = [] if exists else [each.value for each in columns]
-        return Subquery.of(result.node, values, result.conditions, result.empty)
+        return Subquery.of(result.node, values, result)
 
     def _wanted(self, given: UnboundSubquery, query: Subquery, scope: Scope) -> tuple[Expression, ...]:
         """The values that are compared with those of the ``query`` of IN. Raises SqlError and SchemaError."""
@@ -452,7 +487,6 @@ class Queries:
             ranking=True,
             batch=self.batch,
             outer=self.outer,
-            around=self.around,
             database=self.database,
             query=self._query_value,
         )
@@ -463,17 +497,27 @@ class Queries:
             given.having, replace(scope, ranking=False, clause="in HAVING"), "the condition of HAVING"
         )
         values = [each.value for each in columns if each is not None]
-        asking = [each for each in (*values, *where, *having) if asks_queries(each)]
-        if not self._independent(*asking, *having):
+        if not self._independent(*(each for each in having if not asks_queries(each))):
             return _BROKEN
-        correlated = (*read.correlated, *(each for each in where if reads_outer(each)))
-        plain_where = tuple(each for each in where if not asks_queries(each) and not reads_outer(each))
-        watermarked = _watermarked((*values, *plain_where))
-        node = read.rows(plain_where, with_watermark=watermarked)
-        for each in subqueries:
-            node = None if node is None else self._kept(node, each, scope.within("in WHERE"))
-        asked = Asking(node, self.errors).filtered([each for each in where if asks_queries(each)])
-        result = Result(asked, tuple(columns), correlated)
+        bound = [self._condition_with_query(each, scope.within("in WHERE")) for each in subqueries]
+        asked = [each for each in bound if each is not None]
+        asking_where = tuple(each for each in where if asks_queries(each))
+        others = [each for each in where if not asks_queries(each)]
+        here = tuple(each for each in others if not reads_outer(each))
+        correlated = (*read.correlated, *(each for each in others if reads_outer(each)))
+        node = read.rows(here, with_watermark=_watermarked((*values, *here)))
+        result = Result(node if len(asked) == len(bound) else None, tuple(columns), correlated)
+        asking = [*asking_where, *having, *(each for each in values if asks_queries(each))]
+        asking += [part for each in asked for part in (*each.wanted, *each.query.operands)]
+        if any(map(reads_outer, asking)):
+            result = self._beside_outer(result, asking)
+        there = result.domain.values
+        having = tuple(substituted(each, there) for each in having)
+        node = result.node
+        for each in asked:
+            node = None if node is None else self._kept(node, each.with_columns(there))
+        node = Asking(node, self.errors).filtered([substituted(each, there) for each in asking_where])
+        result = replace(result, node=node)
         grouped = given.grouping is not None or bool(having) or any(aggregates_in(each) for each in values)
         stateful = grouped or given.distinct or isinstance(read, JoinSource)
         self.errors.attempt(lambda: self.warnings.extend(hints.check(read, self.source, stateful=stateful)))
@@ -483,7 +527,7 @@ class Queries:
         )
         result, having = self._asked(result, having, grouped=grouped)
         if grouped:
-            keys = replace(scope.within("in GROUP BY"), query=None, outer=(), around=(*self.outer, *self.around))
+            keys = replace(scope.within("in GROUP BY"), query=None, outer=(), around=self.around)
             result = self._grouped(result, given.grouping or ((),), keys, having, lifetime)
         return self._distinct(result, lifetime) if given.distinct else result
 
@@ -526,16 +570,22 @@ class Queries:
         sets = [tuple(each for each in keys if each is not None) for keys in bound]
         if list(map(len, sets)) != list(map(len, bound)) or result.columns is None:
             return Result(None, result.columns)
-        compared = self._compared_keys(result, having, whole=not any(grouping))
-        if compared is None:
-            return Result(None, result.columns)
-        empty = _of_no_rows(result.columns) if result.conditions and not any(grouping) else None
+        around = partial(groups_around, result, having, self.errors, self.source, whole=not any(grouping))
+        ready = self.errors.attempt(around)
+        if ready is None or ready.columns is None:
+            return _BROKEN
+        result = ready
+        compared = [pair for pair in map(equal_pair, result.conditions) if pair is not None]
         if any(isinstance(each, GroupWindow) for keys in sets for each in keys):
+            before = result
             in_windows = self.errors.attempt(partial(_by_window, result, sets, having, self.source))
             if in_windows is None:
                 return Result(None, result.columns)
             result, sets, having = in_windows
-        sets = [(*keys, *(key for _, key in compared)) for keys in sets]
+            result = replace(result, conditions=before.conditions, empty=before.empty, domain=before.domain)
+        named = result.domain.values.values()
+        own = [key for _, key in compared if columns_of(key) - set(result.domain.names)]
+        sets = [(*keys, *own, *named) for keys in sets]
         expanded = None
         if result.node is not None and (len(sets) > 1 or _asks_for_sets(result, having)):
             expanded = GroupingSets(result.node, sets, self.source)
@@ -557,29 +607,8 @@ class Queries:
         asking = Asking(node, self.errors)
         below = asking.filtered(wanted)
         correlated = tuple(call("=", outer, of(key), place=outer.place) for outer, key in compared)
-        return self._asked(Result(below, tuple(columns), correlated, empty), (), grouped=False)[0]
-
-    def _compared_keys(
-        self, result: Result, having: Sequence[Expression], *, whole: bool
-    ) -> list[tuple[Expression, Expression]] | None:
-        """What a query with groups compares with the query around it: its side of each comparison becomes a key. None
-        after a problem."""
-        if not self._independent(*(each.value for each in result.columns or () if each is not None)):
-            return None
-        pairs = [equal_pair(each) for each in result.conditions]
-        found = [each for each in pairs if each is not None]
-        if result.conditions and whole and having:
-            at = having[0].place.offset if having[0].place else 0
-            reason = "HAVING without GROUP BY, in a query that reads columns of the query around, is not supported"
-            self.errors.append(self.source.unsupported(at, reason, "write GROUP BY with the columns that are compared"))
-            return None
-        if len(found) < len(pairs):
-            other = result.conditions[pairs.index(None)]
-            at = other.place.offset if other.place else 0
-            reason = "a query with groups or aggregates compares columns of the query around it with '=' only"
-            self.errors.append(self.source.unsupported(at, reason, "join with the query, and group the result"))
-            return None
-        return found
+        found = Result(below, tuple(columns), correlated, result.empty, result.domain)
+        return self._asked(found, (), grouped=False)[0]
 
     def _key(self, given: Unbound, scope: Scope) -> Expression:
         found = typed(scope.value(given), scope, given.at)
@@ -588,6 +617,8 @@ class Queries:
         return found
 
     def _distinct(self, result: Result, lifetime: timedelta | None) -> Result:
+        if any(each is not None and reads_outer(each.value) for each in result.columns or ()):
+            result = self._beside_outer(result)
         rows = self._dependent(result) if result.conditions else self._rows(result)
         if rows is None or result.columns is None:
             return Result(None, result.columns)
@@ -595,7 +626,7 @@ class Queries:
         found = zip(result.columns, fields_of(rows.schema), strict=True)
         columns = tuple(replace(each, value=ref) for each, ref in found if each is not None)
         conditions = rows.conditions if isinstance(rows, Dependent) else ()
-        return Result(distinct(node, lifetime), columns, conditions, result.empty)
+        return Result(distinct(node, lifetime), columns, conditions, result.empty, result.domain)
 
 
 def _by_window(
@@ -641,15 +672,6 @@ def _split(condition: Unbound | None) -> tuple[Unbound | None, list[UnboundSubqu
     if len(plain) < 2:
         return plain[0] if plain else None, queries
     return UnboundCall(plain[0].at, "AND", tuple(plain)), queries
-
-
-def _of_no_rows(columns: Sequence[Selected | None]) -> tuple[Expression, ...]:
-    """The values of the columns of a query that aggregates all of its rows, where it has none."""
-
-    def of_nothing(each: Expression) -> Expression:
-        return Literal(0 if each.function == "COUNT" else None, type=each.type) if isinstance(each, Aggregate) else each
-
-    return tuple(rewrite(each.value, of_nothing) for each in columns if each is not None)
 
 
 def _watermarked(values: Sequence[Expression]) -> bool:

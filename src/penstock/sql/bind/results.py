@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from penstock.plan.expressions import Expression, cast, coerce
 from penstock.plan.nodes import Node
-from penstock.sql.bind.correlation import Dependent, reads_outer
+from penstock.sql.bind.correlation import NOTHING, Dependent, Domain, equal_pair, reads_outer
 from penstock.sql.bind.over import RowNumber
 from penstock.sql.bind.ranking import Ranked
 from penstock.sql.bind.selection import Selected
@@ -23,12 +23,14 @@ class Result:
     """The result of a query: ``columns`` of the rows of ``node``. After a problem, which was added to the errors,
     ``node`` or a column is None; all ``columns`` are None if not even their number is known. The rows are those for
     which ``conditions`` are true, too, which read columns of the query around. ``empty`` has the values of the one row
-    of a query that aggregates all of its rows, where it has none."""
+    of a query that aggregates all of its rows, where it has none. ``domain`` has what it computes with of the query
+    around."""
 
     node: Node | None
     columns: tuple[Selected | None, ...] | None
     conditions: tuple[Expression, ...] = ()
     empty: tuple[Expression, ...] | None = None
+    domain: Domain = NOTHING
 
     @property
     def complete(self) -> list[Selected] | None:
@@ -41,6 +43,12 @@ class Result:
         """What reads columns of the query around, if something does."""
         values = (each.value for each in self.columns or () if each is not None)
         return next((each for each in (*self.conditions, *values) if reads_outer(each)), None)
+
+    @property
+    def compares(self) -> bool:
+        """Whether all that it does with columns of the query around is to compare them with '='."""
+        values = (each.value for each in self.columns or () if each is not None)
+        return not any(map(reads_outer, values)) and None not in map(equal_pair, self.conditions)
 
     def ranked(self, source: SourceText) -> Ranked | None:
         """The result, if one of its columns is a row number and it has no problems."""

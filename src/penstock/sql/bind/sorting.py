@@ -1,4 +1,4 @@
-"""ORDER BY and LIMIT: the first rows of a query, which change while rows come."""
+"""ORDER BY and LIMIT: the first rows of a query, which change while rows come, or its rows in the order of time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.plan.expressions import ColumnRef
-from penstock.plan.nodes import Node, Rank, SortColumn
+from penstock.plan.nodes import Node, Rank, SortColumn, TemporalSort
+from penstock.plan.traits import traits
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.selection import Selected
 from penstock.sql.parse.source import SourceText
@@ -49,20 +50,35 @@ class Sorting:
         node = None if columns is None else rows(result)
         if node is None or columns is None:
             return Result(None, result.columns)
-        if given.limit is None and not self.batch:
-            reason = "ORDER BY without LIMIT is not supported: a stream has no end to sort at"
-            if not given.order:
-                reason = "OFFSET without LIMIT is not supported on a stream"
-            hint = "add LIMIT, which keeps the first rows as they change, or set 'execution.runtime-mode' to 'BATCH'"
-            raise self.source.unsupported(given.clause, reason, hint)
         if given.limit == 0:
             raise self.source.error(given.clause, "LIMIT 0 leaves no rows", "ask for one row at least")
         visible = len(columns) - len(self._hidden())
         order = self._order(node, columns, visible)
-        last = _ALL if given.limit is None else given.offset + given.limit
-        ranked = Rank(node.schema, node, (), order, given.offset + 1, last)
+        if given.limit is None and not self.batch:
+            found = self._by_time(node, order)
+        else:
+            last = _ALL if given.limit is None else given.offset + given.limit
+            found = Rank(node.schema, node, (), order, given.offset + 1, last)
         refs = zip(columns[:visible], node.schema.fields, strict=False)
-        return Result(ranked, tuple(replace(each, value=_ref(each, field.name)) for each, field in refs))
+        return Result(found, tuple(replace(each, value=_ref(each, field.name)) for each, field in refs))
+
+    def _by_time(self, node: Node, order: tuple[SortColumn, ...]) -> Node:
+        """The rows of ``node``, which have no end, in an order that begins with the time, upwards. Raises
+        DefinitionError for another order, as Flink's planner does."""
+        given, below = self.given, traits(node)
+        hint = "add LIMIT, which keeps the first rows as they change, or set 'execution.runtime-mode' to 'BATCH'"
+        if given.offset or not order:
+            raise self.source.unsupported(given.clause, "OFFSET without LIMIT is not supported on a stream", hint)
+        first, *more = order
+        if first.descending or first.name not in (*below.rowtimes, *below.proctimes):
+            reason = "Sort on a non-time-attribute field is not supported: a stream is sorted by its time, upwards"
+            raise self.source.unsupported(given.clause, reason, hint)
+        if below.changing:
+            reason = "ORDER BY of a time takes rows that are only added, and those of the query change"
+            raise self.source.unsupported(given.clause, reason, hint)
+        if first.name in below.rowtimes:
+            return TemporalSort(node.schema, node, first.name, tuple(more))
+        return TemporalSort(node.schema, node, "", tuple(more)) if more else node
 
     def _order(self, node: Node, columns: Sequence[Selected], visible: int) -> tuple[SortColumn, ...]:
         hidden = self._hidden()

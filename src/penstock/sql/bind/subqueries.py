@@ -34,10 +34,11 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.traits import traits
 from penstock.plan.walk import repeatable
-from penstock.sql.bind.correlation import OUTER, equal_pair, own, reads_inner, reads_outer
+from penstock.sql.bind.correlation import OUTER, equal_pair, own, reads_inner, reads_outer, with_rows
 from penstock.sql.bind.grouping import distinct
 from penstock.sql.bind.joins import JoinSource, as_compared
 from penstock.sql.bind.naming import free_name, name_of
+from penstock.sql.bind.results import Result
 from penstock.sql.bind.sources import NodeSource, filtered
 from penstock.sql.parse.source import Errors
 from penstock.types import BOOLEAN, Field
@@ -52,7 +53,8 @@ class Subquery:
     """The rows of a query in an expression: those of ``node``, with these ``values``. For a row of the query around it,
     those count for which the ``pairs`` of an expression of that row and one of ``node`` are equal, if the ``outer``
     conditions are true for that row, and the ``others`` for both rows; ``others`` and ``values`` call expressions of
-    that row by the names of ``given``. ``empty`` has the values of the one row where none count, if there is one."""
+    that row by the names of ``given``, and ``node`` computes with those of the ``domain``. ``empty`` has the values of
+    the one row where none count, if there is one."""
 
     node: Node
     values: tuple[Expression, ...] = ()
@@ -60,20 +62,15 @@ class Subquery:
     outer: tuple[Expression, ...] = ()
     others: tuple[Expression, ...] = ()
     given: tuple[tuple[str, Expression], ...] = ()
+    domain: tuple[tuple[str, Expression], ...] = ()
     empty: tuple[Expression, ...] | None = None
 
     @classmethod
-    def of(
-        cls,
-        node: Node,
-        values: Sequence[Expression],
-        conditions: Sequence[Expression] = (),
-        empty: tuple[Expression, ...] | None = None,
-    ) -> Subquery:
-        """The rows of ``node`` for which ``conditions`` are true, which read columns of the query around."""
+    def of(cls, node: Node, values: Sequence[Expression], result: Result) -> Subquery:
+        """The rows of ``node``, that of the ``result``, with these ``values``."""
         outer, others = list[Expression](), list[Expression]()
         pairs = list[tuple[Expression, Expression]]()
-        for each in conditions:
+        for each in result.conditions:
             pair = equal_pair(each)
             if pair is not None:
                 pairs.append((own(pair[0]), pair[1]))
@@ -83,12 +80,15 @@ class Subquery:
                 outer.append(own(each))
         parts = (part for each in (*others, *values) for part in walk(each))
         columns = {each.name: own(each) for each in parts if isinstance(each, ColumnRef) and reads_outer(each)}
-        return cls(node, tuple(values), tuple(pairs), tuple(outer), tuple(others), tuple(columns.items()), empty)
+        given, domain = tuple(columns.items()), zip(result.domain.names, map(own, result.domain.columns), strict=True)
+        parts_of = tuple(pairs), tuple(outer), tuple(others)
+        return cls(node, tuple(values), *parts_of, given, tuple(domain), result.empty)
 
     @property
     def operands(self) -> tuple[Expression, ...]:
         """The expressions of the row of the query around."""
-        return (*(each for each, _ in self.pairs), *self.outer, *(each for _, each in self.given))
+        pairs = (each for each, _ in self.pairs)
+        return (*pairs, *self.outer, *(each for _, each in self.given), *(each for _, each in self.domain))
 
     def with_operands(self, operands: Sequence[Expression]) -> Subquery:
         """The same rows beside those of which other expressions are the :attr:`operands`."""
@@ -96,7 +96,8 @@ class Subquery:
         pairs = tuple((rest.pop(0), inner) for _, inner in self.pairs)
         outer = tuple(rest.pop(0) for _ in self.outer)
         given = tuple((name, rest.pop(0)) for name, _ in self.given)
-        return replace(self, pairs=pairs, outer=outer, given=given)
+        domain = tuple((name, rest.pop(0)) for name, _ in self.domain)
+        return replace(self, pairs=pairs, outer=outer, given=given, domain=domain)
 
     # --- conditions on the values ---------------------------------------------------------------------------------
 
@@ -144,40 +145,56 @@ class Subquery:
     def keeping(self, node: Node, operands: Sequence[Expression], negated: bool, errors: Errors) -> Node | None:
         """The rows of ``node`` that have a row here, or none if ``negated``; with ``operands``, one whose values are
         equal to them. Three-valued: NULL is neither in a query's values nor not, unless there are none."""
+        whole = self._beside_rows(node, errors)
+        if whole is None:
+            return None
         if not operands:
-            return self._kept(node, negated, errors)
-        found = self.equal(operands)._kept(node, negated, errors)
-        for each in self.unknown(operands) if negated else ():
+            return whole._kept(node, negated, errors)
+        found = whole.equal(operands)._kept(node, negated, errors)
+        for each in whole.unknown(operands) if negated else ():
             found = None if found is None else each._kept(found, negated, errors)
         return found
 
     def exists(self, node: Node, errors: Errors) -> tuple[Node | None, Expression]:
         """``node`` with more columns, and whether its rows have a row here."""
-        if self.others:
-            return self._flagged(node, errors)
-        items = self._keys()
-        joined, (found, *_) = self._beside(node, distinct(project(self.node, items)), len(items), errors)
+        whole = self._beside_rows(node, errors)
+        if whole is None:
+            return None, _TRUE
+        if whole.others:
+            return whole._flagged(node, errors)
+        items = whole._keys()
+        joined, (found, *_) = whole._beside(node, distinct(project(whole.node, items)), len(items), errors)
         return joined, call("NOT", is_null(found))
 
     def only(self, node: Node, place: Place | None, errors: Errors) -> tuple[Node | None, tuple[Expression, ...]]:
         """``node`` with more columns, and the values of the only row that its rows have here; NULL without one. The
         query is at ``place``."""
-        if self.others or self.given:
-            errors.append(_only_equal(place))
-            return node, self.values
+        whole = self._beside_rows(node, errors)
+        if whole is None:
+            return None, self.values
         keys = self._keys() if self.pairs or self.outer else ()
         taken = [each.name for each in keys]
         values: list[Item] = []
         for each in self.values:
             values.append(Item(free_name(name_of(each), taken), each))
             taken.append(values[-1].name)
-        right = _single(project(self.node, (*keys, *values)), tuple(each.name for each in keys), place)
+        right = _single(project(whole.node, (*keys, *values)), tuple(each.name for each in keys), place)
         joined, columns = self._beside(node, right, len(keys), errors)
         if self.empty is None:
             return joined, columns[len(keys) :]
         there = call("NOT", is_null(columns[0]))
         pairs = zip(columns[len(keys) :], self.empty, strict=True)
         return joined, tuple(_or_else(there, each, none) for each, none in pairs)
+
+    def _beside_rows(self, node: Node, errors: Errors) -> Subquery | None:
+        """The rows where those of ``node`` are known; None after a problem."""
+        if not self.domain:
+            return self
+        if not repeatable(node):
+            errors.append(_unstable(next((each.place for _, each in self.domain), None)))
+            return None
+        rows = distinct(project(node, tuple(Item(name, value) for name, value in self.domain)))
+        return replace(self, node=with_rows(self.node, rows), domain=())
 
     def _keys(self) -> tuple[Item, ...]:
         """The columns that are compared with the rows of the query around, as they are compared."""
@@ -226,10 +243,7 @@ class Subquery:
     def _matched(self, node: Node, errors: Errors) -> Node | None:
         """The rows of ``node`` that are in a pair of rows for which the conditions are true, once for each."""
         if not repeatable(node):
-            place = self.others[0].place
-            reason = "a query in a condition that compares columns with more than '=' needs rows that stay the same"
-            hint = "do not compute UUID() or the present time below it"
-            errors.append(UnsupportedError((Problem(reason, where=str(place or ""), hint=hint),)))
+            errors.append(_unstable(self.others[0].place))
             return None
         items = self._keys()
         count = len(items)
@@ -292,9 +306,9 @@ def _or_else(there: Expression, value: Expression, other: Expression) -> Express
     return Call("CASE", (there, value, other), type=value.type.with_nullability(other.type.nullable), place=value.place)
 
 
-def _only_equal(place: Place | None) -> DefinitionError:
-    reason = "a query as a value compares columns of the query around it in WHERE, with '=' only"
-    hint = "join with the query, and group by what is compared"
+def _unstable(place: Place | None) -> DefinitionError:
+    reason = "a query in a condition that compares columns with more than '=' needs rows that stay the same"
+    hint = "do not compute UUID() or the present time below it"
     return UnsupportedError((Problem(reason, where=str(place or ""), hint=hint),))
 
 

@@ -1,0 +1,79 @@
+"""The committer of PostgreSQL sinks that are at-least-once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.connectors.postgres.database import CommitOutcomeError, Database
+from penstock.connectors.postgres.staging import CopyRows, PostgresOutput, StageSpec, staging_columns
+from penstock.connectors.postgres.staging_tables import StagingTables, transaction_of
+from penstock.connectors.postgres.tables import Table, current_schema, find_tables
+from penstock.errors import DatabaseUnavailableError
+from penstock.spi import Batch, Committer, JobContext, Output, Published
+
+
+class AtLeastOnceCommitter(Committer):
+    """Writes without progress: a batch that is retried is written again.
+
+    Without keys, the tasks that compute the rows insert them, and rows may repeat. The changes of a key have an order,
+    among tasks too: with a table that has a key the driver writes the batch, in one transaction. Written again, it
+    leaves the same rows there.
+    """
+
+    def __init__(self, outputs: Sequence[Output], context: JobContext, copy_rows: CopyRows, database: Database):
+        self._outputs = outputs
+        self._context = context
+        self._copy_rows = copy_rows
+        self._database = database
+        self._tables: Sequence[Table] = ()
+        self._branches: tuple[PostgresOutput, ...] = ()
+        self._staging: StagingTables | None = None
+
+    def check(self) -> None:
+        """Check the tables. Raises SchemaError with everything that is missing or does not fit."""
+        with self._database.transaction() as transaction:
+            self._tables = find_tables(transaction, self._outputs)
+            if any(output.spec.upsert_keys for output in self._outputs):
+                namespace = current_schema(transaction)
+                prefix = f"penstock_stage_{_hash(self._context.query_id)}_"
+                self._staging = StagingTables(self._database, namespace, prefix, self._context.run_id)
+        self._database.close()
+        branches = []
+        for number, (output, table) in enumerate(zip(self._outputs, self._tables, strict=True)):
+            # One job after another uses a worker's connection, so the name depends on the columns.
+            staging = f"penstock_stage_{_hash(f'{number} {staging_columns(output)}')}"
+            branches.append(PostgresOutput(**vars(output), staging=staging, insert=table.insert_from(staging)))
+        self._branches = tuple(branches)
+
+    def open(self) -> None:
+        """Make staging tables where the driver writes."""
+        if self._staging is not None:
+            self._staging.create(self._outputs)
+
+    def publish(self, batch: Batch, frame: Any) -> Published:
+        """Write the batch."""
+        if not batch.tasks:
+            return Published()
+        if self._staging is None:
+            return Published(self._copy_rows(frame, StageSpec(self._database.address, "", self._branches)).written)
+        staged = self._copy_rows(frame, self._staging.spec)
+        if any(staged.records):
+            try:
+                with transaction_of(self._database, self._context) as transaction:
+                    self._staging.move(transaction, staged, self._tables)
+            except CommitOutcomeError as error:
+                raise DatabaseUnavailableError(str(error)) from error  # the batch is written again
+            self._staging.clear()
+        return Published(staged.written)
+
+    def close(self) -> None:
+        """Drop the staging tables, and close the connections."""
+        if self._staging is not None:
+            self._staging.drop()
+        self._database.close()
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,0 +1,106 @@
+"""The staging tables of a run, from which the driver brings rows into the tables of a job."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+
+from penstock.connectors.postgres.columns import quoted
+from penstock.connectors.postgres.database import Database, Transaction
+from penstock.connectors.postgres.staging import PATIENCE_SECONDS, PostgresOutput, Staged, StageSpec, staging_columns
+from penstock.connectors.postgres.tables import Table
+from penstock.errors import AbortableError, DatabaseError
+from penstock.spi import JobContext, Output
+
+#: Clearing does not wait long for a lock: it can be done later.
+_HOUSEKEEPING_MS = 1000
+
+
+def transaction_of(database: Database, context: JobContext) -> contextlib.AbstractContextManager[Transaction]:
+    """A transaction of the driver of a running job, which waits for a database that cannot be reached."""
+    return database.transaction(patience=PATIENCE_SECONDS, giving_up=context.stopping)
+
+
+class StagingTables:
+    """Unlogged tables in the schema ``namespace``, one for each output. Their names begin with ``prefix``, which other
+    runs of the job share, and the run's own part, so that the tasks and transactions of a former run cannot
+    interfere."""
+
+    def __init__(self, database: Database, namespace: str, prefix: str, run_id: str):
+        self._database = database
+        self._namespace = namespace
+        self._prefix = prefix
+        self._own = prefix + run_id.replace("-", "")[:12]
+        self._dropped = False
+        self.branches: tuple[PostgresOutput, ...] = ()
+
+    def create(self, outputs: Sequence[Output]) -> None:
+        """Make the tables, and drop those of former runs of the job that were killed."""
+        sql = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1 AND starts_with(tablename::text, $2)"
+        with self._database.transaction() as transaction:
+            names = [name for (name,) in transaction.rows(sql, (self._namespace, self._prefix))]
+        for name in names:  # one by one: a table that a task of a former run still writes to stays until the next start
+            self._tidy(f"DROP TABLE IF EXISTS {self._named(name)}")
+        with self._database.transaction() as transaction:
+            for number, output in enumerate(outputs):
+                branch = PostgresOutput(**vars(output), staging=f"{self._own}_{number}")
+                transaction.run(f"CREATE UNLOGGED TABLE {self._named(branch.staging)} ({staging_columns(output)})")
+                self.branches += (branch,)
+
+    @property
+    def spec(self) -> StageSpec:
+        """The parameters of tasks that copy rows into the tables."""
+        return StageSpec(self._database.address, self._namespace, self.branches)
+
+    def move(self, transaction: Transaction, staged: Staged, tables: Sequence[Table]) -> None:
+        """Bring the rows that were copied into the ``tables``, one for each output.
+
+        Raises AbortableError if some of them are not there any more.
+        """
+        everything = zip(tables, self.branches, staged.records, staged.deletions, strict=True)
+        for table, branch, writers, deletions in everything:
+            if not writers:
+                continue
+            which = f"writer IN ({', '.join(map(str, writers))})"
+            staging, where = self._named(branch.staging), f"table '{branch.table}'"
+            self._check(transaction, staging, which, writers, where)
+            if branch.keys:
+                statements = table.merge_from(staging, which, deletes=deletions > 0)
+            else:
+                statements = (f"{table.insert_from(staging)} WHERE {which}",)
+            for statement in statements:
+                transaction.run(statement, where=where)
+
+    def _check(
+        self, transaction: Transaction, staging: str, which: str, writers: Mapping[int, int], where: str
+    ) -> None:
+        # This locks the staging table: nothing can empty it until the commit.
+        sql = f"SELECT writer, count(*) FROM {staging} WHERE {which} GROUP BY writer"  # noqa: S608 - quoted names
+        counted = dict(transaction.rows(sql))
+        if counted != writers:
+            raise AbortableError(
+                f"tasks have copied {sum(writers.values())} rows for {where}, but its staging table has "
+                f"{sum(counted.values())}; did the database restart?"
+            )
+
+    def clear(self) -> None:
+        """Empty the tables. Rows that a lock keeps there do no harm: no later batch reads their writers."""
+        self._tidy(f"TRUNCATE {self._all}")
+
+    def drop(self) -> None:
+        """Drop the tables, once."""
+        if self.branches and not self._dropped:
+            self._tidy(f"DROP TABLE IF EXISTS {self._all}")
+        self._dropped = True
+
+    @property
+    def _all(self) -> str:
+        return ", ".join(self._named(branch.staging) for branch in self.branches)
+
+    def _named(self, table: str) -> str:
+        return f"{quoted(self._namespace)}.{quoted(table)}"
+
+    def _tidy(self, sql: str) -> None:
+        """Run a statement whose failure does no harm."""
+        with contextlib.suppress(DatabaseError), self._database.transaction(lock_ms=_HOUSEKEEPING_MS) as transaction:
+            transaction.run(sql)
