@@ -122,6 +122,37 @@ class TestAcknowledgements:
             assert read(session, name) == [*range(200)]
         session.close()
 
+    def test_what_waits_for_the_flush_goes_in_one_request_and_does_not_expire_before(
+        self, session: Session, topic: TopicFactory
+    ) -> None:
+        name = topic(3)
+        with Producer(session) as producer:
+            for partition in range(3):
+                submit(producer, name, partition, [partition])
+            assert [len(lane.under_way) for lane in producer._lanes.values()] == [0, 0, 0]
+            for lane in producer._lanes.values():
+                lane.waiting[0].expires = 0  # long ago: a task may compute for longer than delivery.timeout.ms
+            producer.flush()
+            assert producer.counts.requests == 1
+        assert [read(session, name, partition) for partition in range(3)] == [[0], [1], [2]]
+
+    def test_a_producer_that_nobody_waits_for_gives_up(
+        self, kafka: KafkaCluster, session: Session, topic: TopicFactory
+    ) -> None:
+        name = topic()
+        left: list[bool] = []
+        with Producer(session, abandoned=lambda: bool(left)) as producer:
+            submit(producer, name, 0, [0])
+            producer.flush()
+            left.append(True)
+            kafka.pause(1)
+            try:
+                submit(producer, name, 0, [1])
+                with pytest.raises(AbortableError, match="given up"):
+                    producer.flush()
+            finally:
+                kafka.resume(1)
+
     def test_submit_waits_only_when_the_buffer_is_full(self, kafka: KafkaCluster, topic: TopicFactory) -> None:
         name, session = topic(), session_of(kafka, buffer_memory="100000")
         with Producer(session) as producer:
@@ -145,7 +176,7 @@ class TestOneWriterPerPartition:
             kafka.pause(1)
             try:
                 for number in range(1, 30):
-                    submit(producer, name, 0, [number], size=4096)
+                    submit(producer, name, 0, [number])
                 assert len(producer._lanes[name, 0].under_way) == 5
                 # A partition that comes later is not kept waiting by the window of the first, but by its broker's.
                 submit(producer, name, 1, [0])

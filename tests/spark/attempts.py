@@ -158,7 +158,7 @@ def _verdict(context: SparkContext, job: Callable[[], object]) -> str:
 
 
 def _asked(context: SparkContext, tag: str) -> str:
-    return SparkWriteJobs(SparkSession(context))._repeated(tag, ())
+    return SparkWriteJobs(SparkSession(context), lambda: False)._repeated(tag, ())
 
 
 def _plain(context: SparkContext, task: Callable[[int], None]) -> None:

@@ -12,7 +12,7 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
@@ -192,6 +192,8 @@ class Producer:
     is kept for the life of the process (rule "producer ids are scarce"). ``plain`` batches have no producer id and are
     acknowledged by all in-sync replicas, regardless of these options.
 
+    It gives up, with AbortableError, when it waits and ``abandoned`` says that nobody wants the result any more.
+
     Errors: AbortableError if the transaction must be aborted and the batch redone, RetriableError after
     ``delivery.timeout.ms``, AuthorizationError, or KafkaError if the write cannot succeed. After an error the producer
     cannot be used any more; close it.
@@ -204,6 +206,7 @@ class Producer:
         *,
         transactional_id: str | None = None,
         plain: bool = False,
+        abandoned: Callable[[], bool] = lambda: False,
     ):
         if (identity is None) != (transactional_id is None):
             raise KafkaError("a transactional producer needs both an identity and a transactional id")
@@ -224,6 +227,8 @@ class Producer:
         self._landed: SimpleQueue[_Flight] = SimpleQueue()
         self._sequences: dict[TopicPartition, int] = self._lease.sequences if self._lease else {}
         self._bytes = self._submitted = self._ordinal = 0
+        self._waits = True  # for the flush
+        self._abandoned = abandoned
         self._failure: PenstockError | None = None
         #: The seconds until the last answer.
         self.latency: float | None = None
@@ -251,8 +256,9 @@ class Producer:
         self._stamp(tp, batch)
         lane.waiting.append(batch)
         self._queued[tp] = lane
-        if self._submitted <= _WAITING_BYTES:
+        if self._waits and self._submitted <= _WAITING_BYTES:
             return
+        self._begin()
         with self._remembering():
             self._send()
             while self._land(0.0):
@@ -263,6 +269,7 @@ class Producer:
     def flush(self, deadline: Deadline | None = None) -> None:
         """Wait until everything is acknowledged. The default deadline is each batch's ``delivery.timeout.ms``."""
         self._raise_failure()
+        self._begin()
         with self._remembering():
             while any(lane.busy for lane in self._lanes.values()):
                 self._step(deadline)
@@ -306,6 +313,15 @@ class Producer:
 
     # --- sending ---
 
+    def _begin(self) -> None:
+        """Wait no longer with the first bytes. Their time to be delivered begins now."""
+        if self._waits:
+            self._waits = False
+            expires = time.monotonic() + self._session.config.delivery_timeout_ms / 1000
+            for lane in self._queued.values():
+                for batch in lane.waiting:
+                    batch.expires = expires
+
     def _stamp(self, tp: TopicPartition, batch: _Batch) -> None:
         if self._identity is None:
             return
@@ -321,6 +337,8 @@ class Producer:
 
     def _step(self, deadline: Deadline | None) -> None:
         """Send the batches that may be sent, then wait for an answer or until more may be sent."""
+        if self._abandoned():
+            raise AbortableError("producing was given up")
         self._send()
         now = time.monotonic()
         if deadline and deadline.passed:

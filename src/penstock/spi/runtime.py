@@ -190,12 +190,17 @@ class Output:
         return pa.RecordBatch.from_arrays(columns, names=list(self.schema.names)), hidden
 
 
+def _wanted() -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class Task:
     """One of the ``of`` tasks that read a batch, numbered in the order of what they read.
 
     ``instructions`` come from the driver and are the same for all tasks of a Spark job. ``attempt`` counts Spark's
     earlier attempts at the task. ``folder`` is for results on their way, where all tasks run on one machine.
+    ``abandoned`` tells whether nobody wants the result any more, where that may happen to a task that goes on.
     """
 
     number: int
@@ -203,6 +208,7 @@ class Task:
     instructions: str = ""
     attempt: int = 0
     folder: str = ""
+    abandoned: Callable[[], bool] = field(default=_wanted, compare=False)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.connectors.kafka.stopping import until_stopped
 from penstock.errors import AbortableError
+from tests.waiting import eventually
 
 
 def raising(error):
@@ -15,24 +16,23 @@ def raising(error):
 
 
 def test_the_result_is_that_of_the_work():
-    assert until_stopped(lambda: 7, lambda: False) == 7
+    assert until_stopped(lambda _: 7, lambda: False) == 7
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), TimeoutError("of the work"), KeyboardInterrupt()], ids=repr)
 def test_an_error_of_the_work_is_raised(error):
     with pytest.raises(type(error)) as raised:
-        until_stopped(lambda: raising(error), lambda: False)
+        until_stopped(lambda _: raising(error), lambda: False)
     assert raised.value is error
 
 
-def test_work_that_goes_on_is_left_when_the_job_is_to_end():
-    asked, left = threading.Event(), threading.Event()
+def test_work_that_goes_on_is_left_when_the_job_is_to_end_and_told():
+    told = threading.Event()
 
-    def stopping() -> bool:
-        asked.set()
-        return True
+    def work(left):
+        eventually(left, 60)
+        told.set()
 
     with pytest.raises(AbortableError, match="the job is being stopped"):
-        until_stopped(lambda: left.wait(60), stopping)
-    assert asked.is_set()
-    left.set()
+        until_stopped(work, lambda: True)
+    assert told.wait(60)

@@ -245,18 +245,18 @@ class KafkaScan(Source):
 
     def on_driver(self, stage: Stage, start: dict[str, Any] | None, end: dict[str, Any]) -> OnDriver:
         """One task for all ranges."""
-        splits = [
-            each for task in self._enumerator.tasks(self._start(start), Positions.from_json(end)) for each in task
-        ]
+        ranges = self._enumerator.ranges(self._start(start), Positions.from_json(end))
+        splits = [each for each in ranges if len(each)]  # one of each partition, so that its order is kept
 
-        def read(instructions: str) -> tuple[pa.Table, bytes]:
+        def read(instructions: str, abandoned: Callable[[], bool]) -> tuple[pa.Table, bytes]:
             from penstock.connectors.kafka.source.reader import RangeReader, joined
 
             reader = RangeReader(self._enumerator.spec, splits)
-            batches = list(stage.run(Task(0, 1, instructions), joined(reader.rows())))
+            task = Task(0, 1, instructions, abandoned=abandoned)
+            batches = list(stage.run(task, joined(reader.rows())))
             return pa.Table.from_batches(batches, stage.schema), reader.report.to_bytes()
 
-        return OnDriver(lambda instructions: until_stopped(lambda: read(instructions), self._context.stopping))
+        return OnDriver(lambda given: until_stopped(lambda left: read(given, left), self._context.stopping))
 
     def _hidden(self) -> Iterator[str]:
         """The columns that follow the scan's own, as DDL."""
@@ -539,7 +539,9 @@ class SparkWriteJobs:
         counts = encoded.filter(pc.equal(encoded.column("topic"), ""))
         if sum(counts.column("bytes").to_pylist()) <= _MOST_BYTES_OF_DRIVER:
             ordered = encoded.sort_by([(name, "ascending") for name in PUBLISHING_ORDER]).to_batches()
-            acknowledged = until_stopped(lambda: list(publish(spec, transaction, Task(0, 1), ordered)), self._stopping)
+            acknowledged = until_stopped(
+                lambda left: list(publish(spec, transaction, Task(0, 1, abandoned=left), ordered)), self._stopping
+            )
             return Acknowledged.of(pa.Table.from_batches(acknowledged, WRITTEN).to_pylist(), "")
 
         def publish_encoded(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

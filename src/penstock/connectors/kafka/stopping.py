@@ -14,23 +14,25 @@ _T = TypeVar("_T")
 _CHECK_EVERY_SECONDS = 0.1
 
 
-def until_stopped(work: Callable[[], _T], stopping: Callable[[], bool]) -> _T:
+def until_stopped(work: Callable[[Callable[[], bool]], _T], stopping: Callable[[], bool]) -> _T:
     """The result of ``work``, which is done in a thread of its own.
 
-    Raises AbortableError when the job is to end before: brokers that do not answer would hold it up. What is left of
-    the work goes on, as in a task that Spark has cancelled. The abort of its transaction raises the epoch, so brokers
-    refuse what it still sends (rule "aborts raise the epoch").
+    Raises AbortableError when the job is to end before: brokers that do not answer would hold it up. The work is given
+    a function that tells whether it was left in this way, so that it ends too. The abort of its transaction raises the
+    epoch, so brokers refuse what it has sent and arrives late (rule "aborts raise the epoch").
     """
+    left = threading.Event()
     done: Future[_T] = Future()
 
     def run() -> None:
         try:
-            done.set_result(work())
+            done.set_result(work(left.is_set))
         except BaseException as error:  # noqa: BLE001 - the caller raises it
             done.set_exception(error)
 
     threading.Thread(target=run, name="penstock-small-batch", daemon=True).start()
     while not wait([done], _CHECK_EVERY_SECONDS).done:
         if stopping():
+            left.set()
             raise AbortableError("the job is being stopped")
     return done.result()

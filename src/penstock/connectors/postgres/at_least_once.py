@@ -37,7 +37,8 @@ class AtLeastOnceCommitter(Committer):
             self._tables = find_tables(transaction, self._outputs)
             if any(output.spec.upsert_keys for output in self._outputs):
                 namespace = current_schema(transaction)
-                prefix = f"penstock_stage_{_hash(self._context.query_id)}_"
+                tables = sorted(output.table for output in self._outputs)  # a job may have several such committers
+                prefix = f"penstock_stage_{_hash(f'{self._context.query_id} {tables}')}_"
                 self._staging = StagingTables(self._database, namespace, prefix, self._context.run_id)
         self._database.close()
         branches = []

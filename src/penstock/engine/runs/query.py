@@ -218,12 +218,15 @@ class Query:
         known = [lag for lag in lags if lag is not None]
         return sum(known) if len(known) == len(lags) else None
 
-    def gather(self) -> None:
-        """Take in the reports of the last batches' tasks. Spark has them a moment after a batch is done."""
+    def gather(self, small: OnDriver | None = None) -> None:
+        """Take in the reports of the last batches' tasks. Spark has them a moment after a batch is done. That of a
+        ``small`` batch, the present one, is there at once."""
         if self.spark_query is None:
             return
         try:
             self._reports.deliver(reports_of(self.spark_query), self._sources, self.checkpoint)
+            if small is not None and small.report is not None:
+                self._reports.deliver_one(self._current, small.report, self._sources[0])
         except FOREIGN:  # without Spark there are no more reports
             pass
         except Exception as error:  # noqa: BLE001 - reports are figures, which fail no committed batch
@@ -253,8 +256,6 @@ class Query:
             flow.committed(batch)
         elif small is not None:
             done = [self._committers[0].publish(replace(batch, tasks=1), small)]
-            if small.report is not None:
-                self._sources[0].reported([small.report])
         else:
             done = published(batch, frame, self._committers)
         self._published, self._unfinished = batch_id, False
@@ -264,7 +265,7 @@ class Query:
         for outputs, each in zip(self._outputs, done, strict=True):
             for output, written in zip(outputs, each.written, strict=False):
                 self._count(output, written)
-        self.gather()  # the reports of the batch before
+        self.gather(small)  # the reports of the batch before, and that of the driver
         read = sum(
             source.records(start, end) for source, start, end in zip(self._sources, batch.start, batch.end, strict=True)
         )

@@ -107,6 +107,13 @@ class Reports:
                         source.reported(reports)
                         self._progressed(source, ordinal, each, checkpoint)
 
+    def deliver_one(self, batch: int, report: bytes, source: Source) -> None:
+        """Give the source the report of a batch that the driver has read. Spark has none of it, nor of any before it
+        that is still to come."""
+        with self._lock:
+            self._last = max(self._last, batch)
+            source.reported([report])
+
     def _progressed(self, source: Source, ordinal: int, batch: BatchReports, checkpoint: JobCheckpoint) -> None:
         watermarks = batch.named(_watermarks(ordinal))
         ends = checkpoint.offsets(batch.batch) if watermarks else None

@@ -33,6 +33,8 @@ _WANTED = (
     "pyspark.sql.worker.plan_data_source_read",
     "pyspark.worker",
 )
+#: Spark starts its own daemon for the processes that plan, whatever its settings say. Ours ends without a traceback.
+_INSTEAD = {"pyspark.daemon": "penstock.engine.session.daemon"}
 _REQUEST_BYTES = 1 << 20
 
 
@@ -106,6 +108,7 @@ def _become(request: dict[str, Any], streams: list[int], connection: socket.sock
     given = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
     sys.path[:0] = [each for each in given if each not in sys.path]
     sys.argv = list(request["argv"])
+    sys.argv[0] = _INSTEAD.get(sys.argv[0], sys.argv[0])
     sys.modules.pop(sys.argv[0], None)  # it runs as the main one now
     try:
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -160,7 +160,7 @@ def publish(
     """Publish encoded batches, sorted by :data:`PUBLISHING_ORDER`, and yield the acknowledgements."""
     counts = _Counts()
     files: dict[str, memoryview] = {}
-    with _producer(spec, transaction) as producer:
+    with _producer(spec, transaction, task) as producer:
         for table in encoded:
             columns = [table.column(name).to_pylist() for name in ("topic", "partition", "count", "file", "position")]
             sizes = table.column("bytes").to_pylist()
@@ -188,7 +188,7 @@ def encode_rows_and_publish(
 ) -> Iterator[pa.RecordBatch]:
     """Encode rows and publish them at once, in a task that is the only writer of its partitions or need not be."""
     counts = _Counts()
-    with _producer(spec, transaction) as producer:
+    with _producer(spec, transaction, task) as producer:
         for branch, topic, batch in _encoded(spec, task, rows):
             counts.add(branch, batch.count, len(batch.data))
             producer.submit(topic, batch.partition, batch.data, batch.count)
@@ -205,9 +205,9 @@ def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> I
     return encode_rows(spec, instructions.folder or task.folder, task, rows)
 
 
-def _producer(spec: WriteSpec, transaction: OpenTransaction | None) -> Producer:
+def _producer(spec: WriteSpec, transaction: OpenTransaction | None, task: Task) -> Producer:
     identity, name = (transaction.identity, transaction.transactional_id) if transaction else (None, None)
-    return Producer(session_for(spec.client), identity, transactional_id=name)
+    return Producer(session_for(spec.client), identity, transactional_id=name, abandoned=task.abandoned)
 
 
 def _owner(topic: str, partition: int) -> int:
