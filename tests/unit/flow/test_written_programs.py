@@ -17,4 +17,4 @@ CASES = yaml.safe_load((Path(__file__).parents[2] / "specs/sql/programs.yaml").r
 
 @pytest.mark.parametrize("program", CASES, ids=lambda program: program["name"])
 def test_a_program_gives_what_is_written_down(program: dict[str, Any], tmp_path: Path):
-    check({"run": {"end_of_input": "finite"}, "one_run": {}} | program, WAYS, tmp_path)
+    check({"run": {"end_of_input": "finite", "modes": ["streaming"]}, "one_run": {}} | program, WAYS, tmp_path)
