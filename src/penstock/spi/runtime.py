@@ -190,7 +190,7 @@ class Output:
         return pa.RecordBatch.from_arrays(columns, names=list(self.schema.names)), hidden
 
 
-def _wanted() -> bool:
+def _never() -> bool:
     return False
 
 
@@ -208,7 +208,7 @@ class Task:
     instructions: str = ""
     attempt: int = 0
     folder: str = ""
-    abandoned: Callable[[], bool] = field(default=_wanted, compare=False)
+    abandoned: Callable[[], bool] = field(default=_never, compare=False)
 
 
 @dataclass(frozen=True)

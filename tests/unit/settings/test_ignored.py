@@ -62,7 +62,7 @@ def test_their_values_are_known_all_the_same():
 
 def test_a_key_of_a_family_needs_no_list_of_all_of_them():
     given = GivenSettings()
-    given.put("state.backend.rocksdb.localdir", "/tmp/rocksdb", "here")
+    given.put("state.backend.rocksdb.localdir", "rocksdb", "here")
     given.put("execution.checkpointing.unaligned", "false", "here")
     assert given.warnings == [
         "here: 'state.backend.rocksdb.localdir' has no effect here. State is read for all keys of a batch at once, "

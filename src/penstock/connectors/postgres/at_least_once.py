@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
 from penstock.connectors.postgres.database import CommitOutcomeError, Database
-from penstock.connectors.postgres.staging import CopyRows, PostgresOutput, StageSpec, staging_columns
+from penstock.connectors.postgres.staging import CopyRows, PostgresOutput, StageSpec, staging_columns, staging_name
 from penstock.connectors.postgres.staging_tables import StagingTables, transaction_of
 from penstock.connectors.postgres.tables import Table, current_schema, find_tables
 from penstock.errors import DatabaseUnavailableError
@@ -38,13 +37,13 @@ class AtLeastOnceCommitter(Committer):
             if any(output.spec.upsert_keys for output in self._outputs):
                 namespace = current_schema(transaction)
                 tables = sorted(output.table for output in self._outputs)  # a job may have several such committers
-                prefix = f"penstock_stage_{_hash(f'{self._context.query_id} {tables}')}_"
-                self._staging = StagingTables(self._database, namespace, prefix, self._context.run_id)
+                owner = f"{self._context.query_id} {tables}"
+                self._staging = StagingTables(self._database, namespace, owner, self._context.run_id)
         self._database.close()
         branches = []
         for number, (output, table) in enumerate(zip(self._outputs, self._tables, strict=True)):
             # One job after another uses a worker's connection, so the name depends on the columns.
-            staging = f"penstock_stage_{_hash(f'{number} {staging_columns(output)}')}"
+            staging = staging_name(f"{number} {staging_columns(output)}")
             branches.append(PostgresOutput(**vars(output), staging=staging, insert=table.insert_from(staging)))
         self._branches = tuple(branches)
 
@@ -74,7 +73,3 @@ class AtLeastOnceCommitter(Committer):
         if self._staging is not None:
             self._staging.drop()
         self._database.close()
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from penstock.connectors.postgres.database import CommitOutcomeError, Database, Transaction
 from penstock.connectors.postgres.progress import TABLE, ProgressRow, ProgressTable
-from penstock.connectors.postgres.staging import CopyRows, Staged
+from penstock.connectors.postgres.staging import CopyRows, Staged, digest
 from penstock.connectors.postgres.staging_tables import StagingTables, transaction_of
 from penstock.connectors.postgres.tables import Table, current_schema, find_tables
 from penstock.delivery import Claim, Progress, Skip, TakeOver, attempted, check_ahead, decide
@@ -84,8 +83,7 @@ class PostgresCommitter(Committer):
         self._check_rows()  # now with the last commit of a former owner
         self._inherit()
         self._keep()
-        prefix = f"penstock_stage_{_hash(self._key)}_"
-        self._staging = StagingTables(self._database, self._rows.namespace, prefix, self._context.run_id)
+        self._staging = StagingTables(self._database, self._rows.namespace, self._key, self._context.run_id)
         self._staging.create(self._outputs)
 
     def _kept_key(self) -> str:
@@ -97,7 +95,7 @@ class PostgresCommitter(Committer):
             rows = self._rows.of_query(transaction, context.query_id)
         of_rows = {row.key: row.tables for row in rows if row.owner.run_id != context.run_id}
         new = f"{context.identity}: {', '.join(self._names)}"
-        self._document = self._document or f"postgres-{_hash(f'{self._identity()}/{self._rows.namespace}')}"
+        self._document = self._document or f"postgres-{digest(f'{self._identity()}/{self._rows.namespace}')}"
 
         def find(tables: Mapping[str, Sequence[str]]) -> str | None:
             shared = {key: len(mine & set(names)) for key, names in sorted(tables.items())}
@@ -348,7 +346,3 @@ def _same(one: Progress | None, other: Progress | None) -> bool:
     if one is None or other is None:
         return one is other
     return (one.query_id, one.batch_id, one.state) == (other.query_id, other.batch_id, other.state)
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]

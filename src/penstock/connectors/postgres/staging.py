@@ -11,6 +11,7 @@ the changes of a batch.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -96,6 +97,16 @@ class Staged:
 
 #: Copies the rows of a frame in tasks. Raises the error of a task, and AbortableError when a worker was lost.
 CopyRows = Callable[[Any, StageSpec], Staged]
+
+
+def digest(text: str) -> str:
+    """A short name for a text that is too long for one."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def staging_name(owner: str) -> str:
+    """The name of a staging table, or its beginning, for what the text ``owner`` tells from others."""
+    return f"penstock_stage_{digest(owner)}"
 
 
 def staging_columns(output: Output) -> str:

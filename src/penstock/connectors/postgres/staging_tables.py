@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from penstock.connectors.postgres.columns import quoted
 from penstock.connectors.postgres.database import Database, Transaction
-from penstock.connectors.postgres.staging import PATIENCE_SECONDS, PostgresOutput, Staged, StageSpec, staging_columns
+from penstock.connectors.postgres.staging import (
+    PATIENCE_SECONDS,
+    PostgresOutput,
+    Staged,
+    StageSpec,
+    staging_columns,
+    staging_name,
+)
 from penstock.connectors.postgres.tables import Table
 from penstock.errors import AbortableError, DatabaseError
 from penstock.spi import JobContext, Output
@@ -22,15 +29,15 @@ def transaction_of(database: Database, context: JobContext) -> contextlib.Abstra
 
 
 class StagingTables:
-    """Unlogged tables in the schema ``namespace``, one for each output. Their names begin with ``prefix``, which other
-    runs of the job share, and the run's own part, so that the tasks and transactions of a former run cannot
+    """Unlogged tables in the schema ``namespace``, one for each output. Their names begin with that of the ``owner``,
+    which other runs of the job share, and the run's own part, so that the tasks and transactions of a former run cannot
     interfere."""
 
-    def __init__(self, database: Database, namespace: str, prefix: str, run_id: str):
+    def __init__(self, database: Database, namespace: str, owner: str, run_id: str):
         self._database = database
         self._namespace = namespace
-        self._prefix = prefix
-        self._own = prefix + run_id.replace("-", "")[:12]
+        self._prefix = f"{staging_name(owner)}_"
+        self._own = self._prefix + run_id.replace("-", "")[:12]
         self._dropped = False
         self.branches: tuple[PostgresOutput, ...] = ()
 
