@@ -14,9 +14,11 @@ import time
 from collections import deque
 from concurrent.futures import Future, InvalidStateError
 from functools import partial
+from struct import Struct
 from typing import Any
 
 import kafka.errors
+import numpy as np
 from kafka.net.inet import create_connection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
@@ -31,7 +33,7 @@ Node = int | str
 
 _log = logging.getLogger("penstock.kafka.wire")
 
-_RECEIVE_BYTES = 1 << 18
+_SIZE = Struct(">i")
 _NO_LIMIT = 2**31 - 1
 
 
@@ -192,35 +194,100 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
         return transport
 
 
-class _Transfer:
-    """Reading and writing in large pieces; a partial write does not copy the rest."""
+class _Answer:
+    """The bytes of an answer, in the form in which kafka-python's parser reads them: it takes the header in small
+    pieces, and then all the rest."""
 
+    def __init__(self, size: int):
+        self.rest = memoryview(np.empty(size, np.uint8))  # memory that is not written to before it is read into
+        self._at = 0
+
+    def __len__(self) -> int:
+        return len(self.rest)
+
+    def read(self, size: int | None = None) -> bytes | memoryview:
+        start = self._at
+        self._at = len(self.rest) if size is None else min(start + size, len(self.rest))
+        piece = self.rest[start : self._at]
+        return piece if size is None else bytes(piece)
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, at: int) -> None:
+        self._at = at
+
+
+class _Transfer:
+    """Reads each answer straight into a buffer of its size; a partial write does not copy the rest."""
+
+    _net: Any
     _sock: Any
+    _protocol: Any
+    _read: bool
+    _closed: bool
     _write_buffer: deque[Any]
     _heard = False
+    _answer: _Answer | None = None
 
-    def _sock_recv(self) -> tuple[bytes, Exception | None]:
-        received, error = [], None
-        while True:
+    async def _read_from_sock(self) -> None:
+        self._expect(None)
+        while self._read and not self._closed:
+            await self._net.wait_read(self._sock)
+            error = self._receive()
+            self.last_read = time.monotonic()
+            if error is not None and not self._closed:
+                self.abort(error=error)  # type: ignore[attr-defined]
+
+    def _expect(self, answer: _Answer | None) -> None:
+        """Read ``answer`` next, or the size of one."""
+        self._answer = answer
+        self._left = memoryview(bytearray(_SIZE.size)) if answer is None else answer.rest
+        self._size = self._left
+
+    def _receive(self) -> Exception | None:
+        """Read what has arrived, and pass on answers that are complete."""
+        read = 0
+        while not self._closed:
             try:
-                data = self._sock.recv(_RECEIVE_BYTES)
+                count = self._sock.recv_into(self._left)
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                break
+                return None
             except OSError as raised:
-                error = kafka.errors.KafkaConnectionError(raised)
-                if isinstance(raised, ssl.SSLError) and not self._heard:
-                    # With TLS 1.3 a broker refuses a client's certificate after the client's part of the handshake.
-                    error.__cause__ = raised
-                break
-            if not data:
-                error = kafka.errors.KafkaConnectionError("closed by the broker")
-                break
-            received.append(data)
-        if received:
-            # Data before the end counts: a refused login is answered, then closed. The next read meets the end again.
-            error = None
+                # Data before the end counts: a refused login is answered, then closed. The next read meets the end.
+                return None if read else self._failure(raised)
+            if not count:
+                return None if read else kafka.errors.KafkaConnectionError("closed by the broker")
+            read += count
             self._heard = True
-        return (received[0] if len(received) == 1 else b"".join(received)), error
+            self._left = self._left[count:]
+            if not self._left:
+                try:
+                    self._completed()
+                except kafka.errors.KafkaProtocolError as raised:
+                    return raised
+        return None
+
+    def _failure(self, raised: OSError) -> Exception:
+        error = kafka.errors.KafkaConnectionError(raised)
+        if isinstance(raised, ssl.SSLError) and not self._heard:
+            # With TLS 1.3 a broker refuses a client's certificate after the client's part of the handshake.
+            error.__cause__ = raised
+        return error
+
+    def _completed(self) -> None:
+        """The size of an answer has arrived, or the answer. Raises KafkaProtocolError."""
+        parser = self._protocol.parser
+        if self._answer is None:
+            (size,) = _SIZE.unpack(self._size)
+            if size < _SIZE.size:  # of the number that says which request it answers
+                raise kafka.errors.InvalidReceiveError(f"an answer of {size} bytes")
+            self._expect(_Answer(size))
+            return
+        answer = self._answer
+        self._expect(None)
+        parser.receive_bytes = lambda answer: [parser._process_response(answer)]
+        self._protocol.data_received(answer)
 
     def _sock_send(self) -> tuple[int, Exception | None]:
         sent = 0
