@@ -31,8 +31,8 @@ _ONE_ATTEMPT = {
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
-#: Java's optimizing compiler starts at forty times the usual counts: loops over rows reach them within a second, and the
-#: code that starts batches, which is most of what runs where no row enters the JVM, is not worth the work.
+#: Java's optimizing compiler starts at forty times the usual counts: loops over rows soon reach them, and the code that
+#: starts batches, which is all that runs where no row enters the JVM, is not worth the work.
 _OPTIMIZE = (
     "-XX:Tier4InvocationThreshold=200000 -XX:Tier4MinInvocationThreshold=24000 -XX:Tier4CompileThreshold=600000 "
     "-XX:Tier4BackEdgeThreshold=1600000"
