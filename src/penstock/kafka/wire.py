@@ -199,7 +199,7 @@ class _Answer:
     pieces, and then all the rest."""
 
     def __init__(self, size: int):
-        self.rest = memoryview(np.empty(size, np.uint8))  # memory that is not written to before it is read into
+        self.rest = np.empty(size, np.uint8).data  # memory that nothing is written to before the answer
         self._at = 0
 
     def __len__(self) -> int:
@@ -228,13 +228,18 @@ class _Transfer:
     _closed: bool
     _write_buffer: deque[Any]
     _heard = False
-    _answer: _Answer | None = None
+
+    def __init__(self, *arguments: Any, **settings: Any):
+        super().__init__(*arguments, **settings)
+        self._expect(None)
 
     async def _read_from_sock(self) -> None:
-        self._expect(None)
         while self._read and not self._closed:
             await self._net.wait_read(self._sock)
-            error = self._receive()
+            try:
+                error = self._receive()
+            except kafka.errors.KafkaProtocolError as raised:
+                error = raised
             self.last_read = time.monotonic()
             if error is not None and not self._closed:
                 self.abort(error=error)  # type: ignore[attr-defined]
@@ -246,7 +251,7 @@ class _Transfer:
         self._size = self._left
 
     def _receive(self) -> Exception | None:
-        """Read what has arrived, and pass on answers that are complete."""
+        """Read what has arrived, and pass on answers that are complete. Raises KafkaProtocolError."""
         read = 0
         while not self._closed:
             try:
@@ -257,19 +262,16 @@ class _Transfer:
                 # Data before the end counts: a refused login is answered, then closed. The next read meets the end.
                 return None if read else self._failure(raised)
             if not count:
-                return None if read else kafka.errors.KafkaConnectionError("closed by the broker")
+                return None if read else _lost("closed by the broker")
             read += count
             self._heard = True
             self._left = self._left[count:]
             if not self._left:
-                try:
-                    self._completed()
-                except kafka.errors.KafkaProtocolError as raised:
-                    return raised
+                self._completed()
         return None
 
     def _failure(self, raised: OSError) -> Exception:
-        error = kafka.errors.KafkaConnectionError(raised)
+        error = _lost(raised)
         if isinstance(raised, ssl.SSLError) and not self._heard:
             # With TLS 1.3 a broker refuses a client's certificate after the client's part of the handshake.
             error.__cause__ = raised
@@ -300,10 +302,15 @@ class _Transfer:
                     self._write_buffer.appendleft(piece)
                     return sent, None
                 except OSError as raised:
-                    return sent, kafka.errors.KafkaConnectionError(raised)
+                    return sent, _lost(raised)
                 sent += count
                 piece = piece[count:]
-        return sent, None if self._sock is not None else kafka.errors.KafkaConnectionError("closed while sending")
+        return sent, None if self._sock is not None else _lost("closed while sending")
+
+
+def _lost(why: object) -> Exception:
+    error: Exception = kafka.errors.KafkaConnectionError(why)
+    return error
 
 
 class _Tcp(_Transfer, KafkaTCPTransport):  # type: ignore[misc]
