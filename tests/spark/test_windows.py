@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 
 import pytest
 
+from penstock.cli.main import main
 from penstock.errors import AbortableError
 from tests.spark.failpoints import before_commit, failures
 from tests.waiting import eventually, while_running
@@ -57,7 +59,7 @@ def test_windows_close_with_the_watermark_and_the_last_ones_with_the_input(jobs,
     assert rows() == counted(*first, *second)
 
 
-def test_a_restart_in_the_middle_of_a_window_loses_and_repeats_nothing(jobs, topics, topic, counts):
+def test_a_restart_in_the_middle_of_a_window_loses_and_repeats_nothing(jobs, topics, topic, counts, capsys):
     source, (target, rows) = topic(2), counts
     sql = jobs.table("clicks", CLICKS, source, scan_startup_mode="earliest-offset") + target + COUNT
     topics.write(source, clicks(1, 14), partition=0)
@@ -72,7 +74,22 @@ def test_a_restart_in_the_middle_of_a_window_loses_and_repeats_nothing(jobs, top
     running = jobs.start(sql)
     early = counted(*clicks(1, 14, 18), *clicks(3, 12, 13, page="b"))
     while_running(running, lambda: rows() == early)
-    assert running.metrics["operator.counts: window(clicks).numLateRecordsDropped"] == 1
+    running.stop()
+    step = "counts: window(clicks)"
+    assert running.metrics[f"operator.{step}.numLateRecordsDropped"] == 1
+    found = running.progress.steps[step]
+    assert (found.late, found.watermark) == (1, running.metrics[f"operator.{step}.currentInputWatermark"])
+
+    # The number is committed with the state: the next run goes on with it.
+    topics.write(source, clicks(3, 60), partition=0)
+    running = jobs.start(sql)
+    while_running(running, lambda: running.progress.records_in == 2)
+    running.stop()
+    assert running.progress.steps[step].late == 2
+    capsys.readouterr()
+    assert main(["state", running.checkpoint.location, "--format", "json"]) == 0
+    (shown,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (shown["late rows"], shown["watermark"]) == (2, found.watermark)
 
 
 COMPUTED = "page STRING, n BIGINT, given STRING, ts AS CAST(given AS TIMESTAMP(3)), WATERMARK FOR ts AS ts"

@@ -9,6 +9,8 @@ from penstock.delivery import utc
 from penstock.errors import Problem
 
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
+#: The end of the year 9999.
+_LAST_MS = 253_402_300_799_999
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 
 
@@ -56,6 +58,11 @@ def size(number: float) -> str:
 def moment(ms: int) -> str:
     """A time in ms since the epoch; a negative one is unknown."""
     return utc(ms) if ms >= 0 else "an unknown time"
+
+
+def event_time(ms: int) -> str:
+    """A watermark in ms since the epoch, which is past all times when the input has ended."""
+    return "the end" if ms > _LAST_MS else utc(ms)
 
 
 def sentence(text: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.display import add_pairs, count, pairs, sentence, size
+from penstock.cli.display import add_pairs, count, event_time, pairs, sentence, size
 from penstock.errors import DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_identities, check_settings
 from penstock.plan.deadletters import with_dead_letters
@@ -26,7 +26,7 @@ from penstock.plan.planning import planned
 from penstock.settings.given import GivenSettings
 
 if TYPE_CHECKING:
-    from penstock.engine import JobResult, RunningJob
+    from penstock.engine import JobResult, RunningJob, StepProgress
 
 _LOG_EVERY_SECONDS = 5.0
 _SCRIPTS = (".sql", ".yaml", ".yml")
@@ -344,7 +344,13 @@ class _Reporter:
         committed = f"{time.time() - min(commits):.0f} s ago" if commits else "not yet"
         text = f"{read:,} read ({rate:,.0f}/s), {written:,} written, lag {lag}, last commit {committed}"
         held = [each.state_bytes for each in done if each.state_bytes is not None]
+        steps = [step for each in done for step in each.steps.items()]
         text += f", state {size(sum(held))}" if held else ""
+        if self._live:
+            late = sum(step.late for _, step in steps)
+            text += f", {count(late, 'late row')}" if late else ""
+        elif len(steps) > 1 or any(step.watermark is not None for _, step in steps):
+            text += f" ({'; '.join(_shown(uid, step) for uid, step in steps)})"
         text += _after_restarts(sum(each.restarts for each in done))
         if self._live:
             text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be rewritten
@@ -358,6 +364,13 @@ class _Reporter:
         if self._shown:
             print(file=sys.stderr)
             self._shown = 0
+
+
+def _shown(uid: str, step: StepProgress) -> str:
+    """A step's part of the progress."""
+    time = "" if step.watermark is None else f", up to {event_time(step.watermark)}"
+    late = f", {count(step.late, 'late row')}" if step.late else ""
+    return f"{uid}: {size(step.bytes)}{time}{late}"
 
 
 # --- files ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.checkpoints import add_job, checkpoint_of
-from penstock.cli.display import sentence, size, span, table
+from penstock.cli.display import event_time, sentence, size, span, table
 from penstock.clock import now_ms
 from penstock.errors import DefinitionError, Problem
 
@@ -56,10 +56,14 @@ def _unknown(kind: str, name: str, where: str, known: Sequence[str]) -> Definiti
 
 
 def _overview(found: JobState, form: str) -> None:
-    titles = ("step", "table", "key", "keys", "rows", "bytes", "segments", "oldest")
+    titles = ("step", "table", "key", "keys", "rows", "bytes", "segments", "oldest", "watermark", "late rows")
     now = now_ms()
     if form != "table":
-        figures = ([step.uid, *_figures(step, number)] for step in found.steps for number in range(len(step.tables)))
+        figures = (
+            [step.uid, *_figures(step, number), step.time.reached, step.time.late]
+            for step in found.steps
+            for number in range(len(step.tables))
+        )
         _write(titles, figures, form)
         return
     print(f"job '{found.job}', after batch {found.batch}")
@@ -71,8 +75,15 @@ def _overview(found: JobState, form: str) -> None:
         for number in range(len(step.tables)):
             name, key, keys, rows, held, segments, oldest = _figures(step, number)
             age = "" if oldest is None else f"{span(max(0, now - oldest))} ago"
-            lines.append((step.uid, name, key, f"{keys:,}", f"{rows:,}", size(held), str(segments), age))
-    print(table(titles, lines))
+            line = (step.uid, name, key, f"{keys:,}", f"{rows:,}", size(held), str(segments), age)
+            lines.append((*line, *_times(step)))
+    timed = any(line[-2] for line in lines)
+    print(table(titles, lines) if timed else table(titles[:-2], [line[:-2] for line in lines]))
+
+
+def _times(step: StepState) -> tuple[str, str]:
+    reached = step.time.reached
+    return ("", "") if reached is None else (event_time(reached), f"{step.time.late:,}")
 
 
 def _figures(step: StepState, number: int) -> tuple[str, str, int, int, int, int, int | None]:

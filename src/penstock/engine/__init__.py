@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.engine.prometheus import MetricsServer
-    from penstock.engine.runs import JobProgress, JobResult, RunningJob, run, start
+    from penstock.engine.runs import JobProgress, JobResult, RunningJob, StepProgress, run, start
 
-__all__ = ["JobProgress", "JobResult", "MetricsServer", "RunningJob", "run", "start"]
+__all__ = ["JobProgress", "JobResult", "MetricsServer", "RunningJob", "StepProgress", "run", "start"]
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,7 @@ from penstock.flow.compaction import joined
 from penstock.flow.parts import part_of
 from penstock.flow.segments import END, SegmentRef
 from penstock.flow.storage import Storage, missing
-from penstock.flow.times import Reached
+from penstock.flow.times import OperatorTime, Reached
 
 VERSION = 1
 
@@ -71,9 +71,9 @@ class Manifest:
     """The state after batch number ``batch`` (-1: before the first): for each operator, by uid, its tables.
 
     ``time_ms`` is the time of the batch, in milliseconds since the epoch: no batch has an earlier one than the batch
-    before it. ``times`` says how far event time has come, by the names of timings. ``output`` is that of the batch, if
-    the job has several targets that commit the state. ``sinks`` are the tables of the job; None in the manifests of
-    former versions.
+    before it. ``times`` says how far event time has come, by the names of timings, and ``operator_times`` what operators
+    with windows have seen of it, by uid. ``output`` is that of the batch, if the job has several targets that commit the
+    state. ``sinks`` are the tables of the job; None in the manifests of former versions.
     """
 
     batch: int = -1
@@ -82,6 +82,7 @@ class Manifest:
     times: Mapping[str, Reached] = field(default_factory=dict)
     output: KeptOutput | None = None
     sinks: Sinks | None = Sinks()
+    operator_times: Mapping[str, OperatorTime] = field(default_factory=dict)
 
     def files(self) -> frozenset[str]:
         """The names of the files that hold the state."""
@@ -110,7 +111,9 @@ class Manifest:
         document = {"version": VERSION, "batch": self.batch, "time_ms": self.time_ms, "operators": operators}
         kept = {} if self.output is None else {"output": asdict(self.output)}
         sinks = {} if self.sinks is None else {"sinks": asdict(self.sinks)}
-        data = canonical(document | ({"times": times} if times else {}) | kept | sinks).encode()
+        seen = {uid: asdict(each) for uid, each in self.operator_times.items()}
+        operator_times = {"operator_times": seen} if seen else {}
+        data = canonical(document | ({"times": times} if times else {}) | operator_times | kept | sinks).encode()
         storage.write(name, [data])
         return f"{name}#{hashlib.sha256(data).hexdigest()}"
 
@@ -141,7 +144,8 @@ class Manifest:
         output = KeptOutput(kept["file"], kept["sha256"], tables) if kept else None
         written = found.get("sinks")
         sinks = Sinks(tuple(written["keeping"]), tuple(written["repeating"])) if written else None
-        return cls(found["batch"], operators, found.get("time_ms", 0), times, output, sinks)
+        seen = {uid: OperatorTime(**each) for uid, each in found.get("operator_times", {}).items()}
+        return cls(found["batch"], operators, found.get("time_ms", 0), times, output, sinks, seen)
 
 
 def check_state(storage: Storage, reference: str) -> Manifest:

@@ -73,6 +73,20 @@ class Reached:
 
 
 @dataclass(frozen=True)
+class OperatorTime:
+    """What an operator has seen of event time by the end of a batch: the ``watermark``, and how many rows came ``late``
+    since the job began."""
+
+    watermark: int = NEVER
+    late: int = 0
+
+    @property
+    def reached(self) -> int | None:
+        """The watermark; None before the first row."""
+        return None if self.watermark == NEVER else self.watermark
+
+
+@dataclass(frozen=True)
 class Awaited:
     """What the driver knows of a scan's event time when a batch begins: the ``watermark`` at the end of the batch
     before, and the numbers of the partitions that the watermark waits for, those that are neither idle nor at their

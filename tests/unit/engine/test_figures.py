@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.engine.runs.figures import Figures, next_wake
-from penstock.flow.times import NEVER
+from penstock.engine.runs.figures import Figures, next_wake, operator_times
+from penstock.flow.times import NEVER, OperatorTime
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,10 @@ from penstock.flow.times import NEVER
 )
 def test_the_next_batch_is_for_the_first_operator(wakes: list[int | None], before: int, expected: int | None) -> None:
     assert next_wake([Figures(0, NEVER, each) for each in wakes], before, 10) == expected
+
+
+def test_late_rows_add_up_and_watermarks_never_go_back() -> None:
+    before = {"a": OperatorTime(20, 1), "gone": OperatorTime(5, 2)}
+    figures = {"a": Figures(2, 10), "b": Figures(0, 30), "clock": Figures(0, NEVER)}
+    found = operator_times(before, figures)
+    assert found == {"a": OperatorTime(20, 3), "b": OperatorTime(30, 0), "gone": OperatorTime(5, 2)}

@@ -33,6 +33,7 @@ from penstock.flow.manifest import Manifest
 from penstock.flow.segments import END
 from penstock.flow.state import StateStore, TableSpec
 from penstock.flow.storage import LocalStorage, Storage
+from penstock.flow.times import END_OF_TIME, OperatorTime
 from penstock.spi import Batch, Committer, MetricGroup, Published
 
 pytestmark = pytest.mark.rule("savepoints fork identities")
@@ -73,6 +74,7 @@ class Checkpoint:
         *,
         ttl: int | None = None,
         before: str = "",
+        time: OperatorTime | None = None,
     ) -> str:
         """Keep these rows as the state after a batch, beside that of the steps ``before``."""
         storage = Storage.of(str(self.root / "state"))
@@ -84,7 +86,8 @@ class Checkpoint:
         order = groups.order
         store.keyed("groups").put(groups, values.take(pa.array(order)), np.ones(len(keys), np.bool_))
         own = {uid: {name: tuple(refs) for name, refs in store.flush().items()}}
-        manifest = Manifest(batch, {**Manifest.read(storage, before).operators, **own})
+        operators = {**Manifest.read(storage, before).operators, **own}
+        manifest = Manifest(batch, operators, operator_times={uid: time} if time else {})
         reference = manifest.write(storage, f"{batch:09d}-x.manifest")
         end = (position((batch + 1) * 10),)
         write_state(self.place, Batch(batch, (None,), end, 1), reference)
@@ -445,6 +448,24 @@ def test_state_shows_steps_and_rows(checkpoint: Checkpoint, capsys: pytest.Captu
     title, *lines = capsys.readouterr().out.splitlines()
     assert title == "k,n,name,(last change)"
     assert sorted(lines) == [f"{k},{k + 4},{name},1700000000000" for k, name in ((1, "a"), (2, "b"), (3, "c"))]
+
+
+@pytest.mark.parametrize(
+    ("watermark", "shown"), [(1_700_000_000_000, "2023-11-14 22:13:20 UTC"), (END_OF_TIME, "the end")]
+)
+def test_state_shows_how_far_event_time_has_come(
+    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str], watermark: int, shown: str
+) -> None:
+    checkpoint.plan(0)
+    checkpoint.done(0)
+    checkpoint.state(0, {1: (5, "a")}, time=OperatorTime(watermark, 1234))
+    assert main(["state", str(checkpoint.root)]) == 0
+    _, titles, line = capsys.readouterr().out.splitlines()
+    assert titles.endswith("watermark".ljust(len(shown)) + "  late rows")
+    assert line.endswith(f"  {shown.ljust(len('watermark'))}  1,234")
+    assert main(["state", str(checkpoint.root), "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["watermark"], found["late rows"]) == (watermark, 1234)
 
 
 @pytest.mark.parametrize(

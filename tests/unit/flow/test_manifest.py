@@ -10,6 +10,7 @@ from penstock.errors import CheckpointError
 from penstock.flow.manifest import KeptOutput, Manifest, Sinks, check_state, merged
 from penstock.flow.segments import END, SegmentRef
 from penstock.flow.storage import Storage
+from penstock.flow.times import OperatorTime
 
 
 def ref(file, low=0, high=END, newest=1):
@@ -27,7 +28,8 @@ def storage(tmp_path):
 
 
 def test_a_manifest_is_read_by_its_reference(storage):
-    written = Manifest(7, {"groups": {"rows": (ref("a"), ref("b", 5, 9))}})
+    seen = {"groups": OperatorTime(1000, 3)}
+    written = Manifest(7, {"groups": {"rows": (ref("a"), ref("b", 5, 9))}}, operator_times=seen)
     reference = written.write(storage, "7.manifest")
     assert Manifest.read(storage, reference) == written
     assert written.files() == {"a", "b"}

@@ -13,6 +13,7 @@ from penstock.flow.inspection import TableSize, count_keys, oldest_seen, read_ro
 from penstock.flow.manifest import Manifest
 from penstock.flow.segments import SEEN, WEIGHT, SegmentRef
 from penstock.flow.storage import Storage
+from penstock.flow.times import OperatorTime
 
 #: How the columns of the state's own are called here.
 _OWN = {WEIGHT: "(times)", SEEN: "(last change)"}
@@ -32,10 +33,11 @@ class TableState:
 
 @dataclass(frozen=True)
 class StepState:
-    """The state of a step."""
+    """The state of a step, and what it has seen of event time."""
 
     uid: str
     tables: tuple[TableState, ...]
+    time: OperatorTime = OperatorTime()
 
 
 @dataclass(frozen=True)
@@ -70,9 +72,14 @@ def job_state(place: JobCheckpoint) -> JobState:
     """The state of the checkpoint or the savepoint at ``place``. Raises CheckpointError if there is none of both."""
     found = committed(place) if place.read("job") is not None else read_savepoint(place).content
     storage = Storage.of(place.folder(STATE))
-    operators = Manifest.read(storage, found.state).operators
+    manifest = Manifest.read(storage, found.state)
+    operators, times = manifest.operators, manifest.operator_times
     steps = (
-        StepState(uid, tuple(_table(storage, uid, name, refs) for name, refs in tables.items()))
+        StepState(
+            uid,
+            tuple(_table(storage, uid, name, refs) for name, refs in tables.items()),
+            times.get(uid, OperatorTime()),
+        )
         for uid, tables in sorted(operators.items())
     )
     return JobState(found.job, found.batch, storage, operators, tuple(steps))

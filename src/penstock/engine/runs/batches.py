@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.errors import CheckpointError
+from penstock.flow.inspection import TableSize
+from penstock.flow.times import OperatorTime
 from penstock.plan.nodes import Job
 from penstock.spi import Batch, Committer, Published, Source
 
@@ -19,11 +21,27 @@ _QUERY_ID = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True)
+class StepProgress:
+    """A step that keeps state or has a watermark: the size of its state after the last batch, about; its watermark, in
+    ms since 1970 (None: not yet), and how many rows came too late, in all runs of the job."""
+
+    rows: int = 0
+    bytes: int = 0
+    watermark: int | None = None
+    late: int = 0
+
+    @classmethod
+    def of(cls, size: TableSize, time: OperatorTime) -> StepProgress:
+        """The progress of an operator with state of this size, which has seen this of event time."""
+        return cls(size.rows, size.bytes, time.reached, time.late)
+
+
+@dataclass(frozen=True)
 class JobProgress:
     """The progress of a job in this process, over all its restarts. ``records_in`` counts offsets read, ``records_out``
     records written, both since the start; ``committed_at`` is the Unix time of the last committed batch. ``restarts``
     counts the restarts, ``last_failure`` is the failure before the last one. ``state_rows`` and ``state_bytes`` are the
-    size of the state after the last batch, about; None in a job without state."""
+    size of the state after the last batch, about; None in a job without state. ``steps`` has the steps by uid."""
 
     batch: int = -1
     records_in: int = 0
@@ -35,6 +53,7 @@ class JobProgress:
     last_failure: str = ""
     state_rows: int | None = None
     state_bytes: int | None = None
+    steps: Mapping[str, StepProgress] = field(default_factory=dict)
 
 
 def described(

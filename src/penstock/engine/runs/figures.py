@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.flow.times import END_OF_TIME, NEVER
+from penstock.flow.times import END_OF_TIME, NEVER, OperatorTime
 from penstock.spi import MetricGroup
 
 
@@ -33,6 +33,17 @@ def next_wake(figures: Iterable[Figures], before_ms: int, now_ms: int) -> int | 
     if now_ms <= before_ms:
         return now_ms + 1
     return min((each.wake for each in figures if each.wake is not None), default=None)
+
+
+def operator_times(before: Mapping[str, OperatorTime], figures: Mapping[str, Figures]) -> dict[str, OperatorTime]:
+    """What operators have seen of event time by the end of a batch with these figures, from what they had seen before.
+    Those without event time have no part in it."""
+    found = dict(before)
+    for uid, each in figures.items():
+        former = found.get(uid, OperatorTime())
+        if each.watermark > NEVER or each.late:
+            found[uid] = OperatorTime(max(former.watermark, each.watermark), former.late + each.late)
+    return found
 
 
 def figures_of(reports: Iterable[bytes]) -> dict[str, Figures]:

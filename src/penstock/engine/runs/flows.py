@@ -23,7 +23,8 @@ from penstock.delivery import attempted, deliver
 from penstock.engine.checkpoint.committed import read_state, write_state
 from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.engine.runs.batch_times import BatchTimes
-from penstock.engine.runs.figures import Figures, figures_of, next_wake
+from penstock.engine.runs.batches import StepProgress
+from penstock.engine.runs.figures import Figures, figures_of, next_wake, operator_times
 from penstock.engine.runs.identity import shown_sink
 from penstock.engine.runs.sources import Readings
 from penstock.engine.runs.states import States
@@ -37,7 +38,7 @@ from penstock.flow.inspection import TableSize, size_of
 from penstock.flow.manifest import KeptOutput, Manifest, Sinks, merged
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
-from penstock.flow.times import Measured
+from penstock.flow.times import Measured, OperatorTime
 from penstock.plan.nodes import Job, Scan
 from penstock.spi import (
     INSTRUCTIONS,
@@ -154,6 +155,14 @@ class FlowRun:
         """The sizes of the operators' states after the last batch, by uid."""
         return {uid: size_of(tables) for uid, tables in self._states.last.operators.items()}
 
+    def steps(self) -> Mapping[str, StepProgress]:
+        """The progress of the operators that keep state or have a watermark, by uid."""
+        sizes, times = self.sizes(), self._states.last.operator_times
+        return {
+            uid: StepProgress.of(sizes.get(uid, _NOTHING), times.get(uid, OperatorTime()))
+            for uid in sorted(sizes.keys() | times.keys())
+        }
+
     def check(self) -> None:
         """Raises CheckpointError where the state that the checkpoint names shows that the job cannot go on. Called
         before a committer is opened."""
@@ -245,8 +254,10 @@ class FlowRun:
         # The manifest says for which tables the batch is. Without state, only those that repeat batches matter.
         sinks = self._sinks
         changed = sinks != before.sinks and bool(state or sinks.repeating)
-        if reports or self._several or times != before.times or changed:
-            after = replace(merged(before, batch.id, reports, now, times), sinks=sinks)
+        late = any(each.late for each in self._figures.values())
+        if reports or self._several or times != before.times or late or changed:
+            seen = operator_times(before.operator_times, self._figures)
+            after = replace(merged(before, batch.id, reports, now, times), sinks=sinks, operator_times=seen)
             self._check_shared(after.files() - before.files())
             if self._several:
                 kept = KeptOutput.write(self._states.storage, f"{name}.output", output, self._tables)

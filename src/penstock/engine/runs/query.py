@@ -272,11 +272,12 @@ class Query:
         skipped = all(each.skipped for each in done)
         before = self.progress
         self._reached = batch.end
-        sizes = None if self._flow is None else self._flow.sizes().values()
+        steps = {} if self._flow is None else self._flow.steps()
         self.progress = replace(
             before,
-            state_rows=None if sizes is None else sum(each.rows for each in sizes),
-            state_bytes=None if sizes is None else sum(each.bytes for each in sizes),
+            state_rows=None if self._flow is None else sum(each.rows for each in steps.values()),
+            state_bytes=None if self._flow is None else sum(each.bytes for each in steps.values()),
+            steps=steps,
             batch=batch_id,
             records_in=before.records_in + (0 if skipped else read),
             records_out=before.records_out + sum(each.records for each in done),
