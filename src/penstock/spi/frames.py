@@ -47,11 +47,11 @@ def failure_of(job: Exception) -> PenstockError:
 
 class ScanDataSource:
     """What the data sources of connectors have in common, which derive from it and from PySpark's ``DataSource``. Spark
-    knows them as ``format``; ``reader`` makes PySpark's stream reader of the spec that :func:`frame_reader` was given.
+    knows them as ``format``. Their stream reader is a ``reader_class`` of the spec that :func:`frame_reader` was given.
     """
 
     format: ClassVar[str]
-    reader: ClassVar[type[Any]]
+    reader_class: ClassVar[type[Any]]
     options: dict[str, str]
 
     @classmethod
@@ -65,7 +65,7 @@ class ScanDataSource:
 
     def streamReader(self, schema: Any) -> Any:
         """The reader that plans and reads."""
-        return self.reader(unpickled(self.options[_SPEC]))
+        return self.reader_class(unpickled(self.options[_SPEC]))
 
 
 def frame_reader(spark: Any, source: type[ScanDataSource], schema: Any, spec: Any) -> Any:

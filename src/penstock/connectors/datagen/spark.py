@@ -131,7 +131,7 @@ class DatagenReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class DatagenDataSource(ScanDataSource, DataSource):
     """Spark's view of a scan."""
 
-    format, reader = "penstock_datagen", DatagenReader
+    format, reader_class = "penstock_datagen", DatagenReader
 
 
 def due(making: Making, start: dict[str, Any], began: int, now: int) -> dict[str, Any]:

@@ -165,7 +165,7 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class FilesDataSource(ScanDataSource, DataSource):
     """Spark's view of a scan."""
 
-    format, reader = "penstock_filesystem", FilesReader
+    format, reader_class = "penstock_filesystem", FilesReader
 
 
 # --- writing -------------------------------------------------------------------------------------------------

@@ -432,7 +432,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class KafkaDataSource(ScanDataSource, DataSource):
     """Spark's view of a scan."""
 
-    format, reader = "penstock_kafka", KafkaStreamReader
+    format, reader_class = "penstock_kafka", KafkaStreamReader
 
 
 def _wired(step: Callable[[], _T]) -> _T:

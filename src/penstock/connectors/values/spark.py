@@ -155,7 +155,7 @@ class ValuesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class ValuesDataSource(ScanDataSource, DataSource):
     """Spark's view of a scan."""
 
-    format, reader = "penstock_values", ValuesReader
+    format, reader_class = "penstock_values", ValuesReader
 
 
 # --- writing -------------------------------------------------------------------------------------------------
