@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import pickle
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Any, ClassVar, ParamSpec, TypeVar
 
 import pyarrow as pa
@@ -52,7 +52,7 @@ class ScanDataSource:
 
     format: ClassVar[str]
     reader_class: ClassVar[type[Any]]
-    options: dict[str, str]
+    options: MutableMapping[str, str]
 
     @classmethod
     def name(cls) -> str:

@@ -67,7 +67,9 @@ class DatagenSource(Source):
 
     def frame(self, stage: Stage | None = None) -> DataFrame:
         """The streaming DataFrame. There is no ``stage``: the scan's capabilities do not offer it."""
-        return frame_reader(self._spark, DatagenDataSource, frame_schema(self._scan.schema), self._making).load()
+        reader = frame_reader(self._spark, DatagenDataSource, frame_schema(self._scan.schema), self._making)
+        frame: DataFrame = reader.load()
+        return frame
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """One task makes a batch."""

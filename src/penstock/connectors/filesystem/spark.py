@@ -89,8 +89,9 @@ class FilesSource(Source):
 
     def frame(self, stage: Stage | None = None) -> DataFrame:
         """The streaming DataFrame. There is no ``stage``: the scan's capabilities do not offer it."""
-        schema = frame_schema(self._reading.scan.schema)
-        return frame_reader(self._spark, FilesDataSource, schema, self._reading).load()
+        reader = frame_reader(self._spark, FilesDataSource, frame_schema(self._reading.scan.schema), self._reading)
+        frame: DataFrame = reader.load()
+        return frame
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """A task reads a file."""

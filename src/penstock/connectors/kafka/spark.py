@@ -237,7 +237,8 @@ class KafkaScan(Source):
         rows = frame_schema(self._scan.native, *self._more())
         schema = rows if stage is None else from_arrow_schema(stage.schema).add(REPORT, BinaryType())
         spec = self._enumerator.spec, None if stage is None else _with_functions(stage)
-        return frame_reader(self._context.spark, KafkaDataSource, schema, spec).load()
+        frame: DataFrame = frame_reader(self._context.spark, KafkaDataSource, schema, spec).load()
+        return frame
 
     def _more(self) -> Iterator[str]:
         """The columns that follow those of every scan, as DDL."""

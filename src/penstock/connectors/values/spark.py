@@ -87,7 +87,8 @@ class RowsSource(Source):
         kinds = () if self._scan.options.kinds == INSERTIONS else (f"{KIND} {spark_type(TINYINT)}",)
         schema = frame_schema(self._scan.schema, *kinds)
         spec = self._scan, self._ordinal, self._start
-        return frame_reader(self._spark, ValuesDataSource, schema, spec).load()
+        frame: DataFrame = frame_reader(self._spark, ValuesDataSource, schema, spec).load()
+        return frame
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """One task reads a batch."""
