@@ -177,7 +177,7 @@ def test_keys_of_maps_that_are_no_text_are_shown_as_text(
     ("args", "wanted"),
     [
         (["--format", "jsn", "--schema", "a INT"], ["no format 'jsn'"]),
-        (["--format", "json", "--schema", "a BIGNT"], ["unknown type BIGNT", "did you mean 'BIGINT'?"]),
+        (["--format", "json", "--schema", "a BIGNT"], ["unknown type BIGNT (did you mean 'BIGINT'?)"]),
         (["--format", "raw", "--schema", "a INT, b INT"], ["exactly one physical column"]),
         (["--format", "json", "--schema", "a INT", "--option", "json.ignore-parse-error=true"], ["did you mean"]),
         (["--format", "json", "--schema", "a INT", "--option", "json.ignore-parse-errors"], ["KEY=VALUE"]),
