@@ -239,6 +239,9 @@ class _Operators:
     def kept(self, batch: Batch, state: str) -> _Attempt:
         raise AssertionError("with one target no batch is in some of the targets only")
 
+    def check_repeating(self, batch: Batch, state: str) -> None:
+        raise AssertionError("no target repeats batches")
+
 
 class Driver:
     """One start of the job: from opening its committer to the end of its input, or to whatever ends it before."""

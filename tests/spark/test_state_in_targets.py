@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.errors import CheckpointError, DatabaseError
+from penstock.errors import CheckpointError, DatabaseError, PossibleDataLossError
 from penstock.services.postgres import PostgresServer
 from tests.spark.failpoints import before_commit, before_insertion_is_committed, failures
 from tests.spark.test_postgres import Db
@@ -72,8 +72,8 @@ def totals(topics, target):
     return {name: (row["n"], row["s"]) for name, row in found.items()}
 
 
-def expected():
-    of = [[order(number) for number in range(COUNT) if number % 7 == rest] for rest in range(7)]
+def expected(count=COUNT):
+    of = [[order(number) for number in range(count) if number % 7 == rest] for rest in range(7)]
     return {f"c{rest}": (len(mine), sum(each["amount"] for each in mine)) for rest, mine in enumerate(of)}
 
 
@@ -105,6 +105,12 @@ def test_a_batch_that_only_postgres_has_is_finished_with_the_output_that_was_kep
     assert noted(db) == first
     assert topics.read(target) == []
     shutil.move(jobs.folder / "away", output)
+
+    repeating = sql.replace("exactly-once', 'sink.transactional-id-prefix' = 'totals", "at-least-once")
+    assert repeating != sql
+    with pytest.raises(CheckpointError, match=r"upsert-kafka 'totals' .*may lack it.*Start it once with the former"):
+        jobs.run(repeating)
+    assert topics.read(target) == []
 
     jobs.run(sql)
     assert totals(topics, target) == expected()
@@ -143,3 +149,28 @@ def test_tables_that_repeat_rows_miss_none_beside_one_that_is_exactly_once(
     rows = noted(db)
     assert sorted(set(rows)) == [(number, f"n{number}") for number in range(0, COUNT, 2)]
     assert len(rows) == COUNT // 2 + len(first), "the batch that was not committed is repeated"
+
+
+@pytest.mark.rule("state commits with the output")
+def test_a_table_that_was_left_out_for_a_while_comes_back_when_progress_is_adopted(jobs, topics, topic, db):
+    source, target = topic(), topic(partitions=2)
+    limits = {"scan_startup_mode": "earliest-offset", "scan_max__records__per__trigger": "20"}
+    sql = "SET 'penstock.available-now' = 'true';\n" + jobs.table("orders", ORDERS, source, **limits)
+    alone = sql + totals_table(jobs, target) + COUNTED
+    both = sql + totals_table(jobs, target)
+    both += db.table("noted", "id BIGINT, note STRING", sink_delivery__guarantee="exactly-once")
+    both += f"EXECUTE STATEMENT SET BEGIN\n{COUNTED}INSERT INTO noted SELECT id, customer FROM orders;\nEND;\n"
+
+    def run(definition, numbers):
+        topics.write(source, [order(number) for number in numbers])
+        jobs.run(definition)
+
+    run(both, range(20))
+    run(alone, range(20, 100))
+    ((old,),) = db.rows("SELECT state FROM penstock_progress")
+    assert not (jobs.checkpoint() / "state" / old.partition("#")[0]).exists()
+    with pytest.raises(PossibleDataLossError, match=r"ran without this sink.*--adopt-progress"):
+        run(both, range(100, 120))
+    run("SET 'penstock.adopt-progress' = 'true';\n" + both, [])
+    assert totals(topics, target) == expected(120)
+    assert noted(db) == [(number, f"c{number % 7}") for number in (*range(20), *range(100, 120))]

@@ -31,6 +31,10 @@ class Operators(Protocol):
     def kept(self, batch: Batch, state: str) -> Attempt:
         """The attempt that has the state after it, whose output was kept. Raises CheckpointError if it is not there."""
 
+    def check_repeating(self, batch: Batch, state: str) -> None:
+        """Raises CheckpointError unless the attempt that has the state after it was made for all tables that repeat
+        batches."""
+
 
 @dataclass(frozen=True)
 class Delivered:
@@ -45,25 +49,29 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
 
     Targets that keep the state commit one after the other. The first of these commits binds the attempt: the others get
     the output of this attempt and no other, also when the job has died in between. Targets that repeat batches come
-    before the first commit: once it is made, they have the batch too. The last is a target that records what the
-    sources have consumed, if there is one.
+    before the first commit: once it is made, they have the batch too, if the job wrote them then. The last is a target
+    that records what the sources have consumed, if there is one.
 
-    Raises CheckpointError when the state before the batch is not known, or the output of the bound attempt is gone.
+    Raises CheckpointError when the state before the batch is not known, when the output of the bound attempt is gone,
+    or when a target that repeats batches came to the job after that attempt.
     """
     standings = {number: each.standing(batch) for number, each in enumerate(targets) if each.keeps_state}
     left = [number for number, standing in standings.items() if not standing.done]
     bound = _agreed(batch, [each.state for each in standings.values() if each.done])
+    repeating = [number for number in range(len(targets)) if number not in standings]
     skipped = tuple(Published(skipped=True) for _ in targets)
-    if bound is not None and not left:
-        return Delivered(bound, skipped)
     try:
+        if bound is not None and repeating:
+            operators.check_repeating(batch, bound)
+            repeating = []
+        if bound is not None and not left:
+            return Delivered(bound, skipped)
         attempt = operators.run(batch, _before(batch, standings)) if bound is None else operators.kept(batch, bound)
     except CheckpointError:
         for number in standings:  # a new owner deletes files that this run has not read yet
             targets[number].check_owner()
         raise
     left.sort(key=lambda number: any(map(targets[number].records, batch.consumed)))
-    repeating = [number for number in range(len(targets)) if number not in standings and bound is None]
     done = dict(enumerate(skipped))
     for number in (*repeating, *left):
         results = attempt.results(number)
@@ -78,8 +86,9 @@ def _before(batch: Batch, standings: Mapping[int, Standing]) -> str:
     found = _agreed(batch, [each.state for each in standings.values()])
     if found is None:
         raise CheckpointError(
-            f"the state before batch {batch.id} is not known: progress of batch {batch.id - 1} is lost, which "
-            "--adopt-progress cannot replace; start the job with a new checkpoint"
+            f"the state before batch {batch.id} is not known: no exactly-once table of the job has progress of batch "
+            f"{batch.id - 1}, since none was exactly-once then, or progress is lost; --adopt-progress cannot replace "
+            "it. Make a savepoint of the checkpoint, which has the state, and start the job from that with a new one"
         )
     return found
 

@@ -99,7 +99,7 @@ class Vertex:
         """The tables of the operator, with their times to live."""
         if not any(self.ttls):
             return self.operator.tables
-        return tuple(spec.living(self.ttls[spec.side]) for spec in self.operator.tables)
+        return tuple(spec if spec.side is None else spec.living(self.ttls[spec.side]) for spec in self.operator.tables)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from penstock.flow.sums import smallest
 from penstock.plan.nodes import Deduplicate
 from penstock.types import arrow_schema
 
-_SEEN = "seen"
+#: The name of the table of the keys that were given.
+SEEN = "seen"
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class DeduplicateOperator:
         (given,) = self.inputs
         if self.order or self.last:
             return (rows_table(given),)
-        return (TableSpec(_SEEN, given.key_schema, pa.schema([]), "keyed"),)
+        return (seen_table(given),)
 
     def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
         (batch,) = inputs
@@ -55,12 +56,14 @@ class DeduplicateOperator:
         groups = Groups.of(hashes_of(batch), batch.select(given.keys))
         rows = batch.select(given.schema.names)
         if not (self.order or self.last):
-            return self._first(groups, rows, state.keyed(_SEEN))
+            return self._first(groups, rows, state.keyed(SEEN))
         table = state.keyed(ROWS)
         found, values = table.get(groups)
         chosen = last_rows(groups)
         if self.order:
-            chosen = self._chosen(groups, rows, found, values)
+            # A key has one value in all its rows.
+            kept = groups.keys if self.order in given.keys else values
+            chosen = leading(groups.index, rows.column(self.order), found, kept.column(self.order), last=self.last)
         newer = chosen >= 0
         stored = found[newer], taken(values, np.flatnonzero(newer))
         new = taken(rows, chosen[newer])
@@ -74,19 +77,21 @@ class DeduplicateOperator:
         firsts = groups.order[groups.starts[new]]
         return Delta(taken(rows, firsts), np.ones(len(firsts), np.int64), which.hashes).output()
 
-    def _chosen(self, groups: Groups, rows: pa.RecordBatch, found: Flags, values: pa.RecordBatch) -> Rows:
-        """The row of each group that replaces the stored one, -1 if that stays."""
-        # A key has one value in all its rows.
-        kept = groups.keys if self.order in groups.keys.schema.names else values
-        size = len(groups)
-        order = _positions(pa.concat_arrays([kept.column(self.order), rows.column(self.order)]))
-        candidates = np.concatenate([np.flatnonzero(found), size + np.arange(len(rows))])
-        index = np.concatenate([np.arange(size), groups.index])
-        if self.last:
-            best = smallest(index, candidates[::-1], ~order, size)
-        else:
-            best = smallest(index, candidates, order, size)
-        return np.where(best < size, -1, best - size)
+
+def seen_table(given: Input) -> TableSpec:
+    """The table of the keys that were given."""
+    return TableSpec(SEEN, given.key_schema, pa.schema([]), "keyed")
+
+
+def leading(index: Rows, new: pa.Array, found: Flags, stored: pa.Array, *, last: bool) -> Rows:
+    """For each group the first (or ``last``) of the values ``new``, whose groups are ``index``, if it comes before (or
+    not before) the ``stored`` one, where that is ``found``; else -1."""
+    size = len(found)
+    order = _positions(pa.concat_arrays([stored, new]))
+    candidates = np.concatenate([np.flatnonzero(found), size + np.arange(len(new))])
+    groups = np.concatenate([np.arange(size), index])
+    best = smallest(groups, candidates[::-1], ~order, size) if last else smallest(groups, candidates, order, size)
+    return np.where(best < size, -1, best - size)
 
 
 def _positions(column: pa.Array) -> npt.NDArray[np.int64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -51,12 +52,28 @@ class KeptOutput:
 
 
 @dataclass(frozen=True)
+class Sinks:
+    """The tables that a batch was computed for: those ``keeping`` the state, and those ``repeating`` batches, which
+    have the batch before one of the others commits it."""
+
+    keeping: tuple[str, ...] = ()
+    repeating: tuple[str, ...] = ()
+
+    def lacking(self, had: Sinks, *, everywhere: bool) -> list[str]:
+        """The repeating tables that may lack a batch which was computed for the tables ``had``, and which one of them
+        has; ``everywhere``: all of them have it."""
+        sure = Counter(had.repeating) + Counter(had.keeping if everywhere else ())
+        return sorted((Counter(self.repeating) - sure).elements())
+
+
+@dataclass(frozen=True)
 class Manifest:
     """The state after batch number ``batch`` (-1: before the first): for each operator, by uid, its tables.
 
     ``time_ms`` is the time of the batch, in milliseconds since the epoch: no batch has an earlier one than the batch
     before it. ``times`` says how far event time has come, by the names of timings. ``output`` is that of the batch, if
-    the job has several targets that commit the state.
+    the job has several targets that commit the state. ``sinks`` are the tables of the job; None in the manifests of
+    former versions.
     """
 
     batch: int = -1
@@ -64,6 +81,7 @@ class Manifest:
     time_ms: int = 0
     times: Mapping[str, Reached] = field(default_factory=dict)
     output: KeptOutput | None = None
+    sinks: Sinks | None = Sinks()
 
     def files(self) -> frozenset[str]:
         """The names of the files that hold the state."""
@@ -91,7 +109,8 @@ class Manifest:
         }
         document = {"version": VERSION, "batch": self.batch, "time_ms": self.time_ms, "operators": operators}
         kept = {} if self.output is None else {"output": asdict(self.output)}
-        data = canonical(document | ({"times": times} if times else {}) | kept).encode()
+        sinks = {} if self.sinks is None else {"sinks": asdict(self.sinks)}
+        data = canonical(document | ({"times": times} if times else {}) | kept | sinks).encode()
         storage.write(name, [data])
         return f"{name}#{hashlib.sha256(data).hexdigest()}"
 
@@ -120,7 +139,9 @@ class Manifest:
         kept = found.get("output")
         tables = tuple(map(tuple, kept["tables"])) if kept else ()
         output = KeptOutput(kept["file"], kept["sha256"], tables) if kept else None
-        return cls(found["batch"], operators, found.get("time_ms", 0), times, output)
+        written = found.get("sinks")
+        sinks = Sinks(tuple(written["keeping"]), tuple(written["repeating"])) if written else None
+        return cls(found["batch"], operators, found.get("time_ms", 0), times, output, sinks)
 
 
 def check_state(storage: Storage, reference: str) -> Manifest:

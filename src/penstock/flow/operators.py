@@ -180,6 +180,12 @@ def select_groups(groups: Groups, chosen: Flags) -> Groups:
     return Groups(groups.hashes[which], taken(groups.keys, which), each, each, each)
 
 
+def stacked(parts: Sequence[Sequence[pa.Array]], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """One batch of columns that stand on one another."""
+    columns = [pa.concat_arrays(each) for each in zip(*parts, strict=True)]
+    return batch_of(columns, schema, rows)
+
+
 def replacements(
     schema: pa.Schema, old: pa.RecordBatch, retracted: Rows, new: pa.RecordBatch, added: Rows
 ) -> pa.RecordBatch:

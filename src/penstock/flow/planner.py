@@ -14,6 +14,7 @@ from penstock.flow.changes import Changes, Mode
 from penstock.flow.dataflow import Branch, Edge, Passing, Vertex
 from penstock.flow.deduplicate import DeduplicateOperator
 from penstock.flow.expressions import Lacking
+from penstock.flow.first_rows import FirstRowOperator
 from penstock.flow.in_windows import InWindowsOperator
 from penstock.flow.join import JoinOperator
 from penstock.flow.kernels.local import local_zone
@@ -288,7 +289,12 @@ def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Oper
         case SessionTable():
             return SessionOperator.of_table(node, zone=local_zone(session))
         case InWindows(inner=inner, windows=windows):
-            made = _operator(replace(inner, uid=node.uid), session, timed=False, batch=batch)
+            own = replace(inner, uid=node.uid)
+            made = (
+                DeduplicateOperator.of(own)  # what is first by event time is known when the window closes
+                if isinstance(own, Deduplicate)
+                else _operator(own, session, timed=False, batch=batch)
+            )
             assert not isinstance(made, TimedOperator)  # noqa: S101
             return InWindowsOperator.of(made, windows, zone=local_zone(session))
         case GroupAggregate():
@@ -298,7 +304,7 @@ def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Oper
         case Normalize():
             return NormalizeOperator.of(node)
         case Deduplicate():
-            return DeduplicateOperator.of(node)
+            return FirstRowOperator.of(node) if node.by_watermark else DeduplicateOperator.of(node)
         case Materialize():
             return MaterializeOperator.of(node)
         case SetOperation():

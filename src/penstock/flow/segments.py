@@ -45,8 +45,8 @@ class TableSpec:
     """A table of an operator's state: its name, its key and value columns, and whether a key has one row (``keyed``) or
     rows with weights (``multiset``). ``exact``: no value columns may be added to it. ``timed``: the time of its last
     writing is kept with each row. With ``ttl_ms`` rows are gone that were not written for so long; ``side`` is the
-    number of the operator's input whose time to live they have. ``parted``: there is such a table for each of several
-    times (:mod:`penstock.flow.parts`)."""
+    number of the operator's input whose time to live they have, None if they stay until the operator deletes them.
+    ``parted``: there is such a table for each of several times (:mod:`penstock.flow.parts`)."""
 
     name: str
     key: pa.Schema
@@ -54,7 +54,7 @@ class TableSpec:
     kind: Kind
     timed: bool = False
     exact: bool = False
-    side: int = 0
+    side: int | None = 0
     ttl_ms: int | None = None
     parted: bool = False
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.flow.aggregate import GroupAggregateOperator
 from penstock.flow.equality import Flags, Rows
 from penstock.flow.hashing import Groups, key_hashes, taken
-from penstock.flow.operators import HASH, WEIGHT, Advance, Delta, Input, hashes_of, select_groups, weights_of
+from penstock.flow.operators import HASH, WEIGHT, Advance, Delta, Input, hashes_of, select_groups, stacked, weights_of
 from penstock.flow.segments import END, TableSpec
 from penstock.flow.state import StateStore
 from penstock.flow.storage import LocalStorage
@@ -133,7 +133,7 @@ class SessionOperator:
         woken = [state.part(each).keyed(_TIMERS).everything() for each in due]
         hashes = np.concatenate([hashes_of(batch), *(each.hashes for each in woken)])
         columns = [[batch.column(name) for name in given.keys], *(list(each.keys) for each in woken)]
-        groups = Groups.of(hashes, _stacked(columns, given.key_schema, len(hashes)))
+        groups = Groups.of(hashes, stacked(columns, given.key_schema, len(hashes)))
         stored, bounds, _ = state.multiset(_BOUNDS).get(groups)
         found = self._merged(groups.index[: len(batch)], local, stored, bounds)
         closing = self.zone.instants(found.ends - 1)
@@ -229,15 +229,15 @@ class SessionOperator:
         session = self._session_of(found, owners, self._local(old)[0])
         gone, stays = np.flatnonzero(closed[session]), np.flatnonzero(~closed[of])
         new = taken(batch, np.flatnonzero(closed[of])).select(given.schema.names)
-        whole = _stacked([taken(old, gone).columns, new.columns], given.schema, len(gone) + len(new))
+        whole = stacked([taken(old, gone).columns, new.columns], given.schema, len(gone) + len(new))
         sessions = np.concatenate([session[gone], of[closed[of]]])
         change = np.concatenate([weights[gone], weights_of(batch)[closed[of]]])
         kept = taken(batch, stays)
         count = len(gone) + len(kept)
         state.multiset(_ROWS).add(
             np.concatenate([groups.hashes[owners[gone]], hashes_of(kept)]),
-            _stacked([taken(keys, gone).columns, kept.select(given.keys).columns], given.key_schema, count),
-            _stacked([taken(values, gone).columns, kept.select(values.schema.names).columns], values.schema, count),
+            stacked([taken(keys, gone).columns, kept.select(given.keys).columns], given.key_schema, count),
+            stacked([taken(values, gone).columns, kept.select(values.schema.names).columns], values.schema, count),
             np.concatenate([-weights[gone], weights_of(kept)]),
         )
         return self._given(whole, change, found.starts[sessions], found.ends[sessions])
@@ -287,9 +287,3 @@ class SessionOperator:
         for name, times in zip(self.schema.names[-3:], (starts, ends, self.zone.instants(ends - 1)), strict=True):
             columns[name] = pa.array(times * 1000).view(self.schema.field(name).type)
         return batch_of([columns[name] for name in self.schema.names], self.schema, count)
-
-
-def _stacked(parts: Sequence[Sequence[pa.Array]], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """One batch of columns that stand on one another."""
-    columns = [pa.concat_arrays(each) for each in zip(*parts, strict=True)]
-    return batch_of(columns, schema, rows)

@@ -137,10 +137,7 @@ class LocalStorage(Storage):
     def open(self, name: str) -> pa.Buffer:
         with _failures(f"read '{name}' from", self.folder):
             try:
-                with Path(self.folder, name).open("rb") as file:
-                    if os.fstat(file.fileno()).st_size == 0:
-                        return pa.py_buffer(b"")
-                    return pa.py_buffer(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
+                return _mapped(Path(self.folder, name))
             except FileNotFoundError as error:
                 raise missing(name, self.folder) from error
 
@@ -215,13 +212,13 @@ class RemoteStorage(Storage):
     def open(self, name: str) -> pa.Buffer:
         path = self._cached(name)
         with _failures(f"read '{name}' from", self.uri):
-            try:
+            with suppress(FileNotFoundError):  # not read here yet, or deleted by another process, also at this moment
                 os.utime(path)
-            except FileNotFoundError:
-                content = self._fetched(name)
-                with self._kept(name) as keep:
-                    keep(content)
-        return LocalStorage(self.cache).open(path.name)
+                return _mapped(path)
+            content = self._fetched(name)
+            with self._kept(name) as keep:
+                keep(content)
+            return _mapped(path)
 
     def files(self) -> Iterator[StoredFile]:
         with _failures("list", self.uri):
@@ -279,6 +276,14 @@ class RemoteStorage(Storage):
                 with suppress(FileNotFoundError):  # deleted by another process since
                     if self._mark in each.name and each.stat().st_mtime < time.time() - _UNREAD_SECONDS:
                         os.unlink(each.path)
+
+
+def _mapped(path: Path) -> pa.Buffer:
+    """The content of a file, mapped into memory."""
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return pa.py_buffer(b"")
+        return pa.py_buffer(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
 
 
 def _make(folder: Path) -> None:

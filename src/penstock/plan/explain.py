@@ -124,6 +124,8 @@ def state_of(node: Node) -> str:
             return "each group"
         case WindowAggregate():
             return "each group of the windows that are open"
+        case Deduplicate(by_watermark=True):
+            return "the first row of each key until the watermark reaches it, then the key"
         case Deduplicate(last=False):
             return "the first row of each key"
         case Materialize():

@@ -150,9 +150,8 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
             return _compared(node, kind, left, right)
         case ((Normalize(keys=keys) | Materialize(keys=keys)), (below,)):
             return replace(below, kinds=CHANGES, upsert_keys=(keys,), stateful=True)
-        case Deduplicate(keys=keys, order=order, last=last), (below,):
-            # The first row to arrive is never replaced.
-            kinds = below.kinds | (_UPDATES if order or last else INSERTIONS)
+        case Deduplicate(keys=keys, last=last), (below,):
+            kinds = below.kinds | (_UPDATES if last else INSERTIONS)
             return replace(below, kinds=kinds, upsert_keys=(keys,), stateful=True)
         case Rank(), (below,):
             return _ranked(node, below)

@@ -363,9 +363,10 @@ class Committer(Protocol):
         :meth:`publish` would raise. For committers with ``keeps_state``."""
         return Standing(False, None)
 
-    def state(self) -> str:
-        """The reference to the state that its progress holds, after :meth:`open`; empty if it holds none. For
-        committers with ``keeps_state``."""
+    def state(self, upcoming: int) -> str:
+        """The reference to the state that its progress holds after the batch ``upcoming``, with which the checkpoint
+        goes on, or the one before it; empty if it holds none, and if it is behind: files of that state may be gone.
+        Called after :meth:`open`. For committers with ``keeps_state``."""
         return ""
 
     def check_owner(self) -> None:

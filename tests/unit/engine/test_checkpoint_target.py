@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.engine.checkpoint import JobCheckpoint, read_location
 from penstock.engine.checkpoint.local import LocalFiles
 from penstock.engine.checkpoint.target import CheckpointTarget
-from penstock.errors import CheckpointError, FencedError
+from penstock.errors import CheckpointError, FencedError, PossibleDataLossError
 from penstock.spi import Batch, Results, Standing
 
 pytestmark = pytest.mark.rule("state commits with the output")
 
 
-def batch(number: int, state: str = "") -> Batch:
-    return Batch(number, (None,), ({"at": number},), 1, results=Results(state, None, lambda: None))
+def position(offset: int) -> dict[str, Any]:
+    return {"orders": {"id": "t", "partitions": {"0": {"offset": offset, "epoch": 0}}}}
+
+
+def batch(number: int, state: str = "", *, start: int | None = None, end: int | None = None) -> Batch:
+    """A batch of ten rows, if nothing else is said."""
+    start, end = 10 * number if start is None else start, 10 * (number + 1) if end is None else end
+    before = position(start) if number else None
+    return Batch(number, (before,), (position(end),), 1, results=Results(state, None, lambda: None))
 
 
 @pytest.fixture
@@ -30,7 +38,7 @@ def test_a_batch_is_done_when_its_state_is_written(target: CheckpointTarget) -> 
     target.publish(batch(0, "a"), None)
     assert target.standing(batch(0)) == Standing(True, "a")
     assert target.standing(batch(1)) == Standing(False, "a")
-    assert target.state() == "a"
+    assert [target.state(upcoming) for upcoming in range(3)] == ["a", "a", ""]
 
 
 def test_state_of_another_batch_stops_the_job(target: CheckpointTarget) -> None:
@@ -42,6 +50,26 @@ def test_state_of_another_batch_stops_the_job(target: CheckpointTarget) -> None:
             CheckpointError, match=rf"continues with batch {number}, but its state is that after batch 3"
         ):
             target.standing(batch(number))
+
+
+def test_a_batch_that_is_planned_anew_is_not_taken_for_the_one_of_the_state(target: CheckpointTarget) -> None:
+    """Spark's log and the state are of different moments: in a torn copy, after a power failure, with two drivers."""
+    target.publish(batch(3, "a", end=47), None)
+    assert target.standing(batch(3, end=47)) == Standing(True, "a")
+    assert target.standing(batch(4, start=47)) == Standing(False, "a")
+    for given, does, offset in (
+        (batch(3, end=900), r"replays batch 3 \(to", 900),
+        (batch(4, start=40), r"continues with batch 4 \(from", 40),
+    ):
+        stops = rf'{does} .*"offset":{offset}.* after a batch 3 which ends elsewhere, at .*"offset":47'
+        with pytest.raises(PossibleDataLossError, match=stops):
+            target.standing(given)
+
+
+def test_state_that_a_former_version_has_written_without_positions_counts(target: CheckpointTarget) -> None:
+    target.checkpoint.write("state", {"batch": 3, "state": "a"})
+    assert target.standing(batch(3, end=900)) == Standing(True, "a")
+    assert target.standing(batch(4, start=40)) == Standing(False, "a")
 
 
 def test_a_copy_that_wakes_up_does_not_put_an_older_state_in_place(target: CheckpointTarget) -> None:

@@ -18,7 +18,14 @@ from penstock.engine.checkpoint.committed import committed, write_state
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, read_savepoint, write_savepoint, write_starts
 from penstock.engine.runs.batches import JobProgress
 from penstock.engine.runs.query import Query
-from penstock.errors import AbortableError, CheckpointError
+from penstock.errors import (
+    AbortableError,
+    CheckpointError,
+    DatabaseUnavailableError,
+    ExecutionError,
+    PenstockError,
+    UnknownOutcomeError,
+)
 from penstock.flow.hashing import Groups, key_hashes
 from penstock.flow.manifest import Manifest
 from penstock.flow.segments import END
@@ -169,25 +176,52 @@ def run_of(checkpoint: Checkpoint, targets: list[Target], monkeypatch: pytest.Mo
     return query
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [
+        None,
+        AbortableError("the brokers aborted it"),
+        UnknownOutcomeError("the brokers do not answer"),
+        DatabaseUnavailableError("the answer to COMMIT was lost, and the database does not tell"),
+        CheckpointError("the progress topic does not hold the claim of this run"),
+    ],
+    ids=lambda each: type(each).__name__,
+)
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_batch_that_a_target_has_is_not_said_to_be_unpublished(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, number: int
+def test_a_batch_that_a_target_may_have_is_not_said_to_be_unpublished(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, number: int, failure: PenstockError | None
 ) -> None:
     targets = [Target() for _ in range(number)]
     query = run_of(checkpoint, targets, monkeypatch)
     frame: Any = Frame()
     for batch in (0, 1):
         checkpoint.plan(batch)
-        targets[-1].failure = AbortableError("the brokers aborted it") if batch else None
-        with contextlib.suppress(AbortableError):
-            query._publish(frame, batch)
+        targets[-1].failure = failure if batch else None
+        with contextlib.suppress(ExecutionError):
+            query._batch(frame, batch)
     query._rest()
-    assert targets[0].batches == ([0] if number == 1 else [0, 1])
     checkpoint.done(0)
     found = committed(checkpoint.place)
-    assert (found.batch, found.begun) == (0, None if number == 1 else 1)
+    sure = failure is None or (number == 1 and isinstance(failure, AbortableError))
+    assert (found.batch, found.begun) == (0 if failure else 1, None if sure else 1)
     made = write_savepoint(checkpoint.place, read_location(str(checkpoint.root / "savepoint")))
-    assert made.note.startswith("batch 1 was begun") == (number == 2)
+    assert made.note.startswith("batch 1 was begun") is not sure
+
+
+def test_a_batch_that_was_planned_and_not_begun_is_said_to_be_unpublished(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = run_of(checkpoint, [Target()], monkeypatch)
+    frame: Any = Frame()
+    checkpoint.plan(0)
+    query._batch(frame, 0)
+    checkpoint.plan(1)
+    query.stopping = lambda: True
+    with pytest.raises(ExecutionError, match="being stopped"):
+        query._batch(frame, 1)
+    query._rest()
+    found = committed(checkpoint.place)
+    assert (found.batch, found.begun) == (0, None)
 
 
 class Frame:

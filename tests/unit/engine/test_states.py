@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.runs.states import States
+from penstock.engine.checkpoint import read_location
+from penstock.engine.checkpoint.committed import write_state
+from penstock.engine.runs.states import States, check_no_state
 from penstock.errors import CheckpointError
-from penstock.flow.manifest import KeptOutput, Manifest
+from penstock.flow.manifest import KeptOutput, Manifest, Sinks
 from penstock.flow.segments import END, SegmentRef
 from penstock.flow.storage import Storage
+from penstock.spi import Batch
 
 pytestmark = pytest.mark.rule("state commits with the output")
 
@@ -106,6 +109,40 @@ def test_state_of_a_step_that_the_job_does_not_have_is_named(folder: Folder) -> 
     state = folder.batch(folder.run(), 0, "", "0")
     with pytest.raises(CheckpointError, match="has state of 'step', which the job does not have any more"):
         States(folder.storage, {"other"}, "the checkpoint").before(state)
+
+
+def test_a_job_without_state_does_not_start_where_steps_have_some(tmp_path: Path) -> None:
+    checkpoint = read_location(str(tmp_path))
+    check_no_state(checkpoint, "")
+    folder = Folder(tmp_path / "state")
+    state = folder.batch(folder.run(), 0, "", "0")
+    refused = "has state of 'step', which the job does not have any more"
+    with pytest.raises(CheckpointError, match=refused):
+        check_no_state(checkpoint, state)  # it began with a savepoint
+    nothing = Manifest(0).write(folder.storage, "0-b.manifest")
+    for number, reference in enumerate(("", nothing)):
+        write_state(checkpoint, Batch(number, (None,), ({},), 1), reference)
+        check_no_state(checkpoint, "")
+    write_state(checkpoint, Batch(2, (None,), ({},), 1), state)
+    with pytest.raises(CheckpointError, match=refused):
+        check_no_state(checkpoint, "")
+
+
+@pytest.mark.rule("the first commit binds the attempt")
+def test_a_table_that_may_lack_a_committed_batch_is_named(folder: Folder) -> None:
+    states, now = folder.run(), Sinks((), ("kafka 'a' topic", "print 'r'"))
+    state = folder.batch(states, 0, "", "0")
+    made = replace(states.after(state), sinks=Sinks(("kafka 'a' topic",), ("print 'r'",)))
+    former = states.write(replace(made, sinks=None), "0-a.manifest")
+    state = states.write(made, "0-b.manifest")
+    states = folder.run()
+    for reference in (state, ""):
+        with pytest.raises(
+            CheckpointError, match=r"batch 0 .*kafka 'a' topic.* may lack it.*Start it once with the former definition"
+        ):
+            states.check_sinks(0, reference, now, everywhere=False)
+    states.check_sinks(0, state, now, everywhere=True)  # all tables have it
+    states.check_sinks(0, former, now, everywhere=False)  # that version has not written for which tables it was
 
 
 def test_a_start_looks_for_the_files_of_the_newest_state(folder: Folder) -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import CheckpointError
-from penstock.flow.manifest import KeptOutput, Manifest, check_state, merged
+from penstock.flow.manifest import KeptOutput, Manifest, Sinks, check_state, merged
 from penstock.flow.segments import END, SegmentRef
 from penstock.flow.storage import Storage
 
@@ -43,6 +43,21 @@ def test_a_manifest_that_is_not_the_committed_one_is_refused(storage, tmp_path):
     path.unlink()
     with pytest.raises(CheckpointError, match=r"'7\.manifest'.*is missing"):
         Manifest.read(storage, reference)
+
+
+def test_tables_that_may_lack_a_batch_are_those_that_were_not_written_before_it_was_committed(storage):
+    had = Sinks(("kafka 'a' topic",), ("print 'r'",))
+    reference = Manifest(7, sinks=had).write(storage, "7.manifest")
+    assert Manifest.read(storage, reference).sinks == had
+    for now, everywhere, lacking in (
+        (had, False, []),
+        (Sinks(("kafka 'a' topic",), ()), False, []),
+        (Sinks((), ("kafka 'a' topic", "print 'r'")), False, ["kafka 'a' topic"]),
+        (Sinks((), ("kafka 'a' topic", "print 'r'")), True, []),
+        (Sinks(("kafka 'a' topic",), ("print 'r'", "print 'r'")), True, ["print 'r'"]),
+        (Sinks(("kafka 'a' topic",), ("kafka 'r' topic",)), True, ["kafka 'r' topic"]),
+    ):
+        assert now.lacking(had, everywhere=everywhere) == lacking, now
 
 
 def test_a_start_looks_for_the_files_of_its_state(storage):

@@ -19,6 +19,14 @@ DATABASES = recorded()
 #: more ways.
 TRIED = DATABASES if "SEEDS" in os.environ else DATABASES[:2]
 TRIED_IN = (*WAYS, *MORE_WAYS) if "SEEDS" in os.environ else WAYS[1:]
+#: Queries whose rows in Flink are not those of SQL (docs/sql.md), by the database and their place in it.
+WRONG = {
+    (15, 10): "NOT IN after all rows were deleted",
+    (19, 4): "a condition on a row number",
+    (20, 19): "a join of rows with numbers from the second on",
+    (33, 0): "IN beside another condition after all rows were deleted",
+    (34, 23): "IN of rows with numbers from the second on",
+}
 
 
 def table(rows: Iterable[tuple[list[Any], int]]) -> Counter[str]:
@@ -29,7 +37,7 @@ def table(rows: Iterable[tuple[list[Any], int]]) -> Counter[str]:
 @pytest.mark.parametrize("number", range(len(TRIED)))
 def test_random_queries_end_with_the_rows_of_flink(number: int, tmp_path: Path) -> None:
     database = TRIED[number]
-    queries = [each for each in database["queries"] if "rows" in each]
+    queries = [each for at, each in enumerate(database["queries"]) if "rows" in each and (number, at) not in WRONG]
     expected = [(each["sql"], table(each["rows"])) for each in queries]
     for at, way in enumerate(TRIED_IN):
         found = outcome(program(database, queries, number), way, str(tmp_path / str(at)))

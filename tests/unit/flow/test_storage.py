@@ -113,6 +113,25 @@ def test_two_storages_share_a_cache(tmp_path: Path) -> None:
         assert storage.open("segment").to_pybytes() == place.encode()
 
 
+def test_a_cached_file_that_is_deleted_when_it_is_about_to_be_read_is_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = RemoteStorage((tmp_path / "there").as_uri(), str(tmp_path / "cache"))
+    storage.write("a", [b"rows"])
+
+    def touched(path: Path, utime: Callable[[Path], None] = os.utime) -> None:
+        """Another process has found it old a moment before, and deletes it now."""
+        utime(path)
+        path.unlink()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "utime", touched)
+        assert storage.open("a").to_pybytes() == b"rows"
+        (tmp_path / "there" / "a").unlink()
+        with pytest.raises(CheckpointError, match=r"'a' in '.*there' is missing"):
+            storage.open("a")
+
+
 def test_cached_files_that_nothing_reads_are_deleted(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     storage = RemoteStorage((tmp_path / "there").as_uri(), str(cache))

@@ -412,12 +412,12 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, or the result of the stage on them."""
-        from penstock.connectors.kafka.source.reader import RangeReader, with_report, with_watermark
+        from penstock.connectors.kafka.source.reader import RangeReader, joined, with_report, with_watermark
 
         work: tuple[Sequence[Split], Task, int | None] = partition.value
         ranges, task, watermark = work
         reader = RangeReader(self._spec, ranges)
-        batches, schema = guarded(reader.rows)(), reader.schema
+        batches, schema = joined(guarded(reader.rows)()), reader.schema
         if self._stage is not None:
             stage: Stage = unpickled(self._stage)
             context = TaskContext.get()

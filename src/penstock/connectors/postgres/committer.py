@@ -284,12 +284,12 @@ class PostgresCommitter(Committer):
             return Standing(False, known.state)
         return Standing(False, self._states.get(batch.id - 1))
 
-    def state(self) -> str:
-        """The reference in the row of this query; in the newest one of other tables, where its own has none."""
+    def state(self, upcoming: int) -> str:
+        """The reference in the row of this query; in one of other tables, where its own has none or is behind."""
         known = self._progress
-        if known is not None and known.query_id == self._context.query_id:
+        if known is not None and known.query_id == self._context.query_id and known.batch_id >= upcoming - 1:
             return known.state
-        return self._states[max(self._states)] if self._states else ""
+        return self._states.get(upcoming - 1, "")
 
     def _progress_of(self, batch: Batch) -> Progress:
         state = "" if batch.results is None else batch.results.state
@@ -297,7 +297,7 @@ class PostgresCommitter(Committer):
 
     def _check_stateless(self) -> None:
         """Raises CheckpointError for a job that had state before and has none now."""
-        if self._progress is not None and self.state():
+        if self._progress is not None and self.state(0):  # of whichever batch
             raise CheckpointError(
                 f"job '{self._context.job}' had state in batch {self._progress.batch_id} and has none now, which would "
                 "lose it. Start the former definition, or a new checkpoint"

@@ -41,6 +41,11 @@ def write_state(checkpoint: Checkpoint, batch: Batch, state: str) -> dict[str, A
     return checkpoint.advance(STATE, batch.id, {"batch": batch.id, "state": state, "positions": list(batch.end)})
 
 
+def read_state(checkpoint: Checkpoint) -> dict[str, Any] | None:
+    """The document :data:`STATE` of the last batch; None if there is none."""
+    return checkpoint.latest(STATE)
+
+
 def committed(checkpoint: JobCheckpoint) -> Committed:
     """What the checkpoint of a job knows. Raises CheckpointError if it holds no job, or is damaged.
 
@@ -54,7 +59,7 @@ def committed(checkpoint: JobCheckpoint) -> Committed:
             f"'{checkpoint.location}' is not the checkpoint of a job: it has no 'penstock/job.json'. Name the job's "
             "own folder, which `penstock run` shows when it starts"
         )
-    state, stopped = checkpoint.latest(STATE), checkpoint.read(STOPPED) or {}
+    state, stopped = read_state(checkpoint), checkpoint.read(STOPPED) or {}
     planned = checkpoint.last("offsets")
     published = stopped.get("batch", -1)
     batch = max(checkpoint.last("commits"), published) if state is None else state["batch"]

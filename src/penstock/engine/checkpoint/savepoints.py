@@ -12,7 +12,7 @@ from penstock.clock import now_ms
 from penstock.engine.checkpoint.committed import STATE, Committed, committed
 from penstock.engine.checkpoint.documents import JobCheckpoint
 from penstock.errors import CheckpointError
-from penstock.flow.manifest import Manifest
+from penstock.flow.manifest import Manifest, Sinks
 from penstock.flow.storage import Storage
 
 VERSION = 1
@@ -145,7 +145,8 @@ def origin_of(
     if kept:
         storage = Storage.of(checkpoint.folder(STATE))
         before = Manifest.read(Storage.of(place.folder(STATE)), content.state)
-        manifest = replace(before, batch=-1, operators={uid: before.operators[uid] for uid in kept}, output=None)
+        operators_kept = {uid: before.operators[uid] for uid in kept}
+        manifest = replace(before, batch=-1, operators=operators_kept, output=None, sinks=Sinks())
         _copy(manifest.files(), place.folder(STATE), checkpoint.folder(STATE))
         state = manifest.write(storage, f"savepoint-{uuid.uuid4().hex[:12]}.manifest")
     return {

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.engine.checkpoint.committed import STATE as DOCUMENT
-from penstock.engine.checkpoint.committed import write_state
-from penstock.errors import CheckpointError, FencedError
+from penstock.delivery import canonical
+from penstock.engine.checkpoint.committed import read_state, write_state
+from penstock.errors import CheckpointError, FencedError, PossibleDataLossError
 from penstock.spi import Batch, Checkpoint, Committer, Published, Standing
 
 
@@ -20,7 +21,7 @@ class CheckpointTarget(Committer):
     keeps_state = True
 
     def standing(self, batch: Batch) -> Standing:
-        """By the checkpoint's document."""
+        """By the checkpoint's document. Raises PossibleDataLossError if it has other positions than the batch."""
         where = f"the checkpoint '{self.checkpoint.location}' continues with batch {batch.id}"
         known = self._known()
         if not known and batch.id > 0:
@@ -34,11 +35,29 @@ class CheckpointTarget(Committer):
                 f"{where}, but its state is that after batch {known['batch']}; restore the checkpoint with all its "
                 "files, or start the job with a new one"
             )
+        self._check_positions(batch, known)
         return Standing(known["batch"] == batch.id, known["state"])
 
-    def state(self) -> str:
-        """The reference in the document."""
-        return str(self._known().get("state", ""))
+    def _check_positions(self, batch: Batch, known: Mapping[str, Any]) -> None:
+        """Raises PossibleDataLossError unless the document ends where the batch does, or begins. A batch has its number
+        from Spark's log, where it may be planned anew: in a copy of the checkpoint with files of different moments, by
+        another copy of the job, after a power failure. Former versions have written no positions."""
+        found, done = known.get("positions"), known["batch"] == batch.id
+        log = batch.end if done else batch.start
+        if found is None or canonical(found) == canonical(log):
+            return
+        does, place = ("replays", "to") if done else ("continues with", "from")
+        raise PossibleDataLossError(
+            f"the checkpoint '{self.checkpoint.location}' {does} batch {batch.id} ({place} {canonical(log)}), but its "
+            f"state is that after a batch {known['batch']} which ends elsewhere, at {canonical(found)}: the checkpoint "
+            "has files of different moments, or another copy of the job has written it. Restore the checkpoint with "
+            "all its files, or start the job from a savepoint of it, which has the positions of its state"
+        )
+
+    def state(self, upcoming: int) -> str:
+        """The reference in the document, if it is of this batch or the one before it."""
+        known = self._known()
+        return str(known["state"]) if known.get("batch") in (upcoming - 1, upcoming) else ""
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Write the document. Raises FencedError if another copy of the job has written it since the batch began: its
@@ -54,4 +73,4 @@ class CheckpointTarget(Committer):
 
     def _known(self) -> dict[str, Any]:
         """The document; empty if there is none."""
-        return self.checkpoint.latest(DOCUMENT) or {}
+        return read_state(self.checkpoint) or {}

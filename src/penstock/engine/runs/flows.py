@@ -20,9 +20,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.clock import now_ms
 from penstock.delivery import attempted, deliver
-from penstock.engine.checkpoint.committed import write_state
+from penstock.engine.checkpoint.committed import read_state, write_state
 from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.engine.runs.figures import Figures, figures_of, next_wake
+from penstock.engine.runs.identity import shown_sink
 from penstock.engine.runs.sources import Readings
 from penstock.engine.runs.states import States
 from penstock.engine.session import kernel_session
@@ -32,7 +33,7 @@ from penstock.flow.dataflow import Dataflow, Plan, Target, completed, placed_sch
 from penstock.flow.event_times import EventTimes
 from penstock.flow.exchange import ENCODED, EXCHANGE, FIGURES, ORDER, ROWS, STATE, TIMES, Receiver, of_target
 from penstock.flow.inspection import TableSize, size_of
-from penstock.flow.manifest import KeptOutput, Manifest, merged
+from penstock.flow.manifest import KeptOutput, Manifest, Sinks, merged
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
 from penstock.flow.times import Measured
@@ -156,7 +157,9 @@ class FlowRun:
         Raises CheckpointError if a file of the state is missing.
         """
         self._readings = readings
-        self._states.check([state for each in self._targets if (state := each.state())] or [self.origin])
+        upcoming = self.context.next_batch().id
+        known = [state for each in self._targets if (state := each.state(upcoming))]
+        self._states.check(known if known or upcoming else [self.origin])
         frames = [self._reading(readings, n, scan) for n, scan in enumerate(self.scans)]
         if self.flow.processing and (self.context.planned or self.origin):  # windows of a former run may be due
             self._ask(0)
@@ -231,8 +234,10 @@ class FlowRun:
         times = self._times.after(batch, before, self._measured)
         results = [of_target(edge, target) for target in range(len(self.outputs)) for edge in (ENCODED, ROWS)]
         output = rows.filter(pc.is_in(rows.column("edge"), pa.array(results, pa.int32())))
-        if reports or self._several or times != before.times:
-            after = merged(before, batch.id, reports, now, times)
+        # The manifest says for which tables the batch is. Without state, only those that repeat batches matter.
+        tables = self._sinks if state or self._sinks.repeating else before.sinks
+        if reports or self._several or times != before.times or tables != before.sinks:
+            after = replace(merged(before, batch.id, reports, now, times), sinks=self._sinks)
             self._check_shared(after.files() - before.files())
             if self._several:
                 kept = KeptOutput.write(self._states.storage, f"{name}.output", output, self._tables)
@@ -253,6 +258,24 @@ class FlowRun:
                 "it finishes this batch, and stop it; then start it with the present one"
             )
         return FlowAttempt(self, state, output.read(self._states.storage))
+
+    def check_repeating(self, batch: Batch, state: str) -> None:
+        """Raises CheckpointError for tables that may lack a batch which was committed with the state after it."""
+        if batch.tasks:
+            known = read_state(self.context.checkpoint) or {}
+            everywhere = (known.get("batch"), known.get("state")) == (batch.id, state)
+            self._states.check_sinks(batch.id, state, self._sinks, everywhere=everywhere)
+
+    @property
+    def _sinks(self) -> Sinks:
+        """The tables of the job, by what their targets do with a batch."""
+        named = [
+            (committer.keeps_state, shown_sink(self.job.sinks[output.index]))
+            for committer, members in zip(self.committers, self.outputs, strict=True)
+            for output in members
+        ]
+        keeping, repeating = (tuple(sorted(name for keeps, name in named if keeps is which)) for which in (True, False))
+        return Sinks(keeping, repeating)
 
     @property
     def _tables(self) -> tuple[tuple[str, ...], ...]:
@@ -396,3 +419,6 @@ class _Operators:
 
     def kept(self, batch: Batch, state: str) -> FlowAttempt:
         return self.flow.kept(batch, state)
+
+    def check_repeating(self, batch: Batch, state: str) -> None:
+        self.flow.check_repeating(batch, state)

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.errors import CheckpointError, CheckpointUnavailableError
-from penstock.plan.nodes import Job, Scan
+from penstock.plan.nodes import Job, Scan, Sink
 from penstock.plan.walk import scans
 
 
@@ -32,8 +32,7 @@ def identify(
     """
     location = checkpoint.location
     known = checkpoint.read("job")
-    specs = ((sink, sink.spec.capabilities.destinations) for sink in job.sinks)
-    sinks = sorted(" ".join((sink.connector, repr(sink.table), *destinations)) for sink, destinations in specs)
+    sinks = sorted(map(shown_sink, job.sinks))
     if known is None:
         if former_id:
             raise CheckpointUnavailableError(
@@ -79,6 +78,12 @@ def identify(
         known["sinks"] = sinks
         checkpoint.write("job", known)
     return known
+
+
+def shown_sink(sink: Sink) -> str:
+    """A sink with its connector, its table and where it writes: names that the job makes up are numbered, and change
+    when a sink is added or removed."""
+    return " ".join((sink.connector, repr(sink.table), *sink.spec.capabilities.destinations))
 
 
 def ordered_scans(

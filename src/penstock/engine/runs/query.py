@@ -21,9 +21,10 @@ from penstock.engine.runs.flows import FlowRun, check_committers
 from penstock.engine.runs.identity import identify, ordered_scans, uids_of
 from penstock.engine.runs.reports import Reports, reports_of
 from penstock.engine.runs.sources import Readings, runtime
+from penstock.engine.runs.states import check_no_state
 from penstock.engine.session import close_idle_callbacks, is_alive, kernel_session
 from penstock.engine.translate import build, computed
-from penstock.errors import ExecutionError, FencedError, PenstockError, RecordError, UnknownOutcomeError
+from penstock.errors import AbortableError, ExecutionError, PenstockError, RecordError
 from penstock.flow.fused import Fused, fused
 from penstock.flow.routes import stateful
 from penstock.plan.naming import uids_with_state
@@ -78,8 +79,8 @@ class Query:
     _origin_state: str = field(default="", init=False)
     #: The last batch that this run has published, or found published.
     _published: int | None = field(default=None, init=False)
-    #: Whether some of several committers may have the batch under way, and others not.
-    _divided: bool = field(default=False, init=False)
+    #: Whether a batch is under way, or has failed: some committers may have it, or all of them.
+    _unfinished: bool = field(default=False, init=False)
     _current: int = field(default=0, init=False)
     _at_work: threading.RLock = field(default_factory=threading.RLock, init=False)
 
@@ -102,6 +103,8 @@ class Query:
             check_committers(self.job, self._committers, self._outputs)
             place, origin = self.checkpoint.folder(STATE), self._origin_state
             self._flow = FlowRun(self.job, self._scans, self._committers, self._outputs, context, place, origin)
+        else:
+            check_no_state(self.checkpoint, self._origin_state)
         # Sources look for their starts later: an open transaction of a former run holds back the group's offsets.
         for committer in self._committers:
             committer.check()
@@ -185,10 +188,11 @@ class Query:
             raise ExecutionError("; ".join(map(str, failures))) from failures[0]
 
     def _rest(self) -> None:
-        """Write which batch was published last, for savepoints: no other one was, unless some committers have it, or
-        its outcome is not known, or another run has taken over."""
-        unsure = self._divided or isinstance(self._failure, UnknownOutcomeError | FencedError)
-        if self._published is not None and not unsure:
+        """Write which batch was published last, for savepoints: no other one was. Not after a batch that has failed,
+        which a committer may have, or a run that has taken over; unless the only committer has aborted it, as it does
+        when the job is stopped under a batch."""
+        aborted = len(self._committers) == 1 and isinstance(self._failure, AbortableError)
+        if self._published is not None and (aborted or not self._unfinished):
             self.checkpoint.write(STOPPED, {"batch": self._published, "planned": self.checkpoint.last("offsets")})
         self._published = None
 
@@ -235,13 +239,13 @@ class Query:
                 raise ExecutionError(f"batch {batch_id} failed") from None
 
     def _publish(self, frame: DataFrame, batch_id: int) -> None:
+        self._unfinished = True
         batch = described(batch_id, self.job, self.spark, self.checkpoint, self._sources, self.warn)
         flow = self._flow
-        self._divided = len(self._committers) > 1
         done = published(batch, frame, self._committers) if flow is None else flow.publish(batch, frame)
-        self._published, self._divided = batch_id, False
         if flow is not None:
             flow.committed(batch)
+        self._published, self._unfinished = batch_id, False
         recorded = {number: well for each in done for number, well in each.consumed.items()}
         for number, (source, reached) in enumerate(zip(self._sources, batch.end, strict=True)):
             source.done(reached, recorded.get(number))

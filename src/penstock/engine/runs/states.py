@@ -6,8 +6,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from penstock.clock import now_ms
+from penstock.engine.checkpoint import JobCheckpoint
+from penstock.engine.checkpoint.committed import STATE, read_state
 from penstock.errors import CheckpointError
-from penstock.flow.manifest import Manifest, check_state
+from penstock.flow.manifest import Manifest, Sinks, check_state
 from penstock.flow.storage import Storage
 
 #: The age of files that no manifest names before they are deleted: a day. A batch writes its files before anything
@@ -67,6 +69,19 @@ class States:
             )
         return self.last
 
+    def check_sinks(self, batch: int, reference: str, sinks: Sinks, *, everywhere: bool) -> None:
+        """Raises CheckpointError for repeating tables among ``sinks`` that the job did not write, or wrote otherwise,
+        when it computed the batch with the state after it, which one of its tables has; ``everywhere``: all have it."""
+        had = self.after(reference).sinks
+        lacking = [] if had is None else sinks.lacking(had, everywhere=everywhere)
+        if lacking:
+            raise CheckpointError(
+                f"batch {batch} was committed, and {', '.join(lacking)} may lack it, which the job of the checkpoint "
+                f"'{self.location}' did not write then, or wrote exactly once: the job's definition has changed since. "
+                "Start it once with the former definition, so that it finishes this batch, and stop it; then start it "
+                "with the present one"
+            )
+
     def write(self, manifest: Manifest, name: str) -> str:
         """Write a manifest as the file ``name``; the reference to it."""
         reference = manifest.write(self.storage, name)
@@ -92,6 +107,14 @@ class States:
         if self._last[0] != reference:
             self._last = reference, Manifest.read(self.storage, reference)
         return self.last
+
+
+def check_no_state(checkpoint: JobCheckpoint, origin: str) -> None:
+    """Raises CheckpointError for a checkpoint with the state of steps, which a job without state would lose. ``origin``
+    is the reference to the state that its job began with; empty for none."""
+    reference = (read_state(checkpoint) or {}).get("state") or origin
+    if reference:
+        States(Storage.of(checkpoint.folder(STATE)), (), checkpoint.location).after(reference)
 
 
 def _file(reference: str) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import socket
 
 from pyspark import daemon
 
@@ -25,7 +26,20 @@ def warm() -> None:
         importlib.import_module("penstock.flow.warmup").warm()
 
 
+def work(sock: socket.socket, authenticated: bool) -> int:
+    """Run one task, as Spark's own daemon does. The code for its end is not 0 if no further task comes: Spark has
+    closed the socket of a task that it does not need any more, which is no error."""
+    try:
+        return _WORK(sock, authenticated)
+    except (BrokenPipeError, ConnectionResetError):
+        return 1
+
+
+_WORK = daemon.worker
+
+
 if __name__ == "__main__":
+    daemon.worker = work
     warm()
     gc.collect()
     gc.freeze()  # workers collect garbage after each task; what was imported here is none

@@ -465,10 +465,12 @@ class KafkaCommitter(_Writing):
         known = before is not None and (before.query_id, before.batch_id) == (self.context.query_id, batch.id - 1)
         return Standing(False, before.state if before is not None and known else None)
 
-    def state(self) -> str:
-        """The reference in the progress of this query."""
+    def state(self, upcoming: int) -> str:
+        """The reference in the progress of this query, unless it is behind: the job ran without these tables then."""
         known = self._progress
-        return known.state if known is not None and known.query_id == self.context.query_id else ""
+        if known is None or known.query_id != self.context.query_id or known.batch_id < upcoming - 1:
+            return ""
+        return known.state
 
     def _progress_of(self, batch: Batch) -> Progress:
         state = "" if batch.results is None else batch.results.state
@@ -484,7 +486,7 @@ class KafkaCommitter(_Writing):
 
     def _check_stateless(self) -> None:
         """Raises CheckpointError for a job that had state before and has none now."""
-        if self._progress is not None and self.state():
+        if self._progress is not None and self.state(0):  # of whichever batch
             raise CheckpointError(
                 f"job '{self.context.job}' had state in batch {self._progress.batch_id} and has none now, which would "
                 "lose it. Start the former definition, or a new checkpoint"

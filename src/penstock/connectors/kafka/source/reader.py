@@ -17,6 +17,9 @@ from penstock.kafka.record_batches import scan
 from penstock.kafka.session import session_for
 from penstock.spi import REPORT, WATERMARK
 
+#: Batches up to this size are put together.
+_SMALL_BYTES = 256 << 10
+
 
 class RangeReader:
     """Reads the ranges of one task, once. :attr:`report` counts what :meth:`rows` has read so far."""
@@ -102,6 +105,25 @@ class RangeReader:
         if chunk.log_start_offset >= 0:
             ahead = max(0, chunk.next_offset - chunk.log_start_offset)
             report.ahead = ahead if report.ahead is None else min(report.ahead, ahead)
+
+
+def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches: small ones that follow one another become one, because what is computed for a
+    batch takes about as long for few rows as for a thousand."""
+    small: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if size + batch.nbytes > _SMALL_BYTES:
+            if small:
+                yield pa.concat_batches(small)
+            small, size = [], 0
+        if batch.nbytes > _SMALL_BYTES:
+            yield batch
+        else:
+            small.append(batch)
+            size += batch.nbytes
+    if small:
+        yield pa.concat_batches(small)
 
 
 def with_report(
