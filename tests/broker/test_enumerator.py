@@ -59,7 +59,7 @@ def test_planning_knows_only_its_options(kafka, topic, tmp_path):
     name = topic(2)
     write(kafka, name, 5)
     spec = enumerator_of(kafka, name).spec
-    options = {"secret.spec": pickled(spec)}
+    options = {"secret.spec": pickled((spec, None))}
 
     def plan(start: dict[str, Any] | None) -> dict[str, Any]:
         told = subprocess.run(

@@ -71,9 +71,9 @@ class Manifest:
     """The state after batch number ``batch`` (-1: before the first): for each operator, by uid, its tables.
 
     ``time_ms`` is the time of the batch, in milliseconds since the epoch: no batch has an earlier one than the batch
-    before it. ``times`` says how far event time has come, by the names of timings, and ``operator_times`` what operators
-    with windows have seen of it, by uid. ``output`` is that of the batch, if the job has several targets that commit the
-    state. ``sinks`` are the tables of the job; None in the manifests of former versions.
+    before it. ``times`` says how far event time has come, by the names of timings, and ``operator_times`` what
+    operators with windows have seen of it, by uid. ``output`` is that of the batch, if the job has several targets that
+    commit the state. ``sinks`` are the tables of the job; None in the manifests of former versions.
     """
 
     batch: int = -1

@@ -12,6 +12,19 @@ from penstock.spi.formats import (
     RegistryFormat,
     TableFormat,
 )
+from penstock.spi.frames import (
+    ScanDataSource,
+    cause_of,
+    failure_of,
+    frame_reader,
+    frame_schema,
+    guarded,
+    mapped,
+    on_one_machine,
+    pickled,
+    placed,
+    unpickled,
+)
 from penstock.spi.metrics import Counter, Gauge, Meter, Metric, MetricGroup
 from penstock.spi.registry import Registry, connectors, formats, unknown_connector
 from penstock.spi.runtime import (
@@ -40,14 +53,6 @@ from penstock.spi.runtime import (
     Task,
     Warmable,
     Written,
-    cause_of,
-    failure_of,
-    guarded,
-    mapped,
-    on_one_machine,
-    pickled,
-    placed,
-    unpickled,
 )
 from penstock.spi.specs import (
     CHANGES,

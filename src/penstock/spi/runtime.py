@@ -6,19 +6,16 @@ These protocols name no Spark type, so that only the engine and the runtimes imp
 
 from __future__ import annotations
 
-import base64
-import pickle
-import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from penstock.errors import AbortableError, PenstockError, from_wire, to_wire
+from penstock.errors import AbortableError, PenstockError
 from penstock.settings import Settings
 from penstock.spi.metrics import MetricGroup
-from penstock.types import BIGINT, INT, Field, RowType, arrow_schema
+from penstock.types import BIGINT, INT, Field, RowType, quoted_name
 
 #: Columns that follow a scan's own: where a row came from, which errors name. ``__partition`` is the number of the
 #: source's partition (:meth:`Source.partition`).
@@ -188,6 +185,15 @@ class Output:
                 struct, hidden = struct.filter(chosen), hidden.filter(chosen)
             columns = struct.flatten()
         return pa.RecordBatch.from_arrays(columns, names=list(self.schema.names)), hidden
+
+    def select(self, frame: Any) -> tuple[Any, list[Any]]:
+        """The rows of the sink in a DataFrame, and its columns of those, under the names of ``schema``."""
+        if self.column is None:
+            columns = [frame[quoted_name(name)] for name in self.columns]
+        else:
+            struct = frame[quoted_name(self.column)]
+            frame, columns = frame.where(struct.isNotNull()), [struct[name] for name in self.schema.names]
+        return frame, [each.alias(name) for each, name in zip(columns, self.schema.names, strict=True)]
 
 
 def _never() -> bool:
@@ -435,80 +441,3 @@ class Warmable(Protocol):
 
     def warm(self) -> None:
         """Import the modules of tasks, and load compiled loops. Starts no threads: forks would not have them."""
-
-
-_ONE_MACHINE = re.compile(r"local(\[[^]]*\])?")
-
-
-def on_one_machine(master: object) -> bool:
-    """Whether a Spark master runs all tasks in the driver's process, so that files of this machine reach them."""
-    return _ONE_MACHINE.fullmatch(str(master)) is not None
-
-
-_RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?$", re.MULTILINE)
-_CALL = "An error occurred while calling "
-
-
-def cause_of(text: str) -> str:
-    """The most telling line of Spark's report: the first error that Python raised, else the first line that is not
-    Py4J's on which Java call failed."""
-    raised = _RAISED.findall(text)
-    lines = [line.strip(": ") for line in (raised or text.splitlines()) if line.strip()]
-    return next((line for line in lines if not line.startswith(_CALL)), "".join(lines[:1]))
-
-
-def failure_of(job: Exception) -> PenstockError:
-    """The error of a Spark job: the one that a task raised (:func:`guarded`), else AbortableError, since a worker or an
-    executor was lost, or the user's own code failed."""
-    return from_wire(str(job)) or AbortableError(cause_of(str(job)))
-
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-
-
-def placed(columns: Sequence[pa.Array], schema: RowType, partition: int, offsets: pa.Int64Array) -> pa.RecordBatch:
-    """Rows of a ``partition`` as a source without reports gives them: the ``columns`` of its table's ``schema``, then
-    those of :data:`HIDDEN`, and :data:`REPORT`."""
-    count = len(offsets)
-    fields = [*arrow_schema(schema), *arrow_schema(HIDDEN), pa.field(REPORT, pa.binary())]
-    hidden = [pa.repeat(pa.scalar(partition, pa.int32()), count), offsets, pa.nulls(count, pa.binary())]
-    return pa.RecordBatch.from_arrays([*columns, *hidden], schema=pa.schema(fields))
-
-
-def guarded(run: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:
-    """``run``, a generator function for tasks, with penstock's errors as text that reaches the driver."""
-
-    def guard(*args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
-        try:
-            yield from run(*args, **kwargs)
-        except PenstockError as error:
-            raise RuntimeError(to_wire(error)) from None
-
-    return guard
-
-
-def mapped(frame: _T, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: Any) -> _T:
-    """What ``run``, :func:`guarded`, makes of the batches of a DataFrame. PySpark takes a dot in the name of a column
-    for a field of it, so columns with such names have others on their way to ``run``."""
-    given: Any = frame
-    names = given.columns
-
-    def named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from run(each.rename_columns(names) for each in batches)
-
-    work = run
-    if any("." in name or "`" in name for name in names):
-        given, work = given.toDF(*(f"c{at}" for at in range(len(names)))), named
-    found: _T = given.mapInArrow(guarded(work), schema)
-    return found
-
-
-def pickled(value: Any) -> str:
-    """``value`` as text for options and properties of Spark."""
-    return base64.b64encode(pickle.dumps(value)).decode("ascii")
-
-
-def unpickled(text: str) -> Any:
-    """The value of a text of :func:`pickled`, which must come from the driver of the same job."""
-    return pickle.loads(base64.b64decode(text))  # noqa: S301

@@ -12,27 +12,22 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
-from pyspark.sql.types import StructType
 
 from penstock.clock import now_ms
 from penstock.connectors.datagen.generators import Rows, values
 from penstock.connectors.datagen.spec import DatagenScanSpec
-from penstock.errors import ExecutionError
 from penstock.spi import (
-    HIDDEN,
     PARTITIONS_PER_SOURCE,
-    REPORT,
     JobContext,
+    ScanDataSource,
     Source,
     SourcePartition,
     Stage,
-    pickled,
+    frame_reader,
+    frame_schema,
     placed,
-    unpickled,
 )
-from penstock.types import spark_ddl
 
-_FORMAT = "penstock_datagen"
 #: The most rows of an Arrow batch.
 _AT_ONCE = 50_000
 
@@ -72,9 +67,9 @@ class DatagenSource(Source):
 
     def frame(self, stage: Stage | None = None) -> DataFrame:
         """The streaming DataFrame. There is no ``stage``: the scan's capabilities do not offer it."""
-        self._spark.dataSource.register(DatagenDataSource)
-        schema = ", ".join([spark_ddl(self._scan.schema), spark_ddl(HIDDEN), f"{REPORT} BINARY"])
-        return self._spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", pickled(self._making)).load()
+        reader = frame_reader(self._spark, DatagenDataSource, frame_schema(self._scan.schema), self._making)
+        frame: DataFrame = reader.load()
+        return frame
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """One task makes a batch."""
@@ -100,23 +95,6 @@ class DatagenSource(Source):
     def lag(self, reached: dict[str, Any]) -> int | None:
         """The rows that are not made yet, of a table that ends."""
         return None if self._scan.rows is None else self._scan.rows - int(reached["row"])
-
-
-class DatagenDataSource(DataSource):
-    """Spark's view of a scan. Its option, which Spark does not show, is the pickled :class:`Making`."""
-
-    @classmethod
-    def name(cls) -> str:
-        """The name under which Spark knows it."""
-        return _FORMAT
-
-    def schema(self) -> str:
-        """Not asked for: the source gives the schema."""
-        raise ExecutionError("a datagen scan has no schema of its own")
-
-    def streamReader(self, schema: StructType) -> DatagenReader:
-        """The reader that plans and reads."""
-        return DatagenReader(unpickled(self.options["secret.spec"]))
 
 
 class DatagenReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -150,6 +128,12 @@ class DatagenReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, end = partition.value
         for number in range(first, end["row"], _AT_ONCE):
             yield made(self._making, range(number, min(number + _AT_ONCE, end["row"])), range(first, end["row"]), end)
+
+
+class DatagenDataSource(ScanDataSource, DataSource):
+    """Spark's view of a scan."""
+
+    format, reader_class = "penstock_datagen", DatagenReader
 
 
 def due(making: Making, start: dict[str, Any], began: int, now: int) -> dict[str, Any]:

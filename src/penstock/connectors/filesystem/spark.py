@@ -10,36 +10,30 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
-from pyspark.sql.types import StructType
 
 from penstock.connectors.filesystem.files import File, Folder, hidden_name, publish, read, write
 from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec
-from penstock.errors import ExecutionError
 from penstock.spi import (
-    HIDDEN,
     PARTITIONS_PER_SOURCE,
-    REPORT,
     Batch,
     Committer,
     JobContext,
     Output,
     Published,
+    ScanDataSource,
     Source,
     SourcePartition,
     Stage,
     Written,
+    frame_reader,
+    frame_schema,
     guarded,
     mapped,
-    pickled,
     placed,
-    unpickled,
 )
-from penstock.types import quoted_name, spark_ddl
 
-_FORMAT = "penstock_filesystem"
 #: A batch has files of about so many bytes, and at least one.
 _BATCH_BYTES = 256 << 20
 
@@ -95,10 +89,9 @@ class FilesSource(Source):
 
     def frame(self, stage: Stage | None = None) -> DataFrame:
         """The streaming DataFrame. There is no ``stage``: the scan's capabilities do not offer it."""
-        self._spark.dataSource.register(FilesDataSource)
-        schema = ", ".join([spark_ddl(self._reading.scan.schema), spark_ddl(HIDDEN), f"{REPORT} BINARY"])
-        reader = self._spark.readStream.format(_FORMAT).schema(schema)
-        return reader.option("secret.spec", pickled(self._reading)).load()
+        reader = frame_reader(self._spark, FilesDataSource, frame_schema(self._reading.scan.schema), self._reading)
+        frame: DataFrame = reader.load()
+        return frame
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """A task reads a file."""
@@ -129,23 +122,6 @@ class FilesSource(Source):
     def lag(self, reached: dict[str, Any]) -> int | None:
         """The files that are not read yet."""
         return len(self._reading.files) - int(reached["file"])
-
-
-class FilesDataSource(DataSource):
-    """Spark's view of a scan. Its option, which Spark does not show, is the pickled :class:`Reading`."""
-
-    @classmethod
-    def name(cls) -> str:
-        """The name under which Spark knows it."""
-        return _FORMAT
-
-    def schema(self) -> str:
-        """Not asked for: the source gives the schema."""
-        raise ExecutionError("a filesystem scan has no schema of its own")
-
-    def streamReader(self, schema: StructType) -> FilesReader:
-        """The reader that plans and reads."""
-        return FilesReader(unpickled(self.options["secret.spec"]))
 
 
 class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -187,6 +163,12 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield placed(rows.columns, reading.scan.schema, place, pa.array(offsets))
 
 
+class FilesDataSource(ScanDataSource, DataSource):
+    """Spark's view of a scan."""
+
+    format, reader_class = "penstock_filesystem", FilesReader
+
+
 # --- writing -------------------------------------------------------------------------------------------------
 
 
@@ -203,13 +185,9 @@ class FilesCommitter(Committer):
 
     def _write(self, output: Output, batch: Batch, frame: DataFrame) -> int:
         spec: FilesystemSinkSpec = output.spec
-        columns = [F.col(quoted_name(name)) for name in output.columns]
-        if output.column is not None:  # a struct, which is null in rows of other outputs
-            struct = F.col(quoted_name(output.column))
-            frame, columns = frame.where(struct.isNotNull()), [struct[name] for name in spec.schema.names]
+        rows, columns = output.select(frame)
         prefix = f"part-{self._job}-{output.index}-{batch.id:09d}-"
-        named = (each.alias(name) for each, name in zip(columns, spec.schema.names, strict=True))
-        written = mapped(frame.select(*named), partial(_written, spec, prefix, self._run), "name STRING, rows BIGINT")
+        written = mapped(rows.select(*columns), partial(_written, spec, prefix, self._run), "name STRING, rows BIGINT")
         found = written.collect()
         publish(spec, prefix, [row.name for row in found])
         return sum(row.rows for row in found)

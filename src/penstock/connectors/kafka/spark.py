@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from pyspark.sql.types import BinaryType, StructType
+from pyspark.sql.types import BinaryType
 
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.sink.task_runs import not_known, repeated
@@ -48,7 +48,6 @@ from penstock.connectors.kafka.table.offsets import partitions_text
 from penstock.deadline import Deadline
 from penstock.errors import (
     CheckpointError,
-    ExecutionError,
     KafkaError,
     OptionsError,
     PenstockError,
@@ -60,7 +59,6 @@ from penstock.kafka.session import session_for
 from penstock.kafka.topics import cluster_id
 from penstock.spi import (
     DEAD_LETTER,
-    HIDDEN,
     INSERTIONS,
     INSTRUCTIONS,
     KIND,
@@ -72,24 +70,26 @@ from penstock.spi import (
     JobContext,
     OnDriver,
     Output,
+    ScanDataSource,
     Source,
     SourcePartition,
     Stage,
     Task,
     failure_of,
+    frame_reader,
+    frame_schema,
     guarded,
     mapped,
     on_one_machine,
     pickled,
     unpickled,
 )
-from penstock.types import BIGINT, TINYINT, spark_ddl, spark_type
+from penstock.types import BIGINT, TINYINT, spark_type
 
 if TYPE_CHECKING:
     from penstock.connectors.kafka.sink.committer import Acknowledged, Consumed
     from penstock.connectors.kafka.sink.writer import Instructions, OpenTransaction, WriteSpec
 
-_FORMAT = "penstock_kafka"
 #: The most bytes of encoded rows that the driver publishes by itself: tasks have to be started, and on a cluster the
 #: rows have to be sent to them.
 _MOST_BYTES_OF_DRIVER = 64 << 20
@@ -236,12 +236,11 @@ class KafkaScan(Source):
 
     def frame(self, stage: Stage | None = None) -> DataFrame:
         """The streaming DataFrame, with metadata columns in their native types, or the result of ``stage`` on it."""
-        spark: SparkSession = self._context.spark
-        spark.dataSource.register(KafkaDataSource)
-        rows = ", ".join(filter(None, (spark_ddl(self._scan.native), *self._hidden(), f"{REPORT} BINARY")))
+        rows = frame_schema(self._scan.native, *self._more())
         schema = rows if stage is None else from_arrow_schema(stage.schema).add(REPORT, BinaryType())
-        reader = spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", pickled(self._enumerator.spec))
-        return (reader if stage is None else reader.option("secret.stage", _with_functions(stage))).load()
+        spec = self._enumerator.spec, None if stage is None else _with_functions(stage)
+        frame: DataFrame = frame_reader(self._context.spark, KafkaDataSource, schema, spec).load()
+        return frame
 
     def on_driver(self, stage: Stage, start: dict[str, Any] | None, end: dict[str, Any]) -> OnDriver:
         """One task for all ranges."""
@@ -258,9 +257,8 @@ class KafkaScan(Source):
 
         return OnDriver(lambda given: until_stopped(lambda left: read(given, left), self._context.stopping))
 
-    def _hidden(self) -> Iterator[str]:
-        """The columns that follow the scan's own, as DDL."""
-        yield spark_ddl(HIDDEN)
+    def _more(self) -> Iterator[str]:
+        """The columns that follow those of every scan, as DDL."""
         if self._scan.kinds != INSERTIONS:
             yield f"{KIND} {spark_type(TINYINT)}"
         if self._scan.dead_letters is not None:
@@ -395,30 +393,11 @@ def _with_functions(stage: Stage) -> str:
     return base64.b64encode(pickler.dumps(stage)).decode("ascii")
 
 
-class KafkaDataSource(DataSource):
-    """A scan as a data source of Spark. Its options, whose names make Spark hide their values, are the pickled
-    :class:`ReaderSpec` and the :class:`Stage`, if there is one."""
-
-    @classmethod
-    def name(cls) -> str:
-        """The name of the format in Spark."""
-        return _FORMAT
-
-    def schema(self) -> str:
-        """Never called: the engine passes the schema."""
-        raise ExecutionError("a penstock scan has no schema of its own")
-
-    def streamReader(self, schema: StructType) -> KafkaStreamReader:
-        """The reader that plans and reads."""
-        return KafkaStreamReader(self.options["secret.spec"], self.options.get("secret.stage"))
-
-
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and reads ranges in tasks."""
 
-    def __init__(self, spec: str, stage: str | None):
-        self._spec: ReaderSpec = unpickled(spec)
-        self._stage = stage  # unpickled by tasks only: it brings the data plane with it
+    def __init__(self, spec: tuple[ReaderSpec, str | None]):
+        self._spec, self._stage = spec  # the stage is unpickled by tasks only: it brings the data plane with it
         self._enumerator = Enumerator(self._spec)
 
     def initialOffset(self) -> dict[str, Any]:
@@ -466,6 +445,12 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reported = with_report(batches, schema, lambda: reader.report)
         timed = self._stage is None and self._spec.scan.watermark is not None
         return with_watermark(reported, watermark) if timed else reported
+
+
+class KafkaDataSource(ScanDataSource, DataSource):
+    """Spark's view of a scan."""
+
+    format, reader_class = "penstock_kafka", KafkaStreamReader
 
 
 def _wired(step: Callable[[], _T]) -> _T:

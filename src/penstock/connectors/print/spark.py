@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from penstock.connectors.print.factory import PrintSinkSpec
 from penstock.spi import KIND, Batch, Committer, JobContext, Output, Published, Written
-from penstock.types import RowKind, quoted_name
+from penstock.types import RowKind
 
 
 class PrintRuntime:
@@ -41,14 +41,11 @@ class PrintCommitter(Committer):
     def _print(self, output: Output, frame: DataFrame) -> int:
         spec: PrintSinkSpec = output.spec
         kind = F.coalesce(F.col(KIND), F.lit(0)) if KIND in frame.columns else F.lit(0)
-        columns = [F.col(quoted_name(name)) for name in spec.schema.names]
-        if output.column is not None:
-            struct = F.col(quoted_name(output.column))
-            frame, columns = frame.where(struct.isNotNull()), [struct[name] for name in spec.schema.names]
+        rows, columns = output.select(frame)
         stream = sys.stderr if spec.options.standard_error else sys.stdout
         prefix = f"{spec.options.identifier}> " if spec.options.identifier else ""
         printed = 0
-        for row_kind, *row in frame.select(kind, *columns).toLocalIterator():
+        for row_kind, *row in rows.select(kind, *columns).toLocalIterator():
             stream.write(f"{prefix}{RowKind(row_kind).short}[{', '.join(_text(value) for value in row)}]\n")
             printed += 1
         stream.flush()

@@ -12,12 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from pyspark.sql.types import StructType
 
 from penstock.common import Row
 from penstock.connectors.values import memory
 from penstock.connectors.values.spec import ValuesScanSpec, ValuesSinkSpec
-from penstock.errors import CheckpointError, ExecutionError
+from penstock.errors import CheckpointError
 from penstock.spi import (
     HIDDEN,
     INSERTIONS,
@@ -29,16 +28,15 @@ from penstock.spi import (
     JobContext,
     Output,
     Published,
+    ScanDataSource,
     Source,
     SourcePartition,
     Stage,
     Written,
-    pickled,
-    unpickled,
+    frame_reader,
+    frame_schema,
 )
-from penstock.types import TINYINT, RowKind, quoted_name, spark_ddl, spark_type
-
-_FORMAT = "penstock_values"
+from penstock.types import TINYINT, RowKind, spark_type
 
 
 class ValuesRuntime:
@@ -86,13 +84,11 @@ class RowsSource(Source):
 
     def frame(self, stage: Stage | None = None) -> DataFrame:
         """The streaming DataFrame. There is no ``stage``: the scan's capabilities do not offer it."""
-        self._spark.dataSource.register(ValuesDataSource)
-        columns = [spark_ddl(self._scan.schema), spark_ddl(HIDDEN)]
-        if self._scan.options.kinds != INSERTIONS:
-            columns.append(f"{KIND} {spark_type(TINYINT)}")
-        schema = ", ".join([*columns, f"{REPORT} BINARY"])
-        reader = self._spark.readStream.format(_FORMAT).schema(schema)
-        return reader.option("secret.spec", pickled((self._scan, self._ordinal, self._start))).load()
+        kinds = () if self._scan.options.kinds == INSERTIONS else (f"{KIND} {spark_type(TINYINT)}",)
+        schema = frame_schema(self._scan.schema, *kinds)
+        spec = self._scan, self._ordinal, self._start
+        frame: DataFrame = frame_reader(self._spark, ValuesDataSource, schema, spec).load()
+        return frame
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """One task reads a batch."""
@@ -120,30 +116,11 @@ class RowsSource(Source):
         return self._rows - int(reached["row"])
 
 
-class ValuesDataSource(DataSource):
-    """Spark's view of a scan. Its option, which Spark does not show, is the pickled scan and its ordinal."""
-
-    @classmethod
-    def name(cls) -> str:
-        """The name under which Spark knows it."""
-        return _FORMAT
-
-    def schema(self) -> str:
-        """Not asked for: the source gives the schema."""
-        raise ExecutionError("a values scan has no schema of its own")
-
-    def streamReader(self, schema: StructType) -> ValuesReader:
-        """The reader that plans and reads."""
-        return ValuesReader(*unpickled(self.options["secret.spec"]))
-
-
 class ValuesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and reads rows in tasks."""
 
-    def __init__(self, scan: ValuesScanSpec, ordinal: int, start: int):
-        self._scan = scan
-        self._ordinal = ordinal
-        self._start = start
+    def __init__(self, spec: tuple[ValuesScanSpec, int, int]):
+        self._scan, self._ordinal, self._start = spec
 
     def initialOffset(self) -> dict[str, Any]:
         """The first row, or that of a savepoint."""
@@ -176,6 +153,12 @@ class ValuesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield pa.RecordBatch.from_arrays([*arrays, pa.nulls(rows.num_rows, pa.binary())], names=names)
 
 
+class ValuesDataSource(ScanDataSource, DataSource):
+    """Spark's view of a scan."""
+
+    format, reader_class = "penstock_values", ValuesReader
+
+
 # --- writing -------------------------------------------------------------------------------------------------
 
 
@@ -191,10 +174,7 @@ class ValuesCommitter(Committer):
         written = []
         for output in self._outputs:
             spec: ValuesSinkSpec = output.spec
-            rows, columns = frame, [F.col(quoted_name(name)) for name in output.columns]
-            if output.column is not None:  # a struct, which is null in rows of other outputs
-                struct = F.col(quoted_name(output.column))
-                rows, columns = frame.where(struct.isNotNull()), [struct[name] for name in spec.schema.names]
+            rows, columns = output.select(frame)
             kinds, *values = rows.select(kind, *columns).toArrow().columns
             found = zip(kinds.to_pylist(), _tuples(values, len(kinds)), strict=True)
             memory.append(spec.data_id, [_row(kind, each, spec.schema.names) for kind, each in found])

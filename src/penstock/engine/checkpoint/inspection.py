@@ -37,7 +37,7 @@ class StepState:
 
     uid: str
     tables: tuple[TableState, ...]
-    time: OperatorTime = OperatorTime()
+    time: OperatorTime
 
 
 @dataclass(frozen=True)

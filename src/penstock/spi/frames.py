@@ -1,0 +1,127 @@
+"""Rows on their way through Spark, for the engine and the runtimes of connectors: data sources, tasks and the errors
+that they raise. Nothing here imports PySpark."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import re
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from typing import Any, ClassVar, ParamSpec, TypeVar
+
+import pyarrow as pa
+
+from penstock.errors import AbortableError, ExecutionError, PenstockError, from_wire, to_wire
+from penstock.spi.runtime import HIDDEN, REPORT
+from penstock.types import RowType, arrow_schema, spark_ddl
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+#: The option of data sources with what their readers must know. Spark does not show options of such names.
+_SPEC = "secret.spec"
+_ONE_MACHINE = re.compile(r"local(\[[^]]*\])?")
+
+
+def on_one_machine(master: object) -> bool:
+    """Whether a Spark master runs all tasks in the driver's process, so that files of this machine reach them."""
+    return _ONE_MACHINE.fullmatch(str(master)) is not None
+
+
+_RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?$", re.MULTILINE)
+_CALL = "An error occurred while calling "
+
+
+def cause_of(text: str) -> str:
+    """The most telling line of Spark's report: the first error that Python raised, else the first line that is not
+    Py4J's on which Java call failed."""
+    raised = _RAISED.findall(text)
+    lines = [line.strip(": ") for line in (raised or text.splitlines()) if line.strip()]
+    return next((line for line in lines if not line.startswith(_CALL)), "".join(lines[:1]))
+
+
+def failure_of(job: Exception) -> PenstockError:
+    """The error of a Spark job: the one that a task raised (:func:`guarded`), else AbortableError, since a worker or an
+    executor was lost, or the user's own code failed."""
+    return from_wire(str(job)) or AbortableError(cause_of(str(job)))
+
+
+class ScanDataSource:
+    """What the data sources of connectors have in common, which derive from it and from PySpark's ``DataSource``. Spark
+    knows them as ``format``. Their stream reader is a ``reader_class`` of the spec that :func:`frame_reader` was given.
+    """
+
+    format: ClassVar[str]
+    reader_class: ClassVar[type[Any]]
+    options: MutableMapping[str, str]
+
+    @classmethod
+    def name(cls) -> str:
+        """The name under which Spark knows it."""
+        return cls.format
+
+    def schema(self) -> str:
+        """Not asked for: :func:`frame_reader` gives the schema."""
+        raise ExecutionError(f"a scan of '{self.format}' has no schema of its own")
+
+    def streamReader(self, schema: Any) -> Any:
+        """The reader that plans and reads."""
+        return self.reader_class(unpickled(self.options[_SPEC]))
+
+
+def frame_reader(spark: Any, source: type[ScanDataSource], schema: Any, spec: Any) -> Any:
+    """What loads the streaming DataFrame of a data source, with this ``schema``."""
+    spark.dataSource.register(source)
+    return spark.readStream.format(source.format).schema(schema).option(_SPEC, pickled(spec))
+
+
+def frame_schema(schema: RowType, *more: str) -> str:
+    """The columns of a source's frame, as DDL: those of its table's ``schema``, those of :data:`HIDDEN`, ``more``, and
+    :data:`REPORT`."""
+    return ", ".join(filter(None, [spark_ddl(schema), spark_ddl(HIDDEN), *more, f"{REPORT} BINARY"]))
+
+
+def placed(columns: Sequence[pa.Array], schema: RowType, partition: int, offsets: pa.Int64Array) -> pa.RecordBatch:
+    """Rows of a ``partition`` as a source without reports gives them: the ``columns`` of its table's ``schema``, then
+    those of :data:`HIDDEN`, and :data:`REPORT`."""
+    count = len(offsets)
+    fields = [*arrow_schema(schema), *arrow_schema(HIDDEN), pa.field(REPORT, pa.binary())]
+    hidden = [pa.repeat(pa.scalar(partition, pa.int32()), count), offsets, pa.nulls(count, pa.binary())]
+    return pa.RecordBatch.from_arrays([*columns, *hidden], schema=pa.schema(fields))
+
+
+def guarded(run: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:
+    """``run``, a generator function for tasks, with penstock's errors as text that reaches the driver."""
+
+    def guard(*args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
+        try:
+            yield from run(*args, **kwargs)
+        except PenstockError as error:
+            raise RuntimeError(to_wire(error)) from None
+
+    return guard
+
+
+def mapped(frame: _T, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: Any) -> _T:
+    """What ``run``, :func:`guarded`, makes of the batches of a DataFrame. PySpark takes a dot in the name of a column
+    for a field of it, so columns with such names have others on their way to ``run``."""
+    given: Any = frame
+    names = given.columns
+
+    def named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from run(each.rename_columns(names) for each in batches)
+
+    work = run
+    if any("." in name or "`" in name for name in names):
+        given, work = given.toDF(*(f"c{at}" for at in range(len(names)))), named
+    found: _T = given.mapInArrow(guarded(work), schema)
+    return found
+
+
+def pickled(value: Any) -> str:
+    """``value`` as text for options and properties of Spark."""
+    return base64.b64encode(pickle.dumps(value)).decode("ascii")
+
+
+def unpickled(text: str) -> Any:
+    """The value of a text of :func:`pickled`, which must come from the driver of the same job."""
+    return pickle.loads(base64.b64decode(text))  # noqa: S301
