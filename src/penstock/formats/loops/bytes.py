@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
@@ -74,6 +75,28 @@ def first_mark(_: Any, marks: Any) -> Any:
         return builder.lshr(bit, context.get_constant(types.uint64, 3))
 
     return types.int64(types.uint64), build
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def leading_zeros(_: Any, value: Any) -> Any:
+    """How many of the highest bits of an unsigned 64-bit number are zero, for compiled code."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctlz(arguments[0], context.get_constant(types.boolean, False))
+
+    return types.int64(types.uint64), build
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def high_product(_: Any, a: Any, b: Any) -> Any:
+    """The upper 64 bits of the product of two unsigned 64-bit numbers, for compiled code."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(*(builder.zext(each, wide) for each in arguments))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint64), build
 
 
 @inlined
