@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
@@ -92,9 +91,10 @@ def high_product(_: Any, a: Any, b: Any) -> Any:
     """The upper 64 bits of the product of two unsigned 64-bit numbers, for compiled code."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        wide = ir.IntType(128)
+        word = arguments[0].type
+        wide = type(word)(2 * word.width)
         product = builder.mul(*(builder.zext(each, wide) for each in arguments))
-        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+        return builder.trunc(builder.lshr(product, wide(word.width)), word)
 
     return types.uint64(types.uint64, types.uint64), build
 

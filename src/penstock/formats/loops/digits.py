@@ -15,7 +15,7 @@ _ONE = np.uint64(1)
 
 
 @inlined
-def put_two_digits(out: Vector, at: int, value: int) -> None:
+def put_two_digits(out: Vector, at: int, value: Word) -> None:
     """Write a number from 0 to 99 with two digits."""
     pair = _PAIRS[value]
     out[at] = np.uint8(pair)

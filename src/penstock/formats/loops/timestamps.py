@@ -133,12 +133,12 @@ def parse_timestamp(text: Vector, start: int, end: int, separator: int, zone: bo
 
 
 @inlined
-def _byte(word: Word, number: int) -> int:
+def _byte(word: Word, number: int) -> Word:
     return np.int64(word >> np.uint64(8 * number) & np.uint64(255))
 
 
 @inlined
-def day_of(days: int) -> tuple[int, int, int]:
+def day_of(days: int) -> tuple[Word, Word, Word]:
     """Year, month and day of a number of days since 1970-01-01; the inverse of :func:`days_of`.
 
     Fractions instead of divisions, as in C. Neri and L. Schneider, "Euclidean affine functions and their application to
