@@ -167,8 +167,8 @@ class _Letter:
 
 
 class _Manager(KafkaConnectionManager):  # type: ignore[misc]
-    """kafka-python's manager with our own transports and logins: larger reads, a time limit for the TLS handshake, TLS
-    errors that are kept, and logins that do not delay other connections."""
+    """kafka-python's manager with our own transports and logins: answers that are not copied, a time limit for the TLS
+    handshake, TLS errors that are kept, and logins that do not delay other connections."""
 
     authentication: Authentication | None = None
 
@@ -238,8 +238,11 @@ class _Transfer:
             await self._net.wait_read(self._sock)
             try:
                 error = self._receive()
-            except kafka.errors.KafkaProtocolError as raised:
+            except kafka.errors.KafkaError as raised:
                 error = raised
+            except Exception as raised:  # noqa: BLE001 - of decoders, for bytes that are no answer
+                error = kafka.errors.KafkaProtocolError(f"{type(raised).__name__}: {raised}")
+                error.__cause__ = raised
             self.last_read = time.monotonic()
             if error is not None and not self._closed:
                 self.abort(error=error)  # type: ignore[attr-defined]
@@ -251,9 +254,9 @@ class _Transfer:
         self._size = self._left
 
     def _receive(self) -> Exception | None:
-        """Read what has arrived, and pass on answers that are complete. Raises KafkaProtocolError."""
+        """Read what has arrived, and pass on answers that are complete. Raises what their decoders raise."""
         read = 0
-        while not self._closed:
+        while self._read and not self._closed:
             try:
                 count = self._sock.recv_into(self._left)
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -278,7 +281,7 @@ class _Transfer:
         return error
 
     def _completed(self) -> None:
-        """The size of an answer has arrived, or the answer. Raises KafkaProtocolError."""
+        """The size of an answer has arrived, or the answer."""
         parser = self._protocol.parser
         if self._answer is None:
             (size,) = _SIZE.unpack(self._size)

@@ -39,8 +39,7 @@ _OPTIMIZE = (
 )
 #: Arrow's vectors check every access twice otherwise; batches come from our own workers.
 _JAVA_OPTIONS = (
-    "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false -XX:+UseParallelGC "
-    f"-XX:+IgnoreUnrecognizedVMOptions {_OPTIMIZE}"
+    f"-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false -XX:+UseParallelGC {_OPTIMIZE}"
 )
 
 _DEFAULTS = {

@@ -76,6 +76,29 @@ def first_mark(_: Any, marks: Any) -> Any:
     return types.int64(types.uint64), build
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def leading_zeros(_: Any, value: Any) -> Any:
+    """How many of the highest bits of an unsigned 64-bit number are zero, for compiled code."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctlz(arguments[0], context.get_constant(types.boolean, False))
+
+    return types.int64(types.uint64), build
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def high_product(_: Any, a: Any, b: Any) -> Any:
+    """The upper 64 bits of the product of two unsigned 64-bit numbers, for compiled code."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = arguments[0].type
+        wide = type(word)(2 * word.width)
+        product = builder.mul(*(builder.zext(each, wide) for each in arguments))
+        return builder.trunc(builder.lshr(product, wide(word.width)), word)
+
+    return types.uint64(types.uint64, types.uint64), build
+
+
 @inlined
 def read_little_endian(data: Vector, at: int, size: int) -> Word:
     """The number in the ``size`` bytes from ``data[at]`` on, the least significant byte first."""

@@ -6,7 +6,8 @@ import numpy as np
 
 from penstock.formats.loops import chars
 from penstock.formats.loops.compiled import Vector, Word, compiled
-from penstock.formats.loops.numbers import digit_count, magnitude, scan_number, write_integer
+from penstock.formats.loops.digits import digit_count
+from penstock.formats.loops.numbers import magnitude, scan_number, write_integer
 
 _LONGEST = 38
 _U0, _U1, _U10, _U32 = np.uint64(0), np.uint64(1), np.uint64(10), np.uint64(32)

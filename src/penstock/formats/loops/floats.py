@@ -14,7 +14,9 @@ from numba import types
 from numba.extending import intrinsic
 
 from penstock.formats.loops import chars
+from penstock.formats.loops.bytes import high_product, leading_zeros
 from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
+from penstock.formats.loops.digits import digit_count
 
 #: The most bytes that :func:`write_double` writes, as in ``-1.2345678901234567E-308``.
 LONGEST_FLOAT = 26
@@ -51,8 +53,11 @@ _PRINT_HIGH, _PRINT_LOW = _halves([_printing_power(each) for each in range(_LEAS
 _READ_HIGH, _READ_LOW = _halves([_reading_power(each) for each in range(_LEAST_READ, _MOST_READ + 1)])
 _TENS = np.array([10.0**each for each in range(23)])
 
+#: Doubles in this range are tried as decimals with this exponent, which then have at most 15 digits.
+_SHORT_FROM, _SHORT_TO, _SHORT_SCALE, _SHORT_EXPONENT = 1e-3, 1e7, 1e4, -4
+
 _U0, _U1, _U2, _U10 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(10)
-_U32, _U63, _U64_LOW = np.uint64(32), np.uint64(63), np.uint64(0xFFFFFFFF)
+_U63 = np.uint64(63)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -87,35 +92,15 @@ def float_value(context: Any, value: Any) -> Any:
 
 
 @compiled
-def _high_product(a: Word, b: Word) -> Word:
-    """The upper 64 bits of the product of two unsigned 64-bit numbers."""
-    a_high, a_low = a >> _U32, a & _U64_LOW
-    b_high, b_low = b >> _U32, b & _U64_LOW
-    middle = a_high * b_low + ((a_low * b_low) >> _U32)
-    other = a_low * b_high + (middle & _U64_LOW)
-    return a_high * b_high + (middle >> _U32) + (other >> _U32)
-
-
-@compiled
 def _round_to_odd(high: Word, low: Word, value: Word) -> Word:
     """The upper 64 bits of ``(high, low) * value``, with the lowest bit set when anything was lost."""
-    x = _high_product(low, value)
+    x = high_product(low, value)
     y_low = high * value
-    y_high = _high_product(high, value)
+    y_high = high_product(high, value)
     mid = y_low + x
     if mid < y_low:
         y_high += _U1
     return y_high | (_U1 if mid > _U1 else _U0)
-
-
-@compiled
-def _leading_zeros(value: Word) -> int:
-    count = 0
-    for width in (32, 16, 8, 4, 2, 1):
-        if value >> np.uint64(64 - width) == _U0:
-            count += width
-            value = value << np.uint64(width)
-    return count
 
 
 @compiled
@@ -180,11 +165,7 @@ def _write(out: Vector, at: int, negative: bool, digits: Word, exponent: int) ->
     while digits % _U10 == _U0:
         digits = digits // _U10
         exponent += 1
-    count = 0
-    rest = digits
-    while rest != _U0:
-        rest = rest // _U10
-        count += 1
+    count = digit_count(digits)
     point = count + exponent
     if 0 < point <= 7:
         start, dot = at, at + point
@@ -262,6 +243,12 @@ def write_double(out: Vector, at: int, bits: int, quoted: bool) -> int:
 
     NaN and the infinities are quoted if ``quoted``.
     """
+    value = abs(double_value(np.uint64(bits)))
+    if _SHORT_FROM <= value < _SHORT_TO:
+        # Two decimals of at most 15 digits are never the same double, so one that is this double is the shortest.
+        scaled = np.rint(value * _SHORT_SCALE)
+        if scaled / _SHORT_SCALE == value:
+            return _write(out, at, bits < 0, np.uint64(scaled), _SHORT_EXPONENT)
     raw = np.uint64(bits)
     exponent = np.int64((raw >> np.uint64(52)) & np.uint64(0x7FF))
     return _write_real(out, at, raw & np.uint64(0xFFFFFFFFFFFFF), exponent, bits < 0, 52, 1075, 3, quoted)
@@ -285,13 +272,13 @@ def to_double(digits: int, exponent: int) -> Word:
     if exponent < _LEAST_READ or exponent > _MOST_READ:
         return np.nan
     word = np.uint64(digits)
-    zeros = _leading_zeros(word)
+    zeros = leading_zeros(word)
     word = word << np.uint64(zeros)
     at = exponent - _LEAST_READ
     low = word * _READ_HIGH[at]
-    high = _high_product(word, _READ_HIGH[at])
+    high = high_product(word, _READ_HIGH[at])
     if high & np.uint64(0x1FF) == np.uint64(0x1FF):
-        more = _high_product(word, _READ_LOW[at])
+        more = high_product(word, _READ_LOW[at])
         low = low + more
         if low < more:
             high += _U1

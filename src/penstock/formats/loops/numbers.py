@@ -10,6 +10,7 @@ import numpy as np
 from penstock.formats.loops import chars
 from penstock.formats.loops.bytes import HIGH_BITS, NONE, eight_bytes, first_mark
 from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
+from penstock.formats.loops.digits import digit_count, put_two_digits
 from penstock.formats.loops.floats import double_bits, to_double
 from penstock.formats.loops.type_roots import BIGINT, DECIMAL, DOUBLE
 
@@ -19,7 +20,7 @@ FAILED = -1
 _LONGEST_NUMBER, _LARGEST_EXPONENT = 300, 9999
 POWERS_OF_TEN = np.array([10**each for each in range(19)], np.int64)
 _ZEROS, _BEYOND_NINE = np.uint64(0x3030303030303030), np.uint64(0x7676767676767676)
-_TEN = np.uint64(10)
+_TEN, _HUNDRED = np.uint64(10), np.uint64(100)
 _EVERY_FOURTH, _U8, _U16, _U32 = np.uint64(0x000000FF000000FF), np.uint64(8), np.uint64(16), np.uint64(32)
 _TO_EVEN, _TO_ODD = np.uint64(100 + (1_000_000 << 32)), np.uint64(1 + (10_000 << 32))
 _LEAST = np.array([-(2**7), -(2**15), -(2**31), -(2**63)], np.int64)
@@ -161,16 +162,6 @@ def magnitude(value: int) -> Word:
 
 
 @inlined
-def digit_count(value: Word) -> int:
-    """How many decimal digits an unsigned number has."""
-    count = 1
-    while value >= _TEN:
-        value = value // _TEN
-        count += 1
-    return count
-
-
-@inlined
 def write_integer(out: Vector, at: int, value: int) -> int:
     """Write a signed 64-bit number; returns the position after it."""
     rest = magnitude(value)
@@ -178,7 +169,13 @@ def write_integer(out: Vector, at: int, value: int) -> int:
         out[at] = chars.MINUS
         at += 1
     end = at + digit_count(rest)
-    for pos in range(end - 1, at - 1, -1):
-        out[pos] = np.uint64(chars.ZERO) + rest % _TEN
-        rest = rest // _TEN
+    pos = end
+    while rest >= _HUNDRED:
+        pos -= 2
+        put_two_digits(out, pos, rest % _HUNDRED)
+        rest = rest // _HUNDRED
+    if rest >= _TEN:
+        put_two_digits(out, at, rest)
+    else:
+        out[at] = np.uint64(chars.ZERO) + rest
     return end
