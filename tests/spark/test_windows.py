@@ -88,7 +88,7 @@ def test_a_restart_in_the_middle_of_a_window_loses_and_repeats_nothing(jobs, top
     assert running.progress.steps[step].late == 2
     capsys.readouterr()
     assert main(["state", running.checkpoint.location, "--format", "json"]) == 0
-    (shown,) = map(json.loads, capsys.readouterr().out.splitlines())
+    shown, *_ = map(json.loads, capsys.readouterr().out.splitlines())
     assert (shown["late rows"], shown["watermark"]) == (2, found.watermark)
 
 
@@ -125,5 +125,7 @@ def test_a_window_of_processing_time_closes_without_another_row(jobs, topics, to
     sql += insert.replace("'10' SECOND", "'2' SECOND")
     running = jobs.start(sql)
     while_running(running, lambda: sum(row[2] for row in rows().elements()) == 2)
+    running.stop()
+    assert [each.watermark for each in running.progress.steps.values()] == [None]
     running.stop()
     jobs.run(f"SET 'penstock.available-now' = 'true';\n{sql}")  # ends: no window asks for more batches

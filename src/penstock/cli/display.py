@@ -9,8 +9,7 @@ from penstock.delivery import utc
 from penstock.errors import Problem
 
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
-#: The end of the year 9999.
-_LAST_MS = 253_402_300_799_999
+_END = (1 << 63) - 1
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 
 
@@ -61,8 +60,8 @@ def moment(ms: int) -> str:
 
 
 def event_time(ms: int) -> str:
-    """A watermark in ms since the epoch, which is past all times when the input has ended."""
-    return "the end" if ms > _LAST_MS else utc(ms)
+    """A watermark in ms since the epoch, which is the largest number when the input has ended."""
+    return "the end" if ms == _END else utc(ms)
 
 
 def sentence(text: str) -> str:
@@ -72,4 +71,4 @@ def sentence(text: str) -> str:
 
 def count(number: int, noun: str) -> str:
     """``1 record``, ``2 records``"""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

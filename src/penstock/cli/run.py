@@ -345,13 +345,13 @@ class _Reporter:
         text = f"{read:,} read ({rate:,.0f}/s), {written:,} written, lag {lag}, last commit {committed}"
         held = [each.state_bytes for each in done if each.state_bytes is not None]
         steps = [step for each in done for step in each.steps.items()]
-        text += f", state {size(sum(held))}" if held else ""
+        text += _after_restarts(sum(each.restarts for each in done))
         if self._live:
             late = sum(step.late for _, step in steps)
             text += f", {count(late, 'late row')}" if late else ""
-        elif len(steps) > 1 or any(step.watermark is not None for _, step in steps):
+        text += f", state {size(sum(held))}" if held else ""
+        if not self._live and (len(steps) > 1 or any(step.watermark is not None for _, step in steps)):
             text += f" ({'; '.join(_shown(uid, step) for uid, step in steps)})"
-        text += _after_restarts(sum(each.restarts for each in done))
         if self._live:
             text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be rewritten
             print("\r" + text.ljust(self._shown), end="", file=sys.stderr, flush=True)
@@ -368,7 +368,7 @@ class _Reporter:
 
 def _shown(uid: str, step: StepProgress) -> str:
     """A step's part of the progress."""
-    time = "" if step.watermark is None else f", up to {event_time(step.watermark)}"
+    time = "" if step.watermark is None else f", watermark {event_time(step.watermark)}"
     late = f", {count(step.late, 'late row')}" if step.late else ""
     return f"{uid}: {size(step.bytes)}{time}{late}"
 

@@ -29,7 +29,7 @@ from penstock.flow.operators import HASH, WEIGHT, Operator, TimedOperator
 from penstock.flow.segments import SegmentRef, TableSpec
 from penstock.flow.state import StateStore
 from penstock.flow.storage import Storage
-from penstock.flow.times import Awaited, Clock, Measured, Timing, clock_of
+from penstock.flow.times import NEVER, Awaited, Clock, Measured, Timing, clock_of
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Stage, Task
 from penstock.types import RowKind, arrow_schema
 
@@ -303,7 +303,8 @@ class _Work:
         if not isinstance(operator, TimedOperator):
             return operator.process(inputs, store)
         advance = operator.advance(inputs, store, clock)
-        figures = {"uid": operator.uid, "late": advance.late, "watermark": clock.after, "wake": advance.wake}
+        watermark = NEVER if operator.processing else clock.after
+        figures = {"uid": operator.uid, "late": advance.late, "watermark": watermark, "wake": advance.wake}
         self.sender.put(FIGURES, 0, pa.py_buffer(json.dumps(figures).encode()), 0, inline=True)
         return advance.rows
 

@@ -72,7 +72,7 @@ class Manifest:
 
     ``time_ms`` is the time of the batch, in milliseconds since the epoch: no batch has an earlier one than the batch
     before it. ``times`` says how far event time has come, by the names of timings, and ``operator_times`` what
-    operators with windows have seen of it, by uid. ``output`` is that of the batch, if the job has several targets that
+    operators have seen of it, by uid. ``output`` is that of the batch, if the job has several targets that
     commit the state. ``sinks`` are the tables of the job; None in the manifests of former versions.
     """
 
@@ -144,7 +144,9 @@ class Manifest:
         output = KeptOutput(kept["file"], kept["sha256"], tables) if kept else None
         written = found.get("sinks")
         sinks = Sinks(tuple(written["keeping"]), tuple(written["repeating"])) if written else None
-        seen = {uid: OperatorTime(**each) for uid, each in found.get("operator_times", {}).items()}
+        seen = {
+            uid: OperatorTime(each["watermark"], each["late"]) for uid, each in found.get("operator_times", {}).items()
+        }
         return cls(found["batch"], operators, found.get("time_ms", 0), times, output, sinks, seen)
 
 

@@ -21,8 +21,8 @@ def test_the_next_batch_is_for_the_first_operator(wakes: list[int | None], befor
     assert next_wake([Figures(0, NEVER, each) for each in wakes], before, 10) == expected
 
 
-def test_late_rows_add_up_and_watermarks_never_go_back() -> None:
-    before = {"a": OperatorTime(20, 1), "gone": OperatorTime(5, 2)}
-    figures = {"a": Figures(2, 10), "b": Figures(0, 30), "clock": Figures(0, NEVER)}
+def test_late_rows_add_up_and_the_watermark_is_the_last_one() -> None:
+    before = {"a": OperatorTime(20, 1), "quiet": OperatorTime(5, 2)}
+    figures = {"a": Figures(2, 30), "b": Figures(0, 30), "clock": Figures(0, NEVER)}
     found = operator_times(before, figures)
-    assert found == {"a": OperatorTime(20, 3), "b": OperatorTime(30, 0), "gone": OperatorTime(5, 2)}
+    assert found == {"a": OperatorTime(30, 3), "b": OperatorTime(30, 0), "quiet": OperatorTime(5, 2)}

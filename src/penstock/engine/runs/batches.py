@@ -53,7 +53,7 @@ class JobProgress:
     last_failure: str = ""
     state_rows: int | None = None
     state_bytes: int | None = None
-    steps: Mapping[str, StepProgress] = field(default_factory=dict)
+    steps: Mapping[str, StepProgress] = field(default_factory=dict, hash=False)
 
 
 def described(

@@ -37,12 +37,11 @@ def next_wake(figures: Iterable[Figures], before_ms: int, now_ms: int) -> int | 
 
 def operator_times(before: Mapping[str, OperatorTime], figures: Mapping[str, Figures]) -> dict[str, OperatorTime]:
     """What operators have seen of event time by the end of a batch with these figures, from what they had seen before.
-    Those without event time have no part in it."""
+    Those that go by the clock of the machine have no part in it."""
     found = dict(before)
     for uid, each in figures.items():
-        former = found.get(uid, OperatorTime())
-        if each.watermark > NEVER or each.late:
-            found[uid] = OperatorTime(max(former.watermark, each.watermark), former.late + each.late)
+        if uid in before or each.watermark > NEVER:
+            found[uid] = OperatorTime(each.watermark, each.late + (before[uid].late if uid in before else 0))
     return found
 
 

@@ -254,8 +254,7 @@ class FlowRun:
         # The manifest says for which tables the batch is. Without state, only those that repeat batches matter.
         sinks = self._sinks
         changed = sinks != before.sinks and bool(state or sinks.repeating)
-        late = any(each.late for each in self._figures.values())
-        if reports or self._several or times != before.times or late or changed:
+        if reports or self._several or times != before.times or changed:
             seen = operator_times(before.operator_times, self._figures)
             after = replace(merged(before, batch.id, reports, now, times), sinks=sinks, operator_times=seen)
             self._check_shared(after.files() - before.files())

@@ -115,6 +115,7 @@ class Query:
             committer.check()
         if self._flow is not None:
             self._flow.check()
+            self.progress = self._with_state(self._flow)
         for committer in self._committers:
             committer.open()
         with translated():
@@ -270,14 +271,10 @@ class Query:
             source.records(start, end) for source, start, end in zip(self._sources, batch.start, batch.end, strict=True)
         )
         skipped = all(each.skipped for each in done)
-        before = self.progress
+        before = self.progress if flow is None else self._with_state(flow)
         self._reached = batch.end
-        steps = {} if self._flow is None else self._flow.steps()
         self.progress = replace(
             before,
-            state_rows=None if self._flow is None else sum(each.rows for each in steps.values()),
-            state_bytes=None if self._flow is None else sum(each.bytes for each in steps.values()),
-            steps=steps,
             batch=batch_id,
             records_in=before.records_in + (0 if skipped else read),
             records_out=before.records_out + sum(each.records for each in done),
@@ -285,6 +282,12 @@ class Query:
             batches=before.batches + 1,
             committed_at=time.time(),
         )
+
+    def _with_state(self, flow: FlowRun) -> JobProgress:
+        """The progress with what the job's steps keep now."""
+        steps = flow.steps()
+        rows, held = sum(each.rows for each in steps.values()), sum(each.bytes for each in steps.values())
+        return replace(self.progress, steps=steps, state_rows=rows, state_bytes=held)
 
     def _on_driver(self, batch: Batch) -> OnDriver | None:
         """The batch, as one task of the driver, if it is so small that Spark would take longer to start tasks."""
