@@ -287,8 +287,9 @@ def _ranked(rank: Rank, below: Traits) -> Traits:
         found.append((*rank.keys, rank.number))
     if not (rank.order or rank.latest or below.changing):  # the first rows to arrive are never replaced
         return replace(below, upsert_keys=tuple(dict.fromkeys(found)), stateful=True)
-    # Without changes below, a number that was given stays given.
-    gone = _DELETE if below.changing or not rank.number else INSERTIONS
+    # Without changes below, a number that was given stays given, unless several rows have it.
+    stays = rank.number and rank.ranking is Ranking.ROW_NUMBER and not below.changing
+    gone = INSERTIONS if stays else _DELETE
     return replace(below, kinds=INSERTIONS | _UPDATES | gone, upsert_keys=tuple(dict.fromkeys(found)), stateful=True)
 
 

@@ -160,7 +160,8 @@ class GivenSettings:
 
     def _check_known(self, key: str, place: str) -> None:
         if not is_known(key):
-            hint = nearest(key, (*KEYS, *WITHOUT_EFFECT, *REFUSED))
+            whole = (each for each in WITHOUT_EFFECT if not each.endswith("*"))
+            hint = nearest(key, (*KEYS, *whole, *REFUSED))
             raise OptionsError((Problem("unknown key", key, place, hint),))
 
     def _warn(self, warning: str) -> None:

@@ -16,7 +16,7 @@ class Refused:
     def check(self, text: str) -> None:
         """Raises ValueError for another value."""
         if text.strip().casefold() != self.default.casefold():
-            raise ValueError(f"expected {self.default or 'nothing'}: {self.reason}")
+            raise ValueError(f"{self.reason}; expected {self.default or 'no value'}")
 
 
 REFUSED: Mapping[str, Refused] = {

@@ -34,6 +34,10 @@ QUERIES = [
     "SELECT k, (SELECT COUNT(*) FROM o WHERE o.v = t.v AND EXISTS (SELECT 1 FROM u WHERE u.n = t.n)) AS n FROM t",
     # groups
     "SELECT k, n FROM t WHERE n IN (SELECT MAX(n) FROM o WHERE o.v = t.v GROUP BY o.v)",
+    "SELECT k, n FROM t WHERE (SELECT MAX(n) > 1 FROM o WHERE o.k = t.k GROUP BY o.k)",
+    "SELECT k, n FROM t WHERE NOT (SELECT MAX(n) > t.n FROM o WHERE o.k = t.k GROUP BY o.k) AND k > 0",
+    "SELECT k, n FROM t WHERE (SELECT MAX(n) > 2 FROM o)",
+    "SELECT k, n FROM t WHERE k IN (SELECT k FROM o WHERE o.v = t.v ORDER BY n)",
     "SELECT k, n FROM t WHERE n IN (SELECT COUNT(*) FROM o WHERE o.v = t.v GROUP BY o.k HAVING COUNT(*) > 1)",
     "SELECT k, n FROM t WHERE n IN (SELECT COUNT(*) FROM o WHERE o.k = t.k)",
     "SELECT k, n FROM t WHERE n NOT IN (SELECT MAX(n) FROM o WHERE o.k = t.k)",

@@ -77,7 +77,7 @@ def test_keys_that_would_change_what_a_table_holds_are_refused_by_name():
         ("table.column-expansion-strategy", "EXCLUDE_DEFAULT_VIRTUAL_METADATA_COLUMNS"),
     ):
         GivenSettings().put(key, REFUSED[key].default, "here")
-        with pytest.raises(OptionsError, match=f"'{key}': expected .*: .*, not '{text}'"):
+        with pytest.raises(OptionsError, match=f"'{key}': .*; expected .*, not '{text}'"):
             GivenSettings().put(key, text, "here")
 
 

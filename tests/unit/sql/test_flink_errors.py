@@ -17,7 +17,7 @@ LATER = {"sink-append-only-with-pk-without-on-conflict", "sink-upsert-key-differ
 REQUIRED = {"table.exec.sink.require-on-conflict": "true"}
 #: What the refusal of a program says, by the beginning of its name.
 REASONS = {
-    "constraint-enforcer-": "'table.exec.sink.nested-constraint-enforcer': expected IGNORE: NOT NULL and lengths",
+    "constraint-enforcer-": "'table.exec.sink.nested-constraint-enforcer': NOT NULL and lengths",
     "from-changelog-": "the table function FROM_CHANGELOG is not supported",
     "to-changelog-": "the table function TO_CHANGELOG is not supported",
     "sink-on-conflict-not-allowed-for-append-only": "ON CONFLICT is for tables of upserts",

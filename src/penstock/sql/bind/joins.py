@@ -270,7 +270,7 @@ def join(
     )
     if lacking:
         at = lacking[0].place.offset if lacking[0].place else 0
-        reason = f"a column of the query around, on the side of a {given.kind.name} JOIN whose rows may lack,"
+        reason = f"a column of the query around, in a query on the optional side of a {given.kind.name} JOIN,"
         errors.append(source.unsupported(at, f"{reason} is not supported", "compare it in the WHERE behind the join"))
         return None
     # The condition is about rows that match, in which no column is null for want of a match.

@@ -59,7 +59,11 @@ def groups_around(
             at = found.place.offset if found is not None and found.place else 0
             reason = "HAVING" if having else "a query in SELECT"
             reason += " without GROUP BY, in a query that reads columns of the query around, is not supported"
-            raise source.unsupported(at, reason, "write GROUP BY with the columns that are compared")
+            raise source.unsupported(
+                at,
+                reason,
+                "write GROUP BY with the columns that are compared, if there need not be a value where no row matches",
+            )
         result = replace(result, empty=empty)
     return result if result.compares else beside_outer(result, (), errors, source)
 
@@ -70,6 +74,10 @@ def _of_no_rows(result: Result) -> tuple[Expression, ...]:
     def of_nothing(each: Expression) -> Expression:
         if isinstance(each, GroupId):
             return Literal(0, type=each.type)
-        return Literal(0 if each.function == "COUNT" else None, type=each.type) if isinstance(each, Aggregate) else each
+        if not isinstance(each, Aggregate):
+            return each
+        if each.function == "COUNT":
+            return Literal(0, type=each.type)
+        return Literal(None, type=each.type.with_nullability(True))
 
     return tuple(rewrite(each.value, of_nothing) for each in result.columns or () if each is not None)

@@ -135,10 +135,10 @@ class Queries:
     def relation(self, given: UnboundQuery, columns: Sequence[Name] = ()) -> Relation | None:
         """What a query gives to others, with columns called ``columns``, if these are given; None after a problem. Its
         rows have no order there, as in Flink."""
-        if isinstance(given, UnboundSorted) and given.limit is None and not given.offset:
-            given = given.query
-        result = self._result(given)
+        result = self._result(_unordered(given))
         if result.conditions:
+            if not self._compares_rows(result):
+                return None
             plain = not result.domain.columns or self._independent(*result.conditions)
             return self._dependent(result, columns) if plain else None
         found = result.ranked(self.source) or self._rows(result)
@@ -150,6 +150,21 @@ class Queries:
         return project(
             found, tuple(Item(name, each) for name, each in zip(names, fields_of(found.schema), strict=True))
         )
+
+    def _compares_rows(self, result: Result) -> bool:
+        """Whether the rows of a query in FROM are there before those of the query around are known; if not, that is
+        added to the errors."""
+        if result.ranked(self.source) is not None:
+            reason, hint = "ROW_NUMBER()", "compare the rows in a query around this one, which keeps the first ones"
+        elif result.empty is not None:
+            reason = "an aggregate of all rows"
+            hint = "aggregate in the query that is the value, and not in its FROM"
+        else:
+            return True
+        at = place_of_outer(next(filter(reads_outer, result.conditions)))
+        reason += " in a query in FROM that reads columns of the query around is not supported"
+        self.errors.append(self.source.unsupported(at, reason, hint))
+        return False
 
     def _result(self, given: UnboundQuery) -> Result:
         match given:
@@ -249,7 +264,7 @@ class Queries:
 
     def _aligned(self, queries: Sequence[UnboundQuery], of: str) -> _Aligned | None:
         """The rows of queries in columns of the types that they have in common; None after a problem."""
-        members = [self._result(each) for each in queries]
+        members = [self._result(_unordered(each)) for each in queries]
         for ranked in filter(None, (each.ranked(self.source) for each in members)):
             self.errors.attempt(partial(ranked.kept, ()))
             return None
@@ -436,7 +451,9 @@ class Queries:
 
     def _subquery(self, given: UnboundSubquery, scope: Scope) -> Subquery | None:
         """The rows of a query in an expression; None after a problem."""
-        result = replace(self, outer=tuple(map(outer_tables, (scope.named, *scope.outer))))._result(given.query)
+        result = replace(self, outer=tuple(map(outer_tables, (scope.named, *scope.outer))))._result(
+            _unordered(given.query)
+        )
         if result.ranked(self.source) is not None:
             self._rows(result)
             return None
@@ -652,8 +669,15 @@ def _asks_for_sets(result: Result, having: Sequence[Expression]) -> bool:
     return any(isinstance(part, GroupingBits | GroupId) for value in (*values, *having) for part in walk(value))
 
 
+def _unordered(query: UnboundQuery) -> UnboundQuery:
+    """A query that others take rows from: ORDER BY without LIMIT has no effect there, as in Flink."""
+    if isinstance(query, UnboundSorted) and query.limit is None and not query.offset:
+        return query.query
+    return query
+
+
 def _split(condition: Unbound | None) -> tuple[Unbound | None, list[UnboundSubquery]]:
-    """A condition without the queries between its ANDs, and these."""
+    """A condition without the queries of IN and EXISTS between its ANDs, and these."""
     plain: list[Unbound] = []
     queries: list[UnboundSubquery] = []
     if condition is None:
@@ -663,7 +687,7 @@ def _split(condition: Unbound | None) -> tuple[Unbound | None, list[UnboundSubqu
         found, negated = each, False
         while isinstance(found, UnboundCall) and found.name == "NOT" and isinstance(found.args[0], UnboundSubquery):
             (found,), negated = found.args, not negated
-        if isinstance(found, UnboundSubquery):
+        if isinstance(found, UnboundSubquery) and not found.only:
             queries.append(replace(found, negated=found.negated != negated))
         else:
             plain.append(each)

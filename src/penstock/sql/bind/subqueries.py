@@ -131,7 +131,7 @@ class Subquery:
 
     def _where(self, operand: Expression, value: Expression, *, perhaps: bool = False) -> Subquery:
         """The rows whose value is equal to the operand, or ``perhaps``, as one of them is NULL."""
-        ref = ColumnRef(f"{OUTER}{len(self.given)}", type=operand.type)
+        ref = ColumnRef(f"{OUTER}{len(self.given)}{OUTER}", type=operand.type)  # no name of a column
         condition: Expression = call("=", as_compared(ref, value), as_compared(value, ref), place=operand.place)
         if perhaps:
             condition = _any([condition, *(is_null(each) for each in (ref, value) if each.type.nullable)])
