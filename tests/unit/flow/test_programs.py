@@ -22,7 +22,7 @@ OPERATORS = (
 )
 PROGRAMS = [each for each in flink_programs() if each["operator"] in OPERATORS]
 _LATERAL = (UnsupportedError, "LATERAL is not supported")
-_NESTED = (OptionsError, "'table.exec.sink.nested-constraint-enforcer': expected IGNORE")
+_NESTED = (OptionsError, "'table.exec.sink.nested-constraint-enforcer': NOT NULL and lengths")
 _METADATA = (AssertionError, "sink_t: ")  # Flink's own connector puts metadata behind the other columns
 _SORT = (SqlError, "Sort on a non-time-attribute field is not supported")
 #: Programs that are not run, or give other rows: the error, and what its message has.
