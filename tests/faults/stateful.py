@@ -190,7 +190,7 @@ def at_old_files(trial: Trial) -> Outcome:
     then = time.time() - _TWO_DAYS
     for path in state_of(job).iterdir():
         os.utime(path, (then, then))
-    at_the_first = Point(trial, "delete", "*")
+    at_the_first = Point(trial, "delete", f"{trial.before:09d}-*")  # others that are old may go too
     again = trial.job(job.sql, folder="again", environment=at_the_first.environment)
     again.start()
     at_the_first.wait(again)
