@@ -250,8 +250,8 @@ class _Transfer:
     def _expect(self, answer: _Answer | None) -> None:
         """Read ``answer`` next, or the size of one."""
         self._answer = answer
-        self._left = memoryview(bytearray(_SIZE.size)) if answer is None else answer.rest
-        self._size = self._left
+        self._whole = memoryview(bytearray(_SIZE.size)) if answer is None else answer.rest
+        self._left = self._whole
 
     def _receive(self) -> Exception | None:
         """Read what has arrived, and pass on answers that are complete. Raises what their decoders raise."""
@@ -282,14 +282,13 @@ class _Transfer:
 
     def _completed(self) -> None:
         """The size of an answer has arrived, or the answer."""
-        parser = self._protocol.parser
         if self._answer is None:
-            (size,) = _SIZE.unpack(self._size)
+            (size,) = _SIZE.unpack(self._whole)
             if size < _SIZE.size:  # of the number that says which request it answers
                 raise kafka.errors.InvalidReceiveError(f"an answer of {size} bytes")
             self._expect(_Answer(size))
             return
-        answer = self._answer
+        answer, parser = self._answer, self._protocol.parser
         self._expect(None)
         parser.receive_bytes = lambda answer: [parser._process_response(answer)]
         self._protocol.data_received(answer)
