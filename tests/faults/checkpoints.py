@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -303,10 +304,24 @@ def commits_cut(trial: Trial) -> Outcome:
 def documents_cut(trial: Trial) -> Outcome:
     def documents(job: JobProcess) -> list[str]:
         found = sorted(path.name for path in (job.checkpoint / job.name / "penstock").glob("*.json"))
-        assert [name.partition("-")[0] for name in found] == ["identity", "job.json", "source", "target"], found
-        return [f"penstock/{name}" for name in found]
+        kinds = [name.partition("-")[0] for name in found]
+        assert kinds == ["identity", "job.json", "run.json", "source", "target"], found
+        return [f"penstock/{name}" for name in found if name != "run.json"]
 
     return damaged(trial, documents)
+
+
+@cell("F7", "the file that names the last run cut")
+def run_cut(trial: Trial) -> Outcome:
+    """Each start writes it: the job goes on."""
+    job = dead(trial)
+    path = job.checkpoint / job.name / "penstock" / "run.json"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    trial.hit(f"cut to {len(whole) // 2} bytes, and written by the start", "run" in json.loads(path.read_bytes()))
+    return trial.outcome(job)
 
 
 @cell("F7", "Spark's metadata file cut")
