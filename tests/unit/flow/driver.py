@@ -69,10 +69,12 @@ class Driver:
             self.now_ms,
             self.manifest.time_ms,
             awaited,
+            *((100, 500) if self.batch % 2 else ()),  # every other batch in small parts
         )
         rows = [
-            self.flow.read(scan, plan, Task(number, len(tasks)), batches)
+            row
             for number, (scan, batches) in enumerate(tasks)
+            for row in self.flow.read(scan, plan, Task(number, len(tasks)), batches)
         ]
         for stage in range(1, 1 if whole else self.flow.stages + 1):
             table = pa.Table.from_batches(rows, EXCHANGE).sort_by([(each, "ascending") for each in ORDER])
@@ -80,7 +82,11 @@ class Driver:
             parts = (
                 (owner, table.filter(pa.array([each == owner for each in of], pa.bool_()))) for owner in range(owners)
             )
-            rows = [row for owner, part in parts for row in self.flow.run(stage, plan, owner, part.to_batches())]
+            rows = [
+                row
+                for owner, part in parts
+                for row in self.flow.run(stage, plan, owner, part.to_batches(), self.flow.storage)
+            ]
         edges = self.edges = by_edge(rows)
         reports, told, figures = (
             [bytes(each) for each in Receiver().data(edges[edge])] if edge in edges else []
