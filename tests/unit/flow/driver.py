@@ -44,6 +44,9 @@ class Driver:
     idle: Sequence[int] = ()
     #: The late rows of all batches.
     late: int = 0
+    #: The bytes that a task collects before it sends them, and those that an owner takes at a time, in batches with odd
+    #: numbers.
+    sizes: tuple[int, int] = (1_000, 20_000)
     #: What the last batch gave to the driver, by edge.
     edges: Mapping[int, pa.RecordBatch] = field(default_factory=dict)
 
@@ -69,7 +72,7 @@ class Driver:
             self.now_ms,
             self.manifest.time_ms,
             awaited,
-            *((100, 500) if self.batch % 2 else ()),  # every other batch in small parts
+            *(self.sizes if self.batch % 2 else ()),
         )
         rows = [
             row
