@@ -175,8 +175,8 @@ class Spill:
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
+            self._path.unlink()  # first: a full disk lets no file be closed
             self._file.close()
-            self._path.unlink()
 
     def keep(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The same rows, to be read when all are kept."""

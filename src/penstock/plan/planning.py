@@ -70,7 +70,7 @@ class _Everything(AnySettings):
 
     @property
     def capabilities(self) -> SinkCapabilities:
-        return SinkCapabilities(kinds=CHANGES, guarantee=None)
+        return SinkCapabilities(kinds=CHANGES, guarantee=None, staged=True)
 
     def describe(self) -> str:
         return ""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_METRICS = "Metrics are those of docs/metrics.md, and are read where it says."
+_METRICS = "Metrics are those of docs/metrics.md, which says how they are read."
 
 #: What applies here, with the keys, as in :data:`penstock.settings.tuning.TUNING`.
 CLUSTERS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Spark's own configuration decides.": {
         "akka.*": ("How the processes of a cluster call one another, in former versions.", "(none)"),
         "blob.*": ("How files of a job reach the machines.", "(none)"),
-        "classloader.*": ("How classes are found.", "(none)"),
         "cleanup-strategy.*": ("How a cluster tries again to delete what a job has left.", "(none)"),
         "client.*": ("How clients wait for a cluster.", "(none)"),
         "cluster.*": ("Threads and registration of the processes of a cluster.", "(none)"),

@@ -173,6 +173,7 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     },
     "The language is Flink SQL.": {"table.sql-dialect": ("The dialect of statements.", "default")},
     "Nothing is loaded from jars.": {
+        "classloader.*": ("How classes are found.", "(none)"),
         "pipeline.classpaths": ("More places of classes that a job needs.", "(none)"),
         "pipeline.jars": ("The jars that a job needs.", "(none)"),
     },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -393,7 +394,12 @@ def _read(flow: Dataflow, scan: int, task: Task, batches: Iterator[pa.RecordBatc
 
 def _own(flow: Dataflow, stage: int, plan: Plan, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     context: Any = TaskContext.get()
-    yield from flow.run(stage, plan, context.partitionId(), rows, SparkFiles.getRootDirectory())
+    yield from flow.run(stage, plan, context.partitionId(), rows, _spill_folder())
+
+
+def _spill_folder() -> str:
+    """Where a task may keep bytes: a folder that Spark itself spills to, if it says so to its processes."""
+    return os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or tempfile.gettempdir()
 
 
 def _data(rows: pa.Table, edge: int) -> list[bytes]:
