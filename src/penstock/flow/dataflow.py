@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.flow.assigning import OfBatches
 from penstock.flow.exchange import (
@@ -19,8 +21,10 @@ from penstock.flow.exchange import (
     Origin,
     Receiver,
     Sender,
+    Spill,
     joined,
     of_target,
+    owner_of,
     range_of,
     received,
 )
@@ -108,7 +112,8 @@ class Plan:
     task does everything. ``name`` distinguishes the attempt at the batch; names of segments begin with it. ``tasks`` is
     the number of reading tasks. ``tables`` has the state before the batch, ``now_ms`` is the time of the batch and
     ``before_ms`` that of the batch before, in milliseconds since the epoch. ``awaited`` has the event time of each
-    timing, by its number."""
+    timing, by its number. A task sends rows when ``waiting_bytes`` of them wait, and an owner takes about
+    ``owned_bytes`` of its rows at a time."""
 
     name: str
     tasks: int
@@ -119,6 +124,8 @@ class Plan:
     now_ms: int = 0
     before_ms: int = 0
     awaited: Mapping[int, Awaited] = field(default_factory=dict)
+    waiting_bytes: int = 1 << 25
+    owned_bytes: int = 1 << 27
 
 
 @dataclass(frozen=True)
@@ -152,39 +159,64 @@ class Dataflow:
         """The number of stages after that of the scans."""
         return max((vertex.stage for vertex in self.vertices), default=0)
 
-    def read(self, scan: int, plan: Plan, task: Task, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    def read(self, scan: int, plan: Plan, task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The work of a task that reads ``batches`` of a scan: rows of :data:`EXCHANGE`."""
-        work = _Work(self, plan, Origin(scan, task.number), task)
-        mine = [branch for branch in self.branches if branch.scan == scan]
-        for batch in batches:
-            if not batch.num_rows:
-                continue
-            rows = _without_dead_letters(batch)
-            work.measure(rows)
-            for branch in mine:
-                work.branch(branch, batch if branch.calc is None else rows)
-        if self.timings or self.processing:
-            work.tell()
-        if plan.whole:
-            for stage in range(1, self.stages + 1):
-                work.stage(stage, 0)
-        return work.done()
+        with Sender(Origin(scan, task.number), plan.folder) as sender:
+            work = _Work(self, plan, sender, task)
+            mine = [branch for branch in self.branches if branch.scan == scan]
+            for batch in batches:
+                if not batch.num_rows:
+                    continue
+                rows = _without_dead_letters(batch)
+                work.measure(rows)
+                for branch in mine:
+                    work.branch(branch, batch if branch.calc is None else rows)
+                if work.waiting_bytes > plan.waiting_bytes:
+                    work.send()
+                    yield sender.rows()
+            if self.timings or self.processing:
+                work.tell()
+            if plan.whole:
+                for stage in range(1, self.stages + 1):
+                    work.stage(stage, 0, 1)
+            work.end()
+            yield sender.rows()
 
-    def run(self, stage: int, plan: Plan, owner: int, rows: Iterable[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
+    def run(
+        self, stage: int, plan: Plan, owner: int, rows: Iterable[pa.RecordBatch], spill: str
+    ) -> Iterator[pa.RecordBatch]:
         """The work of one owner in a stage: rows of :data:`EXCHANGE` from its rows, which are sorted by
-        :data:`penstock.flow.exchange.ORDER`. Rows for later stages and for the driver pass through."""
-        work = _Work(self, plan, Origin(len(self.branches) + stage, owner), Task(owner, plan.owners))
-        now = {edge.number: edge for edge in self.edges() if self.vertices[edge.vertex].stage == stage}
-        passing: list[pa.RecordBatch] = []
-        for number, sent in received(rows).items():
-            if number in now:
-                work.take(now[number], sent)
-                continue
-            if number == TIMES:
-                work.hear(sent)
-            passing += sent
-        work.stage(stage, owner)
-        return [*passing, work.done()]
+        :data:`penstock.flow.exchange.ORDER`. Rows for later stages and for the driver pass through.
+
+        An owner of many rows divides its range of hashes, and does one part after the other. Rows that have their bytes
+        in them wait in the folder ``spill``.
+        """
+        edges = {edge.number: edge for edge in self.edges() if self.vertices[edge.vertex].stage == stage}
+        sent: dict[int, list[pa.RecordBatch]] = {}
+        size = 0
+        with (
+            Spill(spill, plan.owned_bytes) as spilled,
+            Sender(Origin(len(self.branches) + stage, owner), plan.folder) as sender,
+        ):
+            for number, batch in received(rows):
+                if number in edges:
+                    sent.setdefault(number, []).append(spilled.keep(batch))
+                    size += pc.sum(batch.column("bytes")).as_py()
+                    continue
+                if number == TIMES:
+                    sent.setdefault(number, []).append(batch)
+                yield batch
+            parts = max(1, -(-size // plan.owned_bytes))
+            for part in range(owner * parts, (owner + 1) * parts):
+                work = _Work(self, plan, sender, Task(owner, plan.owners))
+                for number, batches in sent.items():
+                    if number == TIMES:
+                        work.hear(batches)
+                    else:
+                        work.take(edges[number], batches, part, plan.owners * parts)
+                work.stage(stage, part, plan.owners * parts)
+                work.end()
+                yield sender.rows()
 
     def edges(self) -> Iterator[Edge]:
         """All edges."""
@@ -198,16 +230,15 @@ class _Work:
 
     flow: Dataflow
     plan: Plan
-    origin: Origin
+    sender: Sender
     task: Task
     inputs: dict[tuple[int, int], list[pa.RecordBatch]] = field(default_factory=dict)
     results: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     waiting: dict[int, tuple[Edge, list[pa.RecordBatch]]] = field(default_factory=dict)
     receiver: Receiver = field(default_factory=Receiver)
     measured: Measured = field(default_factory=Measured)
-
-    def __post_init__(self) -> None:
-        self.sender = Sender(self.origin, self.plan.folder)
+    #: The size of the rows in ``waiting``.
+    waiting_bytes: int = 0
 
     def branch(self, branch: Branch, batch: pa.RecordBatch) -> None:
         """Rows of a scan, through a branch."""
@@ -227,7 +258,7 @@ class _Work:
     def measure(self, rows: pa.RecordBatch) -> None:
         """Measure the event time of rows of the scan that this task reads."""
         for number, timing in enumerate(self.flow.timings):
-            if timing.scan == self.origin.scan and rows.num_rows:
+            if timing.scan == self.sender.origin.scan and rows.num_rows:
                 self.measured.note(number, timing.measured(rows))
 
     def tell(self) -> None:
@@ -242,10 +273,15 @@ class _Work:
             for data in self.receiver.data(each):
                 self.measured.add(bytes(data))
 
-    def take(self, edge: Edge, rows: Iterable[pa.RecordBatch]) -> None:
-        """Rows of the exchange that came through an edge."""
-        for each in rows:
-            self.inputs.setdefault((edge.vertex, edge.input), []).extend(self.receiver.batches(each))
+    def take(self, edge: Edge, rows: Iterable[pa.RecordBatch], part: int, parts: int) -> None:
+        """Rows of the exchange that came through an edge, of which ``part`` is one of several parts of all hashes."""
+        taken = self.inputs.setdefault((edge.vertex, edge.input), [])
+        for batch in itertools.chain.from_iterable(map(self.receiver.batches, rows)):
+            if parts == self.plan.owners:
+                taken.append(batch)
+                continue
+            chosen = np.flatnonzero(owner_of(batch.column(HASH).to_numpy(), parts) == part)
+            taken.append(batch.take(pa.array(chosen)))
 
     def give(self, edge: Edge, rows: pa.RecordBatch) -> None:
         """Rows for an edge: to a vertex of this task, or to other tasks."""
@@ -255,10 +291,11 @@ class _Work:
             self.inputs.setdefault((edge.vertex, edge.input), []).append(rows)
         else:
             self.waiting.setdefault(edge.number, (edge, []))[1].append(rows)
+            self.waiting_bytes += rows.nbytes
 
-    def stage(self, stage: int, owner: int) -> None:
-        """Run the vertices of a stage, in their order."""
-        low, high = range_of(owner, self.plan.owners)
+    def stage(self, stage: int, part: int, parts: int) -> None:
+        """Run the vertices of a stage, in their order, for one of several parts of all hashes."""
+        low, high = range_of(part, parts)
         for vertex in self.flow.vertices:
             if vertex.stage == stage:
                 self._run(vertex, low, high)
@@ -314,15 +351,17 @@ class _Work:
         data = json.dumps({"uid": uid, "low": low, "high": high, "tables": listed}).encode()
         self.sender.put(STATE, 0, pa.py_buffer(data), 0, inline=True)
 
-    def done(self) -> pa.RecordBatch:
-        """All rows that the task sends, those of outputs too."""
+    def send(self) -> None:
+        """Send the rows for other tasks."""
         for edge, batches in self.waiting.values():
             self.sender.send(edge.number, joined(batches, edge.sent), self.plan.owners)
-        if self.results:
-            self._end()
-        return self.sender.rows()
+        self.waiting, self.waiting_bytes = {}, 0
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Send all rows, those of outputs too."""
+        self.send()
+        if not self.results:
+            return
         for number, target in enumerate(self.flow.targets or (Target(tuple(range(len(self.flow.outputs)))),)):
             batches = self._results(target)
             if target.stage is None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import mmap
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -69,14 +70,15 @@ class Origin:
 
 
 class Sender:
-    """Sends the batches of one task. With ``folder`` their bytes go to one file there, which is complete once the
-    sender is closed; without it they are in the rows."""
+    """Sends the batches of one task. With ``folder`` their bytes go to one file there, which is complete when the
+    ``with`` block ends; without it they are in the rows."""
 
     def __init__(self, origin: Origin, folder: str = ""):
-        self._origin = origin
+        self.origin = origin
         self._path = Path(folder) / f"{uuid.uuid4().hex}.arrow" if folder else None
         self._file = self._path.open("xb") if self._path else None
         self._rows: list[dict[str, object]] = []
+        self._sent = 0
 
     def __enter__(self) -> Sender:
         return self
@@ -107,9 +109,9 @@ class Sender:
         row = {
             "edge": edge,
             "owner": owner,
-            "scan": self._origin.scan,
-            "task": self._origin.task,
-            "ordinal": len(self._rows),
+            "scan": self.origin.scan,
+            "task": self.origin.task,
+            "ordinal": self._sent,
             "count": count,
             "bytes": data.size,
         }
@@ -119,12 +121,12 @@ class Sender:
             row |= {"file": str(self._path), "position": self._file.tell()}
             self._file.write(data)
         self._rows.append(row)
+        self._sent += 1
 
     def rows(self) -> pa.RecordBatch:
-        """What was sent, as rows of :data:`EXCHANGE`. Closes the file."""
-        if self._file is not None:
-            self._file.close()
-        return pa.RecordBatch.from_pylist(self._rows, schema=EXCHANGE)
+        """What was sent since the last call, as rows of :data:`EXCHANGE`."""
+        rows, self._rows = self._rows, []
+        return pa.RecordBatch.from_pylist(rows, schema=EXCHANGE)
 
 
 def _encoded(batch: pa.RecordBatch) -> pa.Buffer:
@@ -159,15 +161,51 @@ class Receiver:
             yield self._files[file].slice(position, size)
 
 
-def received(rows: Iterable[pa.RecordBatch]) -> Mapping[int, Sequence[pa.RecordBatch]]:
-    """The rows of the exchange, which are sorted by :data:`ORDER`, by their edge, in this order."""
-    found: dict[int, list[pa.RecordBatch]] = {}
+class Spill:
+    """Keeps rows of :data:`EXCHANGE` whose bytes are in them: the first ``most`` bytes in memory, the others in a file
+    in ``folder``, which is deleted at the end of the ``with`` block."""
+
+    def __init__(self, folder: str, most: int):
+        self._path = Path(folder) / f"{uuid.uuid4().hex}.spill"
+        self._left = most
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Spill:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._path.unlink()  # first: a full disk lets no file be closed
+            self._file.close()
+
+    def keep(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The same rows, to be read when all are kept."""
+        self._left -= rows.column("data").nbytes
+        if self._left >= 0 or rows.column("data").null_count:
+            return rows
+        if self._file is None:
+            self._file = self._path.open("xb")
+        positions = []
+        for data in rows.column("data"):
+            positions.append(self._file.tell())
+            self._file.write(data.as_buffer())
+        self._file.flush()
+        kept = {
+            "file": pa.array([str(self._path)] * rows.num_rows, pa.string()),
+            "position": pa.array(positions, pa.int64()),
+            "data": pa.nulls(rows.num_rows, pa.binary()),
+        }
+        columns = [kept.get(name, rows.column(name)) for name in EXCHANGE.names]
+        return pa.RecordBatch.from_arrays(columns, schema=EXCHANGE)
+
+
+def received(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of the exchange, which are sorted by :data:`ORDER`, each batch with the edge of all its rows."""
     for batch in rows:
         edges = batch.column("edge").to_numpy()
         bounds = [*np.flatnonzero(np.diff(edges, prepend=-(1 << 31))), edges.size]
         for start, end in pairwise(bounds):
-            found.setdefault(int(edges[start]), []).append(batch.slice(start, end - start))
-    return found
+            yield int(edges[start]), batch.slice(start, end - start)
 
 
 def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

@@ -74,7 +74,8 @@ class Operator(KeepsState, Protocol):
 
     def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
         """The change of the result that the rows of one batch and owner make, with ``__weight``: no two rows that
-        cancel each other out, retractions before additions. Called once per batch and owner, with one batch per input.
+        cancel each other out, retractions before additions. Called once per batch and part of an owner's keys, with one
+        batch per input.
         """
         ...
 

@@ -56,10 +56,9 @@ def planned(job: Job) -> Job:
     return job
 
 
-def planned_rows(node: Node, name: str) -> Node:
-    """The rows of ``node`` as they are computed where all changes are taken; ``name`` precedes those of its steps."""
-    job = planned(Job(name, (Sink(node.schema, node, name, "", _Everything(name, node.schema)),)))
-    return job.sinks[0].input
+def planned_query(node: Node, name: str, settings: Settings) -> Job:
+    """The job of a query into a table that takes all changes; ``name`` is the table's, and precedes those of steps."""
+    return planned(Job(name, (Sink(node.schema, node, name, "", _Everything(name, node.schema)),), settings))
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class _Everything(AnySettings):
 
     @property
     def capabilities(self) -> SinkCapabilities:
-        return SinkCapabilities(kinds=CHANGES, guarantee=None)
+        return SinkCapabilities(kinds=CHANGES, guarantee=None, staged=True)
 
     def describe(self) -> str:
         return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, columns_of, substituted, walk
@@ -46,9 +46,20 @@ def pruned(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
     """The sinks, fed by the same rows without the columns that nobody reads. Sinks without state stay as they are."""
     kept: set[int] = set()
     fold([sink for sink in sinks if not traits(sink).stateful], lambda node, _: kept.add(id(node)))
+    return tuple(each for each in _without_unread(sinks, kept) if isinstance(each, Sink))
+
+
+def pruned_rows(node: Node) -> Node:
+    """The same rows from nodes without the columns that ``node`` does not read."""
+    (found,) = _without_unread((node,), frozenset())
+    return found
+
+
+def _without_unread(roots: tuple[Node, ...], kept: Collection[int]) -> list[Node]:
+    """The roots above nodes without the columns that nobody reads. Nodes whose ids are ``kept`` stay as they are."""
     order: list[Node] = []
-    fold(sinks, lambda node, _: order.append(node))
-    wanted: dict[int, Names] = {}
+    fold(roots, lambda node, _: order.append(node))
+    wanted = {id(root): frozenset(root.schema.names) for root in roots}
     for node in reversed(order):  # each before its inputs
         own = wanted.get(id(node), frozenset())
         reads = _all(node) if id(node) in kept else _reads(node, own)
@@ -58,7 +69,7 @@ def pruned(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
     def visit(node: Node, inputs: tuple[Node, ...]) -> Node:
         return node if id(node) in kept else _pruned(node, inputs, wanted.get(id(node), frozenset()))
 
-    return tuple(each for each in fold(sinks, visit) if isinstance(each, Sink))
+    return list(fold(roots, visit))
 
 
 def _all(node: Node) -> tuple[Names, ...]:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from penstock.options import BOOLEAN, DURATION, INTEGER, TEXT, Codec, one_of
+from penstock.settings.clusters import CLUSTERS
 from penstock.settings.tuning import TUNING
 
 
@@ -140,6 +141,7 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     },
     "Tasks are cut by volume in each batch.": {
         "parallelism.max": ("Most parallel instances of an operator.", "(none)"),
+        "pipeline.jobvertex-parallelism-overrides": ("Parallel instances of single operators.", "(none)"),
         "pipeline.max-parallelism": ("Most parallel instances of an operator.", "-1"),
         "table.exec.resource.default-parallelism": ("Parallel instances of the operators of a query.", "-1"),
     },
@@ -153,22 +155,53 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "execution.buffer-timeout.interval": ("How long records wait for a buffer to fill.", "100 ms"),
         "metrics.latency.interval": ("How often the latency of records is measured; 0: never.", "0 ms"),
         "pipeline.object-reuse": ("Whether operators pass objects on without a copy.", "false", BOOLEAN, (False, True)),
+        "pipeline.operator-chaining.chain-operators-with-different-max-parallelism": (
+            "Whether operators share a thread if their largest parallelism differs.",
+            "true",
+        ),
         "pipeline.operator-chaining.enabled": ("Whether operators share a thread.", "true", BOOLEAN, (True,)),
     },
     "The watermark moves with every batch.": {
         "pipeline.auto-watermark-interval": ("How often watermarks are sent.", "200 ms"),
+        "pipeline.watermark-alignment.allow-unaligned-source-splits": (
+            "Whether partitions of one task may read further than the watermark of others allows.",
+            "false",
+        ),
     },
     "Each source of a job is read once.": {
         "table.optimizer.reuse-source-enabled": ("Whether one table is read once in a plan.", "true"),
     },
     "The language is Flink SQL.": {"table.sql-dialect": ("The dialect of statements.", "default")},
-    "Nothing is loaded from jars.": {"pipeline.jars": ("The jars that a job needs.", "(none)")},
-    "Spark's own configuration decides.": {
-        "execution.target": ("Where a job runs.", "(none)"),
-        "rest.address": ("The address of the JobManager.", "(none)"),
-        "rest.port": ("The port of the JobManager.", "8081"),
-        "taskmanager.memory.process.size": ("The memory of a TaskManager.", "(none)"),
-        "taskmanager.numberOfTaskSlots": ("The slots of a TaskManager.", "1"),
+    "Nothing is loaded from jars.": {
+        "classloader.*": ("How classes are found.", "(none)"),
+        "pipeline.classpaths": ("More places of classes that a job needs.", "(none)"),
+        "pipeline.jars": ("The jars that a job needs.", "(none)"),
+    },
+    "Functions run in the Python of penstock, with the packages that it has.": {
+        "python.*": ("The Python of functions: what is installed in it, and how it is called.", "(none)"),
+    },
+    "Functions open files where they are.": {
+        "pipeline.cached-files": ("Files that are copied to all machines.", "(none)"),
+    },
+    "Programs give them with `set_global_job_parameters`.": {
+        "pipeline.global-job-parameters": ("Parameters that functions of a job find.", "(none)"),
+    },
+    "Rows are columns of Arrow, whatever their types.": {
+        "pipeline.closure-cleaner-level": ("What is left out of functions that are sent to tasks.", "RECURSIVE"),
+        "pipeline.force-avro": ("Whether plain objects are written as Avro.", "false"),
+        "pipeline.force-kryo": ("Whether plain objects are written by Kryo.", "false"),
+        "pipeline.force-kryo-avro": ("Whether Kryo writes types of Avro by the library of Avro.", "(none)"),
+        "pipeline.generic-types": ("Whether values of any class are taken, which Kryo writes.", "true"),
+        "pipeline.serialization-config": ("The serializers of types.", "(none)"),
+    },
+    "Connectors have options of their own.": {
+        "sink.committer.retries": ("How often a sink tries to commit.", "10"),
+        "source.reader.*": ("Queues of sources.", "(none)"),
+    },
+    "The tables of a job are those of its file.": {
+        "table.catalog-modification.listeners": ("Classes that hear of changes of catalogs.", "(none)"),
+        "table.catalog-store.*": ("Where catalogs are kept.", "(none)"),
+        "table.rtas-ctas.atomicity-enabled": ("Whether CREATE TABLE AS makes a table and its rows at once.", "false"),
     },
     "`penstock run` shows results in its own way.": {
         "sql-client.display.max-column-width": ("Most characters of a column in the SQL client.", "30"),
@@ -227,7 +260,7 @@ def _ignored(
 
 
 def _known() -> Mapping[str, Ignored]:
-    groups = (*_KEYS.items(), *TUNING.items())
+    groups = (*_KEYS.items(), *TUNING.items(), *CLUSTERS.items())
     found = {key: _ignored(here, *fields) for here, keys in groups for key, fields in keys.items()}
     former = {old: replace(found[key], meaning=f"Former name of `{key}`.") for old, key in _FORMER.items()}
     return dict(sorted({**found, **former}.items()))
@@ -240,5 +273,7 @@ _FAMILIES = tuple(key.removesuffix("*") for key in WITHOUT_EFFECT if key.endswit
 
 def ignored_key(key: str) -> Ignored | None:
     """What is known of a key without effect; None for other keys."""
+    if "*" in key:
+        return None
     family = next((each for each in _FAMILIES if key.startswith(each)), "")
     return WITHOUT_EFFECT.get(key) or WITHOUT_EFFECT.get(f"{family}*")

@@ -20,12 +20,16 @@ class Refused:
 
 
 REFUSED: Mapping[str, Refused] = {
+    "fs.default-scheme": Refused("", "a path without a scheme is one of the machine"),
     "table.builtin-catalog-name": Refused("default_catalog", "the first catalog has this name"),
     "table.builtin-database-name": Refused("default_database", "the first database has this name"),
     "table.column-expansion-strategy": Refused("", "* gives all columns, those of metadata among them"),
     "table.dynamic-table-options.enabled": Refused("true", "OPTIONS hints are always taken"),
     "table.exec.legacy-cast-behaviour": Refused(
         "DISABLED", "a CAST that fails ends the job, and TRY_CAST gives NULL in its place"
+    ),
+    "table.exec.non-temporal-sort.enabled": Refused(
+        "false", "ORDER BY in a stream takes a time attribute, or a LIMIT; batches take all columns"
     ),
     "table.exec.sink.nested-constraint-enforcer": Refused(
         "IGNORE", "NOT NULL and lengths inside rows, arrays and maps are not checked when they are written"

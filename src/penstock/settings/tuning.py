@@ -111,6 +111,9 @@ TUNING: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         ),
     },
     "Steps are named as in docs/sql.md, state and changed queries.": {
+        "pipeline.auto-generate-uids": ("Whether operators without an id get one.", "true"),
+        "pipeline.vertex-description-mode": ("How descriptions of operators are written.", "TREE"),
+        "pipeline.vertex-name-include-index-prefix": ("Whether names of operators have a number.", "false"),
         "table.exec.simplify-operator-name-enabled": ("Whether names of operators are short.", "true"),
         "table.exec.uid.format": ("How the ids of operators are made.", "<id>_<transformation>"),
         "table.exec.uid.generation": ("When operators have ids.", "PLAN_ONLY"),

@@ -9,8 +9,8 @@ from functools import partial
 
 from penstock.errors import DefinitionError, Problem
 from penstock.plan.flink_plan import flink_explain
-from penstock.plan.nodes import Job, Sink
-from penstock.plan.planning import planned, planned_rows
+from penstock.plan.nodes import Job, Node, Sink
+from penstock.plan.planning import planned, planned_query
 from penstock.settings import BATCH
 from penstock.settings.given import GivenSettings
 from penstock.spi import Connector, Registry
@@ -218,13 +218,17 @@ class _ScriptReader:
         rows = self.definitions.queries(errors).rows(statement.explained)
         errors.check()
         if rows is not None:
-            self._print(flink_explain((rows,), (planned_rows(rows, "EXPLAIN"),), statement.details))
+            job = planned_query(rows, "EXPLAIN", self.settings.settings())
+            self._print_plan((rows,), (job.sinks[0].input,), job, statement.details)
 
     def _explain_sinks(self, sinks: tuple[Sink, ...], details: frozenset[str]) -> None:
+        job = planned(Job(self._name(sinks), sinks, self.settings.settings()))
+        self._print_plan(sinks, job.sinks, job, details)
+
+    def _print_plan(self, given: tuple[Node, ...], nodes: tuple[Node, ...], job: Job, details: frozenset[str]) -> None:
         from penstock.flow.routes import route  # a file without EXPLAIN is read without it
 
-        job = planned(Job(self._name(sinks), sinks, self.settings.settings()))
-        self._print(f"{flink_explain(sinks, job.sinks, details)}\n== Route ==\n{route(job)}\n")
+        self._print(f"{flink_explain(given, nodes, details)}\n== Route ==\n{route(job)}\n")
 
     def _insert(self, statement: Insert) -> None:
         sink = self._sink(statement)

@@ -44,6 +44,9 @@ class Driver:
     idle: Sequence[int] = ()
     #: The late rows of all batches.
     late: int = 0
+    #: The bytes that a task collects before it sends them, and those that an owner takes at a time, in batches with odd
+    #: numbers.
+    sizes: tuple[int, int] = (1_000, 20_000)
     #: What the last batch gave to the driver, by edge.
     edges: Mapping[int, pa.RecordBatch] = field(default_factory=dict)
 
@@ -69,10 +72,12 @@ class Driver:
             self.now_ms,
             self.manifest.time_ms,
             awaited,
+            *(self.sizes if self.batch % 2 else ()),
         )
         rows = [
-            self.flow.read(scan, plan, Task(number, len(tasks)), batches)
+            row
             for number, (scan, batches) in enumerate(tasks)
+            for row in self.flow.read(scan, plan, Task(number, len(tasks)), batches)
         ]
         for stage in range(1, 1 if whole else self.flow.stages + 1):
             table = pa.Table.from_batches(rows, EXCHANGE).sort_by([(each, "ascending") for each in ORDER])
@@ -80,7 +85,11 @@ class Driver:
             parts = (
                 (owner, table.filter(pa.array([each == owner for each in of], pa.bool_()))) for owner in range(owners)
             )
-            rows = [row for owner, part in parts for row in self.flow.run(stage, plan, owner, part.to_batches())]
+            rows = [
+                row
+                for owner, part in parts
+                for row in self.flow.run(stage, plan, owner, part.to_batches(), self.flow.storage)
+            ]
         edges = self.edges = by_edge(rows)
         reports, told, figures = (
             [bytes(each) for each in Receiver().data(edges[edge])] if edge in edges else []

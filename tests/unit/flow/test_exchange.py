@@ -6,7 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.flow.exchange import EXCHANGE, ORDER, Origin, Receiver, Sender, joined, owner_of, range_of, received
+from penstock.flow.exchange import (
+    EXCHANGE,
+    ORDER,
+    Origin,
+    Receiver,
+    Sender,
+    Spill,
+    joined,
+    owner_of,
+    range_of,
+    received,
+)
 from penstock.flow.operators import HASH
 
 SCHEMA = pa.schema({"n": pa.int64(), HASH: pa.uint64()})
@@ -31,18 +42,18 @@ def test_rows_reach_their_owner_in_the_order_of_the_tasks(in_files, tmp_path):
     random = np.random.default_rng(5)
     sent = []
     for task in range(3):
-        sender = Sender(Origin(0, task), str(tmp_path) if in_files else "")
-        for part in range(2):
-            hashes = random.integers(0, 1 << 64, 50, np.uint64)
-            sender.send(4, batch(np.arange(50) + 1000 * task + 100 * part, hashes), 3)
-        sent += [sender.rows()]
+        with Sender(Origin(0, task), str(tmp_path) if in_files else "") as sender:
+            for part in range(2):
+                hashes = random.integers(0, 1 << 64, 50, np.uint64)
+                sender.send(4, batch(np.arange(50) + 1000 * task + 100 * part, hashes), 3)
+                sent += [sender.rows()]
     table = pa.Table.from_batches(sent).sort_by([(name, "ascending") for name in ORDER])
     numbers = []
     for owner in range(3):
         mine = table.filter(pa.array([each == owner for each in table.column("owner").to_pylist()]))
-        (edge, rows), *others = received(mine.to_batches()).items()
+        edges, rows = zip(*received(mine.to_batches()), strict=True)
         found = joined([each for part in rows for each in Receiver().batches(part)], SCHEMA)
-        assert (edge, others) == (4, [])
+        assert set(edges) == {4}
         assert set(owner_of(found.column(HASH).to_numpy(), 3)) == {owner}
         assert found.column("n").to_pylist() == sorted(found.column("n").to_pylist())
         numbers += found.column("n").to_pylist()
@@ -55,12 +66,26 @@ def test_rows_of_several_edges_are_told_apart():
     sender.send(2, batch([1], [1]), 1)
     sender.send(1, batch([2, 3], [1, 2]), 1)
     ordered = pa.Table.from_batches([sender.rows()]).sort_by([(name, "ascending") for name in ORDER])
-    found = received(ordered.to_batches())
-    batches = {edge: [each for part in rows for each in Receiver().batches(part)] for edge, rows in found.items()}
-    assert {edge: sum(each.num_rows for each in parts) for edge, parts in batches.items()} == {1: 2, 2: 1}
+    found = [(edge, list(Receiver().batches(rows))) for edge, rows in received(ordered.to_batches())]
+    assert [(edge, sum(each.num_rows for each in batches)) for edge, batches in found] == [(1, 2), (2, 1)]
 
 
 def test_a_task_without_rows_sends_none():
     assert Sender(Origin(0, 0)).rows().schema == EXCHANGE
-    assert received([Sender(Origin(0, 0)).rows()]) == {}
+    assert list(received([Sender(Origin(0, 0)).rows()])) == []
     assert joined([], SCHEMA).schema == SCHEMA
+
+
+def test_bytes_above_a_limit_are_kept_in_a_file(tmp_path):
+    sender = Sender(Origin(0, 0))
+    sent = []
+    for number in range(4):
+        sender.send(1, batch([number] * 3, [1, 2, 3]), 1)
+        sent += [sender.rows()]
+    with Spill(str(tmp_path), sent[0].column("data").nbytes) as spill:
+        kept = [spill.keep(rows) for rows in sent]
+        assert [rows.column("data").null_count for rows in kept] == [0, 1, 1, 1]
+        assert len(list(tmp_path.iterdir())) == 1
+        found = [each.column("n").to_pylist() for rows in kept for each in Receiver().batches(rows)]
+    assert found == [[number] * 3 for number in range(4)]
+    assert list(tmp_path.iterdir()) == []

@@ -85,3 +85,16 @@ def test_every_key_of_flink_about_queries_execution_and_state_is_known():
     keys = Path("tests/recorded/settings.txt").read_text("utf-8").split()
     assert len(keys) > 300
     assert [key for key in keys if not is_known(key)] == []
+
+
+@pytest.mark.parametrize("key", ["taskmanager.memory.managed.fraction", "python.executable", "kubernetes.cluster-id"])
+def test_keys_of_clusters_and_their_processes_are_known(key):
+    given = GivenSettings()
+    given.put(key, "secret", "here")
+    (warning,) = given.warnings
+    assert f"'{key}' has no effect here" in warning
+    assert "secret" not in warning
+
+
+def test_the_name_of_a_family_is_no_key():
+    assert not is_known("state.backend.rocksdb.*")

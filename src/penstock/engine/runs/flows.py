@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -307,8 +308,9 @@ class FlowRun:
         """Run all stages, and return the name of the attempt and the rows for the driver."""
         flow, context = self.flow, self.context.spark.sparkContext
         scans = {branch.scan for branch in flow.branches}
-        whole = batch.tasks == 1 and len(scans) == 1
-        owners = 1 if batch.tasks == 1 else max(1, self.context.parallelism)
+        alone = batch.tasks == 1 and not self.job.settings.batch  # a batch job's task may read any number of rows
+        whole = alone and len(scans) == 1
+        owners = 1 if alone else max(1, self.context.parallelism)
         name = f"{batch.id:09d}-{uuid.uuid4().hex[:12]}"
         awaited = self._times.awaited(batch, before)
         plan = Plan(name, batch.tasks, owners, whole, folder, before.operators, now_ms, before.time_ms, awaited)
@@ -387,12 +389,17 @@ class FlowRun:
 
 def _read(flow: Dataflow, scan: int, task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     plan: Plan = unpickled(task.instructions)
-    yield flow.read(scan, plan, replace(task, number=task.number % plan.tasks, of=plan.tasks), batches)
+    yield from flow.read(scan, plan, replace(task, number=task.number % plan.tasks, of=plan.tasks), batches)
 
 
 def _own(flow: Dataflow, stage: int, plan: Plan, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     context: Any = TaskContext.get()
-    yield from flow.run(stage, plan, context.partitionId(), rows)
+    yield from flow.run(stage, plan, context.partitionId(), rows, _spill_folder())
+
+
+def _spill_folder() -> str:
+    """Where a task may keep bytes: a folder that Spark itself spills to, if it says so to its processes."""
+    return os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or tempfile.gettempdir()
 
 
 def _data(rows: pa.Table, edge: int) -> list[bytes]:

@@ -24,9 +24,8 @@ def beside_outer(result: Result, others: Sequence[Expression], errors: Errors, s
         return result
     values = [each.value for each in result.columns if each is not None]
     domain = Domain.of((*result.conditions, *values, *others), result.node.schema.names)
-    equal = domain.equal(result.conditions)
-    if equal is None:
-        column = next(each for each in domain.columns if each.type.nullable)
+    column = domain.unmatched(result.conditions)
+    if column is not None:
         reason = f"computing with a column of the query around that is {column.type.text()} is not supported"
         raise source.unsupported(place_of_outer(column), reason, "compare it with '='")
     rows, there = domain.rows(), domain.values
@@ -38,7 +37,7 @@ def beside_outer(result: Result, others: Sequence[Expression], errors: Errors, s
     columns = tuple(
         None if each is None else replace(each, value=substituted(each.value, there)) for each in result.columns
     )
-    return Result(node, columns, tuple(equal), result.empty, domain)
+    return Result(node, columns, tuple(domain.equal(result.conditions)), result.empty, domain)
 
 
 def groups_around(

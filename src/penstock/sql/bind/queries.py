@@ -475,10 +475,13 @@ class Queries:
         operand, count = given.operand, len(query.values)
         if operand is None:
             return ()
-        parts = operand.args if isinstance(operand, UnboundCall) and operand.name == "ROW" and count > 1 else (operand,)
+        rows = count == 1 and isinstance(query.values[0].type, RowType)
+        row = isinstance(operand, UnboundCall) and operand.name == "ROW" and len(operand.args) > 1
+        parts = operand.args if isinstance(operand, UnboundCall) and row and not rows else (operand,)
         if len(parts) != count:
             wanted = len(parts) if len(parts) > 1 else "one"
-            reason, hint = f"the query of IN has {count} columns, not {wanted}", f"select {wanted} value"
+            columns = "1 column" if count == 1 else f"{count} columns"
+            reason, hint = f"the query of IN has {columns}, not {wanted}", f"select {wanted} value"
             raise self.source.schema_error(given.query.at, reason, hint + ("s" if len(parts) > 1 else ""))
         found = tuple(scope.value(each) for each in parts)
         for each, value in zip(found, query.values, strict=True):

@@ -32,6 +32,7 @@ from penstock.plan.nodes import (
     items_of,
     project,
 )
+from penstock.plan.pruning import pruned_rows
 from penstock.plan.traits import traits
 from penstock.plan.walk import repeatable
 from penstock.sql.bind.correlation import OUTER, equal_pair, own, reads_inner, reads_outer, with_rows
@@ -190,11 +191,11 @@ class Subquery:
         """The rows where those of ``node`` are known; None after a problem."""
         if not self.domain:
             return self
-        if not repeatable(node):
+        given = project(node, tuple(Item(name, value) for name, value in self.domain))
+        if not repeatable(pruned_rows(given)):
             errors.append(_unstable(next((each.place for _, each in self.domain), None)))
             return None
-        rows = distinct(project(node, tuple(Item(name, value) for name, value in self.domain)))
-        return replace(self, node=with_rows(self.node, rows), domain=())
+        return replace(self, node=with_rows(self.node, distinct(given)), domain=())
 
     def _keys(self) -> tuple[Item, ...]:
         """The columns that are compared with the rows of the query around, as they are compared."""

@@ -48,7 +48,8 @@ WRITTEN = pa.schema(
     }
 )
 
-#: The order in which an owner publishes: by reading task, and within a task by row.
+#: The order in which an owner publishes: by reading task, and within a task by row. A task of a job with state counts
+#: its rows from 0 for each part of its keys, which may be mixed.
 PUBLISHING_ORDER = ("task", "ordinal")
 
 _ROWS_BYTES = 4 << 20
