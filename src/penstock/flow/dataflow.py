@@ -178,7 +178,7 @@ class Dataflow:
                 work.tell()
             if plan.whole:
                 for stage in range(1, self.stages + 1):
-                    work.stage(stage, 0, 1)
+                    work.stage(stage)
             work.end()
             yield sender.rows()
 
@@ -208,13 +208,13 @@ class Dataflow:
                 yield batch
             parts = max(1, -(-size // plan.owned_bytes))
             for part in range(owner * parts, (owner + 1) * parts):
-                work = _Work(self, plan, sender, Task(owner, plan.owners))
+                work = _Work(self, plan, sender, Task(owner, plan.owners), part, plan.owners * parts)
                 for number, batches in sent.items():
                     if number == TIMES:
                         work.hear(batches)
                     else:
-                        work.take(edges[number], batches, part, plan.owners * parts)
-                work.stage(stage, part, plan.owners * parts)
+                        work.take(edges[number], batches)
+                work.stage(stage)
                 work.end()
                 yield sender.rows()
 
@@ -226,12 +226,15 @@ class Dataflow:
 
 @dataclass
 class _Work:
-    """One task's work: what it has got for its vertices, and what it sends."""
+    """One task's work: what it has got for its vertices, and what it sends. Its keys are ``part``, one of ``parts`` of
+    all hashes."""
 
     flow: Dataflow
     plan: Plan
     sender: Sender
     task: Task
+    part: int = 0
+    parts: int = 1
     inputs: dict[tuple[int, int], list[pa.RecordBatch]] = field(default_factory=dict)
     results: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     waiting: dict[int, tuple[Edge, list[pa.RecordBatch]]] = field(default_factory=dict)
@@ -273,14 +276,14 @@ class _Work:
             for data in self.receiver.data(each):
                 self.measured.add(bytes(data))
 
-    def take(self, edge: Edge, rows: Iterable[pa.RecordBatch], part: int, parts: int) -> None:
-        """Rows of the exchange that came through an edge, of which ``part`` is one of several parts of all hashes."""
+    def take(self, edge: Edge, rows: Iterable[pa.RecordBatch]) -> None:
+        """Rows of the exchange for this owner that came through an edge, as far as they are of this part."""
         taken = self.inputs.setdefault((edge.vertex, edge.input), [])
         for batch in itertools.chain.from_iterable(map(self.receiver.batches, rows)):
-            if parts == self.plan.owners:
+            if self.parts == self.plan.owners:  # all that the owner got
                 taken.append(batch)
                 continue
-            chosen = np.flatnonzero(owner_of(batch.column(HASH).to_numpy(), parts) == part)
+            chosen = np.flatnonzero(owner_of(batch.column(HASH).to_numpy(), self.parts) == self.part)
             taken.append(batch.take(pa.array(chosen)))
 
     def give(self, edge: Edge, rows: pa.RecordBatch) -> None:
@@ -293,9 +296,9 @@ class _Work:
             self.waiting.setdefault(edge.number, (edge, []))[1].append(rows)
             self.waiting_bytes += rows.nbytes
 
-    def stage(self, stage: int, part: int, parts: int) -> None:
-        """Run the vertices of a stage, in their order, for one of several parts of all hashes."""
-        low, high = range_of(part, parts)
+    def stage(self, stage: int) -> None:
+        """Run the vertices of a stage, in their order."""
+        low, high = range_of(self.part, self.parts)
         for vertex in self.flow.vertices:
             if vertex.stage == stage:
                 self._run(vertex, low, high)

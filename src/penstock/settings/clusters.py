@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+#: What applies in place of keys about processes and their memory.
+SPARK_DECIDES = "Spark's own configuration decides."
 _METRICS = "Metrics are those of docs/metrics.md, which says how they are read."
 
 #: What applies here, with the keys, as in :data:`penstock.settings.tuning.TUNING`.
 CLUSTERS: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    "Spark's own configuration decides.": {
+    SPARK_DECIDES: {
         "akka.*": ("How the processes of a cluster call one another, in former versions.", "(none)"),
         "blob.*": ("How files of a job reach the machines.", "(none)"),
         "cleanup-strategy.*": ("How a cluster tries again to delete what a job has left.", "(none)"),

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.options import BOOLEAN, one_of
+from penstock.settings.clusters import SPARK_DECIDES
 
 _STRATEGY = one_of("IGNORE", "TRY_RESOLVE", fold=str.upper)
 _SWITCH = one_of("ENABLED", "DISABLED", fold=str.upper)
 _ASYNC = "There are no lookup joins, models and asynchronous functions."
-_MEMORY = "Spark's own configuration decides."
 _PLANNER = "Plans are made in one way, which gives the same rows."
 
 #: What applies here, with the keys: the meaning and the default of each in Flink, then, where they are not those of the
@@ -128,7 +128,7 @@ TUNING: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "table.exec.async-table.*": ("How asynchronous table functions are waited for.", "(none)"),
         "table.exec.async-vector-search.*": ("How searches of vectors are waited for.", "(none)"),
     },
-    _MEMORY: {
+    SPARK_DECIDES: {
         "execution.batch.*": ("How the tasks of batches are scheduled.", "(none)"),
         "execution.batch-shuffle-mode": ("How the tasks of a batch exchange rows.", "ALL_EXCHANGES_BLOCKING"),
         "execution.batch-state-backend.enabled": ("Whether batches have a state backend of their own.", "true"),

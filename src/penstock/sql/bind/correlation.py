@@ -129,24 +129,29 @@ class Domain:
 
     def unmatched(self, conditions: Sequence[Expression]) -> ColumnRef | None:
         """A column of which :meth:`equal` knows no value that could stand for NULL; None if there is none."""
-        strict = _strict(conditions)
-        candidates = (each for each in self.columns if each.type.nullable and each not in strict)
-        return next((each for each in candidates if _any_value(each.type) is None), None)
+        return next((each for each in self._with_null(conditions) if _any_value(each.type) is None), None)
 
     def equal(self, conditions: Sequence[Expression]) -> list[Expression]:
         """That the values are those of the row of the query around, where NULL is one of them, unless it can fulfil no
         condition. No column is :meth:`unmatched`."""
-        strict = _strict(conditions)
+        with_null = self._with_null(conditions)
         found: list[Expression] = []
         for each in self.columns:
             value = self.values[each.name]
-            other = None if each in strict or not each.type.nullable else _any_value(each.type)
+            other = _any_value(each.type) if each in with_null else None
             if other is None:
                 found.append(call("=", each, value, place=each.place))
                 continue
             for one in (_is_null, lambda part, other=other: _or_else(part, other)):
                 found.append(call("=", one(each), one(value), place=each.place))
         return found
+
+    def _with_null(self, conditions: Sequence[Expression]) -> list[ColumnRef]:
+        """The columns that may be NULL where the conditions are true."""
+        strict = {
+            arg for each in conditions if isinstance(each, Call) and each.function in _STRICT for arg in each.args
+        }
+        return [each for each in self.columns if each.type.nullable and each not in strict]
 
 
 #: What a query that only compares has.
@@ -176,11 +181,6 @@ def with_rows(node: Node, rows: Node) -> Node:
 
 #: Conditions that are not true where one of the two sides is NULL.
 _STRICT = ("=", "<>", "<", "<=", ">", ">=")
-
-
-def _strict(conditions: Sequence[Expression]) -> set[Expression]:
-    """What cannot be NULL where the conditions are true."""
-    return {arg for each in conditions if isinstance(each, Call) and each.function in _STRICT for arg in each.args}
 
 
 def _is_outer(expression: Expression) -> TypeGuard[ColumnRef]:
