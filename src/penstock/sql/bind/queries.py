@@ -24,6 +24,7 @@ from penstock.plan.windowing import WindowKind
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import GroupId, Grouping, GroupingBits, aggregates_in
 from penstock.sql.bind.constants import OneRow, one_row, or_nothing, rows_of
+from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import Dependent, equal_pair, outer_tables, place_of_outer, reads_outer
 from penstock.sql.bind.group_windows import GroupWindow, check_windows
 from penstock.sql.bind.grouping import Groups, distinct
@@ -118,6 +119,10 @@ class Queries:
     def around(self) -> tuple[NamedTable, ...]:
         """The same, where their columns may not be used."""
         return tuple(table for level in self.outer for table in level)
+
+    @property
+    def _context(self) -> Context:
+        return Context(self.source, self.errors, self.database, self.around)
 
     def result(self, given: UnboundQuery) -> Result:
         """The result of a query, whose columns can be computed."""
@@ -237,7 +242,7 @@ class Queries:
 
     def _beside_outer(self, result: Result, others: Sequence[Expression] = ()) -> Result:
         """The rows of a result beside those of the query around; the errors tell what stands in the way."""
-        return self.errors.attempt(partial(beside_outer, result, others, self.errors, self.source)) or _BROKEN
+        return self.errors.attempt(partial(beside_outer, result, others, self._context)) or _BROKEN
 
     # --- WITH and UNION -----------------------------------------------------------------------------------------
 
@@ -312,14 +317,7 @@ class Queries:
         return common
 
     def _values(self, given: UnboundValues) -> Result:
-        scope = Scope(
-            RowType((), nullable=False),
-            self.source,
-            tables=OneRow().tables,
-            clause="in VALUES",
-            database=self.database,
-            around=self.around,
-        )
+        scope = self._context.scope(RowType((), nullable=False), OneRow().tables, "in VALUES")
         rows: list[list[Selected]] = []
         for row in given.rows:
             values = [self.errors.attempt(partial(scope.value, each)) for each in row]
@@ -362,15 +360,15 @@ class Queries:
                 names = None if node is None else self._names(columns, node.schema)
                 return None if node is None or names is None else NodeSource(node, alias.text if alias else "", names)
             case UnboundUnnest():
-                return unnest(given, NodeSource(one_row(), "", ()), self.source, self.errors)
+                return unnest(given, NodeSource(one_row(), "", ()), self._context)
             case UnboundJoin(right=UnboundUnnest()):
                 left = self._read(given.left, hints)
-                return None if left is None else join_unnest(given, left, self.source, self.errors)
+                return None if left is None else join_unnest(given, left, self._context)
             case UnboundJoin():
                 left, right = self._read(given.left, hints), self._read(given.right, hints)
                 if left is None or right is None:
                     return None
-                return join(given, left, right, hints, self.source, self.errors, self.database, self.around)
+                return join(given, left, right, hints, self._context)
         raise TypeError(f"unknown source {type(given).__name__}")
 
     def _table(self, given: UnboundTable) -> Source | None:
@@ -590,7 +588,7 @@ class Queries:
         sets = [tuple(each for each in keys if each is not None) for keys in bound]
         if list(map(len, sets)) != list(map(len, bound)) or result.columns is None:
             return Result(None, result.columns)
-        around = partial(groups_around, result, having, self.errors, self.source, whole=not any(grouping))
+        around = partial(groups_around, result, having, self._context, whole=not any(grouping))
         ready = self.errors.attempt(around)
         if ready is None or ready.columns is None:
             return _BROKEN
