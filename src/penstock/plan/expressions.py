@@ -136,10 +136,12 @@ def cast(operand: Expression, target: DataType, *, safe: bool = False) -> Cast:
 
 
 def coerce(operand: Expression, target: DataType, *, safe: bool = False) -> Expression:
-    """The operand cast to another type, as by :func:`cast`, unless the two differ in length only. An untyped NULL
-    stays."""
-    if isinstance(operand.type, NullType) or alike(operand.type, target):
+    """The operand cast to another type, as by :func:`cast`, unless the two differ in length only. An untyped NULL gets
+    the type."""
+    if isinstance(target, NullType) or alike(operand.type, target):
         return operand
+    if isinstance(operand, Literal) and isinstance(operand.type, NullType):
+        return replace(operand, type=target.with_nullability(True))
     return cast(operand, target, safe=safe)
 
 

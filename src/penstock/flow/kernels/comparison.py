@@ -159,8 +159,9 @@ def _is_in(args: Sequence[Vector], rows: int) -> Vector:
     if isinstance(value.values, pa.Scalar) and not value.values.is_valid:
         return Vector(pa.scalar(None, pa.bool_()), failures)
     array = value.spread(rows)
-    known = [each.values for each in others if each.values.is_valid]
-    found = pc.is_in(array, pa.array([each.as_py() for each in known], array.type))
+    members = [(each.values if each.constant else each.values[0]).as_py() for each in others]
+    known = [each for each in members if each is not None]
+    found = pc.is_in(array, pa.array(known, array.type))
     valid = valid_rows(array) if array.null_count else None
     if len(known) == len(others) and valid is None:
         return Vector(found, failures)

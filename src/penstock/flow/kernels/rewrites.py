@@ -7,7 +7,20 @@ from dataclasses import replace
 
 from penstock.flow.kernels.arithmetic import OF_REALS
 from penstock.plan.expressions import Call, Cast, Expression, Literal, call, cast
-from penstock.types import BIGINT, BOOLEAN, DOUBLE, FLOAT, STRING, DataType, DecimalType, NullType, TimestampType
+from penstock.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    STRING,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    NullType,
+    RowType,
+    TimestampType,
+)
 from penstock.types.casts import alike, as_decimal, beyond_decimal, common_type, is_integer, is_numeric
 from penstock.types.logical import root
 
@@ -80,7 +93,8 @@ def _member(given: Call) -> Expression:
         return _row_member(given)
     value, *others = _alike(given.args)
     decimals = {each.type.with_nullability(True) for each in (value, *others) if isinstance(each.type, DecimalType)}
-    if all(map(_is_constant, others)) and root(value.type) != "NULL" and len(decimals) < 2:
+    collections = isinstance(value.type, ArrayType | MapType | RowType)
+    if all(map(_is_constant, others)) and not collections and len(decimals) < 2:
         if root(value.type) not in ("FLOAT", "DOUBLE"):
             return replace(given, args=(value, *others))
         if len(others) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -86,6 +86,9 @@ def joining(call: Call, session: Session) -> Kernel:
         failures = tuple(failure for each in args for failure in each.failures)
         if not values:
             return Vector(pc.if_else(pc.is_null(separator), pa.scalar(None, _TEXT), ""), failures)
+        # Arrow leaves out the whole row, and not its nulls only, where no value is known.
+        unknown = reduce(pc.and_, map(pc.is_null, values))
+        values[0] = pc.if_else(unknown, "", values[0])
         return Vector(pc.binary_join_element_wise(*values, separator, null_handling="skip"), failures)
 
     return kernel
@@ -157,8 +160,8 @@ def _repeated(count: int) -> Callable[[pa.Array], pa.Array] | None:
     return lambda values: pc.binary_repeat(values, max(count, 0))
 
 
-def _piece(separator: str, index: int) -> Callable[[pa.Array], pa.Array] | None:
-    if not separator or "\\E" in separator:
+def _piece(separator: str | int, index: int) -> Callable[[pa.Array], pa.Array] | None:
+    if not isinstance(separator, str) or not separator or "\\E" in separator:
         return None
 
     def compute(values: pa.Array) -> pa.Array:

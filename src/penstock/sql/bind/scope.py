@@ -42,7 +42,6 @@ from penstock.sql.parse.vocabulary import RANKINGS, WINDOWS
 from penstock.types import (
     BIGINT,
     BOOLEAN,
-    NULL,
     STRING,
     ArrayType,
     DataType,
@@ -123,8 +122,12 @@ class Scope(Names):
             raise self._error(given, "an interval cannot be a column", "use TIMESTAMPDIFF, or add it to a timestamp")
         return found
 
-    def _made(self, call: UnboundCall, function: str, args: Sequence[Expression], data_type: DataType) -> Expression:
-        return Call(function, tuple(args), type=data_type, place=self.source.at(call.at))
+    def made(self, call: UnboundCall, function: str, args: Sequence[Expression], data_type: DataType) -> Expression:
+        """A call; of a value that has no type it is known that it is NULL."""
+        place = self.source.at(call.at)
+        if isinstance(data_type, NullType):
+            return Literal(None, type=data_type, place=place)
+        return Call(function, tuple(args), type=data_type, place=place)
 
     # --- aggregates -------------------------------------------------------------------------------------------
 
@@ -187,7 +190,7 @@ class Scope(Names):
         common, values = self.alike((*call.args[1::2], *call.args[2 * pairs :]))
         args = [each for pair in zip(conditions, values, strict=False) for each in pair] + values[pairs:]
         nullable = len(call.args) == 2 * pairs or common.nullable
-        return self._made(call, "CASE", args, common.with_nullability(nullable))
+        return self.made(call, "CASE", args, common.with_nullability(nullable))
 
     def alike(self, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
         """The common type of values, nullable if one of them is, and the values in that type."""
@@ -222,7 +225,11 @@ class Scope(Names):
         args = tuple(self.bind(arg) for arg in call.args)
         for overload in SIGNATURES[name]:
             if overload.takes(args):
-                return self._made(call, name, args, overload.type_of(args))
+                args = overload.typed(args)
+                type_ = overload.type_of(args)
+                if any(isinstance(arg.type, NullType) for arg in args):  # a collection of elements of no type
+                    return Literal(None, type=type_, place=self.source.at(call.at))
+                return self.made(call, name, args, type_)
         expected = " or ".join(families(overload.signature) for overload in SIGNATURES[name])
         given = ", ".join(arg.type.text() for arg in args)
         raise self._error(call, f"{call.name} takes {expected}, not ({given})", "CAST the arguments" if args else "")
@@ -275,22 +282,25 @@ class Scope(Names):
         word = call.name.removeprefix("IS ")
         (arg,) = call.args
         operand = self.bind(arg) if word == "NULL" else self.condition(arg, f"the operand of IS {word}")
-        return self._made(call, "IS NULL" if word == "UNKNOWN" else call.name, (operand,), _NOT_NULL)
+        return self.made(call, "IS NULL" if word == "UNKNOWN" else call.name, (operand,), _NOT_NULL)
 
     def _comparison(self, call: UnboundCall, ordered: bool = False) -> list[Expression]:
         """Operands of a comparison. Strings are cast to the type that they are compared with."""
         values = [self.bind(each) for each in call.args]
-        typed = [value.type for value in values if not isinstance(value.type, NullType)] or [NULL]
+        typed = [value.type for value in values if not isinstance(value.type, NullType)] or [BOOLEAN]
         first = next((each for each in typed if is_point(each)), typed[0])
         for each, value in zip(call.args, values, strict=True):
             if comparable(first, value.type, ordered) is None:
                 reason = f"{first.text()} cannot be compared with {value.type.text()}"
                 raise self._error(each, reason, "CAST one of them")
         if not is_point(first):
-            return values
+            return [coerce(v, first) if isinstance(v.type, NullType) else v for v in values]
         # All digits of a string count, however few the timestamp beside it has.
         point = TimestampType(local_zone=first.local_zone) if isinstance(first, TimestampType) else first
-        return [cast(v, point) if root(v.type) == "STRING" else v for v in values]
+        return [
+            cast(v, point) if root(v.type) == "STRING" else coerce(v, first) if isinstance(v.type, NullType) else v
+            for v in values
+        ]
 
     def _compared(self, call: UnboundCall) -> Expression:
         return self._of_nullability(call, self._comparison(call, ordered=call.name not in ("=", "<>", "IN")))
@@ -300,13 +310,13 @@ class Scope(Names):
         return call(given.name, *args, place=self.source.at(given.at))
 
     def _distinct(self, call: UnboundCall) -> Expression:
-        return self._made(call, call.name, self._comparison(call), _NOT_NULL)
+        return self.made(call, call.name, self._comparison(call), _NOT_NULL)
 
     def string(self, given: Unbound, function: str) -> Expression:
         found = self.bind(given)
         if root(found.type) not in ("STRING", "NULL"):
             raise self._error(given, f"{function} takes STRING, not {found.type.text()}", "CAST it to STRING")
-        return found
+        return coerce(found, STRING) if isinstance(found.type, NullType) else found
 
     # --- functions whose type depends on their arguments ----------------------------------------------------
 
@@ -327,27 +337,27 @@ class Scope(Names):
                 index, found = coerce(index, key), value
             case _:
                 raise self._error(call, f"{base.type.text()} has no elements", "only ARRAY and MAP have")
-        return self._made(call, "ITEM", (base, index), found.with_nullability(True))
+        return self.made(call, "ITEM", (base, index), found.with_nullability(True))
 
     def _concat(self, call: UnboundCall) -> Expression:
         args = [self.string(arg, call.name) for arg in call.args]
         separated = call.name == "CONCAT_WS"  # null only if the separator is
         nullable = any(arg.type.nullable for arg in (args[:1] if separated else args))
-        return self._made(call, "CONCAT_WS" if separated else "CONCAT", args, STRING.with_nullability(nullable))
+        return self.made(call, "CONCAT_WS" if separated else "CONCAT", args, STRING.with_nullability(nullable))
 
     def _coalesce(self, call: UnboundCall) -> Expression:
         common, values = self.alike(call.args)
         nullable = all(value.type.nullable for value in values)
-        return self._made(call, "COALESCE", values, common.with_nullability(nullable))
+        return self.made(call, "COALESCE", values, common.with_nullability(nullable))
 
     def _nullif(self, call: UnboundCall) -> Expression:
         values = self._comparison(call)
-        return self._made(call, "NULLIF", values, values[0].type.with_nullability(True))
+        return self.made(call, "NULLIF", values, values[0].type.with_nullability(True))
 
     def _if(self, call: UnboundCall) -> Expression:
         condition = self.condition(call.args[0], "the first argument of IF")
         common, values = self.alike(call.args[1:])
-        return self._made(call, "IF", (condition, *values), common)
+        return self.made(call, "IF", (condition, *values), common)
 
     def _round(self, call: UnboundCall) -> Expression:
         value, *rest = (self.bind(arg) for arg in call.args)
@@ -366,7 +376,7 @@ class Scope(Names):
             kept = max(digits, 0)
             result = DecimalType(min(38, result.precision - result.scale + 1 + kept), kept)
         nullable = value.type.nullable or any(each.type.nullable for each in rest)
-        return self._made(call, "ROUND", (value, *rest), result.with_nullability(nullable))
+        return self.made(call, "ROUND", (value, *rest), result.with_nullability(nullable))
 
     def _to_timestamp_ltz(self, call: UnboundCall) -> Expression:
         """The numeric form; the others are in the table."""
@@ -377,7 +387,7 @@ class Scope(Names):
         if len(values) > 1 and precision not in (0, 3):
             reason = "TO_TIMESTAMP_LTZ of a number takes a precision, 0 for seconds or 3 for milliseconds"
             raise self._error(call.args[-1], reason, "such as TO_TIMESTAMP_LTZ(ms, 3)")
-        return self._made(call, call.name, values, TimestampType(3, local_zone=True))
+        return self.made(call, call.name, values, TimestampType(3, local_zone=True))
 
     def _current_watermark(self, call: UnboundCall) -> Expression:
         (argument,) = call.args
@@ -386,13 +396,13 @@ class Scope(Names):
             hint = "declare WATERMARK FOR it" if not self.event_time else f"write {call.name}({self.event_time})"
             raise self._error(argument, f"{call.name} takes the column that has the watermark", hint)
         zoned = isinstance(found.type, TimestampType) and found.type.local_zone
-        return self._made(call, call.name, (found,), TimestampType(3, local_zone=zoned))
+        return self.made(call, call.name, (found,), TimestampType(3, local_zone=zoned))
 
     def _array(self, call: UnboundCall) -> Expression:
         if not call.args:
             raise self._error(call, "an empty ARRAY has no type", "CAST(NULL AS ARRAY<..>)")
         element, values = self._elements(call, call.args)
-        return self._made(call, "ARRAY", values, ArrayType(element, nullable=False))
+        return self.made(call, "ARRAY", values, ArrayType(element, nullable=False))
 
     def _map(self, call: UnboundCall) -> Expression:
         if not call.args or len(call.args) % 2:
@@ -401,7 +411,7 @@ class Scope(Names):
         if isinstance(key, MapType):
             raise self._error(call.args[0], "a map cannot be the key of a map", "use keys of another type")
         pairs = [each for pair in zip(keys, values, strict=True) for each in pair]
-        return self._made(call, "MAP", pairs, MapType(key, value, nullable=False))
+        return self.made(call, "MAP", pairs, MapType(key, value, nullable=False))
 
     def _elements(self, call: UnboundCall, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
         common, values = self.alike(given)
