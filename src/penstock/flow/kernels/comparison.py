@@ -29,7 +29,7 @@ from penstock.flow.kernels.vectors import (
 )
 from penstock.flow.ordinals import float_ordinals
 from penstock.plan.expressions import Call
-from penstock.types import ArrayType, DataType, NullType, RowType, arrow_type
+from penstock.types import ArrayType, DataType, IntervalType, NullType, RowType, arrow_type
 from penstock.types.casts import digits
 from penstock.types.logical import root
 
@@ -63,6 +63,8 @@ def _comparing(sign: str, types: Sequence[DataType]) -> _Compare | None:
     plain: _Compare = _SIGNS[sign]
     if not known:
         return plain  # never called: the value is null
+    if all(isinstance(each, IntervalType) for each in known):
+        return plain  # they are numbers of one unit
     same = len({arrow_type(each) for each in known}) == 1
     if roots == {"DECIMAL"} and not same:
         return _of_decimals(plain, known)

@@ -55,7 +55,9 @@ from penstock.types.casts import castable, common_type, comparable, is_integer, 
 from penstock.types.logical import root
 
 _NOT_NULL = BOOLEAN.with_nullability(False)
-#: The reason and the hint where NULL stands without a type.
+#: The reason and the hint where an interval would be a value of its own.
+_NO_INTERVAL = ("an interval cannot be a column", "use TIMESTAMPDIFF, or add it to a timestamp")
+#: The same where NULL stands without a type.
 UNTYPED_NULL = ("the type of NULL is not known here", "write CAST(NULL AS STRING)")
 
 
@@ -119,7 +121,7 @@ class Scope(Names):
         """An expression whose value a column can hold."""
         found = self.bind(given)
         if isinstance(found.type, IntervalType):
-            raise self._error(given, "an interval cannot be a column", "use TIMESTAMPDIFF, or add it to a timestamp")
+            raise self._error(given, *_NO_INTERVAL)
         return found
 
     def made(self, call: UnboundCall, function: str, args: Sequence[Expression], data_type: DataType) -> Expression:
@@ -352,6 +354,8 @@ class Scope(Names):
 
     def _nullif(self, call: UnboundCall) -> Expression:
         values = self._comparison(call)
+        if isinstance(values[0].type, IntervalType):
+            raise self._error(call.args[0], *_NO_INTERVAL)
         return self.made(call, "NULLIF", values, values[0].type.with_nullability(True))
 
     def _if(self, call: UnboundCall) -> Expression:
