@@ -26,7 +26,7 @@ from penstock.sql.bind.aggregates import GroupId, Grouping, GroupingBits, aggreg
 from penstock.sql.bind.constants import OneRow, one_row, or_nothing, rows_of
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import Dependent, equal_pair, outer_tables, place_of_outer, reads_outer
-from penstock.sql.bind.group_windows import GroupWindow, check_windows
+from penstock.sql.bind.group_windows import GroupWindow, check_key, check_windows
 from penstock.sql.bind.grouping import Groups, distinct
 from penstock.sql.bind.grouping_sets import GroupingSets
 from penstock.sql.bind.hints import QueryHints, with_options
@@ -632,6 +632,7 @@ class Queries:
         found = typed(scope.value(given), scope, given.at)
         if isinstance(found.type, MapType):
             raise self.source.error(given.at, "a MAP cannot be grouped by", "group by its elements")
+        check_key(found, given.at, self.source)
         return found
 
     def _distinct(self, result: Result, lifetime: timedelta | None) -> Result:

@@ -12,6 +12,7 @@ from penstock.sql.parse.syntax import (
     Name,
     NamedQuery,
     Unbound,
+    UnboundCall,
     UnboundDerived,
     UnboundJoin,
     UnboundQuery,
@@ -198,7 +199,7 @@ class QueryGrammar(WindowGrammar):
                 sizes = range(len(units), -1, -1)
                 chosen = [part for size in sizes for part in itertools.combinations(units, size)]
             return tuple(tuple(each for unit in part for each in unit) for part in chosen)
-        return ((self.expression(),),)
+        return (self._grouping_unit(),)
 
     def _grouping_set(self) -> tuple[tuple[Unbound, ...], ...]:
         if self.sees("GROUPING") or self.token.keyword in ("ROLLUP", "CUBE"):
@@ -209,7 +210,10 @@ class QueryGrammar(WindowGrammar):
         """One expression, or several in parentheses."""
         if self.take("(", ")"):
             return ()
-        return self.enclosed(self.expression) if self.sees("(") else (self.expression(),)
+        opens = self.sees("(")
+        found = self.expression()
+        several = opens and isinstance(found, UnboundCall) and found.name == "ROW"
+        return found.args if several and isinstance(found, UnboundCall) else (found,)
 
     # --- FROM ---------------------------------------------------------------------------------------------------
 
