@@ -503,6 +503,7 @@ class Queries:
             event_time=read.event_time,
             grouping=grouping,
             ranking=True,
+            windows={name.text: window for name, window in given.windows},
             batch=self.batch,
             outer=self.outer,
             database=self.database,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from penstock.errors import DefinitionError, nearest
 from penstock.plan.expressions import (
@@ -27,7 +27,10 @@ from penstock.sql.bind.group_windows import FUNCTIONS, group_window
 from penstock.sql.bind.literals import literal
 from penstock.sql.bind.names import Names
 from penstock.sql.bind.over import RowNumber
+from penstock.sql.parse.source import similar
 from penstock.sql.parse.syntax import (
+    Name,
+    OverWindow,
     Unbound,
     UnboundAggregate,
     UnboundCall,
@@ -71,8 +74,9 @@ class Scope(Names):
     #: What aggregates are of, and where they are when they may not be.
     grouping: Grouping = Grouping.NONE
     clause: str = "here"
-    #: Whether there may be row numbers.
+    #: Whether there may be row numbers, and the windows that they are over, by their names.
     ranking: bool = False
+    windows: Mapping[str, OverWindow] = field(default_factory=dict)
     #: Whether all rows are there before the first result is given.
     batch: bool = False
     #: The current database of a query.
@@ -158,14 +162,24 @@ class Scope(Names):
             raise self.source.unsupported(given.at, f"{given.name}() OVER is not supported", hint)
         if not self.ranking:
             raise self._error(given, f"{given.name}() cannot stand {self.clause}", "select it as a column of its own")
+        window = self._window(given.window)
         inner = replace(self, ranking=False, clause="in OVER")
-        partition = tuple(inner.value(each) for each in given.partition)
-        order = tuple(inner.value(each.expression) for each in given.order)
-        descending = tuple(each.descending for each in given.order)
-        nulls_first = tuple(each.nulls_first for each in given.order)
+        partition = tuple(inner.value(each) for each in window.partition)
+        order = tuple(inner.value(each.expression) for each in window.order)
+        descending = tuple(each.descending for each in window.order)
+        nulls_first = tuple(each.nulls_first for each in window.order)
         type_ = BIGINT.with_nullability(False)
         ranking, place = Ranking[given.name], self.source.at(given.at)
         return RowNumber(partition, order, descending, nulls_first, ranking, type=type_, place=place)
+
+    def _window(self, given: OverWindow | Name) -> OverWindow:
+        if isinstance(given, OverWindow):
+            return given
+        found = self.windows.get(given.text)
+        if found is None:
+            hint = similar(given.text, self.windows) or f"declare it behind FROM and WHERE: WINDOW {given.text} AS (..)"
+            raise self.source.error(given.at, f"there is no window '{given.text}'", hint)
+        return found
 
     def _grouping(self, call: UnboundCall) -> Expression:
         if self.grouping is not Grouping.KEYS and call.args:
@@ -245,7 +259,7 @@ class Scope(Names):
         elif call.name in RANKINGS:
             reason, hint = f"{call.name} without OVER", f"write {call.name}() OVER (PARTITION BY .. ORDER BY ..)"
         else:
-            hint = nearest(call.name, _KNOWN) or "use the built-in functions: user-defined functions come later"
+            hint = nearest(call.name, _KNOWN) or "user-defined functions are not supported; use the built-in ones"
             return self._error(call, f"there is no function {call.name}", hint)
         return self.source.unsupported(call.at, f"{reason} is not supported", hint)
 

@@ -44,7 +44,7 @@ from penstock.sql.parse.tokens import Token, TokenType
 _UNSUPPORTED = {
     "write DROP TABLE IF EXISTS before CREATE TABLE": "CREATE OR REPLACE TABLE",
     "write DROP VIEW IF EXISTS before CREATE VIEW": "CREATE OR REPLACE",
-    "use the built-in functions: user-defined functions come later": (
+    "use the built-in functions: there are no user-defined ones": (
         "CREATE FUNCTION, CREATE TEMPORARY FUNCTION, CREATE TEMPORARY SYSTEM FUNCTION, ALTER FUNCTION, "
         "ALTER TEMPORARY FUNCTION, ALTER TEMPORARY SYSTEM FUNCTION, DROP FUNCTION, DROP TEMPORARY FUNCTION, "
         "DROP TEMPORARY SYSTEM FUNCTION"

@@ -8,6 +8,7 @@ from penstock.sql.parse.cursor import Cursor
 from penstock.sql.parse.functions import READERS
 from penstock.sql.parse.syntax import (
     Name,
+    OverWindow,
     SelectItem,
     SortKey,
     Star,
@@ -302,14 +303,18 @@ class Grammar(Cursor):
 
     def _over(self, at: int, name: str, args: tuple[Unbound, ...]) -> Unbound:
         if not self.sees("("):
-            raise self.unsupported("OVER with the name of a window", "write PARTITION BY and ORDER BY after OVER")
+            return UnboundOver(at, name, args, self.name("the name of a window"))
+        return UnboundOver(at, name, args, self.over_window(f"{name} OVER", at))
+
+    def over_window(self, of: str, at: int) -> OverWindow:
+        """The rows around a row, in parentheses, for errors of what at ``at``."""
         self.expect("(")
         partition = self.listed(self.expression) if self.take("PARTITION", "BY") else ()
         order = self.listed(self._sort_key) if self.take("ORDER", "BY") else ()
         if self.token.keyword in ("ROWS", "RANGE"):
-            raise self.unsupported(f"{name} OVER with {self.token.keyword}", "aggregate with GROUP BY", at)
+            raise self.unsupported(f"{of} with {self.token.keyword}", "aggregate with GROUP BY", at)
         self.expect(")")
-        return UnboundOver(at, name, args, partition, order)
+        return OverWindow(partition, order)
 
     def _sort_key(self) -> SortKey:
         expression = self.expression()
