@@ -43,7 +43,9 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         Builtin("LIKE", "a [NOT] LIKE b [ESCAPE c]"),
         Builtin("SIMILAR", "a [NOT] SIMILAR TO b [ESCAPE c]"),
         Builtin("IN", "a [NOT] IN (b, ..)"),
-        Builtin("EXISTS", "EXISTS (query), a [NOT] IN (query)", note="in SELECT, WHERE and HAVING"),
+        Builtin(
+            "EXISTS", "EXISTS (query), a [NOT] IN (query)", note="in SELECT, WHERE, HAVING and ON of an INNER JOIN"
+        ),
     ),
     "Logic": (
         Builtin("OR", "a OR b"),

@@ -30,9 +30,10 @@ from penstock.sql.bind.context import Context
 from penstock.sql.bind.hints import QueryHints
 from penstock.sql.bind.names import NamedTable
 from penstock.sql.bind.naming import free_name, name_of
+from penstock.sql.bind.scope import Scope
 from penstock.sql.bind.sources import NodeSource, Source, filtered
 from penstock.sql.parse.source import Errors
-from penstock.sql.parse.syntax import Name, UnboundJoin
+from penstock.sql.parse.syntax import Name, UnboundJoin, UnboundSubquery
 from penstock.types import BOOLEAN, Field, RowType
 from penstock.types.casts import beyond_decimal, comparable
 
@@ -55,6 +56,9 @@ class JoinSource:
     conditions: tuple[Expression, ...] = ()
     #: How long the rows of each side are kept; None where no hint says so.
     lifetimes: tuple[timedelta | None, timedelta | None] = (None, None)
+    #: Keeps the rows for which further conditions are true, those with queries, perhaps with more columns;
+    #: None after a problem.
+    keeping: Callable[[Node], Node | None] | None = None
     event_time: str = field(default="", init=False)
 
     @property
@@ -75,7 +79,9 @@ class JoinSource:
         left, right = self.left.rows(plan.left_conditions), self.right.rows(plan.right_conditions)
         if self.errors or left is None or right is None:
             return None
-        return plan.rows(left, right)
+        found = plan.rows(left, right)
+        kept = found if self.keeping is None else self.keeping(found)
+        return None if kept is None else project(kept, items_of(found.schema))
 
 
 def _row(left: RowType, right: RowType, names: Mapping[str, str], kind: JoinKind) -> RowType:
@@ -271,8 +277,16 @@ def beside(
     return JoinSource(kind, one, other, names, (), errors, tuple(conditions(rights))).rows(()), rights
 
 
-def join(given: UnboundJoin, left: Source, right: Source, hints: QueryHints, context: Context) -> JoinSource | None:
-    """The join of two sources; None after a problem with its names, which was added to the errors."""
+def join(
+    given: UnboundJoin,
+    left: Source,
+    right: Source,
+    hints: QueryHints,
+    context: Context,
+    query: Callable[[UnboundSubquery, Scope], Expression] | None = None,
+) -> JoinSource | None:
+    """The join of two sources; None after a problem with its names, which was added to the errors. ``query`` binds
+    queries in its condition, where there may be any."""
     source, errors = context.source, context.errors
     taken = list(left.schema.names)
     names: dict[str, str] = {}
@@ -302,7 +316,7 @@ def join(given: UnboundJoin, left: Source, right: Source, hints: QueryHints, con
     if given.condition is None:
         return made
     row = _row(left.schema, right.schema, names, JoinKind.INNER)
-    scope = context.scope(row, matching, "in ON")
+    scope = replace(context.scope(row, matching, "in ON"), query=query)
     condition = errors.attempt(partial(scope.condition, given.condition, "the condition of ON"))
     return replace(made, conditions=conjuncts(condition)) if condition is not None else made
 

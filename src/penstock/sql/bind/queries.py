@@ -19,7 +19,7 @@ from penstock.plan.expressions import (
     substituted,
     walk,
 )
-from penstock.plan.nodes import GroupAggregate, Item, Node, SetOperation, Union, items_of, project, row_of
+from penstock.plan.nodes import GroupAggregate, Item, JoinKind, Node, SetOperation, Union, items_of, project, row_of
 from penstock.plan.windowing import WindowKind
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import GroupId, Grouping, GroupingBits, aggregates_in
@@ -114,11 +114,13 @@ class Queries:
     batch: bool = False
     #: The tables of the queries around these, the nearest first.
     outer: tuple[tuple[NamedTable, ...], ...] = ()
+    #: Those further around, whose columns may not be used.
+    beyond: tuple[NamedTable, ...] = ()
 
     @property
     def around(self) -> tuple[NamedTable, ...]:
-        """The same, where their columns may not be used."""
-        return tuple(table for level in self.outer for table in level)
+        """All tables of the queries around these, where their columns may not be used."""
+        return (*(table for level in self.outer for table in level), *self.beyond)
 
     @property
     def _context(self) -> Context:
@@ -368,8 +370,36 @@ class Queries:
                 left, right = self._read(given.left, hints), self._read(given.right, hints)
                 if left is None or right is None:
                     return None
-                return join(given, left, right, hints, self._context)
+                return self._join(given, left, right, hints)
         raise TypeError(f"unknown source {type(given).__name__}")
+
+    def _join(self, given: UnboundJoin, left: Source, right: Source, hints: QueryHints) -> Source | None:
+        """The join of two sources. The queries in the condition of an inner one are asked about its rows, as if they
+        stood in WHERE."""
+        if given.kind is not JoinKind.INNER:
+            return join(given, left, right, hints, self._context)
+        plain, subqueries = _split(given.condition)
+        made = join(replace(given, condition=plain), left, right, hints, self._context, self._query_value)
+        if made is None:
+            return None
+        scope = replace(self._context.scope(made.schema, made.tables, "in ON"), query=self._query_value)
+        bound = [self._condition_with_query(each, scope) for each in subqueries]
+        asked = [each for each in bound if each is not None]
+        asking = tuple(each for each in made.conditions if asks_queries(each))
+        if len(asked) < len(bound):
+            return None
+        if not asked and not asking:
+            return made
+        conditions = tuple(each for each in made.conditions if each not in asking)
+        return replace(made, conditions=conditions, keeping=partial(self._kept_of, asked, asking))
+
+    def _kept_of(self, asked: Sequence[_Asked], asking: Sequence[Expression], node: Node) -> Node | None:
+        """The rows of ``node`` for which all conditions with queries are true, perhaps with more columns; None after a
+        problem."""
+        found: Node | None = node
+        for each in asked:
+            found = None if found is None else self._kept(found, each)
+        return Asking(found, self.errors).filtered(asking)
 
     def _table(self, given: UnboundTable) -> Source | None:
         path = given.table.path
@@ -449,9 +479,8 @@ class Queries:
 
     def _subquery(self, given: UnboundSubquery, scope: Scope) -> Subquery | None:
         """The rows of a query in an expression; None after a problem."""
-        result = replace(self, outer=tuple(map(outer_tables, (scope.named, *scope.outer))))._result(
-            _unordered(given.query)
-        )
+        outer = tuple(map(outer_tables, (scope.named, *scope.outer)))
+        result = replace(self, outer=outer, beyond=scope.around)._result(_unordered(given.query))
         if result.ranked(self.source) is not None:
             self._rows(result)
             return None
@@ -506,6 +535,7 @@ class Queries:
             windows={name.text: window for name, window in given.windows},
             batch=self.batch,
             outer=self.outer,
+            around=self.beyond,
             database=self.database,
             query=self._query_value,
         )
@@ -533,9 +563,9 @@ class Queries:
         there = result.domain.values
         having = tuple(substituted(each, there) for each in having)
         node = result.node
-        for each in asked:
-            node = None if node is None else self._kept(node, each.with_columns(there))
-        node = Asking(node, self.errors).filtered([substituted(each, there) for each in asking_where])
+        if node is not None:
+            own = [each.with_columns(there) for each in asked]
+            node = self._kept_of(own, [substituted(each, there) for each in asking_where], node)
         result = replace(result, node=node)
         grouped = given.grouping is not None or bool(having) or any(aggregates_in(each) for each in values)
         stateful = grouped or given.distinct or isinstance(read, JoinSource)
