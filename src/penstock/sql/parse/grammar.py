@@ -84,12 +84,22 @@ class Grammar(Cursor):
         if self.token.type is TokenType.HINT:
             raise self.unsupported("a hint", "leave it out")
         if self.sees("*"):
-            return SelectItem(Star(self.advance().at, None), None)
-        if self.ahead(1).keyword == "." and self.ahead(2).keyword == "*":
-            name = self.name("a table's name or alias")
-            self.expect(".", "*")
-            return SelectItem(Star(name.at, name), None)
+            return SelectItem(Star(self.advance().at), None)
+        if self._sees_names_and_star():
+            at, parts = self.at, list[Name]()
+            while not self.take("*"):
+                parts.append(self.name("the name of a table or a column"))
+                self.expect(".")
+            return SelectItem(Star(at, tuple(parts)), None)
         return SelectItem(self.expression(), self._alias("a column's alias"))
+
+    def _sees_names_and_star(self) -> bool:
+        at = 1
+        while self.ahead(at).keyword == ".":
+            if self.ahead(at + 1).keyword == "*":
+                return True
+            at += 2
+        return False
 
     # --- operators, by precedence ---------------------------------------------------------------------------
 
@@ -201,7 +211,7 @@ class Grammar(Cursor):
             elif self.sees(".") and not isinstance(base, UnboundLiteral):
                 self.advance()
                 if self.sees("*"):
-                    raise self.unsupported("'*' of a row", "name its fields")
+                    raise self.unsupported("'*' of a row that is computed", "name its fields")
                 name = self.name("a field's name")
                 if isinstance(base, UnboundName):
                     base = UnboundName(base.at, (*base.parts, name))

@@ -120,9 +120,9 @@ class UnboundCast(Unbound):
 
 @dataclass(frozen=True)
 class Star(Unbound):
-    """``*`` or ``alias.*``."""
+    """``*``, ``alias.*`` or ``row.*``, with the names before the star, which may be several: ``alias.row.*``."""
 
-    qualifier: Name | None
+    parts: tuple[Name, ...] = ()
 
 
 @dataclass(frozen=True)
