@@ -29,7 +29,7 @@ from penstock.flow.kernels.vectors import (
 )
 from penstock.flow.ordinals import float_ordinals
 from penstock.plan.expressions import Call
-from penstock.types import ArrayType, DataType, IntervalType, NullType, RowType, arrow_type
+from penstock.types import ArrayType, DataType, IntervalType, RowType, arrow_type
 from penstock.types.casts import digits
 from penstock.types.logical import root
 
@@ -58,19 +58,16 @@ def comparison(call: Call, session: Session) -> Kernel | None:
 
 def _comparing(sign: str, types: Sequence[DataType]) -> _Compare | None:
     """Compares two columns, or a column and a constant; None if no kernel compares these types."""
-    known = [each for each in types if not isinstance(each, NullType)]
-    roots = {root(each) for each in known}
+    roots = {root(each) for each in types}
     plain: _Compare = _SIGNS[sign]
-    if not known:
-        return plain  # never called: the value is null
-    if all(isinstance(each, IntervalType) for each in known):
+    if all(isinstance(each, IntervalType) for each in types):
         return plain  # they are numbers of one unit
-    same = len({arrow_type(each) for each in known}) == 1
+    same = len({arrow_type(each) for each in types}) == 1
     if roots == {"DECIMAL"} and not same:
-        return _of_decimals(plain, known)
+        return _of_decimals(plain, types)
     if len(roots) != 1 or not same:
         return None
-    if roots <= {"ARRAY", "ROW"} and sign in ("=", "<>") and all(map(_has_equality, known)):
+    if roots <= {"ARRAY", "ROW"} and sign in ("=", "<>") and all(map(_has_equality, types)):
         return partial(_nested, sign == "=")
     return plain if roots <= _COMPARED else None
 

@@ -17,7 +17,6 @@ from penstock.types import (
     DataType,
     DecimalType,
     MapType,
-    NullType,
     RowType,
     TimestampType,
 )
@@ -47,9 +46,9 @@ def comparison_type(types: Sequence[DataType], *, equality: bool = False) -> Dat
 def _alike(operands: Sequence[Expression], *, equality: bool = True) -> tuple[Expression, ...]:
     """Numbers, and timestamps with and without a zone, in the type in which they are compared; decimals without one,
     and other operands, as they are."""
-    types = [each.type for each in operands if not isinstance(each.type, NullType)]
+    types = [each.type for each in operands]
     common: DataType | None = None
-    if types and all(map(is_numeric, types)):
+    if all(map(is_numeric, types)):
         common = comparison_type(types, equality=equality)
         if common is None:
             return tuple(_as(each, as_decimal(each.type)) if is_integer(each.type) else each for each in operands)
@@ -61,9 +60,7 @@ def _alike(operands: Sequence[Expression], *, equality: bool = True) -> tuple[Ex
 
 
 def _as(operand: Expression, target: DataType) -> Expression:
-    if isinstance(operand.type, NullType) or alike(operand.type, target):
-        return operand
-    return cast(operand, target)
+    return operand if alike(operand.type, target) else cast(operand, target)
 
 
 def _compared(call: Call) -> Expression:
@@ -81,8 +78,6 @@ def _orders(operands: Sequence[Expression]) -> bool:
 
 
 def _ordered(operand: Expression) -> Expression:
-    if isinstance(operand.type, NullType):
-        return operand
     return call("ORDERED", _as(operand, DOUBLE), type=BIGINT)
 
 

@@ -76,6 +76,7 @@ def _shifted(call: UnboundCall, left: Expression, right: Expression, source: Sou
     """A moment plus or minus an interval, a multiple of an interval, or the sum of two that are constants."""
     if call.name in "+-" and left.type.with_nullability(False) == right.type.with_nullability(False):
         return _total(call, left, right, source)
+    types = f"{left.type.text()} and {right.type.text()}"
     if call.name in "+*" and isinstance(left.type, IntervalType):
         left, right = right, left
     if call.name == "*" and is_integer(left.type) and isinstance(right.type, IntervalType):
@@ -84,7 +85,7 @@ def _shifted(call: UnboundCall, left: Expression, right: Expression, source: Sou
             "*", (coerce(left, BIGINT), right), type=right.type.with_nullability(nullable), place=source.at(call.at)
         )
     if call.name not in "+-" or not isinstance(right.type, IntervalType) or not is_point(left.type):
-        reason = f"'{call.name}' does not combine {left.type.text()} and {right.type.text()}"
+        reason = f"'{call.name}' does not combine {types}"
         raise source.error(call.at, reason, "an interval is added to or subtracted from a DATE, TIME or TIMESTAMP")
     nullable = left.type.nullable or right.type.nullable
     return Call(call.name, (left, right), type=left.type.with_nullability(nullable), place=source.at(call.at))

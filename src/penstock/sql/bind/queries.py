@@ -13,6 +13,7 @@ from penstock.plan.expressions import (
     Expression,
     Literal,
     call,
+    coerce,
     columns_of,
     conjuncts,
     fields_of,
@@ -515,7 +516,8 @@ class Queries:
             if comparable(each.type, value.type, False) is None:
                 reason = f"{each.type.text()} cannot be compared with {value.type.text()}"
                 raise self.source.error(given.at, reason, "CAST one of them")
-        return found
+        pairs = zip(found, query.values, strict=True)
+        return tuple(coerce(each, value.type) if isinstance(each.type, NullType) else each for each, value in pairs)
 
     # --- SELECT -------------------------------------------------------------------------------------------------
 
