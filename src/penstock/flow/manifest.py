@@ -73,7 +73,8 @@ class Manifest:
     ``time_ms`` is the time of the batch, in milliseconds since the epoch: no batch has an earlier one than the batch
     before it. ``times`` says how far event time has come, by the names of timings, and ``operator_times`` what
     operators have seen of it, by uid. ``output`` is that of the batch, if the job has several targets that
-    commit the state. ``sinks`` are the tables of the job; None in the manifests of former versions.
+    commit the state. ``sinks`` are the tables of the job; None in the manifests of former versions. ``final``: the
+    batch was that of a job in batch mode, which keeps no state, so that no other one can follow.
     """
 
     batch: int = -1
@@ -83,6 +84,7 @@ class Manifest:
     output: KeptOutput | None = None
     sinks: Sinks | None = Sinks()
     operator_times: Mapping[str, OperatorTime] = field(default_factory=dict)
+    final: bool = False
 
     def files(self) -> frozenset[str]:
         """The names of the files that hold the state."""
@@ -113,7 +115,10 @@ class Manifest:
         sinks = {} if self.sinks is None else {"sinks": asdict(self.sinks)}
         seen = {uid: asdict(each) for uid, each in self.operator_times.items()}
         operator_times = {"operator_times": seen} if seen else {}
-        data = canonical(document | ({"times": times} if times else {}) | operator_times | kept | sinks).encode()
+        final = {"final": True} if self.final else {}
+        data = canonical(
+            document | ({"times": times} if times else {}) | operator_times | kept | sinks | final
+        ).encode()
         storage.write(name, [data])
         return f"{name}#{hashlib.sha256(data).hexdigest()}"
 
@@ -147,7 +152,8 @@ class Manifest:
         seen = {
             uid: OperatorTime(each["watermark"], each["late"]) for uid, each in found.get("operator_times", {}).items()
         }
-        return cls(found["batch"], operators, found.get("time_ms", 0), times, output, sinks, seen)
+        final = found.get("final", False)
+        return cls(found["batch"], operators, found.get("time_ms", 0), times, output, sinks, seen, final)
 
 
 def check_state(storage: Storage, reference: str) -> Manifest:
