@@ -116,8 +116,8 @@ class Plan:
     the number of reading tasks. ``tables`` has the state before the batch, ``now_ms`` is the time of the batch and
     ``before_ms`` that of the batch before, in milliseconds since the epoch. ``awaited`` has the event time of each
     timing, by its number. A task sends rows when ``waiting_bytes`` of them wait, combines them if they are at least
-    ``combined_rows``, and an owner takes about ``owned_bytes`` of its rows at a time. ``keeps_state``: another batch
-    goes on from the state."""
+    ``combined_rows``, and an owner takes about ``owned_bytes`` of its rows at a time. ``last``: no batch goes
+    on from the state, which is not kept."""
 
     name: str
     tasks: int
@@ -131,7 +131,7 @@ class Plan:
     waiting_bytes: int = 1 << 25
     owned_bytes: int = 1 << 27
     combined_rows: int = 1 << 12
-    keeps_state: bool = True
+    last: bool = False
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,8 @@ class Dataflow:
                 if number == TIMES:
                     sent.setdefault(number, []).append(batch)
                 yield batch
-            parts = max(1, -(-size // plan.owned_bytes))
+            divided = any(edge.keys for edge in edges.values())  # else all rows have one hash
+            parts = max(1, -(-size // plan.owned_bytes)) if divided else 1
             for part in range(owner * parts, (owner + 1) * parts):
                 work = _Work(self, plan, sender, Task(owner, plan.owners), part, plan.owners * parts)
                 for number, batches in sent.items():
@@ -337,9 +338,10 @@ class _Work:
             f"{self.plan.name}-{vertex.number}-{low >> 32:08x}-",
             uid=operator.uid,
             now_ms=self.plan.now_ms,
+            last=self.plan.last,
         )
         rows = self._processed(operator, inputs, store, clock)
-        if vertex.tables and self.plan.keeps_state:
+        if vertex.tables and not self.plan.last:
             self._keep(operator.uid, store.flush(), low, high)
         if vertex.output is not None:
             self.results.setdefault(vertex.output, []).append(rows)

@@ -23,7 +23,9 @@ from penstock.spi.frames import (
     on_one_machine,
     pickled,
     placed,
+    staged,
     unpickled,
+    unreported,
 )
 from penstock.spi.metrics import Counter, Gauge, Meter, Metric, MetricGroup
 from penstock.spi.registry import Registry, connectors, formats, unknown_connector
@@ -44,6 +46,7 @@ from penstock.spi.runtime import (
     Output,
     Published,
     Results,
+    SentStage,
     SinkRuntime,
     Source,
     SourcePartition,

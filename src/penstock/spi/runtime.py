@@ -231,6 +231,15 @@ class Stage:
     calls: bool = False
 
 
+@dataclass(frozen=True)
+class SentStage:
+    """A stage on its way to reading tasks: ``text`` for :func:`penstock.spi.staged`, and ``columns``, Spark's type of
+    the frame that reads: the columns of the stage, then :data:`REPORT`."""
+
+    text: str
+    columns: Any
+
+
 @dataclass(eq=False)
 class OnDriver:
     """A batch of few records, in place of the DataFrame that a stage makes: the driver reads it by itself, as one task,
@@ -306,7 +315,7 @@ class Source(Protocol):
     #: Whether it measures event time itself; otherwise the engine does, and calls :meth:`progressed`.
     measures: bool = False
 
-    def frame(self, stage: Stage | None = None) -> Any:
+    def frame(self, stage: SentStage | None = None) -> Any:
         """The streaming DataFrame: the scan's columns, those of :data:`HIDDEN`, and :data:`KIND` and
         :data:`DEAD_LETTER` where the scan has them, or the result of ``stage`` on these; without a stage
         :data:`WATERMARK` if the source is ``timed``; and the column :data:`REPORT`."""

@@ -23,15 +23,18 @@ from penstock.spi import (
     Output,
     Published,
     ScanDataSource,
+    SentStage,
     Source,
     SourcePartition,
-    Stage,
+    Task,
     Written,
     frame_reader,
     frame_schema,
     guarded,
     mapped,
     placed,
+    staged,
+    unreported,
 )
 
 #: A batch has files of about so many bytes, and at least one.
@@ -87,10 +90,11 @@ class FilesSource(Source):
             scan, ordinal, tuple(File(**each) for each in known["files"]), start, context.settings.batch
         )
 
-    def frame(self, stage: Stage | None = None) -> DataFrame:
-        """The streaming DataFrame. There is no ``stage``: the scan's capabilities do not offer it."""
-        reader = frame_reader(self._spark, FilesDataSource, frame_schema(self._reading.scan.schema), self._reading)
-        frame: DataFrame = reader.load()
+    def frame(self, stage: SentStage | None = None) -> DataFrame:
+        """The streaming DataFrame, or the result of ``stage`` on it."""
+        schema = frame_schema(self._reading.scan.schema) if stage is None else stage.columns
+        spec = self._reading, None if stage is None else stage.text
+        frame: DataFrame = frame_reader(self._spark, FilesDataSource, schema, spec).load()
         return frame
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
@@ -127,8 +131,8 @@ class FilesSource(Source):
 class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and reads files in tasks."""
 
-    def __init__(self, reading: Reading):
-        self._reading = reading
+    def __init__(self, spec: tuple[Reading, str | None]):
+        self._reading, self._stage = spec
 
     def initialOffset(self) -> dict[str, Any]:
         """The first file, or that of a savepoint."""
@@ -153,11 +157,19 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """A task for each file."""
-        return [InputPartition(number) for number in range(start["file"], end["file"])]
+        count = end["file"] - start["file"]
+        return [InputPartition((start["file"] + number, Task(number, count))) for number in range(count)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows, followed by the engine's columns."""
-        reading, number = self._reading, int(partition.value)
+        """The rows of a file, followed by the engine's columns, or the result of the stage on them."""
+        number, task = partition.value
+        rows = self._rows(number)
+        if self._stage is not None:
+            rows, _ = staged(self._stage, task, TaskContext.get(), rows)
+        return unreported(rows)
+
+    def _rows(self, number: int) -> Iterator[pa.RecordBatch]:
+        reading = self._reading
         place = reading.ordinal * PARTITIONS_PER_SOURCE + number
         for rows, offsets in guarded(read)(reading.scan, reading.files[number]):
             yield placed(rows.columns, reading.scan.schema, place, pa.array(offsets))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import tempfile
 import uuid
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -14,14 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkFiles, TaskContext, cloudpickle
+from pyspark import SparkFiles, TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from pyspark.sql.types import BinaryType
 
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.sink.task_runs import not_known, repeated
@@ -63,7 +61,6 @@ from penstock.spi import (
     INSTRUCTIONS,
     KIND,
     PARTITIONS_PER_SOURCE,
-    REPORT,
     WATERMARK,
     Committer,
     Guarantee,
@@ -71,6 +68,7 @@ from penstock.spi import (
     OnDriver,
     Output,
     ScanDataSource,
+    SentStage,
     Source,
     SourcePartition,
     Stage,
@@ -82,7 +80,7 @@ from penstock.spi import (
     mapped,
     on_one_machine,
     pickled,
-    unpickled,
+    staged,
 )
 from penstock.types import BIGINT, TINYINT, spark_type
 
@@ -234,11 +232,10 @@ class KafkaScan(Source):
         start, stop = known["start"], known.get("stop")
         return Positions.from_json(start), None if stop is None else Positions.from_json(stop)
 
-    def frame(self, stage: Stage | None = None) -> DataFrame:
+    def frame(self, stage: SentStage | None = None) -> DataFrame:
         """The streaming DataFrame, with metadata columns in their native types, or the result of ``stage`` on it."""
-        rows = frame_schema(self._scan.native, *self._more())
-        schema = rows if stage is None else from_arrow_schema(stage.schema).add(REPORT, BinaryType())
-        spec = self._enumerator.spec, None if stage is None else _with_functions(stage)
+        schema = frame_schema(self._scan.native, *self._more()) if stage is None else stage.columns
+        spec = self._enumerator.spec, None if stage is None else stage.text
         frame: DataFrame = frame_reader(self._context.spark, KafkaDataSource, schema, spec).load()
         return frame
 
@@ -387,12 +384,6 @@ class KafkaScan(Source):
         return self._enumerator.spec.start if start is None else Positions.from_json(start)
 
 
-def _with_functions(stage: Stage) -> str:
-    """A stage as text that :func:`~penstock.spi.unpickled` reads, with functions of the program's main module."""
-    pickler: Any = cloudpickle
-    return base64.b64encode(pickler.dumps(stage)).decode("ascii")
-
-
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and reads ranges in tasks."""
 
@@ -436,12 +427,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reader = RangeReader(self._spec, ranges)
         batches, schema = joined(guarded(reader.rows)()), reader.schema
         if self._stage is not None:
-            stage: Stage = unpickled(self._stage)
-            context = TaskContext.get()
-            if context is not None:
-                instructions = context.getLocalProperty(INSTRUCTIONS) or ""
-                task = replace(task, instructions=instructions, attempt=context.attemptNumber())
-            batches, schema = guarded(stage.run)(task, batches), stage.schema
+            batches, schema = staged(self._stage, task, TaskContext.get(), batches)
         reported = with_report(batches, schema, lambda: reader.report)
         timed = self._stage is None and self._spec.scan.watermark is not None
         return with_watermark(reported, watermark) if timed else reported

@@ -330,7 +330,7 @@ class FlowRun:
             now_ms,
             before.time_ms,
             awaited,
-            keeps_state=not self.job.settings.batch,
+            last=self.job.settings.batch,
         )
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):
