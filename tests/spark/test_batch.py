@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from penstock.connectors import values
 from penstock.errors import UnsupportedError
-from tests.spark.conftest import Jobs
+from tests.spark.conftest import Jobs, Topics
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.spark
 
@@ -39,6 +41,77 @@ def test_groups_are_given_once_and_in_order(orders: None, jobs: Jobs) -> None:
     done = jobs.run(f"{BATCH}{TABLES}INSERT INTO result {query};")
 
     assert found() == [("apple", 7), ("pear", 5), ("plum", 1)]
+    assert done.progress.batches == 1
+
+
+def test_a_topic_is_one_batch_whatever_limits_its_rate(
+    orders: None, jobs: Jobs, topics: Topics, topic: Callable[..., str]
+) -> None:
+    source = topic(2)
+    for partition in (0, 1):
+        rows = [{"name": name, "amount": 1} for name in ("apple", "pear", "apple") * 10]
+        topics.write(source, rows, partition=partition)
+    limits = {"scan_max__records__per__second": "5", "scan_max__records__per__trigger": "7"}
+    sql = f"{BATCH}{TABLES}{jobs.bounded('sales', 'name STRING, amount INT', source, **limits)}"
+    done = jobs.run(
+        f"{sql}INSERT INTO result SELECT name, SUM(amount) AS amount FROM sales GROUP BY name ORDER BY amount DESC;"
+    )
+
+    assert found() == [("apple", 40), ("pear", 20)]
+    assert done.progress.batches == 1
+
+
+def test_the_batch_waits_for_records_of_all_tables_up_to_their_stops(
+    orders: None, jobs: Jobs, topics: Topics, topic: Callable[..., str]
+) -> None:
+    """One table is there at once, the other waits for records that are not written yet."""
+    source = topic(2)
+    topics.write(source, [{"name": "apple", "amount": 10}] * 2, partition=0)
+    stops = {
+        "scan_bounded_mode": "specific-offsets",
+        "scan_bounded_specific__offsets": "partition:0,offset:3;partition:1,offset:2",
+    }
+    sql = f"{BATCH}{TABLES}{jobs.bounded('sales', 'name STRING, amount INT', source, **stops)}"
+    both = "(SELECT name, amount FROM orders UNION ALL SELECT name, amount FROM sales)"
+    running = jobs.start(f"{sql}INSERT INTO result SELECT name, SUM(amount) FROM {both} GROUP BY name;")
+    assert not running.wait(timeout=5)
+    topics.write(source, [{"name": "pear", "amount": 10}] * 2, partition=1)
+    assert not running.wait(timeout=3)
+    assert (running.progress.batches, running.status, running.lag(), found()) == (0, "running", None, [])
+    topics.write(source, [{"name": "plum", "amount": 10}] * 2, partition=0)
+    eventually(lambda: running.wait(timeout=1))
+
+    assert sorted(found()) == [("apple", 27), ("pear", 25), ("plum", 11)]
+    assert (running.progress.batches, running.status) == (1, "finished")
+
+
+def test_a_job_that_waits_for_records_can_be_stopped(orders: None, jobs: Jobs, topic: Callable[..., str]) -> None:
+    stops = {
+        "scan_bounded_mode": "specific-offsets",
+        "scan_bounded_specific__offsets": "partition:0,offset:3",
+    }
+    sql = f"{BATCH}{TABLES}{jobs.bounded('sales', 'name STRING, amount INT', topic(1), **stops)}"
+    running = jobs.start(f"{sql}INSERT INTO result SELECT name, SUM(amount) FROM sales GROUP BY name;")
+    running.stop()
+
+    assert (running.result().stopped, running.status, found()) == (True, "canceled", [])
+
+
+@pytest.mark.parametrize("now", ["false", "true"])
+def test_the_windows_of_a_topic_close_with_its_end(
+    orders: None, jobs: Jobs, topics: Topics, topic: Callable[..., str], now: str
+) -> None:
+    source = topic(2)
+    topics.write(source, [{"name": "a", "ts": f"2026-01-01 {hour}:10:00"} for hour in (10, 10, 11)], partition=0)
+    columns = "name STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts"
+    sql = f"{BATCH}SET 'penstock.available-now' = '{now}';\n{TABLES}{jobs.bounded('visits', columns, source)}"
+    windows = "TABLE(TUMBLE(TABLE visits, DESCRIPTOR(ts), INTERVAL '1' HOUR))"
+    done = jobs.run(
+        f"{sql}INSERT INTO result SELECT CAST(window_start AS STRING), COUNT(*) FROM {windows} "
+        "GROUP BY window_start, window_end;"
+    )
+
+    assert sorted(found()) == [("2026-01-01 10:00:00.000", 2), ("2026-01-01 11:00:00.000", 1)]
     assert done.progress.batches == 1
 
 

@@ -56,7 +56,10 @@ def claim(session: Session, client: TransactionClient, topic: ProgressTopic, run
             client.settled(fenced=False)
             if found == mine:
                 return mine
-    raise RetriableError(f"transactional id '{client.transactional_id}' cannot be claimed: {failure}") from failure
+    raise RetriableError(
+        f"transactional id '{client.transactional_id}' cannot be claimed: {failure}; look in the brokers' logs for "
+        "why, and start the job again"
+    ) from failure
 
 
 def record(

@@ -78,7 +78,7 @@ def _settings(settings: Settings) -> list[str]:
         "parallelism": settings.parallelism,
         "time zone": settings.session_time_zone,
         "progress topic": settings.progress_topic if settings.progress_topic != default.progress_topic else None,
-        "ends": "when it has read what is there now" if settings.available_now else None,
+        "ends": "when it has read what is there now" if settings.once else None,
         "state is kept for": DURATION.show(settings.state_ttl) if settings.state_ttl else None,
         "adopts progress": "yes" if settings.adopt_progress else None,
         "Kerberos login": settings.kerberos.describe() if settings.kerberos else None,

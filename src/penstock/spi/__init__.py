@@ -57,6 +57,7 @@ from penstock.spi.runtime import (
     Warmable,
     Written,
 )
+from penstock.spi.scratch import ScratchFile
 from penstock.spi.specs import (
     CHANGES,
     INSERTIONS,

@@ -345,6 +345,10 @@ class Source(Protocol):
         """Whether the source has an end, and ``reached`` (None: its start) is at it. A query that ends before all its
         sources are at their ends was stopped by somebody, even when all are ``bounded``."""
 
+    def complete(self) -> bool:
+        """Whether all records up to the source's end exist. In batch mode the batch begins when all sources say so."""
+        return True
+
     def lag(self, reached: dict[str, Any]) -> int | None:
         """Records between ``reached`` and the end of the source, or None when that is not known."""
 

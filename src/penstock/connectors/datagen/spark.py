@@ -63,7 +63,7 @@ class DatagenSource(Source):
     def __init__(self, scan: DatagenScanSpec, ordinal: int, context: JobContext):
         self._scan = scan
         self._spark: SparkSession = context.spark
-        self.bounded = context.settings.available_now or context.settings.batch
+        self.bounded = context.settings.once or context.settings.batch
         known = context.checkpoint.create(f"source-{ordinal}", {"seed": secrets.randbits(63)})
         start = int(known.get("start", {"row": 0})["row"])
         zone = self._spark.conf.get("spark.sql.session.timeZone") or "UTC"

@@ -162,7 +162,7 @@ class KafkaScan(Source):
         self._session = session_for(scan.client_config)
         self._check_group()
         start, stop = self._resolve(ordinal)
-        once = context.settings.available_now
+        once = context.settings.once
         if once:
             stop = present_stop(self._session, scan, start, stop)
         self.timed = scan.watermark is not None
@@ -310,6 +310,13 @@ class KafkaScan(Source):
             and (not self.timed or spec.once or not at.at or at.watermark == END)
         )
 
+    def complete(self) -> bool:
+        """Whether the logs have reached the stops."""
+        spec = self._enumerator.spec
+        if spec.stop is None or not spec.waits:
+            return True
+        return not behind_the_end(spec.stop, present_ends(self._session, spec.stop))
+
     def lag(self, reached: dict[str, Any]) -> int | None:
         """How many offsets are between ``reached`` and the end, or the stop, of the source."""
         start = Positions.from_json(reached)
@@ -403,9 +410,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing to do: the stops of a bounded scan were resolved before the query started."""
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch."""
-        everything = isinstance(limit, ReadAllAvailable)
-        return _wired(lambda: self._enumerator.latest(Positions.from_json(start), all_at_once=everything).to_json())
+        """The end of the next batch. What limits it is in the scan's options."""
+        return _wired(lambda: self._enumerator.latest(Positions.from_json(start)).to_json())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The tasks of a batch."""

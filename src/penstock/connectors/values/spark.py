@@ -68,7 +68,7 @@ class RowsSource(Source):
         self._ordinal = ordinal
         self._spark: SparkSession = context.spark
         self._rows: int = scan.rows.num_rows
-        self.bounded = scan.options.bounded or context.settings.available_now
+        self.bounded = scan.options.bounded or context.settings.once
         self._check_unchanged(context)
 
     def _check_unchanged(self, context: JobContext) -> None:

@@ -204,7 +204,8 @@ class _Writing(Committer):
         for name in sorted(done.topics):
             if is_out_of_reach(self.session, name, self.progress_topics):
                 raise RecordError(
-                    f"job '{self.context.job}': a row was written to '{name}', an internal topic of Kafka or penstock"
+                    f"job '{self.context.job}': a row was written to '{name}', an internal topic of Kafka or penstock",
+                    hint="give the rows another value in the metadata column 'topic'",
                 )
 
     def written(self, done: Acknowledged) -> tuple[Written, ...]:
@@ -609,11 +610,15 @@ class KafkaCommitter(_Writing):
         if not done.one_writer:
             self._shared = True  # tasks and driver know different numbers of partitions; owners do not depend on that
             raise AbortableError(
-                f"batch {batch.id}: two tasks wrote to one partition; did the topic get more partitions?"
+                f"batch {batch.id}: two tasks wrote to one partition; did the topic get more partitions? A retry has "
+                "one writer for each partition; if that fails too, start the job again"
             )
         _check_counts(done, batch)
         if not done.whole:
-            raise AbortableError(f"batch {batch.id}: the acknowledged sequences are not those of the sent records")
+            raise AbortableError(
+                f"batch {batch.id}: the acknowledged sequences are not those of the sent records; look in Spark's log "
+                "for tasks that ran twice"
+            )
         return done
 
     def _add_offsets(self, batch: Batch) -> dict[int, bool]:
