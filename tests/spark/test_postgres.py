@@ -741,6 +741,44 @@ def test_two_groups_of_one_job_may_not_write_the_same_tables(db, table):
         PostgresCommitter([made], shared, Tasks(), Database(made.spec.address)).open()
 
 
+@pytest.mark.parametrize("remembered", ["now", "by a former version"])
+@pytest.mark.rule("progress decides")
+def test_progress_stays_in_its_schema_when_the_search_path_leads_to_another(db, table, remembered):
+    runs, warnings = Runs(db), list[str]()
+    (first,) = runs.start(("t", None))
+    assert not first.publish(batch(0), [0]).skipped
+    if remembered != "now":  # which had a document for each schema
+        documents = runs.shared.checkpoint.documents
+        for name in [name for name, document in documents.items() if "public" in document.values()]:
+            del documents[name]
+        assert list(documents.values()) == [{"job: public.t": ("public.t",)}]
+    db.rows(f"CREATE SCHEMA {db.server.user}")
+    runs.shared = replace(runs.shared, warn=warnings.append)
+    (second,) = runs.start(("t", None))
+    assert second.publish(batch(0), [0]).skipped
+    with pytest.raises(FencedError, match="was taken over by"):
+        first.publish(batch(1), [1])
+    assert "stays in schema 'public'" in warnings[0]
+    db.rows("DROP TABLE public.penstock_progress")
+    (third,) = runs.start(("t", None), next_batch=2, adopt_progress=True)
+    third.publish(batch(2), [2])
+    assert db.rows("SELECT schemaname::text FROM pg_tables WHERE tablename = 'penstock_progress'") == [
+        (db.server.user,)
+    ]
+    assert db.ids() == [0, 2]
+
+
+def test_tables_with_progress_in_different_schemas_do_not_become_one_target(db):
+    runs = Runs(db, "a", "b")
+    (a,) = runs.start(("a", None))
+    a.publish(batch(0), [0])
+    db.rows(f"CREATE SCHEMA {db.server.user}")
+    (b,) = runs.start(("b", None))
+    b.publish(batch(0), [0])
+    with pytest.raises(CheckpointError, match=r"that of 'public.a' in schema 'public'.*Write each of them as"):
+        runs.start(("ab", None))
+
+
 class Runs:
     """Runs of one job, each with a committer for each of some groups of its tables: ``("t", "localhost")``, say."""
 
