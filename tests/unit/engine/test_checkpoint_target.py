@@ -54,6 +54,16 @@ def test_state_of_another_batch_stops_the_job(target: CheckpointTarget) -> None:
             target.standing(batch(number))
 
 
+def test_a_job_whose_steps_come_back_goes_on_where_they_kept_nothing(target: CheckpointTarget) -> None:
+    target.publish(batch(3), None)
+    assert target.standing(batch(10, start=900)) == Standing(False, "")
+    target.publish(batch(10, "a"), None)
+    assert target.standing(batch(10)) == Standing(True, "a")
+    target.publish(batch(11), None)
+    with pytest.raises(CheckpointError, match="continues with batch 9, but its state is that after batch 11"):
+        target.standing(batch(9))
+
+
 def test_a_batch_that_is_planned_anew_is_not_taken_for_the_one_of_the_state(target: CheckpointTarget) -> None:
     """Spark's log and the state are of different moments: in a torn copy, after a power failure, with two drivers."""
     target.publish(batch(3, "a", end=47), None)

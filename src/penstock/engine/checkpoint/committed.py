@@ -76,7 +76,8 @@ def committed(checkpoint: JobCheckpoint) -> Committed:
 
     Spark logs a batch as done a moment after it was committed, and not at all if it was stopped in between: so the
     documents that penstock writes after a commit count too. In a job with state its document alone counts: a batch of
-    Spark's log and the state of another would be torn.
+    Spark's log and the state of another would be torn. A document without a state may be of a former definition of the
+    job, whose steps kept nothing: then the last batch of all counts.
     """
     known = checkpoint.read("job")
     if known is None:
@@ -87,10 +88,13 @@ def committed(checkpoint: JobCheckpoint) -> Committed:
     state, stopped = read_state(checkpoint), _stopped(checkpoint)
     planned = checkpoint.last("offsets")
     published = stopped.get("batch", -1)
-    batch = max(checkpoint.last("commits"), published) if state is None else state["batch"]
+    if state is not None and state["state"]:
+        batch = state["batch"]
+    else:
+        batch = max(checkpoint.last("commits"), published, -1 if state is None else state["batch"])
     begun = planned if planned > batch and (stopped.get("planned"), published) != (planned, batch) else None
     uids: Sequence[str] = known.get("sources", ())
-    ends = (state or {}).get("positions")
+    ends = state.get("positions") if state is not None and state["batch"] == batch else None
     if ends is None:  # a job without state, or a checkpoint of a former version
         ends = checkpoint.offsets(batch) if batch >= 0 else ()
     if ends is None or (ends and len(ends) != len(uids)):

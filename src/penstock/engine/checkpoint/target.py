@@ -33,7 +33,9 @@ class CheckpointTarget(Committer):
                 f"{where}, but has no state: the job had none before, or another guarantee. Start the former "
                 "definition, or a new checkpoint"
             )
-        known = known or {"batch": -1, "state": ""}
+        if not known or (not known["state"] and known["batch"] < batch.id - 1):
+            # The batches since left no document: the job had a definition without steps for a while.
+            return Standing(False, "")
         if known["batch"] not in (batch.id - 1, batch.id):
             raise CheckpointError(
                 f"{where}, but its state is that after batch {known['batch']}; restore the checkpoint with all its "
