@@ -7,21 +7,22 @@ import itertools
 import pickle
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.connectors.filesystem import files
+from penstock.connectors.filesystem import files, spark
 from penstock.connectors.filesystem.factory import FilesystemConnector
 from penstock.connectors.filesystem.files import Folder, hidden_name, publish, read, write
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, RecordError, SchemaError, UnsupportedError
-from penstock.spi import Column, ColumnKind, TableDefinition
+from penstock.spi import Batch, Column, ColumnKind, TableDefinition
 from penstock.types import BIGINT, INT, STRING, TimestampType, arrow_schema, parse_columns
 
 COLUMNS = "id BIGINT, name STRING, price DECIMAL(8, 2), at TIMESTAMP(3)"
@@ -203,6 +204,52 @@ def test_without_rows_there_is_no_file(tmp_path: Path):
     publish(sink, "part-0-", [])
 
     assert not (tmp_path / "new").exists()
+
+
+class Attempts:
+    """Runs of a job that publish rows of one column ``id`` in one task, without Spark."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch):
+        self.sink = FilesystemConnector().sink(table(folder, "json", "id BIGINT"))
+        task = SimpleNamespace(partitionId=lambda: 0, taskAttemptId=lambda: 0)
+        monkeypatch.setattr(spark.TaskContext, "get", lambda: task)
+        monkeypatch.setattr(spark, "mapped", self._mapped)
+
+    @staticmethod
+    def _mapped(rows: Frame, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], _: str) -> Any:
+        found = [SimpleNamespace(**row) for each in work(iter(rows.batches)) for row in each.to_pylist()]
+        return SimpleNamespace(collect=lambda: found)
+
+    def publish(self, run: str, number: int, ids: range) -> int:
+        """Publish the batch of this number with these rows, whose numbers are their positions too."""
+        context: Any = SimpleNamespace(query_id="query", run_id=run)
+        output: Any = SimpleNamespace(spec=self.sink, index=0, select=lambda frame: (frame, ["id"]))
+        batch = Batch(number, ({"row": ids.start},), ({"row": ids.stop},), 1)
+        frame: Any = Frame([pa.RecordBatch.from_pydict({"id": list(ids)})])
+        return spark.FilesCommitter([output], context).publish(batch, frame).records
+
+
+@dataclass
+class Frame:
+    batches: list[pa.RecordBatch]
+
+    def select(self, *_: str) -> Frame:
+        return self
+
+
+def test_a_batch_of_other_rows_under_the_same_number_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    attempts = Attempts(tmp_path, monkeypatch)
+
+    def ids() -> list[int]:
+        return sorted(row["id"] for row in content(tmp_path, "json", "id BIGINT"))
+
+    assert attempts.publish("a", 6, range(100, 110)) == 10
+    attempts.publish("copy", 6, range(100, 105))  # when the copy was made, there were no more
+    assert ids() == sorted([*range(100, 110), *range(100, 105)])
+    attempts.publish("copy", 7, range(105, 110))
+    for run in ("copy", "another"):  # a batch that is published again
+        attempts.publish(run, 6, range(100, 105))
+    assert ids() == sorted([*range(100, 110)] * 2)
 
 
 DAYS = "shop STRING, id BIGINT, day DATE, open BOOLEAN"
