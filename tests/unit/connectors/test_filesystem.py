@@ -24,6 +24,7 @@ from penstock.connectors.filesystem.files import Folder, hidden_name, publish, r
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, RecordError, SchemaError, UnsupportedError
 from penstock.spi import Batch, Column, ColumnKind, TableDefinition
 from penstock.types import BIGINT, INT, STRING, TimestampType, arrow_schema, parse_columns
+from tests.committers import Memory, context_of
 
 COLUMNS = "id BIGINT, name STRING, price DECIMAL(8, 2), at TIMESTAMP(3)"
 ROWS = [
@@ -358,6 +359,44 @@ def test_a_file_that_has_changed_since_the_job_began_is_no_part_of_it(tmp_path: 
     (tmp_path / "f").unlink()
     with pytest.raises(CheckpointError, match="is not there any more; it had 9 bytes"):
         list(read(scan, file))
+
+
+def source(path: object, documents: Memory, *, planned: bool = True) -> spark.FilesSource:
+    """The source of a job with this checkpoint."""
+    scan = FilesystemConnector().scan(table(path, "json", "id BIGINT"))
+    return spark.FilesSource(scan, 0, replace(context_of(), checkpoint=documents, planned=planned))
+
+
+def test_a_checkpoint_is_of_one_place(tmp_path: Path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "f").write_text('{"id":1}\n')
+    known = Memory()
+    source(tmp_path / "a", known, planned=False)
+    (tmp_path / "a" / "more").write_text('{"id":2}\n')
+    for same in (tmp_path / "a", f"{tmp_path}/a/", f"file://{tmp_path}/a"):
+        assert source(same, known).lag({"file": 0}) == 1
+    with pytest.raises(CheckpointError, match=r"another source than table 't': path was '.*/a', and is '.*/b'; choose"):
+        source(tmp_path / "b", known)
+
+
+def test_files_are_not_listed_again_for_batches_that_were_planned(tmp_path: Path):
+    with pytest.raises(CheckpointError, match=r"'memory' has batches but no 'penstock/source-0.json'.*restore it"):
+        source(tmp_path, Memory())
+
+
+def test_a_list_of_files_that_a_former_version_has_made_counts(tmp_path: Path):
+    known = Memory(documents={"source-0": {"files": [{"path": "x", "size": 1}], "start": {"file": 1}}})
+    assert source(tmp_path, known).ended(None)
+    assert source(tmp_path, known).ended(None)
+    with pytest.raises(CheckpointError, match="another source"):
+        source(tmp_path / "b", known)
+
+
+@pytest.mark.parametrize("other", [{"seed": 1}, {"source": {"cluster_id": "c"}, "start": {}}, {"values": "digest"}])
+def test_the_document_of_another_connector_is_no_list_of_files(tmp_path: Path, other: dict[str, Any]):
+    with pytest.raises(CheckpointError, match="another source than table 't': path was None"):
+        source(tmp_path, Memory(documents={"source-0": other}))
 
 
 def test_files_that_are_no_parquet_and_places_that_are_not_there_are_named(tmp_path: Path):

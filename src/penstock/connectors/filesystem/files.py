@@ -55,6 +55,11 @@ class Folder:
         except (OSError, ValueError) as error:
             raise ExecutionError(f"path '{path}': {error}") from error
 
+    @property
+    def uri(self) -> str:
+        """The place, the same however a path or URI names it."""
+        return f"{self.system.type_name}:{self.root.rstrip('/')}"
+
     def files(self) -> list[File]:
         """All files that are not hidden, by name. Raises ExecutionError if there is no such folder or file."""
         try:

@@ -34,6 +34,7 @@ from penstock.spi import (
     guarded,
     mapped,
     placed,
+    source_document,
 )
 
 #: A batch has files of about so many bytes, and at least one.
@@ -79,11 +80,15 @@ class FilesSource(Source):
 
     def __init__(self, scan: FilesystemScanSpec, ordinal: int, context: JobContext):
         self._spark: SparkSession = context.spark
-        name = f"source-{ordinal}"
-        known = context.checkpoint.read(name)
-        if known is None:
-            found = [asdict(each) for each in Folder.of(scan.options.path).files()]
-            known = context.checkpoint.create(name, {"files": found})
+        folder = Folder.of(scan.options.path)
+        known = source_document(
+            context,
+            ordinal,
+            scan.table,
+            {"path": folder.uri},
+            lambda: {"files": [asdict(each) for each in folder.files()]},
+            former="files",
+        )
         start = int(known.get("start", {"file": 0})["file"])
         self._reading = Reading(
             scan, ordinal, tuple(File(**each) for each in known["files"]), start, context.settings.batch
