@@ -179,7 +179,7 @@ class PostgresCommitter(Committer):
         names, here = set(self._names), dict[int, set[str]]()
         for row in rows:
             if row.progress and row.progress.batch_id >= upcoming.id and names & set(row.tables):
-                check_ahead(row.progress, batch)
+                check_ahead(row.progress, batch, self._shown(row.key))
                 here.setdefault(row.progress.batch_id, set()).update(row.tables)
         done = here.get(upcoming.id, set())
         last = [
@@ -291,17 +291,9 @@ class PostgresCommitter(Committer):
     def _is_done(self, progress: Progress, *, warns: bool = True) -> bool:
         """Whether the batch was committed before. Warns of progress that is taken over."""
         adopt = self._context.settings.adopt_progress and not self._published
-        known = self._progress
-        if known is None and progress.batch_id > 0 and not adopt:
-            raise CheckpointError(
-                f"the checkpoint continues with {progress}, but {self._shown_row} holds nothing: progress was lost, or "
-                "the sink was added to the job with this batch. Restore the row, or continue with --adopt-progress, if "
-                "you are sure that the batch was not inserted"
-            )
-        decision = decide(known, progress.query_id, progress.batch_id, progress.start, progress.end, adopt)
+        decision = decide(self._progress, progress, place=self._shown_row, adopt=adopt)
         if isinstance(decision, TakeOver) and warns:
-            takeover = f"{progress} takes over {self._shown_row}, which last recorded {self._progress}"
-            self._context.warn(takeover if self._progress else decision.warning)
+            self._context.warn(decision.warning)
         return isinstance(decision, Skip)
 
     def _attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:
@@ -364,9 +356,12 @@ class PostgresCommitter(Committer):
     def _transaction(self) -> contextlib.AbstractContextManager[Transaction]:
         return transaction_of(self._database, self._context)
 
+    def _shown(self, key: str) -> str:
+        return f"the row '{key}' of table {TABLE} in {self._database.address}"
+
     @property
     def _shown_row(self) -> str:
-        return f"the row '{self._key}' of table {TABLE} in {self._database.address}"
+        return self._shown(self._key)
 
     def close(self) -> None:
         """Drop this run's staging tables, and close the connections."""
