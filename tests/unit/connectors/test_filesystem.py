@@ -289,8 +289,8 @@ def test_partitions_are_folders_whose_names_are_columns(format: str, tmp_path: P
 
 def test_folders_that_are_no_partitions_are_named(tmp_path: Path):
     for folder, reason in (
-        ("day=2026-01-02", r"is in no folder of a partition \(expected day=\.\./open=\.\.\)"),
-        ("day=soon/open=true", "the name of its folder is no value of its column"),
+        ("day=2026-01-02", r"is not in a partition folder day=\.\./open=\.\.; move it there"),
+        ("day=soon/open=true", r"does not hold a value of its column \(.*\); rename the folder"),
     ):
         (tmp_path / folder / folder).mkdir(parents=True)
         (tmp_path / folder / "part").write_text('{"id":1,"shop":"a"}\n')
@@ -354,7 +354,7 @@ def test_a_file_that_has_changed_since_the_job_began_is_no_part_of_it(tmp_path: 
     (file,) = Folder.of(str(tmp_path)).files()
     with (tmp_path / "f").open("a") as more:
         more.write('{"id":2}\n')
-    with pytest.raises(CheckpointError, match="has 18 bytes; it had 9 bytes when the job began"):
+    with pytest.raises(CheckpointError, match=r"has 18 bytes; it had 9 bytes when the job began\. Put it back"):
         list(read(scan, file))
     (tmp_path / "f").unlink()
     with pytest.raises(CheckpointError, match="is not there any more; it had 9 bytes"):
@@ -401,12 +401,28 @@ def test_the_document_of_another_connector_is_no_list_of_files(tmp_path: Path, o
 
 def test_files_that_are_no_parquet_and_places_that_are_not_there_are_named(tmp_path: Path):
     (tmp_path / "f").write_text("no parquet")
-    with pytest.raises(ExecutionError, match=r"file '.*/f' of table 't' cannot be read"):
+    with pytest.raises(ExecutionError, match=r"file '.*/f' of table 't' cannot be read: .*; check that the file is"):
         content(tmp_path, "parquet")
-    with pytest.raises(ExecutionError, match=r"path '.*/nowhere' cannot be read"):
+    with pytest.raises(ExecutionError, match=r"path '.*/nowhere' cannot be read: .*; check that the folder exists"):
         content(tmp_path / "nowhere", "json")
-    with pytest.raises(ExecutionError, match="path 'nothing://x': "):
+    with pytest.raises(ExecutionError, match=r"path 'nothing://x': .*; write a path of this machine, or a URI"):
         content("nothing://x", "json")
+
+
+def test_places_that_cannot_be_written_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    sink = FilesystemConnector().sink(table(tmp_path / "file" / "in", "json", "id BIGINT"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        ExecutionError, match=r"'.*/file/in/\.part' cannot be written: .*; check the folder's rights and"
+    ):
+        write(sink, ".part", iter([pa.RecordBatch.from_pydict({"id": [1]})]))
+
+    def refused(*_: object) -> None:
+        raise PermissionError("no")
+
+    monkeypatch.setattr(Folder, "appear", refused)
+    with pytest.raises(ExecutionError, match=r"cannot be renamed: no; check the folder's rights, then start the job"):
+        publish(replace(sink, options=replace(sink.options, path=str(tmp_path))), "part", [".part"])
 
 
 def test_wrong_options_are_named():
