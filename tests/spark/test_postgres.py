@@ -23,7 +23,7 @@ from adbc_driver_postgresql import dbapi
 from penstock.connectors.postgres.address import parse_address
 from penstock.connectors.postgres.at_least_once import AtLeastOnceCommitter
 from penstock.connectors.postgres.committer import PostgresCommitter
-from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.database import Database, Transaction
 from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.connectors.postgres.staging import Staged, StageSpec, stage_rows
 from penstock.errors import (
@@ -769,6 +769,20 @@ def test_progress_stays_in_its_schema_when_the_search_path_leads_to_another(db, 
         (db.server.user,)
     ]
     assert db.ids() == [0, 2]
+
+
+def test_a_database_that_does_not_tell_its_identity_just_now_is_not_taken_for_another(db, table, monkeypatch):
+    runs, rows = Runs(db), Transaction.rows
+    runs.start(("t", None))
+
+    def failing(transaction, sql, *given):
+        if "pg_control_system" in sql:
+            raise DatabaseUnavailableError("lost")
+        return rows(transaction, sql, *given)
+
+    monkeypatch.setattr(Transaction, "rows", failing)
+    with pytest.raises(DatabaseUnavailableError, match="lost"):
+        runs.start(("t", None))
 
 
 def test_tables_with_progress_in_different_schemas_do_not_become_one_target(db):

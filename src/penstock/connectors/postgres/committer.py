@@ -16,6 +16,7 @@ from penstock.delivery import Claim, Progress, Skip, TakeOver, attempted, check_
 from penstock.errors import (
     CheckpointError,
     DatabaseError,
+    DatabaseUnavailableError,
     FencedError,
     KafkaError,
     OptionsError,
@@ -148,15 +149,20 @@ class PostgresCommitter(Committer):
         return find(of_rows) or find(known) or new
 
     def _identity(self) -> str:
-        """The identity of the database, whatever the name of its host; its address where the server does not tell."""
+        """The identity of the database, whatever the name of its host; its address where the server does not tell.
+        Raises DatabaseUnavailableError."""
         sql = (
             "SELECT (SELECT system_identifier FROM pg_control_system())::text, oid::text FROM pg_database "
             "WHERE datname = current_database()"
         )
-        with contextlib.suppress(DatabaseError), self._database.transaction() as transaction:
-            ((system, database),) = transaction.rows(sql)
-            return f"{system}/{database}"
-        return str(self._database.address)
+        try:
+            with self._database.transaction() as transaction:
+                ((system, database),) = transaction.rows(sql)
+                return f"{system}/{database}"
+        except DatabaseUnavailableError:
+            raise  # under its address, what the checkpoint knows of the database would not be found
+        except DatabaseError:
+            return str(self._database.address)
 
     def _keep(self) -> None:
         """Write to the checkpoint which row is for which tables."""
