@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 import pyarrow as pa
 
 from penstock.delivery import canonical
-from penstock.errors import CheckpointError
+from penstock.errors import CheckpointError, CheckpointUnavailableError
 from penstock.flow.compaction import joined
 from penstock.flow.parts import part_of
 from penstock.flow.segments import END, SegmentRef
@@ -44,11 +45,25 @@ class KeptOutput:
 
     def read(self, storage: Storage) -> pa.Table:
         """The rows. Raises CheckpointError if the file is missing, or is not the one that was written."""
-        data = storage.open(self.file)
+        what = f"the output of batch {self._batch}, which some targets of the job have and others do not"
+        try:
+            data = storage.open(self.file)
+        except CheckpointUnavailableError:
+            raise
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"'{self.file}' in '{storage.place}' is missing, which holds {what}: restore it from a backup. Without "
+                "it, start with another checkpoint directory, and see to it that all targets have the same rows"
+            ) from error
         if hashlib.sha256(data).hexdigest() != self.sha256:
-            raise changed(f"'{self.file}', which holds the output of a batch that is not in all targets yet,")
+            raise changed(f"'{self.file}', which holds {what},")
         with pa.ipc.open_stream(data) as reader:
             return reader.read_all()
+
+    @property
+    def _batch(self) -> int:
+        """The number of the batch, with which the file's name begins."""
+        return int(re.split(r"\D", self.file, maxsplit=1)[0])
 
 
 @dataclass(frozen=True)

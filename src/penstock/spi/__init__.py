@@ -1,5 +1,6 @@
 """All that a plug-in imports: the protocols of connectors and formats, and the registries that find them."""
 
+from penstock.spi.documents import source_document
 from penstock.spi.formats import (
     BadRecord,
     ChangeEncoder,

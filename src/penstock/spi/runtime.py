@@ -55,6 +55,9 @@ class Checkpoint(Protocol):
     def write(self, name: str, document: Mapping[str, Any]) -> None:
         """Write the document, atomically and durably. Raises CheckpointError."""
 
+    def folder(self, name: str) -> str:
+        """The address of a folder in it."""
+
     def create(self, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """Write the document unless there is one of that name, and return the stored one. Raises CheckpointError."""
 

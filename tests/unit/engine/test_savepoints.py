@@ -16,7 +16,7 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.engine.checkpoint import JobCheckpoint, read_location, savepoints
-from penstock.engine.checkpoint.committed import committed, write_started, write_state
+from penstock.engine.checkpoint.committed import committed, write_started, write_state, write_stopped
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, read_savepoint, write_savepoint, write_starts
 from penstock.engine.runs.batches import JobProgress
 from penstock.engine.runs.query import Query
@@ -29,7 +29,7 @@ from penstock.errors import (
     UnknownOutcomeError,
 )
 from penstock.flow.hashing import Groups, key_hashes
-from penstock.flow.manifest import Manifest
+from penstock.flow.manifest import Manifest, Sinks
 from penstock.flow.segments import END
 from penstock.flow.state import StateStore, TableSpec
 from penstock.flow.storage import LocalStorage, Storage
@@ -146,6 +146,30 @@ def test_the_state_is_that_of_the_attempt_which_a_target_has_committed(checkpoin
     batch = Batch(1, (None,), (position(20),), 1)
     write_state(checkpoint.place, batch, "another", bound=True)
     assert (committed(checkpoint.place).batch, committed(checkpoint.place).state) == (1, "another")
+
+
+@pytest.mark.parametrize(
+    ("logged", "stopped", "batch"), [(9, 9, 9), (8, 9, 9), (9, None, 9), (2, None, 3), (None, None, 3)]
+)
+@pytest.mark.parametrize("manifest", [True, False])
+def test_a_job_that_has_no_steps_any_more_goes_on_after_their_last_document(
+    checkpoint: Checkpoint, logged: int | None, stopped: int | None, batch: int, manifest: bool
+) -> None:
+    """The steps of UNNEST keep nothing. Beside a table that repeats batches they have a manifest all the same."""
+    for each in range(10):
+        checkpoint.plan(each)
+    storage = Storage.of(str(checkpoint.root / "state"))
+    state = Manifest(3, sinks=Sinks(repeating=("t",))).write(storage, "000000003-x.manifest") if manifest else ""
+    write_state(checkpoint.place, Batch(3, (None,), (position(41),), 1), state)
+    if logged is not None:
+        checkpoint.done(logged)
+    if stopped is not None:
+        write_started(checkpoint.place, "a")
+        write_stopped(checkpoint.place, "a", stopped)
+    found = committed(checkpoint.place)
+    assert (found.batch, found.begun) == (batch, None if stopped or batch == 9 else 9)
+    assert found.state == (state if batch == 3 else "")
+    assert found.positions == {"orders": position(41 if batch == 3 else 100)}
 
 
 def test_the_state_of_a_former_version_is_found(checkpoint: Checkpoint) -> None:

@@ -28,6 +28,7 @@ from penstock.spi import (
     frame_reader,
     frame_schema,
     placed,
+    source_document,
     staged,
     unreported,
 )
@@ -64,7 +65,10 @@ class DatagenSource(Source):
         self._scan = scan
         self._spark: SparkSession = context.spark
         self.bounded = context.settings.once or context.settings.batch
-        known = context.checkpoint.create(f"source-{ordinal}", {"seed": secrets.randbits(63)})
+        asked = {"fields": dict(scan.options.fields)}
+        known = source_document(
+            context, ordinal, scan.table, asked, lambda: {"seed": secrets.randbits(63)}, former="seed"
+        )
         start = int(known.get("start", {"row": 0})["row"])
         zone = self._spark.conf.get("spark.sql.session.timeZone") or "UTC"
         self._making = Making(scan, ordinal, start, int(known["seed"]), zone, self.bounded)

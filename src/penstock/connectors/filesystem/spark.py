@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -15,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 
 from penstock.connectors.filesystem.files import File, Folder, hidden_name, publish, read, write
 from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec
+from penstock.delivery import canonical
 from penstock.spi import (
     PARTITIONS_PER_SOURCE,
     Batch,
@@ -33,6 +35,7 @@ from penstock.spi import (
     guarded,
     mapped,
     placed,
+    source_document,
     staged,
     unreported,
 )
@@ -80,11 +83,15 @@ class FilesSource(Source):
 
     def __init__(self, scan: FilesystemScanSpec, ordinal: int, context: JobContext):
         self._spark: SparkSession = context.spark
-        name = f"source-{ordinal}"
-        known = context.checkpoint.read(name)
-        if known is None:
-            found = [asdict(each) for each in Folder.of(scan.options.path).files()]
-            known = context.checkpoint.create(name, {"files": found})
+        folder = Folder.of(scan.options.path)
+        known = source_document(
+            context,
+            ordinal,
+            scan.table,
+            {"path": folder.uri},
+            lambda: {"files": [asdict(each) for each in folder.files()]},
+            former="files",
+        )
         start = int(known.get("start", {"file": 0})["file"])
         self._reading = Reading(
             scan, ordinal, tuple(File(**each) for each in known["files"]), start, context.settings.batch
@@ -198,7 +205,9 @@ class FilesCommitter(Committer):
     def _write(self, output: Output, batch: Batch, frame: DataFrame) -> int:
         spec: FilesystemSinkSpec = output.spec
         rows, columns = output.select(frame)
-        prefix = f"part-{self._job}-{output.index}-{batch.id:09d}-"
+        # A copy of the job may have planned other rows under the same number: their files are not attempts at this one.
+        positions = hashlib.sha256(canonical([batch.start, batch.end]).encode()).hexdigest()[:12]
+        prefix = f"part-{self._job}-{output.index}-{batch.id:09d}-{positions}-"
         written = mapped(rows.select(*columns), partial(_written, spec, prefix, self._run), "name STRING, rows BIGINT")
         found = written.collect()
         publish(spec, prefix, [row.name for row in found])

@@ -45,7 +45,6 @@ from penstock.connectors.kafka.table.client_properties import with_login
 from penstock.connectors.kafka.table.offsets import partitions_text
 from penstock.deadline import Deadline
 from penstock.errors import (
-    CheckpointError,
     KafkaError,
     OptionsError,
     PenstockError,
@@ -80,6 +79,7 @@ from penstock.spi import (
     mapped,
     on_one_machine,
     pickled,
+    source_document,
     staged,
 )
 from penstock.types import BIGINT, TINYINT, spark_type
@@ -198,33 +198,25 @@ class KafkaScan(Source):
     def _resolve(self, ordinal: int) -> tuple[Positions, Positions | None]:
         """Start and stop, resolved when the job first starts and later read from the checkpoint (rule "starts are
         resolved once")."""
-        name, checkpoint = f"source-{ordinal}", self._context.checkpoint
-        cluster = cluster_id(self._session)
+        checkpoint, start_time = self._context.checkpoint, self._context.settings.start_time
         asked: dict[str, Any] = {
-            "cluster_id": cluster,
+            "cluster_id": cluster_id(self._session),
             "topic": list(self._scan.options.topic),
             "topic_pattern": self._scan.options.topic_pattern or "",
             "partitions": partitions_text(self._scan.partitions),
             "bounded": self._scan.bounded,
         }
-        known = checkpoint.read(name)
-        if known is None:
-            if self._context.planned:
-                raise CheckpointError(
-                    f"the checkpoint '{checkpoint.location}' has batches but no 'penstock/{name}.json'; it was "
-                    "damaged, or written by another program: restore it, or start with another directory"
-                )
-            first = resolve_start(self._session, self._scan, self._context.settings.start_time, warn=self._context.warn)
+        resolved = False
+
+        def resolve() -> dict[str, Any]:
+            nonlocal resolved
+            resolved = True
+            first = resolve_start(self._session, self._scan, start_time, warn=self._context.warn)
             last = resolve_stop(self._session, self._scan, first)
-            resolved = {"source": asked, "start": first.to_json(), "stop": last.to_json() if last else None}
-            known = checkpoint.create(name, resolved)  # two copies that start at once get the same
-        elif known.get("source") != asked:
-            differing = sorted(key for key in asked if known.get("source", {}).get(key) != asked[key])
-            raise CheckpointError(
-                f"the checkpoint '{checkpoint.location}' belongs to another source than table '{self._scan.table}': "
-                f"{', '.join(differing)} differ(s); choose another checkpoint directory or another job name"
-            )
-        elif self._context.settings.start_time is not None and not self._context.restarted:
+            return {"start": first.to_json(), "stop": last.to_json() if last else None}
+
+        known = source_document(self._context, ordinal, self._scan.table, asked, resolve)
+        if start_time is not None and not resolved and not self._context.restarted:
             self._context.warn(
                 f"table '{self._scan.table}' continues from the checkpoint '{checkpoint.location}'; --start-time has "
                 "no effect with one"

@@ -404,10 +404,11 @@ class KafkaCommitter(_Writing):
         less. Progress of another query proves nothing, since our own may be on its way. The checkpoint is read last,
         because the healthy run goes on with it meanwhile."""
         context = self.context
-        found = read_progress(self.session, self._progress_topic(), self.transactional_id).progress
+        topic = self._progress_topic()
+        found = read_progress(self.session, topic, self.transactional_id).progress
         if found is not None and found.query_id == context.query_id:
             upcoming = context.next_batch()
-            check_ahead(found, Progress.of(context.query_id, upcoming.id, upcoming.start, None))
+            check_ahead(found, Progress.of(context.query_id, upcoming.id, upcoming.start, None), topic.place)
 
     def _taken(self) -> tuple[TransactionClient, Progress | None]:
         """Fence the former owner of the id, claim it, and read what was committed under it."""
@@ -476,7 +477,7 @@ class KafkaCommitter(_Writing):
     def _decided(self, batch: Progress) -> Decision:
         """Whether to publish a batch. Raises FencedError, PossibleDataLossError or CheckpointError."""
         try:
-            return decide(self._progress, batch.query_id, batch.batch_id, batch.start, batch.end, self._adopts)
+            return decide(self._progress, batch, place=self._progress_topic().place, adopt=self._adopts)
         except (CheckpointError, PossibleDataLossError):
             self.check_owner()  # another copy on the checkpoint is the better explanation
             raise
