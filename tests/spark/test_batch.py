@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from penstock.connectors import values
-from penstock.errors import UnsupportedError
+from penstock.engine.checkpoint import read_location
+from penstock.engine.checkpoint.savepoints import write_savepoint
+from penstock.errors import CheckpointError, UnsupportedError
 from tests.spark.conftest import Jobs, Topics
 from tests.waiting import eventually
 
@@ -165,7 +167,7 @@ def test_files_are_one_batch_and_the_results_are_files(jobs: Jobs, tmp_path: Pat
 
     (file,) = (tmp_path / "out").iterdir()
     run = r"[0-9a-f]{12}"
-    assert re.fullmatch(rf"part-{run}-0-000000000-{run}-\d{{5}}-\d+\.json", file.name)
+    assert re.fullmatch(rf"part-{run}-0-000000000-{run}-{run}-\d{{5}}-\d+\.json", file.name)
     assert file.read_text() == '{"name":"even","n":15,"total":210}\n{"name":"odd","n":15,"total":225}\n'
     lines = [(each.parent.name, each.read_text()) for each in sorted((tmp_path / "by name").rglob("part-*"))]
     assert lines == [("name=even", '{"i.d":0}\n{"i.d":2}\n'), ("name=odd", '{"i.d":1}\n{"i.d":3}\n')]
@@ -221,3 +223,21 @@ def test_a_job_that_had_its_batch_gives_nothing_more(orders: None, jobs: Jobs) -
     jobs.run(f"{BATCH}{TABLES}{insert}", "once")
 
     assert sorted(found()) == [("apple", 2), ("pear", 1), ("plum", 1)]
+
+
+def test_a_stream_cannot_go_on_from_a_batch(orders: None, jobs: Jobs) -> None:
+    insert = "INSERT INTO result SELECT DISTINCT name, CAST(amount AS BIGINT) FROM orders;"
+    jobs.run(f"{BATCH}{TABLES}{insert}", "once")
+
+    with pytest.raises(CheckpointError, match=r"has run in batch mode, which keeps no state.* another checkpoint"):
+        jobs.run(f"{TABLES}{insert}", "once")
+
+
+def test_a_batch_does_not_begin_with_the_state_of_a_savepoint(orders: None, jobs: Jobs, tmp_path: Path) -> None:
+    insert = "INSERT INTO result SELECT DISTINCT name, CAST(amount AS BIGINT) FROM orders;"
+    jobs.run(f"{TABLES}{insert}", "stream")
+    write_savepoint(read_location(str(jobs.checkpoint("stream"))), read_location(str(tmp_path / "savepoint")))
+
+    start = f"SET 'execution.state-recovery.path' = '{tmp_path / 'savepoint'}';\n{BATCH}{TABLES}{insert}"
+    with pytest.raises(CheckpointError, match="begins without state.* start it without the savepoint"):
+        jobs.run(start, "batch")

@@ -168,6 +168,11 @@ class FlowRun:
         """Raises CheckpointError where the state that the checkpoint names shows that the job cannot go on. Called
         before a committer is opened."""
         self._states.look(self.context.checkpoint, self.origin)
+        if self.job.settings.batch and self.origin:
+            raise CheckpointError(
+                f"job '{self.context.job}' is in batch mode, which begins without state, and the savepoint that it is "
+                "started from has state: start it without the savepoint, or as a stream"
+            )
         if self._states.last.final and not self.job.settings.batch:
             raise CheckpointError(
                 f"job '{self.context.job}' has run in batch mode, which keeps no state, so a stream cannot go on from "
@@ -240,10 +245,10 @@ class FlowRun:
         if not batch.tasks:
             return FlowAttempt(self, state, EXCHANGE.empty_table())
         final = self.job.settings.batch
-        if final and (state or self.origin):
-            raise ExecutionError(
-                f"job '{self.context.job}' is in batch mode and cannot go on from a former batch: start it with "
-                "another checkpoint directory to compute all rows again"
+        if final and state:
+            raise CheckpointError(
+                f"job '{self.context.job}' is in batch mode and has state of a former batch in its checkpoint "
+                f"'{self.context.checkpoint.location}': start it with another checkpoint directory to compute all rows"
             )
         before = self._states.before(state or self.origin)
         now = self._batch_times.next(before.time_ms, now_ms())
