@@ -239,5 +239,5 @@ def test_a_batch_does_not_begin_with_the_state_of_a_savepoint(orders: None, jobs
     write_savepoint(read_location(str(jobs.checkpoint("stream"))), read_location(str(tmp_path / "savepoint")))
 
     start = f"SET 'execution.state-recovery.path' = '{tmp_path / 'savepoint'}';\n{BATCH}{TABLES}{insert}"
-    with pytest.raises(CheckpointError, match="begins without state.* start it without the savepoint"):
+    with pytest.raises(CheckpointError, match=r"begins without state.* start it without the savepoint"):
         jobs.run(start, "batch")
