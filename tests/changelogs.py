@@ -153,8 +153,8 @@ class Runner:
 
         Raises AssertionError if the change is not a net change of the rows that are live.
         """
-        assert len(inputs) == len(self.operator.inputs)
-        given = [record_batch(rows, each) for rows, each in zip(inputs, self.operator.inputs, strict=True)]
+        plain = [each for each in self.operator.inputs if each.combiner is None]
+        given = self._combined([record_batch(rows, each) for rows, each in zip(inputs, plain, strict=True)])
         alone = sum(map(len, inputs)) < 2
         owners = self.rng.choice([1, 1, 1, 1, 1, 1, 1, 2] if alone else [1, 1, 1, 2, 3, 5])
         refs: dict[str, list[SegmentRef]] = {}
@@ -172,6 +172,24 @@ class Runner:
             changes += self._applied(out)
         self._refs = refs
         return changes
+
+    def _combined(self, given: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """All inputs: where the operator takes rows that were combined, random parts of the rows are."""
+        inputs, left = [], iter(given)
+        for each in self.operator.inputs:
+            if each.combiner is None:
+                inputs.append(next(left))
+                continue
+            rows = inputs[-1]
+            first, second = sorted(self.rng.randrange(len(rows) + 1) for _ in range(2))
+            parts = [rows.slice(0, first), rows.slice(first, second - first)]
+            groups = [each.combiner.combined(part) for part in parts]
+            inputs[-1] = pa.concat_batches(
+                [*(part for part, made in zip(parts, groups, strict=True) if made is None), rows.slice(second)]
+            )
+            made = [group for group in groups if group is not None]
+            inputs.append(pa.concat_batches(made) if made else record_batch([], each))
+        return inputs
 
     @property
     def _tables(self) -> list[TableSpec]:

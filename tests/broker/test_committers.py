@@ -9,7 +9,7 @@ import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.sink.committer import Acknowledged, KafkaCommitter, PlainCommitter
-from penstock.errors import RecordError
+from penstock.errors import AbortableError, RecordError
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
 from penstock.kafka.transactions import describe_transaction
@@ -35,7 +35,9 @@ def test_a_batch_with_records_in_a_reserved_topic_fails_and_is_not_committed(kaf
     made = KafkaCommitter if guarantee == "exactly-once" else PlainCommitter
     committer = made([Output(0, "t", spec, spec.schema, None, ("v",))], context_of(progress), Reporting(reported))
     committer.open()
-    with pytest.raises(RecordError, match=f"written to '{reported}', an internal topic of Kafka or penstock"):
+    with pytest.raises(
+        RecordError, match=f"to '{reported}', an internal topic of Kafka or penstock .give the rows another"
+    ):
         committer.publish(Batch(0, (None,), ({},), tasks=1), None)
     if guarantee == "exactly-once":
         session = session_for(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap}))
@@ -57,6 +59,42 @@ def test_acks_that_weaken_at_least_once_are_warned_of(kafka, topic, acks, warned
     context = replace(context_of("progress"), warn=warnings.append)
     PlainCommitter([Output(0, "t", spec, spec.schema, None, ("v",))], context, Reporting("")).open()
     assert [warning.startswith("table 't': 'properties.acks' = '1' weakens") for warning in warnings] == [True] * warned
+
+
+@dataclass(frozen=True)
+class Odd(Reporting):
+    """Tasks whose report cannot be true."""
+
+    report: Acknowledged
+
+    def write(self, *_: Any, **__: Any) -> Acknowledged:
+        """What they report."""
+        return self.report
+
+
+@pytest.mark.parametrize(
+    ("report", "told"),
+    [
+        (Acknowledged(one_writer=False), "two tasks wrote to one partition; .* start the job again$"),
+        (Acknowledged(records=1), "0 records were encoded but 1 acknowledged; look for failed tasks in Spark's log"),
+        (Acknowledged(whole=False), "sequences are not those .*; look in Spark's log for tasks that ran twice$"),
+    ],
+)
+def test_a_report_that_cannot_be_true_says_what_to_do_next(kafka, topic, report, told):
+    options = {
+        "connector": "kafka",
+        "topic": (name := topic(1)),
+        "properties.bootstrap.servers": kafka.bootstrap,
+        "format": "raw",
+        "sink.delivery-guarantee": "exactly-once",
+        "sink.transactional-id-prefix": name,
+    }
+    spec = KafkaConnector().sink(TableDefinition("t", (Column("v", STRING),), options))
+    progress = topic(1, configs={"cleanup.policy": "compact"})
+    committer = KafkaCommitter([Output(0, "t", spec, spec.schema, None, ("v",))], context_of(progress), Odd("", report))
+    committer.open()
+    with pytest.raises(AbortableError, match=told):
+        committer.publish(Batch(0, (None,), ({},), tasks=1), None)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,9 @@ import json
 import re
 import subprocess
 import sys
+import time
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,7 +22,7 @@ from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.spark import KafkaDataSource
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.partitions import TopicPartition
-from penstock.spi import pickled
+from penstock.spi import Watermark, pickled
 from tests.scans import enumerator_of, scan_of, write
 from tests.waiting import eventually
 
@@ -28,7 +31,7 @@ PLANNING = """
 import json, sys
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from penstock.connectors.kafka.spark import KafkaDataSource
-from penstock.spi import pickled
+from penstock.spi import Watermark, pickled
 told = json.load(sys.stdin)
 reader = KafkaDataSource(told["options"]).streamReader(None)
 end = reader.latestOffset(told["start"] or reader.initialOffset(), ReadAllAvailable())
@@ -113,6 +116,28 @@ def test_a_rate_holds_over_all_partitions_together(kafka, topic):
     assert sum(each.offset for each in first.at.values()) == 40
     assert all(each.offset for each in first.at.values())
     assert enumerator.latest(first) == first
+
+
+@pytest.mark.parametrize("idle", [None, timedelta(milliseconds=1)], ids=["without event time", "event time"])
+def test_in_batch_mode_nothing_is_read_before_all_partitions_reach_their_stops(kafka, topic, tmp_path, idle):
+    """One of them is at its stop from the beginning, and one may be idle."""
+    name = topic(3)
+    write(kafka, name, 5)
+    spec = enumerator_of(kafka, name).spec
+    stop = Positions({(name, 0): Position(5), (name, 1): Position(2), (name, 2): Position(0)}, spec.start.topic_ids)
+    watermark = idle and Watermark("", lag=0, idle_timeout=idle)
+    scan = replace(spec.scan, watermark=watermark)
+    spec = replace(spec, scan=scan, stop=stop, waits=True, whole=True, notes=str(tmp_path / "notes"))
+    planning = Enumerator(spec)
+    for _ in range(3):
+        assert planning.latest(spec.start) == spec.start
+        time.sleep(0.01)
+    write(kafka, name, 1, 1)
+    assert planning.latest(spec.start) == spec.start
+    write(kafka, name, 3, 1)
+    end = planning.latest(spec.start)
+    assert [end.at[name, partition].offset for partition in range(3)] == [5, 2, 0]
+    assert planning.latest(end) == end
 
 
 # --- which topics and partitions -------------------------------------------------------------------------------

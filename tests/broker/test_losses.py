@@ -147,7 +147,7 @@ def test_offsets_that_retention_has_removed_are_passed_over_in_the_same_batch(ka
     # What was counted goes through Spark's offset log, and is not counted again.
     logged = Positions.from_json(end.to_json())
     assert logged == end
-    rest = enumerator.latest(logged, all_at_once=True)
+    rest = lenient(kafka, name).latest(logged)
     assert (offsets(rest), rest.at[name, 0].lost) == ({0: 20, 1: 6}, 15)
     assert list(described(end, rest)) == []
 

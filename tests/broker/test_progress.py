@@ -526,7 +526,7 @@ class TestFenceWhileClaiming(BothVersions):
         self.when_it_is_written(monkeypatch, hiccup, times=2)
         assert claim(session, client, progress_topic, "run-1").run_id == "run-1"
         self.when_it_is_written(monkeypatch, hiccup, times=3)
-        with pytest.raises(RetriableError, match=f"'{client.transactional_id}' cannot be claimed: a hiccup"):
+        with pytest.raises(RetriableError, match=f"'{client.transactional_id}' cannot be claimed: a hiccup.*; look"):
             claim(session, client, progress_topic, "run-1")
         assert client.state is State.READY
 

@@ -85,7 +85,7 @@ _ALL = (
         "move-progress",
         "progress is written and read where an id has its place after the topic was enlarged",
         "F24 progress topic enlarged after a death after EndTxn",
-        texts=("the progress topic holds nothing",),
+        texts=("holds nothing: progress was lost",),
     ),
     Mutant("record-outside", "progress is committed apart from its batch", _BEFORE_END_TXN, ("lost",)),
     Mutant(

@@ -225,15 +225,15 @@ def _partition_of_another_topic() -> Sequence[Patch]:
 def _adopts_over_progress() -> Sequence[Patch]:
     """--adopt-progress trusts the checkpoint although there is progress."""
     decide = delivery.decide
-    return [(committer, "decide", lambda *given: Publish() if given[-1] else decide(*given))]
+    return [(committer, "decide", lambda *given, **named: Publish() if named["adopt"] else decide(*given, **named))]
 
 
 def _query_unnoticed() -> Sequence[Patch]:
     """Another query's progress is taken for none at all."""
     decide = delivery.decide
 
-    def own(found: Any, query: str, *others: Any) -> Any:
-        return decide(found if found and found.query_id == query else None, query, *others)
+    def own(found: Any, batch: Any, **named: Any) -> Any:
+        return decide(found if found and found.query_id == batch.query_id else None, batch, **named)
 
     return [(committer, "decide", own)]
 
@@ -242,8 +242,8 @@ def _older_checkpoint_unnoticed() -> Sequence[Patch]:
     """A batch is published though a later one was."""
     decide = delivery.decide
 
-    def at_most(found: Any, query: str, batch: int, *others: Any) -> Any:
-        return Publish() if found and found.batch_id > batch else decide(found, query, batch, *others)
+    def at_most(found: Any, batch: Any, **named: Any) -> Any:
+        return Publish() if found and found.batch_id > batch.batch_id else decide(found, batch, **named)
 
     # It is looked for twice: before the id is taken, and when it is decided what to do.
     return [(committer, "decide", at_most), (committer, "check_ahead", lambda *_: None)]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from penstock.connectors import values
-from penstock.errors import UnsupportedError
-from tests.spark.conftest import Jobs
+from penstock.engine.checkpoint import read_location
+from penstock.engine.checkpoint.savepoints import write_savepoint
+from penstock.errors import CheckpointError, UnsupportedError
+from tests.spark.conftest import Jobs, Topics
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.spark
 
@@ -39,6 +43,77 @@ def test_groups_are_given_once_and_in_order(orders: None, jobs: Jobs) -> None:
     done = jobs.run(f"{BATCH}{TABLES}INSERT INTO result {query};")
 
     assert found() == [("apple", 7), ("pear", 5), ("plum", 1)]
+    assert done.progress.batches == 1
+
+
+def test_a_topic_is_one_batch_whatever_limits_its_rate(
+    orders: None, jobs: Jobs, topics: Topics, topic: Callable[..., str]
+) -> None:
+    source = topic(2)
+    for partition in (0, 1):
+        rows = [{"name": name, "amount": 1} for name in ("apple", "pear", "apple") * 10]
+        topics.write(source, rows, partition=partition)
+    limits = {"scan_max__records__per__second": "5", "scan_max__records__per__trigger": "7"}
+    sql = f"{BATCH}{TABLES}{jobs.bounded('sales', 'name STRING, amount INT', source, **limits)}"
+    done = jobs.run(
+        f"{sql}INSERT INTO result SELECT name, SUM(amount) AS amount FROM sales GROUP BY name ORDER BY amount DESC;"
+    )
+
+    assert found() == [("apple", 40), ("pear", 20)]
+    assert done.progress.batches == 1
+
+
+def test_the_batch_waits_for_records_of_all_tables_up_to_their_stops(
+    orders: None, jobs: Jobs, topics: Topics, topic: Callable[..., str]
+) -> None:
+    """One table is there at once, the other waits for records that are not written yet."""
+    source = topic(2)
+    topics.write(source, [{"name": "apple", "amount": 10}] * 2, partition=0)
+    stops = {
+        "scan_bounded_mode": "specific-offsets",
+        "scan_bounded_specific__offsets": "partition:0,offset:3;partition:1,offset:2",
+    }
+    sql = f"{BATCH}{TABLES}{jobs.bounded('sales', 'name STRING, amount INT', source, **stops)}"
+    both = "(SELECT name, amount FROM orders UNION ALL SELECT name, amount FROM sales)"
+    running = jobs.start(f"{sql}INSERT INTO result SELECT name, SUM(amount) FROM {both} GROUP BY name;")
+    assert not running.wait(timeout=5)
+    topics.write(source, [{"name": "pear", "amount": 10}] * 2, partition=1)
+    assert not running.wait(timeout=3)
+    assert (running.progress.batches, running.status, running.lag(), found()) == (0, "running", None, [])
+    topics.write(source, [{"name": "plum", "amount": 10}] * 2, partition=0)
+    eventually(lambda: running.wait(timeout=1))
+
+    assert sorted(found()) == [("apple", 27), ("pear", 25), ("plum", 11)]
+    assert (running.progress.batches, running.status) == (1, "finished")
+
+
+def test_a_job_that_waits_for_records_can_be_stopped(orders: None, jobs: Jobs, topic: Callable[..., str]) -> None:
+    stops = {
+        "scan_bounded_mode": "specific-offsets",
+        "scan_bounded_specific__offsets": "partition:0,offset:3",
+    }
+    sql = f"{BATCH}{TABLES}{jobs.bounded('sales', 'name STRING, amount INT', topic(1), **stops)}"
+    running = jobs.start(f"{sql}INSERT INTO result SELECT name, SUM(amount) FROM sales GROUP BY name;")
+    running.stop()
+
+    assert (running.result().stopped, running.status, found()) == (True, "canceled", [])
+
+
+@pytest.mark.parametrize("now", ["false", "true"])
+def test_the_windows_of_a_topic_close_with_its_end(
+    orders: None, jobs: Jobs, topics: Topics, topic: Callable[..., str], now: str
+) -> None:
+    source = topic(2)
+    topics.write(source, [{"name": "a", "ts": f"2026-01-01 {hour}:10:00"} for hour in (10, 10, 11)], partition=0)
+    columns = "name STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts"
+    sql = f"{BATCH}SET 'penstock.available-now' = '{now}';\n{TABLES}{jobs.bounded('visits', columns, source)}"
+    windows = "TABLE(TUMBLE(TABLE visits, DESCRIPTOR(ts), INTERVAL '1' HOUR))"
+    done = jobs.run(
+        f"{sql}INSERT INTO result SELECT CAST(window_start AS STRING), COUNT(*) FROM {windows} "
+        "GROUP BY window_start, window_end;"
+    )
+
+    assert sorted(found()) == [("2026-01-01 10:00:00.000", 2), ("2026-01-01 11:00:00.000", 1)]
     assert done.progress.batches == 1
 
 
@@ -92,7 +167,7 @@ def test_files_are_one_batch_and_the_results_are_files(jobs: Jobs, tmp_path: Pat
 
     (file,) = (tmp_path / "out").iterdir()
     run = r"[0-9a-f]{12}"
-    assert re.fullmatch(rf"part-{run}-0-000000000-{run}-\d{{5}}-\d+\.json", file.name)
+    assert re.fullmatch(rf"part-{run}-0-000000000-{run}-{run}-\d{{5}}-\d+\.json", file.name)
     assert file.read_text() == '{"name":"even","n":15,"total":210}\n{"name":"odd","n":15,"total":225}\n'
     lines = [(each.parent.name, each.read_text()) for each in sorted((tmp_path / "by name").rglob("part-*"))]
     assert lines == [("name=even", '{"i.d":0}\n{"i.d":2}\n'), ("name=odd", '{"i.d":1}\n{"i.d":3}\n')]
@@ -148,3 +223,21 @@ def test_a_job_that_had_its_batch_gives_nothing_more(orders: None, jobs: Jobs) -
     jobs.run(f"{BATCH}{TABLES}{insert}", "once")
 
     assert sorted(found()) == [("apple", 2), ("pear", 1), ("plum", 1)]
+
+
+def test_a_stream_cannot_go_on_from_a_batch(orders: None, jobs: Jobs) -> None:
+    insert = "INSERT INTO result SELECT DISTINCT name, CAST(amount AS BIGINT) FROM orders;"
+    jobs.run(f"{BATCH}{TABLES}{insert}", "once")
+
+    with pytest.raises(CheckpointError, match=r"has run in batch mode, which keeps no state.* another checkpoint"):
+        jobs.run(f"{TABLES}{insert}", "once")
+
+
+def test_a_batch_does_not_begin_with_the_state_of_a_savepoint(orders: None, jobs: Jobs, tmp_path: Path) -> None:
+    insert = "INSERT INTO result SELECT DISTINCT name, CAST(amount AS BIGINT) FROM orders;"
+    jobs.run(f"{TABLES}{insert}", "stream")
+    write_savepoint(read_location(str(jobs.checkpoint("stream"))), read_location(str(tmp_path / "savepoint")))
+
+    start = f"SET 'execution.state-recovery.path' = '{tmp_path / 'savepoint'}';\n{BATCH}{TABLES}{insert}"
+    with pytest.raises(CheckpointError, match=r"begins without state.* start it without the savepoint"):
+        jobs.run(start, "batch")

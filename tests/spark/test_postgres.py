@@ -23,7 +23,7 @@ from adbc_driver_postgresql import dbapi
 from penstock.connectors.postgres.address import parse_address
 from penstock.connectors.postgres.at_least_once import AtLeastOnceCommitter
 from penstock.connectors.postgres.committer import PostgresCommitter
-from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.database import Database, Transaction
 from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.connectors.postgres.staging import Staged, StageSpec, stage_rows
 from penstock.errors import (
@@ -359,7 +359,10 @@ def test_a_second_query_takes_over_with_a_warning(jobs, topics, topic, db):
     jobs.run(copy(jobs, db, source))
     shutil.rmtree(jobs.checkpoint())
     jobs.run(copy(jobs, db, source))
-    assert any("takes over the row 'job: public.t'" in warning for warning in jobs.warnings)
+    assert any(
+        "takes over from batch 0" in warning and "the row 'job: public.t' of table" in warning
+        for warning in jobs.warnings
+    )
     assert db.ids() == sorted([*range(10)] * 2)
 
 
@@ -741,6 +744,58 @@ def test_two_groups_of_one_job_may_not_write_the_same_tables(db, table):
         PostgresCommitter([made], shared, Tasks(), Database(made.spec.address)).open()
 
 
+@pytest.mark.parametrize("remembered", ["now", "by a former version"])
+@pytest.mark.rule("progress decides")
+def test_progress_stays_in_its_schema_when_the_search_path_leads_to_another(db, table, remembered):
+    runs, warnings = Runs(db), list[str]()
+    (first,) = runs.start(("t", None))
+    assert not first.publish(batch(0), [0]).skipped
+    if remembered != "now":  # which had a document for each schema
+        documents = runs.shared.checkpoint.documents
+        for name in [name for name, document in documents.items() if "public" in document.values()]:
+            del documents[name]
+        assert list(documents.values()) == [{"job: public.t": ("public.t",)}]
+    db.rows(f"CREATE SCHEMA {db.server.user}")
+    runs.shared = replace(runs.shared, warn=warnings.append)
+    (second,) = runs.start(("t", None))
+    assert second.publish(batch(0), [0]).skipped
+    with pytest.raises(FencedError, match="was taken over by"):
+        first.publish(batch(1), [1])
+    assert "stays in schema 'public'" in warnings[0]
+    db.rows("DROP TABLE public.penstock_progress")
+    (third,) = runs.start(("t", None), next_batch=2, adopt_progress=True)
+    third.publish(batch(2), [2])
+    assert db.rows("SELECT schemaname::text FROM pg_tables WHERE tablename = 'penstock_progress'") == [
+        (db.server.user,)
+    ]
+    assert db.ids() == [0, 2]
+
+
+def test_a_database_that_does_not_tell_its_identity_just_now_is_not_taken_for_another(db, table, monkeypatch):
+    runs, rows = Runs(db), Transaction.rows
+    runs.start(("t", None))
+
+    def failing(transaction, sql, *given):
+        if "pg_control_system" in sql:
+            raise DatabaseUnavailableError("lost")
+        return rows(transaction, sql, *given)
+
+    monkeypatch.setattr(Transaction, "rows", failing)
+    with pytest.raises(DatabaseUnavailableError, match="lost"):
+        runs.start(("t", None))
+
+
+def test_tables_with_progress_in_different_schemas_do_not_become_one_target(db):
+    runs = Runs(db, "a", "b")
+    (a,) = runs.start(("a", None))
+    a.publish(batch(0), [0])
+    db.rows(f"CREATE SCHEMA {db.server.user}")
+    (b,) = runs.start(("b", None))
+    b.publish(batch(0), [0])
+    with pytest.raises(CheckpointError, match=r"that of 'public.a' in schema 'public'.*Write each of them as"):
+        runs.start(("ab", None))
+
+
 class Runs:
     """Runs of one job, each with a committer for each of some groups of its tables: ``("t", "localhost")``, say."""
 
@@ -902,7 +957,9 @@ def test_a_database_that_was_put_back_from_a_dump_is_behind(db):
     target.publish(batch(0), [0])
     runs.shared.checkpoint.documents.clear()  # it has another identity
     (target,) = runs.start(("t", None), next_batch=4)
-    with pytest.raises(PossibleDataLossError, match=r"batch 4 .* the last published is batch 0"):
+    with pytest.raises(
+        PossibleDataLossError, match=r"batch 4 .* last published is batch 0.*Check the row 'job: public.t' of"
+    ):
         target.publish(batch(4), [4])
 
 

@@ -17,7 +17,7 @@ from penstock.connectors.postgres.at_least_once import AtLeastOnceCommitter
 from penstock.connectors.postgres.committer import PostgresCommitter
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.staging import Staged, StageSpec, stage_rows
-from penstock.errors import DatabaseError, ExecutionError, PenstockError, SchemaError
+from penstock.errors import DatabaseError, ExecutionError, FencedError, PenstockError, SchemaError
 from penstock.services.postgres import PostgresServer
 from penstock.spi import KIND, Guarantee
 from penstock.sql import parse_script
@@ -99,6 +99,29 @@ def test_the_last_change_of_each_key_stays(db, cls):
     assert db.rows("SELECT id, x FROM t ORDER BY id") == [(2, "d"), (3, None), (10, "old")]
     committer.close()
     assert db.staging() == []
+
+
+@pytest.mark.parametrize("when", ["before it copies", "after it has copied"])
+def test_a_run_without_progress_whose_staging_tables_another_has_dropped_says_so(db, when):
+    db.rows("CREATE TABLE t (id bigint PRIMARY KEY, x text)")
+    made = keyed(db, "id BIGINT, x STRING", ["id"], guarantee=Guarantee.AT_LEAST_ONCE)
+    others = []
+
+    def taken_over(frame, spec):
+        if when == "before it copies":
+            others.append(opened_with([made], AtLeastOnceCommitter))
+        staged = copied(frame, spec)
+        if when != "before it copies":
+            others.append(opened_with([made], AtLeastOnceCommitter))
+        return staged
+
+    first = AtLeastOnceCommitter([made], context(), taken_over, Database(made.spec.address))
+    first.check()
+    first.open()
+    with pytest.raises(FencedError, match=r"job 'job', .*Another run of the job may have taken over; stop one of the"):
+        first.publish(batch(0), [[(A, 1, "a")]])
+    others[0].publish(batch(0), [[(A, 1, "a")]])
+    assert db.rows("SELECT * FROM t") == [(1, "a")]
 
 
 @pytest.mark.rule("progress decides")

@@ -122,6 +122,23 @@ def test_a_job_without_state_has_savepoints_too(jobs, topics, topic, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_step_that_keeps_nothing_may_go_and_come_back(jobs, topics, topic, tmp_path):
+    """UNNEST writes a document without a state; its job without it none, and with it again the next one."""
+    source, target = topic(), topic()
+    sql = "SET 'penstock.available-now' = 'true';\n"
+    sql += jobs.table("orders", ORDERS, source, scan_startup_mode="earliest-offset")
+    sql += jobs.table("copies", "id BIGINT, n INT", target, sink_delivery__guarantee="at-least-once")
+    steps = "SELECT id, n FROM orders CROSS JOIN UNNEST(ARRAY[1, 2]) AS t (n)", "SELECT id, 0 FROM orders"
+    for number, query in enumerate([steps[0], steps[1], steps[1], steps[0]]):
+        topics.write(source, [order(number)])
+        assert jobs.run(f"{sql}INSERT INTO copies {query};").progress.records_in == 1
+        made = write_savepoint(read_location(str(jobs.checkpoint())), read_location(str(tmp_path / str(number))))
+        assert made.content.batch == number
+    found = [(each.json["id"], each.json["n"]) for each in topics.read(target)]
+    assert sorted(found) == [(0, 1), (0, 2), (1, 0), (2, 0), (3, 1), (3, 2)]
+
+
+@pytest.mark.slow
 def test_a_savepoint_is_no_place_for_a_job_and_a_checkpoint_no_savepoint(jobs, saved):
     sql, _, _, target, savepoint = saved
     rest = sql + upserts(jobs, target) + GROUP

@@ -245,7 +245,7 @@ def _say_result(reporter: _Reporter, job: Job, result: JobResult, stopped: bool)
     )
     if not stopped and not done.records_in:
         again = "use another --checkpoint-dir to read them again"
-        hint = "run it again when there are more" if job.settings.available_now else again
+        hint = "run it again when there are more" if job.settings.once else again
         reporter.say(f"job '{result.job}': its sources had no records beyond those in the checkpoint; {hint}")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.delivery.progress import Progress, canonical
 from penstock.errors import CheckpointError, PossibleDataLossError
@@ -32,63 +31,61 @@ class TakeOver:
 Decision = Publish | Skip | TakeOver
 
 
-def decide(
-    record: Progress | None, query_id: str, batch_id: int, start: Any, end: Any, adopt: bool = False
-) -> Decision:
-    """Decide whether to publish a batch, by the last recorded progress (rule "progress decides").
+def decide(record: Progress | None, batch: Progress, *, place: str, adopt: bool = False) -> Decision:
+    """Decide whether to publish a batch, by the last recorded progress (rule "progress decides"). ``place`` is where
+    progress is recorded, for messages.
 
     ``adopt`` continues although progress is missing or behind. Raises PossibleDataLossError if the batch was published
     with other offsets, does not begin at the end of the one before it, or progress is behind; CheckpointError if the
     checkpoint is older or foreign. Both errors name both positions.
     """
-    batch = Progress(query_id, batch_id, start, end)
     if record is None:
-        if batch_id == 0:
+        if batch.batch_id == 0:
             return Publish()
         if adopt:
             return TakeOver(f"{batch} is published although its progress is lost: records repeat if it was committed")
         raise CheckpointError(
-            f"the checkpoint continues with {batch}, but the progress topic holds nothing: progress was lost, or the "
-            "sink was added to the job with this batch. Check the topic; if you are sure that the batch was not "
-            "published, continue with --adopt-progress"
+            f"the checkpoint continues with {batch}, but {place} holds nothing: progress was lost, or the sink was "
+            "added to the job with this batch. Restore the progress; if you are sure that the batch was not published, "
+            "continue with --adopt-progress"
         )
-    check_ahead(record, batch)
-    if record.query_id != query_id:
-        return TakeOver(f"{batch} takes over a transactional id that last published {record}")
-    if record.batch_id == batch_id - 1:
+    check_ahead(record, batch, place)
+    if record.query_id != batch.query_id:
+        return TakeOver(f"{batch} takes over from {record}, which is the last in {place}")
+    if record.batch_id == batch.batch_id - 1:
         # One entry of Spark's offset log holds both, so they differ only if another log was published from.
-        if canonical(record.end) == canonical(start):
+        if canonical(record.end) == canonical(batch.start):
             return Publish()
         raise PossibleDataLossError(
-            f"the checkpoint continues with {batch}, but the batch that was published before it is {record}, which "
-            "ends elsewhere: the job published from another checkpoint. Restore that checkpoint"
+            f"the checkpoint continues with {batch}, but the batch before it in {place} is {record}, which ends "
+            "elsewhere: the job published from another checkpoint. Restore that checkpoint"
         )
-    if record.batch_id == batch_id:
-        if canonical([record.start, record.end]) == canonical([start, end]):
+    if record.batch_id == batch.batch_id:
+        if canonical([record.start, record.end]) == canonical([batch.start, batch.end]):
             return Skip(record)
         raise PossibleDataLossError(
-            f"the checkpoint replays {batch}, but {record} was published: the job published from another checkpoint. "
+            f"the checkpoint replays {batch}, but {place} has {record}: the job published from another checkpoint. "
             "Restore that checkpoint"
         )
     if adopt:
         return TakeOver(f"{batch} is published although the last published is {record}: batches between may be missing")
     raise PossibleDataLossError(
         f"the checkpoint continues with {batch}, but the last published is {record}: progress was lost, the checkpoint "
-        "belongs to another job, or the job ran without this sink for a while. Check the progress topic and the "
+        f"belongs to another job, or the job ran without this sink for a while. Check {place} and the "
         "checkpoint; if you are sure that the checkpoint is right, continue with --adopt-progress"
     )
 
 
-def check_ahead(record: Progress, batch: Progress) -> None:
-    """Raises CheckpointError for progress beyond ``batch``, with which the checkpoint continues, and for progress of
-    another query, unless the batch is the first. The offsets of the batch do not matter."""
+def check_ahead(record: Progress, batch: Progress, place: str) -> None:
+    """Raises CheckpointError for progress in ``place`` beyond ``batch``, with which the checkpoint continues, and for
+    progress of another query, unless the batch is the first. The offsets of the batch do not matter."""
     if record.query_id != batch.query_id and batch.batch_id > 0:
         raise CheckpointError(
-            f"the checkpoint continues with {batch}, but the last published is {record}: another query has used this "
-            "transactional id since. Give each query its own name or prefix, and start this one with a new checkpoint"
+            f"the checkpoint continues with {batch}, but the last in {place} is {record}: another query has used the "
+            "same name since. Give each its own, and start this one with a new checkpoint"
         )
     if record.query_id == batch.query_id and record.batch_id > batch.batch_id:
         raise CheckpointError(
-            f"the checkpoint continues with {batch}, but {record} was published already: an older checkpoint was "
-            "restored. Restore the latest one"
+            f"the checkpoint continues with {batch}, but {record} was published already, according to {place}: an "
+            "older checkpoint was restored. Restore the latest one"
         )

@@ -14,10 +14,11 @@ from penstock.errors import Problem, UnsupportedError
 from penstock.flow.accumulators import ORDERED, Accumulators, Argument, counts_of, sum_type
 from penstock.flow.arrivals import arrays, ends_of_lists, joined_texts, multisets, only_values
 from penstock.flow.equality import Flags, fixed_values, same_rows
+from penstock.flow.group_states import ROWS, GroupStates, merged_into
 from penstock.flow.hashing import Groups, taken
+from penstock.flow.local_aggregate import LocalAggregate
 from penstock.flow.operators import Input, hashes_of, replacements, select_groups, weights_of
-from penstock.flow.state import KeyedState, StateStore, Tables, TableSpec
-from penstock.flow.sums import sums
+from penstock.flow.state import KeyedState, StateStore, TableSpec
 from penstock.flow.wide_decimals import decimal_column, limbs_of, quotients
 from penstock.formats.columns.buffers import batch_of
 from penstock.plan.nodes import AggregateCall, GroupAggregate
@@ -38,8 +39,8 @@ _FUNCTIONS = {
     "COLLECT": {"VALUES"},
     "SINGLE_VALUE": {"VALUES"},
 }
-#: The table of groups, and its column with the number of a group's rows.
-GROUPS, ROWS = "groups", "rows"
+#: The table of groups.
+GROUPS = "groups"
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,12 @@ class GroupAggregateOperator:
     """
 
     uid: str
-    inputs: tuple[Input]
+    inputs: tuple[Input, ...]
     schema: pa.Schema
     calls: tuple[AggregateCall, ...]
-    accumulators: tuple[Accumulators, ...]
+    states: GroupStates
+    #: What groups the rows where they come from, if the owners of the keys can go on from that.
+    local: LocalAggregate | None
 
     @classmethod
     def of(cls, node: GroupAggregate, *, retracts: bool) -> GroupAggregateOperator:
@@ -72,47 +75,35 @@ class GroupAggregateOperator:
             Accumulators(each, _type(each, given.schema), frozenset(functions), given.key_schema, retracts)
             for each, functions in needs.items()
         )
-        return cls(node.uid, (given,), arrow_schema(node.schema), node.calls, accumulators)
+        states = GroupStates(accumulators)
+        local = LocalAggregate(given, states) if states.mergeable and not retracts else None
+        inputs = (given,) if local is None else (given, local.input)
+        return cls(node.uid, inputs, arrow_schema(node.schema), node.calls, states, local)
 
     @property
     def ordered(self) -> bool:
         """Whether results depend on the order in which rows arrive."""
-        return any(each.needs & ORDERED for each in self.accumulators)
+        return any(each.needs & ORDERED for each in self.states.accumulators)
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
-        (given,) = self.inputs
-        fields = [pa.field(ROWS, pa.int64()), *(field for each in self.accumulators for field in each.fields)]
-        groups = TableSpec(GROUPS, given.key_schema, pa.schema(fields), "keyed", exact=True)
-        return (groups, *(table for each in self.accumulators for table in each.tables))
+        groups = TableSpec(GROUPS, self.inputs[0].key_schema, self.states.schema, "keyed", exact=True)
+        return (groups, *(table for each in self.states.accumulators for table in each.tables))
 
     def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
-        (batch,) = inputs
-        (given,) = self.inputs
-        weights = weights_of(batch)
-        groups = Groups.of(hashes_of(batch), batch.select(given.keys))
+        batch, *combined = inputs
         table = state.keyed(GROUPS)
-        found, old = table.get(groups)
-        if table.spec.timed:
-            weights = _remembered(weights, groups, found)
-        new = self.updated(old, batch, weights, groups, state)
+        if self.local is not None and combined[0].num_rows:
+            groups, found, old, new = merged_into(table, self.local.pane(self.local.joined(combined[0], batch)))
+        else:
+            weights = weights_of(batch)
+            groups = Groups.of(hashes_of(batch), batch.select(self.inputs[0].keys))
+            found, old = table.get(groups)
+            if table.spec.timed:
+                weights = _remembered(weights, groups, found)
+            new = self.states.updated(old, batch, weights, groups, state)
         self._keep(table, groups, found, old, new)
         return self._changes(groups, old, new)
-
-    def updated(
-        self,
-        old: pa.RecordBatch,
-        batch: pa.RecordBatch,
-        weights: npt.NDArray[np.int64],
-        groups: Groups,
-        state: Tables,
-    ) -> pa.RecordBatch:
-        """The states of groups after the rows of a batch, from those before, which are null for new groups."""
-        rows = counts_of(old.column(ROWS)) + sums(groups.index, weights, len(groups))
-        columns = {ROWS: pa.array(rows)}
-        for each in self.accumulators:
-            columns |= each.updated(old, batch, weights, groups, state)
-        return pa.RecordBatch.from_arrays([columns[name] for name in old.schema.names], schema=old.schema)
 
     def _keep(self, table: KeyedState, groups: Groups, found: Flags, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
         every = np.arange(len(groups))

@@ -29,7 +29,7 @@ from penstock.flow.exchange import (
     received,
 )
 from penstock.flow.hashing import key_hashes
-from penstock.flow.operators import HASH, WEIGHT, Operator, TimedOperator
+from penstock.flow.operators import HASH, WEIGHT, Combiner, Operator, TimedOperator
 from penstock.flow.segments import SegmentRef, TableSpec
 from penstock.flow.state import StateStore
 from penstock.flow.storage import Storage
@@ -50,7 +50,8 @@ class Passing:
 class Edge:
     """A way for rows of ``schema``: to the input number ``input`` of the vertex number ``vertex``, by ``keys``. Rows of
     a ``local`` edge stay in their task, whose vertices have the same owners of keys. ``kinds``: the rows have the
-    column :data:`KIND` instead of a weight."""
+    column :data:`KIND` instead of a weight. With a ``combiner`` there is an edge ``combined`` for what it makes of many
+    rows."""
 
     number: int
     schema: pa.Schema
@@ -59,6 +60,8 @@ class Edge:
     keys: tuple[str, ...]
     kinds: bool = False
     local: bool = False
+    combiner: Combiner | None = None
+    combined: Edge | None = None
 
     @property
     def sent(self) -> pa.Schema:
@@ -112,8 +115,9 @@ class Plan:
     task does everything. ``name`` distinguishes the attempt at the batch; names of segments begin with it. ``tasks`` is
     the number of reading tasks. ``tables`` has the state before the batch, ``now_ms`` is the time of the batch and
     ``before_ms`` that of the batch before, in milliseconds since the epoch. ``awaited`` has the event time of each
-    timing, by its number. A task sends rows when ``waiting_bytes`` of them wait, and an owner takes about
-    ``owned_bytes`` of its rows at a time."""
+    timing, by its number. A task sends rows when ``waiting_bytes`` of them wait, combines them if they are at least
+    ``combined_rows``, and an owner takes about ``owned_bytes`` of its rows at a time. ``last``: no batch goes
+    on from the state, which is not kept."""
 
     name: str
     tasks: int
@@ -126,6 +130,8 @@ class Plan:
     awaited: Mapping[int, Awaited] = field(default_factory=dict)
     waiting_bytes: int = 1 << 25
     owned_bytes: int = 1 << 27
+    combined_rows: int = 1 << 12
+    last: bool = False
 
 
 @dataclass(frozen=True)
@@ -206,7 +212,8 @@ class Dataflow:
                 if number == TIMES:
                     sent.setdefault(number, []).append(batch)
                 yield batch
-            parts = max(1, -(-size // plan.owned_bytes))
+            divided = any(edge.keys for edge in edges.values())  # else all rows have one hash
+            parts = max(1, -(-size // plan.owned_bytes)) if divided else 1
             for part in range(owner * parts, (owner + 1) * parts):
                 work = _Work(self, plan, sender, Task(owner, plan.owners), part, plan.owners * parts)
                 for number, batches in sent.items():
@@ -220,8 +227,12 @@ class Dataflow:
 
     def edges(self) -> Iterator[Edge]:
         """All edges."""
-        yield from (branch.edge for branch in self.branches if branch.edge)
-        yield from (edge for vertex in self.vertices for _, edge in vertex.outs)
+        every = [branch.edge for branch in self.branches if branch.edge]
+        every += [edge for vertex in self.vertices for _, edge in vertex.outs]
+        for edge in every:
+            yield edge
+            if edge.combined is not None:
+                yield edge.combined
 
 
 @dataclass
@@ -327,9 +338,10 @@ class _Work:
             f"{self.plan.name}-{vertex.number}-{low >> 32:08x}-",
             uid=operator.uid,
             now_ms=self.plan.now_ms,
+            last=self.plan.last,
         )
         rows = self._processed(operator, inputs, store, clock)
-        if vertex.tables:
+        if vertex.tables and not self.plan.last:
             self._keep(operator.uid, store.flush(), low, high)
         if vertex.output is not None:
             self.results.setdefault(vertex.output, []).append(rows)
@@ -357,7 +369,13 @@ class _Work:
     def send(self) -> None:
         """Send the rows for other tasks."""
         for edge, batches in self.waiting.values():
-            self.sender.send(edge.number, joined(batches, edge.sent), self.plan.owners)
+            rows = joined(batches, edge.sent)
+            if edge.combiner is not None and edge.combined is not None and len(rows) >= self.plan.combined_rows:
+                fewer = edge.combiner.combined(rows)
+                if fewer is not None:
+                    self.sender.send(edge.combined.number, fewer, self.plan.owners)
+                    continue
+            self.sender.send(edge.number, rows, self.plan.owners)
         self.waiting, self.waiting_bytes = {}, 0
 
     def end(self) -> None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import mmap
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.flow.operators import HASH
+from penstock.spi import ScratchFile
 
 #: The rows of the exchange: Arrow batches as IPC streams, in ``data``, or in the ``file`` at ``position`` where all
 #: tasks run on one machine. ``edge`` says where a batch goes, or what it is (:data:`ENCODED` ...), and ``owner`` which
@@ -71,12 +69,11 @@ class Origin:
 
 class Sender:
     """Sends the batches of one task. With ``folder`` their bytes go to one file there, which is complete when the
-    ``with`` block ends; without it they are in the rows."""
+    ``with`` block ends; without it they are in the rows. Raises ExecutionError if the folder takes no more."""
 
     def __init__(self, origin: Origin, folder: str = ""):
         self.origin = origin
-        self._path = Path(folder) / f"{uuid.uuid4().hex}.arrow" if folder else None
-        self._file = self._path.open("xb") if self._path else None
+        self._file = ScratchFile(folder, ".arrow") if folder else None
         self._rows: list[dict[str, object]] = []
         self._sent = 0
 
@@ -118,8 +115,7 @@ class Sender:
         if self._file is None or inline:
             row["data"] = data.to_pybytes()
         else:
-            row |= {"file": str(self._path), "position": self._file.tell()}
-            self._file.write(data)
+            row |= {"file": str(self._file.path), "position": self._file.append(data)}
         self._rows.append(row)
         self._sent += 1
 
@@ -163,20 +159,20 @@ class Receiver:
 
 class Spill:
     """Keeps rows of :data:`EXCHANGE` whose bytes are in them: the first ``most`` bytes in memory, the others in a file
-    in ``folder``, which is deleted at the end of the ``with`` block."""
+    in ``folder``, which is deleted at the end of the ``with`` block. Raises ExecutionError if the folder takes no
+    more."""
 
     def __init__(self, folder: str, most: int):
-        self._path = Path(folder) / f"{uuid.uuid4().hex}.spill"
+        self._folder = folder
         self._left = most
-        self._file: BinaryIO | None = None
+        self._file: ScratchFile | None = None
 
     def __enter__(self) -> Spill:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
-            self._path.unlink()  # first: a full disk lets no file be closed
-            self._file.close()
+            self._file.delete()
 
     def keep(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The same rows, to be read when all are kept."""
@@ -184,14 +180,11 @@ class Spill:
         if self._left >= 0 or rows.column("data").null_count:
             return rows
         if self._file is None:
-            self._file = self._path.open("xb")
-        positions = []
-        for data in rows.column("data"):
-            positions.append(self._file.tell())
-            self._file.write(data.as_buffer())
+            self._file = ScratchFile(self._folder, ".spill")
+        positions = [self._file.append(data.as_buffer()) for data in rows.column("data")]
         self._file.flush()
         kept = {
-            "file": pa.array([str(self._path)] * rows.num_rows, pa.string()),
+            "file": pa.array([str(self._file.path)] * rows.num_rows, pa.string()),
             "position": pa.array(positions, pa.int64()),
             "data": pa.nulls(rows.num_rows, pa.binary()),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 import pyarrow as pa
 
 from penstock.delivery import canonical
-from penstock.errors import CheckpointError
+from penstock.errors import CheckpointError, CheckpointUnavailableError
 from penstock.flow.compaction import joined
 from penstock.flow.parts import part_of
 from penstock.flow.segments import END, SegmentRef
@@ -44,11 +45,25 @@ class KeptOutput:
 
     def read(self, storage: Storage) -> pa.Table:
         """The rows. Raises CheckpointError if the file is missing, or is not the one that was written."""
-        data = storage.open(self.file)
+        what = f"the output of batch {self._batch}, which some targets of the job have and others do not"
+        try:
+            data = storage.open(self.file)
+        except CheckpointUnavailableError:
+            raise
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"'{self.file}' in '{storage.place}' is missing, which holds {what}: restore it from a backup. Without "
+                "it, start with another checkpoint directory, and see to it that all targets have the same rows"
+            ) from error
         if hashlib.sha256(data).hexdigest() != self.sha256:
-            raise changed(f"'{self.file}', which holds the output of a batch that is not in all targets yet,")
+            raise changed(f"'{self.file}', which holds {what},")
         with pa.ipc.open_stream(data) as reader:
             return reader.read_all()
+
+    @property
+    def _batch(self) -> int:
+        """The number of the batch, with which the file's name begins."""
+        return int(re.split(r"\D", self.file, maxsplit=1)[0])
 
 
 @dataclass(frozen=True)
@@ -73,7 +88,8 @@ class Manifest:
     ``time_ms`` is the time of the batch, in milliseconds since the epoch: no batch has an earlier one than the batch
     before it. ``times`` says how far event time has come, by the names of timings, and ``operator_times`` what
     operators have seen of it, by uid. ``output`` is that of the batch, if the job has several targets that
-    commit the state. ``sinks`` are the tables of the job; None in the manifests of former versions.
+    commit the state. ``sinks`` are the tables of the job; None in the manifests of former versions. ``final``: the
+    batch was that of a job in batch mode, which keeps no state, so that no other one can follow.
     """
 
     batch: int = -1
@@ -83,6 +99,7 @@ class Manifest:
     output: KeptOutput | None = None
     sinks: Sinks | None = Sinks()
     operator_times: Mapping[str, OperatorTime] = field(default_factory=dict)
+    final: bool = False
 
     def files(self) -> frozenset[str]:
         """The names of the files that hold the state."""
@@ -113,7 +130,10 @@ class Manifest:
         sinks = {} if self.sinks is None else {"sinks": asdict(self.sinks)}
         seen = {uid: asdict(each) for uid, each in self.operator_times.items()}
         operator_times = {"operator_times": seen} if seen else {}
-        data = canonical(document | ({"times": times} if times else {}) | operator_times | kept | sinks).encode()
+        final = {"final": True} if self.final else {}
+        data = canonical(
+            document | ({"times": times} if times else {}) | operator_times | kept | sinks | final
+        ).encode()
         storage.write(name, [data])
         return f"{name}#{hashlib.sha256(data).hexdigest()}"
 
@@ -147,7 +167,8 @@ class Manifest:
         seen = {
             uid: OperatorTime(each["watermark"], each["late"]) for uid, each in found.get("operator_times", {}).items()
         }
-        return cls(found["batch"], operators, found.get("time_ms", 0), times, output, sinks, seen)
+        final = found.get("final", False)
+        return cls(found["batch"], operators, found.get("time_ms", 0), times, output, sinks, seen, final)
 
 
 def check_state(storage: Storage, reference: str) -> Manifest:

@@ -27,17 +27,28 @@ WEIGHT, HASH, KIND = "__weight", "__hash", "__kind"
 _UPPER_HALF = np.uint64(0xFFFFFFFF00000000)
 
 
+class Combiner(Protocol):
+    """Makes fewer rows of those of an operator's input, before they are sent to the owners of their keys. Picklable."""
+
+    def combined(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
+        """The rows that an owner gets instead, with ``__weight`` and ``__hash``; None if they would hardly be fewer."""
+        ...
+
+
 @dataclass(frozen=True)
 class Input:
     """The rows that an operator takes from one node.
 
     Batches have the columns of ``schema``, then ``__weight`` (with ``kinds`` instead ``__kind``, and rows of one key in
     the order of arrival), and ``__hash``, the hash of the columns ``keys``. All rows of a key come to one owner.
+
+    With a ``combiner`` the rows are those that it made of rows of the input before this one.
     """
 
     schema: pa.Schema
     keys: tuple[str, ...]
     kinds: bool = False
+    combiner: Combiner | None = None
 
     @property
     def key_schema(self) -> pa.Schema:

@@ -36,9 +36,11 @@ def sort_columns(rows: pa.RecordBatch, order: Sequence[SortColumn]) -> list[npt.
     by: list[npt.NDArray[np.generic]] = []
     for each in order:
         column = rows.column(each.name)
-        valid = valid_of(column)
-        values = np.where(valid, ordinals(column), 0)
-        by += [valid if each.nulls_first else ~valid, ~values if each.descending else values]
+        values, valid = ordinals(column), is_valid(column)
+        if valid is not None:
+            values = np.where(valid, values, 0)
+            by.append(valid if each.nulls_first else ~valid)
+        by.append(~values if each.descending else values)
     return by
 
 

@@ -21,7 +21,7 @@ from penstock.flow.kernels.local import local_zone
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.materialize import MaterializeOperator
 from penstock.flow.normalize import NormalizeOperator
-from penstock.flow.operators import Operator, TimedOperator
+from penstock.flow.operators import Input, Operator, TimedOperator
 from penstock.flow.rank import RankOperator
 from penstock.flow.sessions import SessionOperator
 from penstock.flow.set_operation import SetOperator
@@ -50,6 +50,7 @@ from penstock.plan.nodes import (
     SessionTable,
     SetOperation,
     Sink,
+    Sort,
     Step,
     TemporalSort,
     Union,
@@ -191,12 +192,21 @@ class Planner:
         stages = [self.vertices[number].stage + (0 if local else 1) for number in sources]
         number, stage = len(self.vertices), max([1, *stages])
         self.vertices.append(Vertex(number, stage, operator, timings=timings))
-        for position, (each, into) in enumerate(zip(ways, operator.inputs, strict=True)):
+        plain = [position for position, each in enumerate(operator.inputs) if each.combiner is None]
+        for position, each in zip(plain, ways, strict=True):
             for way in each:
-                edge = Edge(self._edges, into.schema, number, position, into.keys, into.kinds, local)
-                self._edges += 1
-                self._connect(way, edge)
+                self._connect(way, self._edge(operator.inputs, position, number, local=local))
         return number
+
+    def _edge(self, inputs: Sequence[Input], position: int, vertex: int, *, local: bool) -> Edge:
+        """A new edge to an input of a vertex, with one for what is made of its rows where they can be combined."""
+        into, combiner = inputs[position], None
+        combined: Edge | None = None
+        if not local and position + 1 < len(inputs) and (combiner := inputs[position + 1].combiner) is not None:
+            combined = self._edge(inputs, position + 1, vertex, local=False)
+        number = self._edges
+        self._edges += 1
+        return Edge(number, into.schema, vertex, position, into.keys, into.kinds, local, combiner, combined)
 
     def _connect(self, way: _Way, edge: Edge) -> None:
         if isinstance(way.origin, Scan):
@@ -314,6 +324,8 @@ def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Oper
             return SetOperator.of(node)
         case TemporalSort():
             return TemporalSortOperator.of(node) if node.time else BatchSortOperator.of(node)
+        case Sort():
+            return BatchSortOperator.of(node)
         case Rank():
             return RankOperator.of(node, retracts=retracts)
     raise TypeError(f"unknown plan node {type(node).__name__}")

@@ -4,7 +4,7 @@ or aggregated."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -99,7 +99,7 @@ class SessionOperator:
         source = node.input
         group = GroupAggregate(row, Node(below), (*node.keys, *_BOUND.names), node.calls, uid=node.uid)
         given = Input(arrow_schema(source.schema), windowing.keys)
-        groups = GroupAggregateOperator.of(group, retracts=retracts)
+        groups = replace(GroupAggregateOperator.of(group, retracts=retracts), local=None)
         return cls(
             node.uid, (given,), arrow_schema(node.schema), groups, windowing, Zone(zone if windowing.zoned else "")
         )
@@ -264,7 +264,7 @@ class SessionOperator:
         self, groups: GroupAggregateOperator, rows: pa.RecordBatch, weights: Millis, starts: Millis, ends: Millis
     ) -> pa.RecordBatch:
         """The groups of whole sessions. Their rows have no order of arrival: they come in that of their time."""
-        (given,) = groups.inputs
+        given = groups.inputs[0]
         if groups.ordered:
             order = np.argsort(self._local(rows)[0], kind="stable")
             rows, weights, starts, ends = taken(rows, order), weights[order], starts[order], ends[order]

@@ -22,7 +22,8 @@ class StateStore:
     ``refs`` are the segments of each table, of this range and perhaps of others, which are ignored. Files that it
     writes are named ``prefix`` and something unique. ``uid`` is the operator's, for messages.
 
-    Times to live are counted up to ``now_ms``, the time of the batch, which all of its owners and attempts share.
+    Times to live are counted up to ``now_ms``, the time of the batch, which all of its owners and attempts share. In
+    the ``last`` batch only parts of tables take changes, which the same batch reads; there is nothing to flush.
 
     Raises CheckpointError for state in a table that the operator does not have.
     """
@@ -38,6 +39,7 @@ class StateStore:
         *,
         uid: str = "",
         now_ms: int = 0,
+        last: bool = False,
     ):
         self._storage = storage
         self._low, self._high = low, high
@@ -50,7 +52,8 @@ class StateStore:
                 continue
             own = [part for ref in refs.get(spec.name, ()) if (part := ref.within(low, high))]
             kind = KeyedState if spec.kind == "keyed" else MultisetState
-            self._tables[spec.name] = kind(spec, own, reader, 0 if spec.ttl_ms is None else now_ms - spec.ttl_ms)
+            since = 0 if spec.ttl_ms is None else now_ms - spec.ttl_ms
+            self._tables[spec.name] = kind(spec, own, reader, since, last=last)
         unknown = [
             name for name, stored in refs.items() if stored and name not in self._tables and not self._parts.known(name)
         ]

@@ -23,11 +23,21 @@ class Table:
     """What keyed states and multisets share: their segments, newest first, and the change of this batch.
 
     Rows of a table with times (:attr:`TableSpec.timed`) that were last written at ``since`` or before are gone. Where a
-    keyed table had no times before, its rows live from this batch on.
+    keyed table had no times before, its rows live from this batch on. A table of the ``last`` batch takes no changes:
+    nobody would read them.
     """
 
-    def __init__(self, spec: TableSpec, refs: Sequence[SegmentRef], reader: SegmentReader, since: int = 0):
+    def __init__(
+        self,
+        spec: TableSpec,
+        refs: Sequence[SegmentRef],
+        reader: SegmentReader,
+        since: int = 0,
+        *,
+        last: bool = False,
+    ):
         self.spec = spec
+        self.last = last
         if spec.timed and spec.kind == "keyed":
             refs = [ref if ref.seen else replace(ref, seen=reader.now_ms) for ref in refs]
         self.refs = _living(refs, since)
@@ -140,7 +150,7 @@ class KeyedState(Table):
     def put(self, groups: Groups, values: pa.RecordBatch, present: Flags) -> None:
         """Replace the rows of these keys by ``values``, or delete them where ``present`` is false. A group whose values
         stay the same need not be put."""
-        if len(groups):
+        if len(groups) and not self.last:
             known, found = self._asked
             self._stale = count_found(known, found, groups.hashes, np.where(present, 1, 2))
             self._change = self._changed([pa.array(groups.hashes), *groups.keys.columns, *values.columns], present)
@@ -215,7 +225,7 @@ class MultisetState(Table):
 
         With times, a weight that would become negative becomes zero: the row that is taken back was forgotten.
         """
-        if not len(hashes):
+        if not len(hashes) or self.last:
             return
         hashed = [pa.array(hashes), pa.array(row_hashes(values, self.spec.value.names))]
         change = added(self._changed([*hashed, *keys.columns, *values.columns], weights))

@@ -16,7 +16,7 @@ from penstock.flow.state import StateStore, TableSpec
 from penstock.flow.timers import parts_of
 from penstock.flow.times import NEVER, Clock, millis_of
 from penstock.formats.columns.buffers import batch_of
-from penstock.plan.nodes import SortColumn, TemporalSort
+from penstock.plan.nodes import Sort, SortColumn, TemporalSort
 from penstock.types import arrow_schema
 
 _WAITING, _PASSED = "waiting rows", "passed"
@@ -104,8 +104,8 @@ class TemporalSortOperator:
 
 @dataclass(frozen=True)
 class BatchSortOperator:
-    """Gives the rows of each batch in the order of some columns, and of equal ones as they came: by the time of
-    processing, which is one for all of them. It keeps nothing."""
+    """Gives the rows of each batch in the order of some columns, and of equal ones as they came. It keeps nothing: the
+    batch is the only one, or the first of the columns is the processing time, which is one for all of its rows."""
 
     uid: str
     inputs: tuple[Input]
@@ -113,7 +113,7 @@ class BatchSortOperator:
     order: tuple[SortColumn, ...]
 
     @classmethod
-    def of(cls, node: TemporalSort) -> BatchSortOperator:
+    def of(cls, node: TemporalSort | Sort) -> BatchSortOperator:
         """The operator of a plan's node without event time."""
         schema = arrow_schema(node.schema)
         return cls(node.uid, (Input(schema, ()),), schema, node.order)
@@ -125,8 +125,7 @@ class BatchSortOperator:
     def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
         (batch,) = inputs
         rows = _repeated(batch.select(self.schema.names), weights_of(batch), np.ones(len(batch), np.bool_))
-        by = [*sort_columns(rows, self.order), np.arange(len(rows))]
-        return _added(taken(rows, np.lexsort(by[::-1])))
+        return _added(taken(rows, np.lexsort(sort_columns(rows, self.order)[::-1])))
 
 
 def _arriving(schema: pa.Schema) -> pa.Schema:

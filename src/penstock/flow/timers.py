@@ -43,5 +43,5 @@ def parts_of(times: Millis, after: int) -> Millis:
     """The parts of rows with these ``times``, which the watermark ``after`` this batch has not reached: never after the
     row's own time, and the earlier the further away it is. It has not reached the parts either."""
     distances = times - max(after, int(times.min()) - 1)
-    widths: Millis = 1 << np.maximum(np.log2(distances).astype(np.int64) - _SHARE, 0)
+    widths: Millis = 1 << np.maximum(np.frexp(distances)[1].astype(np.int64) - 1 - _SHARE, 0)
     return times // widths * widths

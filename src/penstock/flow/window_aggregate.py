@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.flow.accumulators import counts_of
-from penstock.flow.aggregate import GROUPS, ROWS, GroupAggregateOperator
-from penstock.flow.equality import Flags
+from penstock.flow.aggregate import GROUPS, GroupAggregateOperator
+from penstock.flow.equality import Flags, Rows
+from penstock.flow.group_states import ROWS, Pane, merged_into, together
 from penstock.flow.hashing import Groups, taken
+from penstock.flow.local_aggregate import LocalAggregate
 from penstock.flow.operators import Advance, Delta, Input, hashes_of, weights_of
-from penstock.flow.panes import Pane, mergeable, together
 from penstock.flow.state import StateStore, TableSpec
 from penstock.flow.times import Clock
 from penstock.flow.windows import AttachedSlices, Slices, last_windows
@@ -34,7 +35,7 @@ class WindowAggregateOperator:
     """
 
     uid: str
-    inputs: tuple[Input]
+    inputs: tuple[Input, ...]
     schema: pa.Schema
     groups: GroupAggregateOperator
     slices: Slices | AttachedSlices
@@ -53,7 +54,11 @@ class WindowAggregateOperator:
         fields = (*node.input.schema.select(keys).fields, *(Field(each.name, each.type) for each in node.calls))
         group = GroupAggregate(RowType(fields, nullable=False), node.input, keys, node.calls, uid=node.uid)
         groups = GroupAggregateOperator.of(group, retracts=retracts)
-        return cls(node.uid, groups.inputs, arrow_schema(node.schema), groups, slices)
+        inputs = groups.inputs
+        if groups.local is not None and not windowing.processing:
+            local = replace(groups.local, slices=slices)
+            groups, inputs = replace(groups, local=local), (inputs[0], local.input)
+        return cls(node.uid, inputs, arrow_schema(node.schema), groups, slices)
 
     @property
     def processing(self) -> bool:
@@ -66,11 +71,14 @@ class WindowAggregateOperator:
     @property
     def shared(self) -> bool:
         """Whether windows share slices."""
-        return mergeable(self.groups.accumulators)
+        return self.groups.states.mergeable
 
     def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
-        (batch,) = inputs
-        late = self._take(batch, state, clock) if batch.num_rows else 0
+        batch, *combined = inputs
+        if self.groups.local is not None and combined[0].num_rows:
+            late = self._merge(self.groups.local, self.groups.local.joined(combined[0], batch), state, clock)
+        else:
+            late = self._take(batch, state, clock) if batch.num_rows else 0
         closed = self._closed(state, clock)
         return Advance(closed, late, self._wake(state, clock) if self.processing else None)
 
@@ -79,13 +87,27 @@ class WindowAggregateOperator:
     def _take(self, batch: pa.RecordBatch, state: StateStore, clock: Clock) -> int:
         """Take rows into their slices; the number of those that are late."""
         found, valid = self.slices.of(batch, clock.now)
-        ends, of = np.unique(found, return_inverse=True)
-        lasts = last_windows(self.slices, ends)
-        late = self.slices.closing(lasts) <= clock.before
-        kept = valid & ~late[of]
-        for rows, end in self._slices(ends, of, kept, clock):
+        ends, of, late = self._late(found, clock)
+        for rows, end in self._slices(ends, of, valid & ~late, clock):
             self._add(batch if len(rows) == len(batch) else taken(batch, rows), state, end)
-        return int(np.count_nonzero(valid & late[of]))
+        return int(np.count_nonzero(valid & late))
+
+    def _merge(self, local: LocalAggregate, groups: pa.RecordBatch, state: StateStore, clock: Clock) -> int:
+        """Take groups of rows into their slices; the number of rows that are late."""
+        pane = local.pane(groups)
+        found = self.slices.of(groups, clock.now)[0] if self.processing else local.ends(groups)
+        ends, of, late = self._late(found, clock)
+        for rows, end in self._slices(ends, of, ~late, clock):
+            table = state.part(end).keyed(GROUPS)
+            merged, _, _, new = merged_into(table, pane.at(rows))
+            table.put(merged, new, np.ones(len(merged), np.bool_))
+        return int(counts_of(pane.states.column(ROWS))[late].sum())
+
+    def _late(self, found: Millis, clock: Clock) -> tuple[Millis, Rows, Flags]:
+        """The different slices of these rows, which of them each row is in, and whether it is late."""
+        ends, of = np.unique(found, return_inverse=True)
+        late = self.slices.closing(last_windows(self.slices, ends)) <= clock.before
+        return ends, of, late[of]
 
     def _slices(self, ends: Millis, of: Millis, kept: Flags, clock: Clock) -> list[tuple[Millis, int]]:
         """The rows that are ``kept`` by the slice that they are put into."""
@@ -105,12 +127,11 @@ class WindowAggregateOperator:
         return [(np.sort(np.concatenate(by_window[each])), each) for each in alive]
 
     def _add(self, rows: pa.RecordBatch, state: StateStore, end: int) -> None:
-        (given,) = self.inputs
         part = state.part(end)
-        groups = Groups.of(hashes_of(rows), rows.select(given.keys))
+        groups = Groups.of(hashes_of(rows), rows.select(self.inputs[0].keys))
         table = part.keyed(GROUPS)
         _, old = table.get(groups)
-        new = self.groups.updated(old, rows, weights_of(rows), groups, part)
+        new = self.groups.states.updated(old, rows, weights_of(rows), groups, part)
         table.put(groups, new, counts_of(new.column(ROWS)) != 0)
 
     # --- windows ---------------------------------------------------------------------------------------------
@@ -129,7 +150,8 @@ class WindowAggregateOperator:
             for each in parts:
                 if each not in panes:
                     panes[each] = Pane.of(state.part(each).keyed(GROUPS).everything())
-            results.append(self._result(together([panes[each] for each in parts]), window))
+            slices = [panes[each] for each in parts]
+            results.append(self._result(slices[0] if len(slices) == 1 else together(slices), window))
         done = windows[closing <= clock.after]
         for each, own in found.items():
             if not len(own) or own[-1] in done:

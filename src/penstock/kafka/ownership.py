@@ -56,7 +56,10 @@ def claim(session: Session, client: TransactionClient, topic: ProgressTopic, run
             client.settled(fenced=False)
             if found == mine:
                 return mine
-    raise RetriableError(f"transactional id '{client.transactional_id}' cannot be claimed: {failure}") from failure
+    raise RetriableError(
+        f"transactional id '{client.transactional_id}' cannot be claimed: {failure}; look in the brokers' logs for "
+        "why, and start the job again"
+    ) from failure
 
 
 def record(
@@ -110,7 +113,7 @@ def settle(
             f"transactional id '{client.transactional_id}' has published batch {progress.batch_id} of query "
             f"'{progress.query_id}' meanwhile, so another instance of the job runs or has run; stop one of the two"
         )
-    decision = decide(progress, batch.query_id, batch.batch_id, batch.start, batch.end, adopt)
+    decision = decide(progress, batch, place=topic.place, adopt=adopt)
     if not isinstance(decision, Skip) and (read.claim is None or read.claim.run_id != run_id):
         raise CheckpointError(
             f"whether {batch} was published is not known: topic '{topic.name}' does not hold the claim of this run any "

@@ -33,6 +33,7 @@ from penstock.plan.nodes import (
     SetKind,
     SetOperation,
     Sink,
+    Sort,
     SortColumn,
     TemporalSort,
     Union,
@@ -77,7 +78,7 @@ def _settings(settings: Settings) -> list[str]:
         "parallelism": settings.parallelism,
         "time zone": settings.session_time_zone,
         "progress topic": settings.progress_topic if settings.progress_topic != default.progress_topic else None,
-        "ends": "when it has read what is there now" if settings.available_now else None,
+        "ends": "when it has read what is there now" if settings.once else None,
         "state is kept for": DURATION.show(settings.state_ttl) if settings.state_ttl else None,
         "adopts progress": "yes" if settings.adopt_progress else None,
         "Kerberos login": settings.kerberos.describe() if settings.kerberos else None,
@@ -130,7 +131,7 @@ def state_of(node: Node) -> str:
             return "the first row of each key until the watermark reaches it, then the key"
         case Deduplicate(last=False):
             return "the first row of each key"
-        case TemporalSort(time=""):
+        case TemporalSort(time="") | Sort():
             return "nothing between batches"
         case TemporalSort():
             return "the rows that the watermark has not reached"
@@ -158,7 +159,7 @@ def shuffled_by(node: Node) -> tuple[tuple[str, ...], ...]:
             return left, right
         case SetOperation(left=left_side, right=right_side):
             return left_side.schema.names, right_side.schema.names
-        case TemporalSort():
+        case TemporalSort() | Sort():
             return ((),)
         case (
             GroupAggregate(keys=keys)
@@ -222,6 +223,8 @@ def step_lines(node: Node) -> list[str]:
         case TemporalSort(time=time, order=order):
             by = ", ".join([*([quoted_name(time)] if time else []), *map(_sort, order)])
             return [f"rows in the order of {by}" if time else f"rows of a batch in the order of {by}"]
+        case Sort(order=order):
+            return [f"rows in the order of {', '.join(map(_sort, order))}"]
         case Rank():
             return [_rank(node)]
         case MapRows(rows=rows):

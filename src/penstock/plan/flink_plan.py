@@ -25,6 +25,7 @@ from penstock.plan.nodes import (
     Project,
     Scan,
     Sink,
+    Sort,
     SortColumn,
     TemporalSort,
     Union,
@@ -190,6 +191,8 @@ def _stateful(node: Node) -> tuple[tuple[str, str], ...]:
         case TemporalSort(time=event_time, order=columns):
             by = [f"{event_time} ASC"] if event_time else ["PROCTIME"]
             return (("orderBy", ", ".join([*by, *map(_sort, columns)])),)
+        case Sort(order=columns):
+            return (("orderBy", ", ".join(map(_sort, columns))),)
         case Deduplicate(keys=keys, order=order, last=last):
             time = "ROWTIME" if order else "PROCTIME"
             keep = "LastRow" if last else "FirstRow"

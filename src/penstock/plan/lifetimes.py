@@ -11,6 +11,7 @@ from penstock.plan.nodes import (
     Join,
     Node,
     SessionTable,
+    Sort,
     TemporalSort,
     WindowAggregate,
 )
@@ -24,7 +25,9 @@ def lifetimes(node: Node, default: timedelta | None) -> tuple[timedelta | None, 
             given: tuple[timedelta | None, ...] = (left, right)
         case GroupAggregate(ttl=ttl):
             given = (ttl,)
-        case WindowAggregate() | SessionTable() | InWindows() | TemporalSort():  # which forget with the watermark
+        case (
+            WindowAggregate() | SessionTable() | InWindows() | TemporalSort() | Sort()
+        ):  # which forget with the watermark
             return tuple(None for _ in node.inputs)
         case _:
             given = tuple(None for _ in node.inputs)

@@ -19,6 +19,7 @@ from penstock.plan.nodes import (
     SessionTable,
     SetOperation,
     Sink,
+    Sort,
     TemporalSort,
     WindowAggregate,
 )
@@ -35,6 +36,7 @@ _KINDS: dict[type[Node], str] = {
     Rank: "rank",
     SetOperation: "compare",
     TemporalSort: "sort",
+    Sort: "sort",
 }
 
 

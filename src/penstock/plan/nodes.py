@@ -320,6 +320,14 @@ class TemporalSort(Step):
 
 
 @dataclass(frozen=True)
+class Sort(Step):
+    """Gives the rows of the only batch in the order of the columns ``order``, equal ones as they came. The schema is
+    the input's."""
+
+    order: tuple[SortColumn, ...]
+
+
+@dataclass(frozen=True)
 class Materialize(Step):
     """The last row of each key to arrive, of those that were not taken back. The schema is the input's."""
 
@@ -355,6 +363,7 @@ STATEFUL = (
     | Rank
     | SetOperation
     | TemporalSort
+    | Sort
     | Materialize
 )
 

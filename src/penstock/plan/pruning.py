@@ -23,6 +23,7 @@ from penstock.plan.nodes import (
     Project,
     Rank,
     Sink,
+    Sort,
     TemporalSort,
     Union,
     Unnest,
@@ -129,6 +130,8 @@ def _reads(node: Node, wanted: Names) -> tuple[Names, ...]:
             return (wanted - {number} | set(keys) | {each.name for each in columns},)
         case TemporalSort(time=time, order=columns):
             return (wanted | ({time} if time else set()) | {each.name for each in columns},)
+        case Sort(order=columns):
+            return (wanted | {each.name for each in columns},)
     return _all(node)
 
 
@@ -186,7 +189,7 @@ def _pruned(node: Node, inputs: tuple[Node, ...], wanted: Names) -> Node:
             names = [each for each in node.schema.names if each in wanted] or node.schema.names[:1]
             members = tuple(_narrowed(each, read) for each, read in zip(inputs, reads, strict=True))
             return replace(node, schema=node.schema.select(tuple(names)), members=members)
-        case Normalize() | Deduplicate() | TemporalSort() | Materialize():
+        case Normalize() | Deduplicate() | TemporalSort() | Sort() | Materialize():
             below = _narrowed(inputs[0], reads[0])
             return replace(node, schema=below.schema, input=below)
         case Rank(number=number):

@@ -29,6 +29,7 @@ from penstock.plan.nodes import (
     SetKind,
     SetOperation,
     Sink,
+    Sort,
     TemporalSort,
     Union,
     Unnest,
@@ -155,7 +156,7 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
         case Deduplicate(keys=keys, last=last), (below,):
             kinds = below.kinds | (_UPDATES if last else INSERTIONS)
             return replace(below, kinds=kinds, upsert_keys=(keys,), stateful=True)
-        case TemporalSort(), (below,):
+        case ((TemporalSort() | Sort()), (below,)):
             return replace(below, stateful=True)
         case Rank(), (below,):
             return _ranked(node, below)

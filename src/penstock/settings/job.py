@@ -181,7 +181,8 @@ class Settings(OptionSet):
         BOOLEAN,
         default=False,
         doc="Not in Flink; Spark's trigger of that name. Whether a job reads what is there when it starts, and ends: "
-        "each start goes on from the checkpoint to the ends of the logs that it finds.",
+        "each start goes on from the checkpoint to the ends of the logs that it finds. It has no effect in batch mode, "
+        "in which tables end by themselves.",
         example="true",
     )
     driver_records: int = opt(
@@ -210,3 +211,8 @@ class Settings(OptionSet):
     def batch(self) -> bool:
         """Whether all rows are computed in one batch."""
         return self.runtime_mode == BATCH
+
+    @property
+    def once(self) -> bool:
+        """Whether each start reads what is there then, and a later one goes on. A batch has all rows: none goes on."""
+        return self.available_now and not self.batch

@@ -52,16 +52,18 @@ TUNING: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "table.optimizer.reuse-sink-enabled": ("Whether one table is written once in a plan.", "true"),
         "table.optimizer.reuse-sub-plan-enabled": ("Whether equal parts of a plan are computed once.", "true"),
     },
-    "Groups take the rows of a batch together.": {
+    "Groups are combined before they are sent wherever that makes fewer rows of them.": {
         "table.optimizer.agg-phase-strategy": (
             "Whether groups are computed in one step, or in two.",
             "AUTO",
             one_of("AUTO", "ONE_PHASE", "TWO_PHASE", fold=str.upper),
         ),
+        "table.exec.local-hash-agg.adaptive.*": ("When a batch leaves out the first step of groups.", "(none)"),
+    },
+    "Groups take the rows of a batch together.": {
         "table.optimizer.distinct-agg.split.enabled": ("Whether DISTINCT is computed in two steps.", "false"),
         "table.optimizer.distinct-agg.split.bucket-num": ("The buckets of the first of these steps.", "1024"),
         "table.optimizer.incremental-agg-enabled": ("Whether these steps share one in the middle.", "true"),
-        "table.exec.local-hash-agg.adaptive.*": ("When a batch leaves out the first step of groups.", "(none)"),
         "table.exec.window-agg.buffer-size-limit": ("Most rows that groups of windows buffer.", "100000"),
     },
     "What could not be taken back is refused.": {

@@ -1,5 +1,6 @@
 """All that a plug-in imports: the protocols of connectors and formats, and the registries that find them."""
 
+from penstock.spi.documents import source_document
 from penstock.spi.formats import (
     BadRecord,
     ChangeEncoder,
@@ -23,7 +24,9 @@ from penstock.spi.frames import (
     on_one_machine,
     pickled,
     placed,
+    staged,
     unpickled,
+    unreported,
 )
 from penstock.spi.metrics import Counter, Gauge, Meter, Metric, MetricGroup
 from penstock.spi.registry import Registry, connectors, formats, unknown_connector
@@ -44,6 +47,7 @@ from penstock.spi.runtime import (
     Output,
     Published,
     Results,
+    SentStage,
     SinkRuntime,
     Source,
     SourcePartition,
@@ -54,6 +58,7 @@ from penstock.spi.runtime import (
     Warmable,
     Written,
 )
+from penstock.spi.scratch import ScratchFile
 from penstock.spi.specs import (
     CHANGES,
     INSERTIONS,

@@ -6,13 +6,14 @@ from __future__ import annotations
 import base64
 import pickle
 import re
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, ParamSpec, TypeVar
 
 import pyarrow as pa
 
 from penstock.errors import AbortableError, ExecutionError, PenstockError, from_wire, to_wire
-from penstock.spi.runtime import HIDDEN, REPORT
+from penstock.spi.runtime import HIDDEN, INSTRUCTIONS, REPORT, Stage, Task
 from penstock.types import RowType, arrow_schema, spark_ddl
 
 _P = ParamSpec("_P")
@@ -81,12 +82,16 @@ def frame_schema(schema: RowType, *more: str) -> str:
 
 
 def placed(columns: Sequence[pa.Array], schema: RowType, partition: int, offsets: pa.Int64Array) -> pa.RecordBatch:
-    """Rows of a ``partition`` as a source without reports gives them: the ``columns`` of its table's ``schema``, then
-    those of :data:`HIDDEN`, and :data:`REPORT`."""
-    count = len(offsets)
-    fields = [*arrow_schema(schema), *arrow_schema(HIDDEN), pa.field(REPORT, pa.binary())]
-    hidden = [pa.repeat(pa.scalar(partition, pa.int32()), count), offsets, pa.nulls(count, pa.binary())]
+    """Rows of a ``partition``: the ``columns`` of a table's ``schema``, then those of :data:`HIDDEN`."""
+    fields = [*arrow_schema(schema), *arrow_schema(HIDDEN)]
+    hidden = [pa.repeat(pa.scalar(partition, pa.int32()), len(offsets)), offsets]
     return pa.RecordBatch.from_arrays([*columns, *hidden], schema=pa.schema(fields))
+
+
+def unreported(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches with the column :data:`REPORT`, of a source that has nothing to report."""
+    for each in batches:
+        yield each.append_column(pa.field(REPORT, pa.binary()), pa.nulls(each.num_rows, pa.binary()))
 
 
 def guarded(run: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:
@@ -99,6 +104,18 @@ def guarded(run: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:
             raise RuntimeError(to_wire(error)) from None
 
     return guard
+
+
+def staged(
+    text: str, task: Task, context: Any, batches: Iterator[pa.RecordBatch]
+) -> tuple[Iterator[pa.RecordBatch], pa.Schema]:
+    """The result of a :class:`SentStage` on the rows that a ``task`` reads, and its schema. ``context`` is PySpark's
+    TaskContext, which has the instructions; None outside of tasks."""
+    stage: Stage = unpickled(text)
+    if context is not None:
+        instructions = context.getLocalProperty(INSTRUCTIONS) or ""
+        task = replace(task, instructions=instructions, attempt=context.attemptNumber())
+    return guarded(stage.run)(task, batches), stage.schema
 
 
 def mapped(frame: _T, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: Any) -> _T:

@@ -55,6 +55,9 @@ class Checkpoint(Protocol):
     def write(self, name: str, document: Mapping[str, Any]) -> None:
         """Write the document, atomically and durably. Raises CheckpointError."""
 
+    def folder(self, name: str) -> str:
+        """The address of a folder in it."""
+
     def create(self, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """Write the document unless there is one of that name, and return the stored one. Raises CheckpointError."""
 
@@ -231,6 +234,15 @@ class Stage:
     calls: bool = False
 
 
+@dataclass(frozen=True)
+class SentStage:
+    """A stage on its way to reading tasks: ``text`` for :func:`penstock.spi.staged`, and ``columns``, Spark's type of
+    the frame that reads: the columns of the stage, then :data:`REPORT`."""
+
+    text: str
+    columns: Any
+
+
 @dataclass(eq=False)
 class OnDriver:
     """A batch of few records, in place of the DataFrame that a stage makes: the driver reads it by itself, as one task,
@@ -306,7 +318,7 @@ class Source(Protocol):
     #: Whether it measures event time itself; otherwise the engine does, and calls :meth:`progressed`.
     measures: bool = False
 
-    def frame(self, stage: Stage | None = None) -> Any:
+    def frame(self, stage: SentStage | None = None) -> Any:
         """The streaming DataFrame: the scan's columns, those of :data:`HIDDEN`, and :data:`KIND` and
         :data:`DEAD_LETTER` where the scan has them, or the result of ``stage`` on these; without a stage
         :data:`WATERMARK` if the source is ``timed``; and the column :data:`REPORT`."""
@@ -335,6 +347,10 @@ class Source(Protocol):
     def ended(self, reached: dict[str, Any] | None) -> bool:
         """Whether the source has an end, and ``reached`` (None: its start) is at it. A query that ends before all its
         sources are at their ends was stopped by somebody, even when all are ``bounded``."""
+
+    def complete(self) -> bool:
+        """Whether all records up to the source's end exist. In batch mode the batch begins when all sources say so."""
+        return True
 
     def lag(self, reached: dict[str, Any]) -> int | None:
         """Records between ``reached`` and the end of the source, or None when that is not known."""

@@ -36,14 +36,13 @@ most = st.integers(1, 60) | st.integers(1, 10**9)
 
 
 @settings(deadline=None)
-@given(waiting, most, st.booleans())
-def test_a_batch_has_all_there_is_or_the_most_exactly(waiting, most, all_at_once):
-    shares = Admission(options(max_records_per_trigger=str(most))).admit(waiting, all_at_once=all_at_once)
+@given(waiting, most)
+def test_a_batch_has_all_there_is_or_the_most_exactly(waiting, most):
+    shares = Admission(options(max_records_per_trigger=str(most))).admit(waiting)
 
     assert shares.keys() == waiting.keys()
     assert all(0 <= shares[place] <= waiting[place] for place in waiting)
-    total = sum(waiting.values())
-    assert sum(shares.values()) == (total if all_at_once else min(total, most))
+    assert sum(shares.values()) == min(sum(waiting.values()), most)
 
 
 @settings(deadline=None)
@@ -67,11 +66,11 @@ def of_one(admission: Admission, waiting: int = 10**9, **how: bool) -> int:
 @given(st.integers(1, 10**6), st.lists(st.floats(0, 100), max_size=50))
 def test_the_rate_is_kept_over_any_sequence_of_plannings(rate, pauses):
     clock = Clock()
-    admission = Admission(options(max_records_per_second=str(rate)), clock)
+    admission = Admission(options(max_records_per_second=str(rate), max_records_per_trigger=str(10**9)), clock)
     granted = 0
     for pause in pauses:
         clock.now += pause
-        granted += of_one(admission, all_at_once=True)
+        granted += of_one(admission)
 
     allowed = (1 + sum(pauses)) * rate if pauses else 0
     assert granted <= allowed + 1e-3
@@ -108,7 +107,7 @@ def test_a_scan_that_must_not_idle_waits_until_the_rate_allows_a_record():
 
 def test_without_a_rate_a_batch_has_what_it_may_have():
     admission = Admission(options(max_records_per_trigger="5"), Clock())
-    assert [of_one(admission, 8, all_at_once=all_at_once) for all_at_once in (False, True, False)] == [5, 8, 5]
+    assert [of_one(admission, waiting) for waiting in (8, 3, 8)] == [5, 3, 5]
 
 
 def test_a_batch_waits_for_its_minimum_or_until_the_delay_has_passed():

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from penstock.connectors.datagen.factory import DatagenConnector
-from penstock.connectors.datagen.spark import Making, due, made
-from penstock.errors import OptionsError, UnsupportedError
+from penstock.connectors.datagen.spark import DatagenSource, Making, due, made
+from penstock.errors import CheckpointError, OptionsError, UnsupportedError
 from penstock.spi import Column, ColumnKind, TableDefinition
 from penstock.types import BIGINT, parse_columns
+from tests.committers import Memory, context_of
 
 EVERY_TYPE = (
     "b BOOLEAN, t TINYINT, i INT, l BIGINT, f FLOAT, d DOUBLE, n DECIMAL(10, 2), w DECIMAL(38, 4), s STRING, "
@@ -216,3 +220,40 @@ def test_metadata_columns_are_refused():
     definition = TableDefinition("t", (Column("o", BIGINT, ColumnKind.METADATA),), {"connector": "datagen"})
     with pytest.raises(UnsupportedError, match="column 'o': connector 'datagen' has no metadata columns"):
         DatagenConnector().scan(definition)
+
+
+def source(columns: str, documents: Memory, *, planned: bool = True, **options: str) -> DatagenSource:
+    """The source of a job with this checkpoint."""
+    spark: Any = SimpleNamespace(conf={"spark.sql.session.timeZone": "UTC"})
+    given = replace(context_of(), spark=spark, checkpoint=documents, planned=planned)
+    return DatagenSource(DatagenConnector().scan(table(columns, **options)), 0, given)
+
+
+def test_a_checkpoint_is_of_rows_that_are_made_in_one_way():
+    known = Memory()
+    source("id BIGINT", known, planned=False, fields__id__max="9")
+    seed = known.documents["source-0"]["seed"]
+    source("id BIGINT", known, fields__id__max="9", rows_per_second="5", number_of_rows="7")
+    assert known.documents["source-0"]["seed"] == seed
+    with pytest.raises(CheckpointError, match=r"table 't': fields was {'id.max': '9'}, and is {'id.max': '8'}; choose"):
+        source("id BIGINT", known, fields__id__max="8")
+
+
+def test_rows_are_not_made_with_another_seed_for_batches_that_were_planned():
+    with pytest.raises(CheckpointError, match=r"has batches but no 'penstock/source-0.json'"):
+        source("id BIGINT", Memory())
+
+
+def test_a_seed_that_a_former_version_has_drawn_counts():
+    known = Memory(documents={"source-0": {"seed": 42, "start": {"row": 3}}})
+    for _ in range(2):
+        assert source("id BIGINT", known, number_of_rows="3").ended(None)
+    assert known.documents["source-0"]["seed"] == 42
+    with pytest.raises(CheckpointError, match="another source"):
+        source("id BIGINT", known, fields__id__max="9")
+
+
+@pytest.mark.parametrize("other", [{"files": []}, {"source": {"path": "local:/a"}, "files": []}])
+def test_the_document_of_another_connector_has_no_seed(other: dict[str, Any]):
+    with pytest.raises(CheckpointError, match="another source than table 't': fields was None"):
+        source("id BIGINT", Memory(documents={"source-0": other}))

@@ -110,6 +110,15 @@ def test_a_bounded_scan_with_a_rate_never_looks_as_if_it_were_at_its_end():
     assert steps == [50, *[1] * 10]
 
 
+def test_in_batch_mode_a_bounded_scan_is_one_batch_whatever_limits_it():
+    limits = {f"scan.max-records-per-{each}": "50" for each in ("second", "trigger")}
+    planning = Enumerator(replace(enumerator({("a", 0): 60, ("b", 1): 7}, **limits).spec, whole=True))
+    planning._admission = Admission(planning.spec.scan.options, lambda: 7.0)
+    end = planning.latest(planning.spec.start)
+    assert {place: at.offset for place, at in end.at.items()} == {("a", 0): 60, ("b", 1): 7}
+    assert planning.latest(end) == end
+
+
 def test_a_batch_that_is_asked_for_is_one_task_and_comes_until_none_is(tmp_path):
     spec = replace(enumerator({("a", 0): 10}).spec, notes=str(tmp_path / "notes"))
     planning, alarm = Enumerator(spec), Alarm(f"{spec.notes}.alarm")

@@ -7,22 +7,24 @@ import itertools
 import pickle
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.connectors.filesystem import files
+from penstock.connectors.filesystem import files, spark
 from penstock.connectors.filesystem.factory import FilesystemConnector
 from penstock.connectors.filesystem.files import Folder, hidden_name, publish, read, write
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, RecordError, SchemaError, UnsupportedError
-from penstock.spi import Column, ColumnKind, TableDefinition
+from penstock.spi import Batch, Column, ColumnKind, TableDefinition
 from penstock.types import BIGINT, INT, STRING, TimestampType, arrow_schema, parse_columns
+from tests.committers import Memory, context_of
 
 COLUMNS = "id BIGINT, name STRING, price DECIMAL(8, 2), at TIMESTAMP(3)"
 ROWS = [
@@ -205,6 +207,52 @@ def test_without_rows_there_is_no_file(tmp_path: Path):
     assert not (tmp_path / "new").exists()
 
 
+class Attempts:
+    """Runs of a job that publish rows of one column ``id`` in one task, without Spark."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch):
+        self.sink = FilesystemConnector().sink(table(folder, "json", "id BIGINT"))
+        task = SimpleNamespace(partitionId=lambda: 0, taskAttemptId=lambda: 0)
+        monkeypatch.setattr(spark.TaskContext, "get", lambda: task)
+        monkeypatch.setattr(spark, "mapped", self._mapped)
+
+    @staticmethod
+    def _mapped(rows: Frame, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], _: str) -> Any:
+        found = [SimpleNamespace(**row) for each in work(iter(rows.batches)) for row in each.to_pylist()]
+        return SimpleNamespace(collect=lambda: found)
+
+    def publish(self, run: str, number: int, ids: range) -> int:
+        """Publish the batch of this number with these rows, whose numbers are their positions too."""
+        context: Any = SimpleNamespace(query_id="query", run_id=run)
+        output: Any = SimpleNamespace(spec=self.sink, index=0, select=lambda frame: (frame, ["id"]))
+        batch = Batch(number, ({"row": ids.start},), ({"row": ids.stop},), 1)
+        frame: Any = Frame([pa.RecordBatch.from_pydict({"id": list(ids)})])
+        return spark.FilesCommitter([output], context).publish(batch, frame).records
+
+
+@dataclass
+class Frame:
+    batches: list[pa.RecordBatch]
+
+    def select(self, *_: str) -> Frame:
+        return self
+
+
+def test_a_batch_of_other_rows_under_the_same_number_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    attempts = Attempts(tmp_path, monkeypatch)
+
+    def ids() -> list[int]:
+        return sorted(row["id"] for row in content(tmp_path, "json", "id BIGINT"))
+
+    assert attempts.publish("a", 6, range(100, 110)) == 10
+    attempts.publish("copy", 6, range(100, 105))  # when the copy was made, there were no more
+    assert ids() == sorted([*range(100, 110), *range(100, 105)])
+    attempts.publish("copy", 7, range(105, 110))
+    for run in ("copy", "another"):  # a batch that is published again
+        attempts.publish(run, 6, range(100, 105))
+    assert ids() == sorted([*range(100, 110)] * 2)
+
+
 DAYS = "shop STRING, id BIGINT, day DATE, open BOOLEAN"
 SOLD = [
     {"shop": "a/b=1 %", "id": 1, "day": date(2026, 1, 2), "open": True},
@@ -241,8 +289,8 @@ def test_partitions_are_folders_whose_names_are_columns(format: str, tmp_path: P
 
 def test_folders_that_are_no_partitions_are_named(tmp_path: Path):
     for folder, reason in (
-        ("day=2026-01-02", r"is in no folder of a partition \(expected day=\.\./open=\.\.\)"),
-        ("day=soon/open=true", "the name of its folder is no value of its column"),
+        ("day=2026-01-02", r"is not in a partition folder day=\.\./open=\.\.; move it there"),
+        ("day=soon/open=true", r"does not hold a value of its column \(.*\); rename the folder"),
     ):
         (tmp_path / folder / folder).mkdir(parents=True)
         (tmp_path / folder / "part").write_text('{"id":1,"shop":"a"}\n')
@@ -306,21 +354,75 @@ def test_a_file_that_has_changed_since_the_job_began_is_no_part_of_it(tmp_path: 
     (file,) = Folder.of(str(tmp_path)).files()
     with (tmp_path / "f").open("a") as more:
         more.write('{"id":2}\n')
-    with pytest.raises(CheckpointError, match="has 18 bytes; it had 9 bytes when the job began"):
+    with pytest.raises(CheckpointError, match=r"has 18 bytes; it had 9 bytes when the job began\. Put it back"):
         list(read(scan, file))
     (tmp_path / "f").unlink()
     with pytest.raises(CheckpointError, match="is not there any more; it had 9 bytes"):
         list(read(scan, file))
 
 
+def source(path: object, documents: Memory, *, planned: bool = True) -> spark.FilesSource:
+    """The source of a job with this checkpoint."""
+    scan = FilesystemConnector().scan(table(path, "json", "id BIGINT"))
+    return spark.FilesSource(scan, 0, replace(context_of(), checkpoint=documents, planned=planned))
+
+
+def test_a_checkpoint_is_of_one_place(tmp_path: Path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "f").write_text('{"id":1}\n')
+    known = Memory()
+    source(tmp_path / "a", known, planned=False)
+    (tmp_path / "a" / "more").write_text('{"id":2}\n')
+    for same in (tmp_path / "a", f"{tmp_path}/a/", f"file://{tmp_path}/a"):
+        assert source(same, known).lag({"file": 0}) == 1
+    with pytest.raises(CheckpointError, match=r"another source than table 't': path was '.*/a', and is '.*/b'; choose"):
+        source(tmp_path / "b", known)
+
+
+def test_files_are_not_listed_again_for_batches_that_were_planned(tmp_path: Path):
+    with pytest.raises(CheckpointError, match=r"'memory' has batches but no 'penstock/source-0.json'.*restore it"):
+        source(tmp_path, Memory())
+
+
+def test_a_list_of_files_that_a_former_version_has_made_counts(tmp_path: Path):
+    known = Memory(documents={"source-0": {"files": [{"path": "x", "size": 1}], "start": {"file": 1}}})
+    assert source(tmp_path, known).ended(None)
+    assert source(tmp_path, known).ended(None)
+    with pytest.raises(CheckpointError, match="another source"):
+        source(tmp_path / "b", known)
+
+
+@pytest.mark.parametrize("other", [{"seed": 1}, {"source": {"cluster_id": "c"}, "start": {}}, {"values": "digest"}])
+def test_the_document_of_another_connector_is_no_list_of_files(tmp_path: Path, other: dict[str, Any]):
+    with pytest.raises(CheckpointError, match="another source than table 't': path was None"):
+        source(tmp_path, Memory(documents={"source-0": other}))
+
+
 def test_files_that_are_no_parquet_and_places_that_are_not_there_are_named(tmp_path: Path):
     (tmp_path / "f").write_text("no parquet")
-    with pytest.raises(ExecutionError, match=r"file '.*/f' of table 't' cannot be read"):
+    with pytest.raises(ExecutionError, match=r"file '.*/f' of table 't' cannot be read: .*; check that the file is"):
         content(tmp_path, "parquet")
-    with pytest.raises(ExecutionError, match=r"path '.*/nowhere' cannot be read"):
+    with pytest.raises(ExecutionError, match=r"path '.*/nowhere' cannot be read: .*; check that the folder exists"):
         content(tmp_path / "nowhere", "json")
-    with pytest.raises(ExecutionError, match="path 'nothing://x': "):
+    with pytest.raises(ExecutionError, match=r"path 'nothing://x': .*; write a path of this machine, or a URI"):
         content("nothing://x", "json")
+
+
+def test_places_that_cannot_be_written_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    sink = FilesystemConnector().sink(table(tmp_path / "file" / "in", "json", "id BIGINT"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        ExecutionError, match=r"'.*/file/in/\.part' cannot be written: .*; check the folder's rights and"
+    ):
+        write(sink, ".part", iter([pa.RecordBatch.from_pydict({"id": [1]})]))
+
+    def refused(*_: object) -> None:
+        raise PermissionError("no")
+
+    monkeypatch.setattr(Folder, "appear", refused)
+    with pytest.raises(ExecutionError, match=r"cannot be renamed: no; check the folder's rights, then start the job"):
+        publish(replace(sink, options=replace(sink.options, path=str(tmp_path))), "part", [".part"])
 
 
 def test_wrong_options_are_named():

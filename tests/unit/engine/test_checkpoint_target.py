@@ -14,6 +14,8 @@ from penstock.engine.checkpoint import JobCheckpoint, read_location
 from penstock.engine.checkpoint.local import LocalFiles
 from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.errors import CheckpointError, FencedError, PossibleDataLossError
+from penstock.flow.manifest import Manifest
+from penstock.flow.storage import Storage
 from penstock.spi import Batch, Committer, Published, Results, Standing
 
 pytestmark = pytest.mark.rule("state commits with the output")
@@ -52,6 +54,22 @@ def test_state_of_another_batch_stops_the_job(target: CheckpointTarget) -> None:
             CheckpointError, match=rf"continues with batch {number}, but its state is that after batch 3"
         ):
             target.standing(batch(number))
+
+
+@pytest.mark.parametrize("manifest", [True, False])
+def test_a_job_whose_steps_come_back_goes_on_where_they_kept_nothing(target: CheckpointTarget, manifest: bool) -> None:
+    storage = Storage.of(target.checkpoint.folder("state"))
+    nothing = Manifest(3).write(storage, "000000003-x.manifest") if manifest else ""
+    target.publish(batch(3, nothing), None)
+    assert target.standing(batch(10, start=900)) == Standing(False, nothing)
+    something = Manifest(10, {"groups": {}}).write(storage, "000000010-x.manifest")
+    target.publish(batch(10, something), None)
+    assert target.standing(batch(10)) == Standing(True, something)
+    with pytest.raises(CheckpointError, match="continues with batch 12, but its state is that after batch 10"):
+        target.standing(batch(12))
+    target.publish(batch(11, nothing), None)
+    with pytest.raises(CheckpointError, match="continues with batch 9, but its state is that after batch 11"):
+        target.standing(batch(9))
 
 
 def test_a_batch_that_is_planned_anew_is_not_taken_for_the_one_of_the_state(target: CheckpointTarget) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.engine.checkpoint import JobCheckpoint, read_location, savepoints
-from penstock.engine.checkpoint.committed import committed, write_started, write_state
+from penstock.engine.checkpoint.committed import committed, write_started, write_state, write_stopped
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, read_savepoint, write_savepoint, write_starts
 from penstock.engine.runs.batches import JobProgress
 from penstock.engine.runs.query import Query
@@ -29,7 +29,7 @@ from penstock.errors import (
     UnknownOutcomeError,
 )
 from penstock.flow.hashing import Groups, key_hashes
-from penstock.flow.manifest import Manifest
+from penstock.flow.manifest import Manifest, Sinks
 from penstock.flow.segments import END
 from penstock.flow.state import StateStore, TableSpec
 from penstock.flow.storage import LocalStorage, Storage
@@ -148,6 +148,30 @@ def test_the_state_is_that_of_the_attempt_which_a_target_has_committed(checkpoin
     assert (committed(checkpoint.place).batch, committed(checkpoint.place).state) == (1, "another")
 
 
+@pytest.mark.parametrize(
+    ("logged", "stopped", "batch"), [(9, 9, 9), (8, 9, 9), (9, None, 9), (2, None, 3), (None, None, 3)]
+)
+@pytest.mark.parametrize("manifest", [True, False])
+def test_a_job_that_has_no_steps_any_more_goes_on_after_their_last_document(
+    checkpoint: Checkpoint, logged: int | None, stopped: int | None, batch: int, manifest: bool
+) -> None:
+    """The steps of UNNEST keep nothing. Beside a table that repeats batches they have a manifest all the same."""
+    for each in range(10):
+        checkpoint.plan(each)
+    storage = Storage.of(str(checkpoint.root / "state"))
+    state = Manifest(3, sinks=Sinks(repeating=("t",))).write(storage, "000000003-x.manifest") if manifest else ""
+    write_state(checkpoint.place, Batch(3, (None,), (position(41),), 1), state)
+    if logged is not None:
+        checkpoint.done(logged)
+    if stopped is not None:
+        write_started(checkpoint.place, "a")
+        write_stopped(checkpoint.place, "a", stopped)
+    found = committed(checkpoint.place)
+    assert (found.batch, found.begun) == (batch, None if stopped or batch == 9 else 9)
+    assert found.state == (state if batch == 3 else "")
+    assert found.positions == {"orders": position(41 if batch == 3 else 100)}
+
+
 def test_the_state_of_a_former_version_is_found(checkpoint: Checkpoint) -> None:
     checkpoint.plan(0)
     checkpoint.done(0)
@@ -183,7 +207,8 @@ def test_a_run_that_ended_in_good_order_says_what_it_published(
 class Target(Committer):
     """A target that takes batches until it does not."""
 
-    def __init__(self) -> None:
+    def __init__(self, transactional: bool = True) -> None:
+        self.keeps_state = transactional
         self.failure: Exception | None = None
         self.batches: list[int] = []
 
@@ -217,11 +242,16 @@ def run_of(checkpoint: Checkpoint, targets: list[Target], monkeypatch: pytest.Mo
     ],
     ids=lambda each: type(each).__name__,
 )
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize(("number", "transactional"), [(1, True), (2, True), (1, False)])
 def test_a_batch_that_a_target_may_have_is_not_said_to_be_unpublished(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, number: int, failure: PenstockError | None
+    checkpoint: Checkpoint,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    transactional: bool,
+    failure: PenstockError | None,
 ) -> None:
-    targets = [Target() for _ in range(number)]
+    """What was sent outside of a transaction is there, whatever the error says."""
+    targets = [Target(transactional) for _ in range(number)]
     query = run_of(checkpoint, targets, monkeypatch)
     frame: Any = Frame()
     for batch in (0, 1):
@@ -232,7 +262,7 @@ def test_a_batch_that_a_target_may_have_is_not_said_to_be_unpublished(
     query._rest()
     checkpoint.done(0)
     found = committed(checkpoint.place)
-    sure = failure is None or (number == 1 and isinstance(failure, AbortableError))
+    sure = failure is None or (number == 1 and transactional and isinstance(failure, AbortableError))
     assert (found.batch, found.begun) == (0 if failure else 1, None if sure else 1)
     made = write_savepoint(checkpoint.place, read_location(str(checkpoint.root / "savepoint")))
     assert made.note.startswith("batch 1 was begun") is not sure

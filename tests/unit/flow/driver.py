@@ -44,9 +44,9 @@ class Driver:
     idle: Sequence[int] = ()
     #: The late rows of all batches.
     late: int = 0
-    #: The bytes that a task collects before it sends them, and those that an owner takes at a time, in batches with odd
-    #: numbers.
-    sizes: tuple[int, int] = (1_000, 20_000)
+    #: In batches with odd numbers: the bytes that a task collects before it sends them, those that an owner takes at a
+    #: time, and the fewest rows that are combined.
+    sizes: tuple[int, int, int] = (1_000, 20_000, 2)
     #: What the last batch gave to the driver, by edge.
     edges: Mapping[int, pa.RecordBatch] = field(default_factory=dict)
 

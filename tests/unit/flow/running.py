@@ -69,7 +69,7 @@ class Running:
         flow = Dataflow(
             tuple(planner.branches), planner.ordered(), (output,), self.folder, timings=tuple(planner.timings)
         )
-        self.driver = Driver(flow, manifest=self.manifest, batch=self.manifest.batch + 1, sizes=(100, 500))
+        self.driver = Driver(flow, manifest=self.manifest, batch=self.manifest.batch + 1, sizes=(100, 500, 2))
 
     def run(
         self,

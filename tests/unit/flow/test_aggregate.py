@@ -216,6 +216,21 @@ def test_groups_are_those_of_a_recomputation(seed: int) -> None:
     check(operator, rng, [changes], result, empty=retracts and drained)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_groups_may_be_combined_where_rows_are_read(seed: int) -> None:
+    rng = Example(seed)
+    keys = rng.choice([("k",), ("k", "name"), (), ("paid", "k")])
+    functions = ("COUNT", "SUM", "AVG", "MIN", "MAX")
+    calls = [
+        AggregateCall(f"c{at}", name, type_of(name, column), column, filter=rng.choice([None, None, "paid"]))
+        for at, (name, column) in enumerate((rng.choice(functions), rng.choice(SUMMED)) for _ in range(4))
+    ]
+    changes = random_changes(rng, lambda: random_row(rng), rng.randrange(1, 60), retracts=False)
+    operator = aggregate(keys, calls, retracts=False)
+    assert [each.combiner is None for each in operator.inputs] == [True, False]
+    check(operator, rng, [changes], expected(keys, calls, changes))
+
+
 def run(operator: GroupAggregateOperator, *changes: list[Change]) -> list[list[Change]]:
     runner = Runner(operator, random.Random(1))
     return [runner.run(batch) for batch in changes]

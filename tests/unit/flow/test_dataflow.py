@@ -92,7 +92,7 @@ def applied(table, batches):
 def run(flow, streams, rng, folder=""):
     """The table that a sink has at the end, when streams of changes (by scan) are cut at random into batches, tasks and
     owners."""
-    driver, table, at = Driver(flow, folder, sizes=(100, 500)), Counter(), dict.fromkeys(streams, 0)
+    driver, table, at = Driver(flow, folder, sizes=(100, 500, 2)), Counter(), dict.fromkeys(streams, 0)
     while any(at[scan] < len(changes) for scan, (changes, _) in streams.items()):
         tasks = []
         for scan, (changes, schema) in streams.items():
@@ -161,7 +161,7 @@ def test_groups_of_groups_stay_in_their_task(tmp_path):
 def test_an_owner_of_many_rows_takes_them_in_parts(in_files, tmp_path):
     changes, live = random_changes(random.Random(4), 200, order)
     flow = flow_of(total(scan("orders", ORDERS), "customer", "amount"), tmp_path)
-    driver = Driver(flow, str(tmp_path) if in_files else "", batch=1, sizes=(100, 500))
+    driver = Driver(flow, str(tmp_path) if in_files else "", batch=1, sizes=(100, 500, 2))
     parts = [[encoded(changes[start : start + 10], ORDERS, start)] for start in range(0, 200, 10)]
     found = applied(Counter(), driver.run([(0, part) for part in parts], 2))
     assert +found == totals(live)

@@ -86,10 +86,12 @@ def test_kept_output_that_is_changed_or_missing_is_refused(storage, tmp_path):
     kept = KeptOutput.write(storage, "7.output", pa.table({"data": [b"abc"]}), (("a",),))
     path = tmp_path / "state" / "7.output"
     path.write_bytes(path.read_bytes().replace(b"abc", b"abd"))
-    with pytest.raises(CheckpointError, match=r"'7\.output'.*its content has changed"):
+    with pytest.raises(CheckpointError, match=r"'7\.output', which holds the output of batch 7.*content has changed"):
         kept.read(storage)
     path.unlink()
-    with pytest.raises(CheckpointError, match=r"'7\.output'.*is missing"):
+    with pytest.raises(
+        CheckpointError, match=r"'7\.output' in .*batch 7, which some targets of the job have and oth.*: restore"
+    ):
         kept.read(storage)
 
 

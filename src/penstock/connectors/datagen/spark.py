@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
@@ -20,12 +21,16 @@ from penstock.spi import (
     PARTITIONS_PER_SOURCE,
     JobContext,
     ScanDataSource,
+    SentStage,
     Source,
     SourcePartition,
-    Stage,
+    Task,
     frame_reader,
     frame_schema,
     placed,
+    source_document,
+    staged,
+    unreported,
 )
 
 #: The most rows of an Arrow batch.
@@ -59,16 +64,20 @@ class DatagenSource(Source):
     def __init__(self, scan: DatagenScanSpec, ordinal: int, context: JobContext):
         self._scan = scan
         self._spark: SparkSession = context.spark
-        self.bounded = context.settings.available_now or context.settings.batch
-        known = context.checkpoint.create(f"source-{ordinal}", {"seed": secrets.randbits(63)})
+        self.bounded = context.settings.once or context.settings.batch
+        asked = {"fields": dict(scan.options.fields)}
+        known = source_document(
+            context, ordinal, scan.table, asked, lambda: {"seed": secrets.randbits(63)}, former="seed"
+        )
         start = int(known.get("start", {"row": 0})["row"])
         zone = self._spark.conf.get("spark.sql.session.timeZone") or "UTC"
         self._making = Making(scan, ordinal, start, int(known["seed"]), zone, self.bounded)
 
-    def frame(self, stage: Stage | None = None) -> DataFrame:
-        """The streaming DataFrame. There is no ``stage``: the scan's capabilities do not offer it."""
-        reader = frame_reader(self._spark, DatagenDataSource, frame_schema(self._scan.schema), self._making)
-        frame: DataFrame = reader.load()
+    def frame(self, stage: SentStage | None = None) -> DataFrame:
+        """The streaming DataFrame, or the result of ``stage`` on it."""
+        schema = frame_schema(self._scan.schema) if stage is None else stage.columns
+        spec = self._making, None if stage is None else stage.text
+        frame: DataFrame = frame_reader(self._spark, DatagenDataSource, schema, spec).load()
         return frame
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
@@ -100,8 +109,8 @@ class DatagenSource(Source):
 class DatagenReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and makes rows in tasks."""
 
-    def __init__(self, making: Making):
-        self._making = making
+    def __init__(self, spec: tuple[Making, str | None]):
+        self._making, self._stage = spec
         self._began = now_ms()
 
     def initialOffset(self) -> dict[str, Any]:
@@ -124,10 +133,14 @@ class DatagenReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition((start["row"], end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows, followed by the engine's columns."""
+        """The rows, followed by the engine's columns, or the result of the stage on them."""
         first, end = partition.value
-        for number in range(first, end["row"], _AT_ONCE):
-            yield made(self._making, range(number, min(number + _AT_ONCE, end["row"])), range(first, end["row"]), end)
+        numbers = range(first, end["row"])
+        parts = (numbers[at : at + _AT_ONCE] for at in range(0, len(numbers), _AT_ONCE))
+        rows: Iterator[pa.RecordBatch] = (made(self._making, part, numbers, end) for part in parts)
+        if self._stage is not None:
+            rows, _ = staged(self._stage, Task(0, 1), TaskContext.get(), rows)
+        return unreported(rows)
 
 
 class DatagenDataSource(ScanDataSource, DataSource):

@@ -53,7 +53,13 @@ class Folder:
                 return cls(*fs.FileSystem.from_uri(path))
             return cls(fs.LocalFileSystem(), os.path.abspath(path))
         except (OSError, ValueError) as error:
-            raise ExecutionError(f"path '{path}': {error}") from error
+            hint = "write a path of this machine, or a URI that PyArrow opens, such as s3://bucket/folder"
+            raise ExecutionError(f"path '{path}': {error}; {hint}") from error
+
+    @property
+    def uri(self) -> str:
+        """The place, the same however a path or URI names it."""
+        return f"{self.system.type_name}:{self.root.rstrip('/')}"
 
     def files(self) -> list[File]:
         """All files that are not hidden, by name. Raises ExecutionError if there is no such folder or file."""
@@ -63,7 +69,8 @@ class Folder:
                 return [File(info.path, info.size)]
             found = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
         except OSError as error:
-            raise ExecutionError(f"path '{self.root}' cannot be read: {error}") from error
+            hint = "check that the folder exists and may be read"
+            raise ExecutionError(f"path '{self.root}' cannot be read: {error}; {hint}") from error
         return sorted((File(each.path, each.size) for each in found if self._visible(each)), key=lambda each: each.path)
 
     def _visible(self, info: fs.FileInfo) -> bool:
@@ -106,7 +113,8 @@ def read(scan: FilesystemScanSpec, file: File) -> Iterator[tuple[pa.RecordBatch,
         if size != file.size:
             reason = "is not there any more" if size is None else f"has {size} bytes"
             raise CheckpointError(
-                f"file '{file.path}' of table '{scan.table}' {reason}; it had {file.size} bytes when the job began"
+                f"file '{file.path}' of table '{scan.table}' {reason}; it had {file.size} bytes when the job began. "
+                "Put it back as it was, or start with another checkpoint directory"
             )
         rows = _parquet(scan, folder, file) if scan.format is None else _lines(scan, folder, file)
         given = metadata.values(info, scan.schema, scan.metadata)
@@ -115,7 +123,10 @@ def read(scan: FilesystemScanSpec, file: File) -> Iterator[tuple[pa.RecordBatch,
         for each, numbers in rows:
             yield _joined(each, given, scan.schema.names) if given else each, numbers
     except (OSError, pa.ArrowException) as error:
-        raise ExecutionError(f"file '{file.path}' of table '{scan.table}' cannot be read: {error}") from error
+        raise ExecutionError(
+            f"file '{file.path}' of table '{scan.table}' cannot be read: {error}; check that the file is complete and "
+            "may be read"
+        ) from error
 
 
 def _joined(batch: pa.RecordBatch, values: Mapping[str, pa.Scalar], names: Sequence[str]) -> pa.RecordBatch:
@@ -218,7 +229,10 @@ def write(sink: FilesystemSinkSpec, name: str, batches: Iterator[pa.RecordBatch]
             opened.close()
             durable(folder, *written)
         except (OSError, pa.ArrowException) as error:
-            raise ExecutionError(f"table '{sink.table}': '{folder.root}/{name}' cannot be written: {error}") from error
+            raise ExecutionError(
+                f"table '{sink.table}': '{folder.root}/{name}' cannot be written: {error}; check the folder's rights "
+                "and free space"
+            ) from error
     return dict(written)
 
 
@@ -300,7 +314,10 @@ def publish(sink: FilesystemSinkSpec, prefix: str, hidden: Sequence[str]) -> Non
             folder.delete(name)
         _settle(folder, {*former, *own})
     except OSError as error:
-        raise ExecutionError(f"table '{sink.table}': files of '{folder.root}' cannot be renamed: {error}") from error
+        raise ExecutionError(
+            f"table '{sink.table}': files of '{folder.root}' cannot be renamed: {error}; check the folder's rights, "
+            "then start the job again"
+        ) from error
 
 
 def _appeared(folder: Folder, table: str, hidden: Sequence[str]) -> set[str]:

@@ -56,7 +56,9 @@ class Partitions:
         found = [tuple(map(unquote, each.partition("=")[::2])) for each in parts]
         if [name for name, _ in found] != list(self.columns.names):
             expected = "/".join(f"{name}=.." for name in self.columns.names)
-            raise ExecutionError(f"file '{path}' is in no folder of a partition (expected {expected})")
+            raise ExecutionError(
+                f"file '{path}' is not in a partition folder {expected}; move it there, or out of the table's folder"
+            )
         texts = [None if value == self.default else value for _, value in found]
         try:
             return {
@@ -64,7 +66,10 @@ class Partitions:
                 for text, each in zip(texts, self.columns.fields, strict=True)
             }
         except pa.ArrowInvalid as error:
-            raise ExecutionError(f"file '{path}': the name of its folder is no value of its column: {error}") from error
+            raise ExecutionError(
+                f"file '{path}': the folder's name does not hold a value of its column ({error}); rename the folder or "
+                "change the column's type"
+            ) from error
 
 
 def problems(schema: RowType, names: tuple[str, ...]) -> Iterator[Problem]:

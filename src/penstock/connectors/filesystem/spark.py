@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -15,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 
 from penstock.connectors.filesystem.files import File, Folder, hidden_name, publish, read, write
 from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec
+from penstock.delivery import canonical
 from penstock.spi import (
     PARTITIONS_PER_SOURCE,
     Batch,
@@ -23,15 +25,19 @@ from penstock.spi import (
     Output,
     Published,
     ScanDataSource,
+    SentStage,
     Source,
     SourcePartition,
-    Stage,
+    Task,
     Written,
     frame_reader,
     frame_schema,
     guarded,
     mapped,
     placed,
+    source_document,
+    staged,
+    unreported,
 )
 
 #: A batch has files of about so many bytes, and at least one.
@@ -77,20 +83,25 @@ class FilesSource(Source):
 
     def __init__(self, scan: FilesystemScanSpec, ordinal: int, context: JobContext):
         self._spark: SparkSession = context.spark
-        name = f"source-{ordinal}"
-        known = context.checkpoint.read(name)
-        if known is None:
-            found = [asdict(each) for each in Folder.of(scan.options.path).files()]
-            known = context.checkpoint.create(name, {"files": found})
+        folder = Folder.of(scan.options.path)
+        known = source_document(
+            context,
+            ordinal,
+            scan.table,
+            {"path": folder.uri},
+            lambda: {"files": [asdict(each) for each in folder.files()]},
+            former="files",
+        )
         start = int(known.get("start", {"file": 0})["file"])
         self._reading = Reading(
             scan, ordinal, tuple(File(**each) for each in known["files"]), start, context.settings.batch
         )
 
-    def frame(self, stage: Stage | None = None) -> DataFrame:
-        """The streaming DataFrame. There is no ``stage``: the scan's capabilities do not offer it."""
-        reader = frame_reader(self._spark, FilesDataSource, frame_schema(self._reading.scan.schema), self._reading)
-        frame: DataFrame = reader.load()
+    def frame(self, stage: SentStage | None = None) -> DataFrame:
+        """The streaming DataFrame, or the result of ``stage`` on it."""
+        schema = frame_schema(self._reading.scan.schema) if stage is None else stage.columns
+        spec = self._reading, None if stage is None else stage.text
+        frame: DataFrame = frame_reader(self._spark, FilesDataSource, schema, spec).load()
         return frame
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
@@ -127,8 +138,8 @@ class FilesSource(Source):
 class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and reads files in tasks."""
 
-    def __init__(self, reading: Reading):
-        self._reading = reading
+    def __init__(self, spec: tuple[Reading, str | None]):
+        self._reading, self._stage = spec
 
     def initialOffset(self) -> dict[str, Any]:
         """The first file, or that of a savepoint."""
@@ -153,11 +164,19 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """A task for each file."""
-        return [InputPartition(number) for number in range(start["file"], end["file"])]
+        count = end["file"] - start["file"]
+        return [InputPartition((start["file"] + number, Task(number, count))) for number in range(count)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows, followed by the engine's columns."""
-        reading, number = self._reading, int(partition.value)
+        """The rows of a file, followed by the engine's columns, or the result of the stage on them."""
+        number, task = partition.value
+        rows = self._rows(number)
+        if self._stage is not None:
+            rows, _ = staged(self._stage, task, TaskContext.get(), rows)
+        return unreported(rows)
+
+    def _rows(self, number: int) -> Iterator[pa.RecordBatch]:
+        reading = self._reading
         place = reading.ordinal * PARTITIONS_PER_SOURCE + number
         for rows, offsets in guarded(read)(reading.scan, reading.files[number]):
             yield placed(rows.columns, reading.scan.schema, place, pa.array(offsets))
@@ -186,7 +205,9 @@ class FilesCommitter(Committer):
     def _write(self, output: Output, batch: Batch, frame: DataFrame) -> int:
         spec: FilesystemSinkSpec = output.spec
         rows, columns = output.select(frame)
-        prefix = f"part-{self._job}-{output.index}-{batch.id:09d}-"
+        # A copy of the job may have planned other rows under the same number: their files are not attempts at this one.
+        positions = hashlib.sha256(canonical([batch.start, batch.end]).encode()).hexdigest()[:12]
+        prefix = f"part-{self._job}-{output.index}-{batch.id:09d}-{positions}-"
         written = mapped(rows.select(*columns), partial(_written, spec, prefix, self._run), "name STRING, rows BIGINT")
         found = written.collect()
         publish(spec, prefix, [row.name for row in found])

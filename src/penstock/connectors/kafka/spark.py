@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import tempfile
 import uuid
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -14,14 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkFiles, TaskContext, cloudpickle
+from pyspark import SparkFiles, TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from pyspark.sql.types import BinaryType
 
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.sink.task_runs import not_known, repeated
@@ -47,7 +45,6 @@ from penstock.connectors.kafka.table.client_properties import with_login
 from penstock.connectors.kafka.table.offsets import partitions_text
 from penstock.deadline import Deadline
 from penstock.errors import (
-    CheckpointError,
     KafkaError,
     OptionsError,
     PenstockError,
@@ -63,7 +60,6 @@ from penstock.spi import (
     INSTRUCTIONS,
     KIND,
     PARTITIONS_PER_SOURCE,
-    REPORT,
     WATERMARK,
     Committer,
     Guarantee,
@@ -71,6 +67,7 @@ from penstock.spi import (
     OnDriver,
     Output,
     ScanDataSource,
+    SentStage,
     Source,
     SourcePartition,
     Stage,
@@ -82,7 +79,8 @@ from penstock.spi import (
     mapped,
     on_one_machine,
     pickled,
-    unpickled,
+    source_document,
+    staged,
 )
 from penstock.types import BIGINT, TINYINT, spark_type
 
@@ -164,7 +162,7 @@ class KafkaScan(Source):
         self._session = session_for(scan.client_config)
         self._check_group()
         start, stop = self._resolve(ordinal)
-        once = context.settings.available_now
+        once = context.settings.once
         if once:
             stop = present_stop(self._session, scan, start, stop)
         self.timed = scan.watermark is not None
@@ -200,33 +198,25 @@ class KafkaScan(Source):
     def _resolve(self, ordinal: int) -> tuple[Positions, Positions | None]:
         """Start and stop, resolved when the job first starts and later read from the checkpoint (rule "starts are
         resolved once")."""
-        name, checkpoint = f"source-{ordinal}", self._context.checkpoint
-        cluster = cluster_id(self._session)
+        checkpoint, start_time = self._context.checkpoint, self._context.settings.start_time
         asked: dict[str, Any] = {
-            "cluster_id": cluster,
+            "cluster_id": cluster_id(self._session),
             "topic": list(self._scan.options.topic),
             "topic_pattern": self._scan.options.topic_pattern or "",
             "partitions": partitions_text(self._scan.partitions),
             "bounded": self._scan.bounded,
         }
-        known = checkpoint.read(name)
-        if known is None:
-            if self._context.planned:
-                raise CheckpointError(
-                    f"the checkpoint '{checkpoint.location}' has batches but no 'penstock/{name}.json'; it was "
-                    "damaged, or written by another program: restore it, or start with another directory"
-                )
-            first = resolve_start(self._session, self._scan, self._context.settings.start_time, warn=self._context.warn)
+        resolved = False
+
+        def resolve() -> dict[str, Any]:
+            nonlocal resolved
+            resolved = True
+            first = resolve_start(self._session, self._scan, start_time, warn=self._context.warn)
             last = resolve_stop(self._session, self._scan, first)
-            resolved = {"source": asked, "start": first.to_json(), "stop": last.to_json() if last else None}
-            known = checkpoint.create(name, resolved)  # two copies that start at once get the same
-        elif known.get("source") != asked:
-            differing = sorted(key for key in asked if known.get("source", {}).get(key) != asked[key])
-            raise CheckpointError(
-                f"the checkpoint '{checkpoint.location}' belongs to another source than table '{self._scan.table}': "
-                f"{', '.join(differing)} differ(s); choose another checkpoint directory or another job name"
-            )
-        elif self._context.settings.start_time is not None and not self._context.restarted:
+            return {"start": first.to_json(), "stop": last.to_json() if last else None}
+
+        known = source_document(self._context, ordinal, self._scan.table, asked, resolve)
+        if start_time is not None and not resolved and not self._context.restarted:
             self._context.warn(
                 f"table '{self._scan.table}' continues from the checkpoint '{checkpoint.location}'; --start-time has "
                 "no effect with one"
@@ -234,11 +224,10 @@ class KafkaScan(Source):
         start, stop = known["start"], known.get("stop")
         return Positions.from_json(start), None if stop is None else Positions.from_json(stop)
 
-    def frame(self, stage: Stage | None = None) -> DataFrame:
+    def frame(self, stage: SentStage | None = None) -> DataFrame:
         """The streaming DataFrame, with metadata columns in their native types, or the result of ``stage`` on it."""
-        rows = frame_schema(self._scan.native, *self._more())
-        schema = rows if stage is None else from_arrow_schema(stage.schema).add(REPORT, BinaryType())
-        spec = self._enumerator.spec, None if stage is None else _with_functions(stage)
+        schema = frame_schema(self._scan.native, *self._more()) if stage is None else stage.columns
+        spec = self._enumerator.spec, None if stage is None else stage.text
         frame: DataFrame = frame_reader(self._context.spark, KafkaDataSource, schema, spec).load()
         return frame
 
@@ -312,6 +301,13 @@ class KafkaScan(Source):
             and all(each.offset >= stop.offset(tp, each.offset) for tp, each in at.at.items())
             and (not self.timed or spec.once or not at.at or at.watermark == END)
         )
+
+    def complete(self) -> bool:
+        """Whether the logs have reached the stops."""
+        spec = self._enumerator.spec
+        if spec.stop is None or not spec.waits:
+            return True
+        return not behind_the_end(spec.stop, present_ends(self._session, spec.stop))
 
     def lag(self, reached: dict[str, Any]) -> int | None:
         """How many offsets are between ``reached`` and the end, or the stop, of the source."""
@@ -387,12 +383,6 @@ class KafkaScan(Source):
         return self._enumerator.spec.start if start is None else Positions.from_json(start)
 
 
-def _with_functions(stage: Stage) -> str:
-    """A stage as text that :func:`~penstock.spi.unpickled` reads, with functions of the program's main module."""
-    pickler: Any = cloudpickle
-    return base64.b64encode(pickler.dumps(stage)).decode("ascii")
-
-
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and reads ranges in tasks."""
 
@@ -412,9 +402,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing to do: the stops of a bounded scan were resolved before the query started."""
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch."""
-        everything = isinstance(limit, ReadAllAvailable)
-        return _wired(lambda: self._enumerator.latest(Positions.from_json(start), all_at_once=everything).to_json())
+        """The end of the next batch. What limits it is in the scan's options."""
+        return _wired(lambda: self._enumerator.latest(Positions.from_json(start)).to_json())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The tasks of a batch."""
@@ -436,12 +425,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reader = RangeReader(self._spec, ranges)
         batches, schema = joined(guarded(reader.rows)()), reader.schema
         if self._stage is not None:
-            stage: Stage = unpickled(self._stage)
-            context = TaskContext.get()
-            if context is not None:
-                instructions = context.getLocalProperty(INSTRUCTIONS) or ""
-                task = replace(task, instructions=instructions, attempt=context.attemptNumber())
-            batches, schema = guarded(stage.run)(task, batches), stage.schema
+            batches, schema = staged(self._stage, task, TaskContext.get(), batches)
         reported = with_report(batches, schema, lambda: reader.report)
         timed = self._stage is None and self._spec.scan.watermark is not None
         return with_watermark(reported, watermark) if timed else reported

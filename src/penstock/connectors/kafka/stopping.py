@@ -19,7 +19,8 @@ def until_stopped(work: Callable[[Callable[[], bool]], _T], stopping: Callable[[
 
     Raises AbortableError when the job is to end before: brokers that do not answer would hold it up. The work is given
     a function that tells whether it was left in this way, so that it ends too. The abort of its transaction raises the
-    epoch, so brokers refuse what it has sent and arrives late (rule "aborts raise the epoch").
+    epoch, so brokers refuse what it has sent and arrives late (rule "aborts raise the epoch"). What it has sent without
+    a transaction may be in the topic.
     """
     left = threading.Event()
     done: Future[_T] = Future()

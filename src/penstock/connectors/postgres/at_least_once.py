@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from penstock.connectors.postgres.database import CommitOutcomeError, Database
 from penstock.connectors.postgres.staging import CopyRows, PostgresOutput, StageSpec, staging_columns, staging_name
 from penstock.connectors.postgres.staging_tables import StagingTables, transaction_of
 from penstock.connectors.postgres.tables import Table, current_schema, find_tables
-from penstock.errors import DatabaseUnavailableError
+from penstock.errors import DatabaseError, DatabaseUnavailableError, FencedError
 from penstock.spi import Batch, Committer, JobContext, Output, Published
 
 
@@ -53,19 +54,35 @@ class AtLeastOnceCommitter(Committer):
             self._staging.create(self._outputs)
 
     def publish(self, batch: Batch, frame: Any) -> Published:
-        """Write the batch."""
+        """Write the batch. Raises FencedError when another run has dropped the staging tables, as each does when it
+        starts."""
         if not batch.tasks:
             return Published()
         if self._staging is None:
             return Published(self._copy_rows(frame, StageSpec(self._database.address, "", self._branches)).written)
-        staged = self._copy_rows(frame, self._staging.spec)
+        try:
+            return self._by_driver(frame, self._staging)
+        except DatabaseError as error:
+            gone = False
+            with suppress(DatabaseError):
+                gone = self._staging.gone()
+            if not gone:
+                raise
+            raise FencedError(
+                f"job '{self._context.job}', {self._database.address}: the staging tables of this run are gone. "
+                "Another run of the job may have taken over; stop one of the two"
+            ) from error
+
+    def _by_driver(self, frame: Any, staging: StagingTables) -> Published:
+        """Have tasks copy the rows into staging tables, and bring them from there into the tables."""
+        staged = self._copy_rows(frame, staging.spec)
         if any(staged.records):
             try:
                 with transaction_of(self._database, self._context) as transaction:
-                    self._staging.move(transaction, staged, self._tables)
+                    staging.move(transaction, staged, self._tables)
             except CommitOutcomeError as error:
                 raise DatabaseUnavailableError(str(error)) from error  # the batch is written again
-            self._staging.clear()
+            staging.clear()
         return Published(staged.written)
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.connectors.postgres.database import CommitOutcomeError, Database, Transaction
-from penstock.connectors.postgres.progress import TABLE, ProgressRow, ProgressTable
+from penstock.connectors.postgres.progress import TABLE, ProgressRow, ProgressTable, progress_schemas
 from penstock.connectors.postgres.staging import CopyRows, Staged, digest
 from penstock.connectors.postgres.staging_tables import StagingTables, transaction_of
 from penstock.connectors.postgres.tables import Table, current_schema, find_tables
@@ -16,6 +16,7 @@ from penstock.delivery import Claim, Progress, Skip, TakeOver, attempted, check_
 from penstock.errors import (
     CheckpointError,
     DatabaseError,
+    DatabaseUnavailableError,
     FencedError,
     KafkaError,
     OptionsError,
@@ -64,7 +65,8 @@ class PostgresCommitter(Committer):
         with self._database.transaction() as transaction:
             self._tables = find_tables(transaction, self._outputs)
             self._names = tuple(sorted({table.name for table in self._tables}))
-            self._rows = ProgressTable(current_schema(transaction))
+            present, made = current_schema(transaction), progress_schemas(transaction)
+        self._rows = ProgressTable(self._kept_namespace(present, made))
         with self._database.transaction() as transaction:
             self._rows.create(transaction)
         self._key = self._kept_key()
@@ -86,6 +88,40 @@ class PostgresCommitter(Committer):
         self._staging = StagingTables(self._database, self._rows.namespace, self._key, self._context.run_id)
         self._staging.create(self._outputs)
 
+    def _kept_namespace(self, present: str, made: Sequence[str]) -> str:
+        """The schema of the progress table of these tables: the one that the checkpoint knows, if it is among those
+        that have such a table (``made``), else the ``present`` one. So a batch is known, and a former run fenced, when
+        the search path names another schema first.
+
+        Raises CheckpointError when tables have their progress in different schemas.
+        """
+        checkpoint, identity = self._context.checkpoint, self._identity()
+        # Former versions kept it in the name of the document of a schema only.
+        former: dict[str, str] = {}
+        for namespace in sorted(made, key=lambda each: each == present):
+            known = checkpoint.revise(_document(identity, namespace), lambda now: now)
+            former.update({name: namespace for names in known.values() for name in names})
+
+        def change(now: dict[str, Any]) -> dict[str, Any]:
+            known = {name: namespace for name, namespace in {**former, **now}.items() if namespace in made}
+            kept = {name: known[name] for name in self._names if name in known}
+            if len(set(kept.values())) > 1:
+                places = ", ".join(f"that of '{name}' in schema '{kept[name]}'" for name in kept)
+                raise CheckpointError(
+                    f"job '{self._context.job}', {self._database.address}: its tables have their progress in different "
+                    f"tables {TABLE}: {places}. Write each of them as the same user as before"
+                )
+            return {**now, **dict.fromkeys(self._names, next(iter(kept.values()), present))}
+
+        chosen: str = checkpoint.revise(f"postgres-{digest(identity)}", change)[self._names[0]]
+        if chosen != present:
+            self._context.warn(
+                f"job '{self._context.job}', {self._database.address}: its progress stays in schema '{chosen}', "
+                f"although the user's search path now leads to '{present}'"
+            )
+        self._document = _document(identity, chosen)
+        return chosen
+
     def _kept_key(self) -> str:
         """The key of the row for these tables: one that the query has written, else one that the checkpoint knows, else
         the job's name and the tables. So a committed batch is known when tables are added or removed, or written as
@@ -95,7 +131,6 @@ class PostgresCommitter(Committer):
             rows = self._rows.of_query(transaction, context.query_id)
         of_rows = {row.key: row.tables for row in rows if row.owner.run_id != context.run_id}
         new = f"{context.identity}: {', '.join(self._names)}"
-        self._document = self._document or f"postgres-{digest(f'{self._identity()}/{self._rows.namespace}')}"
 
         def find(tables: Mapping[str, Sequence[str]]) -> str | None:
             shared = {key: len(mine & set(names)) for key, names in sorted(tables.items())}
@@ -114,15 +149,20 @@ class PostgresCommitter(Committer):
         return find(of_rows) or find(known) or new
 
     def _identity(self) -> str:
-        """The identity of the database, whatever the name of its host; its address where the server does not tell."""
+        """The identity of the database, whatever the name of its host; its address where the server does not tell.
+        Raises DatabaseUnavailableError."""
         sql = (
             "SELECT (SELECT system_identifier FROM pg_control_system())::text, oid::text FROM pg_database "
             "WHERE datname = current_database()"
         )
-        with contextlib.suppress(DatabaseError), self._database.transaction() as transaction:
-            ((system, database),) = transaction.rows(sql)
-            return f"{system}/{database}"
-        return str(self._database.address)
+        try:
+            with self._database.transaction() as transaction:
+                ((system, database),) = transaction.rows(sql)
+                return f"{system}/{database}"
+        except DatabaseUnavailableError:
+            raise  # under its address, what the checkpoint knows of the database would not be found
+        except DatabaseError:
+            return str(self._database.address)
 
     def _keep(self) -> None:
         """Write to the checkpoint which row is for which tables."""
@@ -145,7 +185,7 @@ class PostgresCommitter(Committer):
         names, here = set(self._names), dict[int, set[str]]()
         for row in rows:
             if row.progress and row.progress.batch_id >= upcoming.id and names & set(row.tables):
-                check_ahead(row.progress, batch)
+                check_ahead(row.progress, batch, self._shown(row.key))
                 here.setdefault(row.progress.batch_id, set()).update(row.tables)
         done = here.get(upcoming.id, set())
         last = [
@@ -257,17 +297,9 @@ class PostgresCommitter(Committer):
     def _is_done(self, progress: Progress, *, warns: bool = True) -> bool:
         """Whether the batch was committed before. Warns of progress that is taken over."""
         adopt = self._context.settings.adopt_progress and not self._published
-        known = self._progress
-        if known is None and progress.batch_id > 0 and not adopt:
-            raise CheckpointError(
-                f"the checkpoint continues with {progress}, but {self._shown_row} holds nothing: progress was lost, or "
-                "the sink was added to the job with this batch. Restore the row, or continue with --adopt-progress, if "
-                "you are sure that the batch was not inserted"
-            )
-        decision = decide(known, progress.query_id, progress.batch_id, progress.start, progress.end, adopt)
+        decision = decide(self._progress, progress, place=self._shown_row, adopt=adopt)
         if isinstance(decision, TakeOver) and warns:
-            takeover = f"{progress} takes over {self._shown_row}, which last recorded {self._progress}"
-            self._context.warn(takeover if self._progress else decision.warning)
+            self._context.warn(decision.warning)
         return isinstance(decision, Skip)
 
     def _attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:
@@ -330,15 +362,23 @@ class PostgresCommitter(Committer):
     def _transaction(self) -> contextlib.AbstractContextManager[Transaction]:
         return transaction_of(self._database, self._context)
 
+    def _shown(self, key: str) -> str:
+        return f"the row '{key}' of table {TABLE} in {self._database.address}"
+
     @property
     def _shown_row(self) -> str:
-        return f"the row '{self._key}' of table {TABLE} in {self._database.address}"
+        return self._shown(self._key)
 
     def close(self) -> None:
         """Drop this run's staging tables, and close the connections."""
         if self._staging is not None:
             self._staging.drop()
         self._database.close()
+
+
+def _document(identity: str, namespace: str) -> str:
+    """The checkpoint's document of the rows in a progress table, by the identity of its database and its schema."""
+    return f"postgres-{digest(f'{identity}/{namespace}')}"
 
 
 def _same(one: Progress | None, other: Progress | None) -> bool:

@@ -22,6 +22,15 @@ TABLE = "penstock_progress"
 _COLUMNS = "job, run_id, owner, query_id, batch_id, start_position, end_position, tables, state"
 
 
+def progress_schemas(transaction: Transaction) -> list[str]:
+    """The schemas of the database that have a progress table."""
+    sql = (
+        "SELECT n.nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE c.relname = $1 AND c.relkind IN ('r', 'p')"
+    )
+    return [namespace for (namespace,) in transaction.rows(sql, (TABLE,))]
+
+
 @dataclass(frozen=True)
 class ProgressRow:
     """A row: the run that owns it, and the last commit and its ``tables``. Without progress these are the tables that

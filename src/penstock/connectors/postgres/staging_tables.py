@@ -90,6 +90,15 @@ class StagingTables:
                 f"{sum(counted.values())}; did the database restart?"
             )
 
+    def gone(self) -> bool:
+        """Whether some of the tables are not there any more. Raises DatabaseError."""
+        with self._database.transaction() as transaction:
+            found = (
+                transaction.rows("SELECT to_regclass($1) IS NULL", (self._named(each.staging),))
+                for each in self.branches
+            )
+            return any(gone for ((gone,),) in found)
+
     def clear(self) -> None:
         """Empty the tables. Rows that a lock keeps there do no harm: no later batch reads their writers."""
         self._tidy(f"TRUNCATE {self._all}")

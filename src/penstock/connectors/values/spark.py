@@ -29,9 +29,9 @@ from penstock.spi import (
     Output,
     Published,
     ScanDataSource,
+    SentStage,
     Source,
     SourcePartition,
-    Stage,
     Written,
     frame_reader,
     frame_schema,
@@ -68,7 +68,7 @@ class RowsSource(Source):
         self._ordinal = ordinal
         self._spark: SparkSession = context.spark
         self._rows: int = scan.rows.num_rows
-        self.bounded = scan.options.bounded or context.settings.available_now
+        self.bounded = scan.options.bounded or context.settings.once
         self._check_unchanged(context)
 
     def _check_unchanged(self, context: JobContext) -> None:
@@ -82,7 +82,7 @@ class RowsSource(Source):
                 f"'{self._scan.table}'; register the former rows, or name another checkpoint directory"
             )
 
-    def frame(self, stage: Stage | None = None) -> DataFrame:
+    def frame(self, stage: SentStage | None = None) -> DataFrame:
         """The streaming DataFrame. There is no ``stage``: the scan's capabilities do not offer it."""
         kinds = () if self._scan.options.kinds == INSERTIONS else (f"{KIND} {spark_type(TINYINT)}",)
         schema = frame_schema(self._scan.schema, *kinds)

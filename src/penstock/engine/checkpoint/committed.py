@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.engine.checkpoint.documents import JobCheckpoint
-from penstock.errors import CheckpointError
+from penstock.errors import CheckpointError, CheckpointUnavailableError
+from penstock.flow.manifest import Manifest
+from penstock.flow.storage import Storage
 from penstock.spi import Batch, Checkpoint
 
 #: The folder of the state in a checkpoint, and the document that refers to the state after the last committed batch.
@@ -53,6 +55,16 @@ def read_state(checkpoint: Checkpoint) -> dict[str, Any] | None:
     return checkpoint.latest(STATE)
 
 
+def keeps_nothing(checkpoint: Checkpoint, state: str) -> bool:
+    """Whether the state of this reference is that of no step, as UNNEST has none. Raises CheckpointUnavailableError."""
+    try:
+        return not Manifest.read(Storage.of(checkpoint.folder(STATE)), state).operators
+    except CheckpointUnavailableError:
+        raise
+    except CheckpointError:  # its file is missing, or another one: whoever needs the state says so
+        return False
+
+
 def write_started(checkpoint: Checkpoint, run: str) -> None:
     """Write that a run begins. From now on a batch may be committed that the document of a former run does not know."""
     checkpoint.write(_RUN, {"run": run})
@@ -76,7 +88,8 @@ def committed(checkpoint: JobCheckpoint) -> Committed:
 
     Spark logs a batch as done a moment after it was committed, and not at all if it was stopped in between: so the
     documents that penstock writes after a commit count too. In a job with state its document alone counts: a batch of
-    Spark's log and the state of another would be torn.
+    Spark's log and the state of another would be torn. But one that is behind, and whose steps kept nothing, is of a
+    former definition of the job.
     """
     known = checkpoint.read("job")
     if known is None:
@@ -84,10 +97,14 @@ def committed(checkpoint: JobCheckpoint) -> Committed:
             f"'{checkpoint.location}' is not the checkpoint of a job: it has no 'penstock/job.json'. Name the job's "
             "own folder, which `penstock run` shows when it starts"
         )
-    state, stopped = read_state(checkpoint), _stopped(checkpoint)
-    planned = checkpoint.last("offsets")
+    stopped = _stopped(checkpoint)
     published = stopped.get("batch", -1)
-    batch = max(checkpoint.last("commits"), published) if state is None else state["batch"]
+    logged = max(checkpoint.last("commits"), published)
+    state = read_state(checkpoint)  # after the logs: a job with state writes it before them
+    if state is not None and state["batch"] < logged and keeps_nothing(checkpoint, state["state"]):
+        state = None
+    planned = checkpoint.last("offsets")
+    batch = logged if state is None else state["batch"]
     begun = planned if planned > batch and (stopped.get("planned"), published) != (planned, batch) else None
     uids: Sequence[str] = known.get("sources", ())
     ends = (state or {}).get("positions")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.delivery import canonical
-from penstock.engine.checkpoint.committed import read_state, write_state
+from penstock.engine.checkpoint.committed import keeps_nothing, read_state, write_state
 from penstock.errors import CheckpointError, FencedError, PossibleDataLossError
 from penstock.spi import Batch, Checkpoint, Committer, Published, Standing
 
@@ -34,6 +34,9 @@ class CheckpointTarget(Committer):
                 "definition, or a new checkpoint"
             )
         known = known or {"batch": -1, "state": ""}
+        if known["batch"] < batch.id - 1 and keeps_nothing(self.checkpoint, known["state"]):
+            # The batches since left no document: the job had a definition without steps for a while.
+            return Standing(False, known["state"])
         if known["batch"] not in (batch.id - 1, batch.id):
             raise CheckpointError(
                 f"{where}, but its state is that after batch {known['batch']}; restore the checkpoint with all its "

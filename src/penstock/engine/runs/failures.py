@@ -20,6 +20,7 @@ from penstock.spi import cause_of
 FOREIGN = (PySparkException, Py4JError, ConnectionError)
 #: Spark's condition when the entry of a log that it is about to write exists already.
 _CONCURRENT = "CONCURRENT_STREAM_LOG_UPDATE"
+_SEE_LOG = "read Spark's log for the whole report"
 
 
 def explained(error: Exception, job: Job, spark: SparkSession, checkpoint: str) -> PenstockError:
@@ -34,7 +35,8 @@ def explained(error: Exception, job: Job, spark: SparkSession, checkpoint: str) 
             f"another copy of job '{job.name}' writes the checkpoint '{checkpoint}': its log has an entry that this "
             "copy did not write; stop one of the two"
         )
-    return ExecutionError(f"Spark ended the job '{job.name}': {cause_of(str(error)) or type(error).__name__}")
+    cause = cause_of(str(error)) or type(error).__name__
+    return ExecutionError(f"Spark ended the job '{job.name}': {cause}; {_SEE_LOG}")
 
 
 def gone(job: Job) -> ExecutionError:
@@ -64,7 +66,7 @@ def translated() -> Iterator[None]:
         found = from_wire(str(error))
         if found is not None:
             raise found from error
-        raise ExecutionError(f"Spark refuses the job: {cause_of(str(error))}") from error
+        raise ExecutionError(f"Spark refuses the job: {cause_of(str(error))}; {_SEE_LOG}") from error
 
 
 def _conditions(error: PySparkException, spark: SparkSession) -> Iterator[str]:

@@ -168,6 +168,16 @@ class FlowRun:
         """Raises CheckpointError where the state that the checkpoint names shows that the job cannot go on. Called
         before a committer is opened."""
         self._states.look(self.context.checkpoint, self.origin)
+        if self.job.settings.batch and self.origin:
+            raise CheckpointError(
+                f"job '{self.context.job}' is in batch mode, which begins without state, and the savepoint that it is "
+                "started from has state: start it without the savepoint, or as a stream"
+            )
+        if self._states.last.final and not self.job.settings.batch:
+            raise CheckpointError(
+                f"job '{self.context.job}' has run in batch mode, which keeps no state, so a stream cannot go on from "
+                f"the checkpoint '{self.context.checkpoint.location}': start it with another checkpoint directory"
+            )
 
     def frame(self, readings: Readings) -> DataFrame:
         """The rows of the exchange that the reading tasks send. Called when the committers are open.
@@ -234,10 +244,11 @@ class FlowRun:
         """Run the operators on a batch, from the state before it."""
         if not batch.tasks:
             return FlowAttempt(self, state, EXCHANGE.empty_table())
-        if self.job.settings.batch and (state or self.origin):
-            raise ExecutionError(
-                f"job '{self.context.job}' is in batch mode and has had its batch: start it with another checkpoint "
-                "directory to compute it again, or as a stream to go on"
+        final = self.job.settings.batch
+        if final and state:
+            raise CheckpointError(
+                f"job '{self.context.job}' is in batch mode and has state of a former batch in its checkpoint "
+                f"'{self.context.checkpoint.location}': start it with another checkpoint directory to compute all rows"
             )
         before = self._states.before(state or self.origin)
         now = self._batch_times.next(before.time_ms, now_ms())
@@ -255,9 +266,10 @@ class FlowRun:
         # The manifest says for which tables the batch is. Without state, only those that repeat batches matter.
         sinks = self._sinks
         changed = sinks != before.sinks and bool(state or sinks.repeating)
-        if reports or self._several or times != before.times or changed:
+        if final or reports or self._several or times != before.times or changed:
             seen = operator_times(before.operator_times, self._figures)
-            after = replace(merged(before, batch.id, reports, now, times), sinks=sinks, operator_times=seen)
+            after = merged(before, batch.id, reports, now, times)
+            after = replace(after, sinks=sinks, operator_times=seen, final=final)
             self._check_shared(after.files() - before.files())
             if self._several:
                 kept = KeptOutput.write(self._states.storage, f"{name}.output", output, self._tables)
@@ -313,7 +325,18 @@ class FlowRun:
         owners = 1 if alone else max(1, self.context.parallelism)
         name = f"{batch.id:09d}-{uuid.uuid4().hex[:12]}"
         awaited = self._times.awaited(batch, before)
-        plan = Plan(name, batch.tasks, owners, whole, folder, before.operators, now_ms, before.time_ms, awaited)
+        plan = Plan(
+            name,
+            batch.tasks,
+            owners,
+            whole,
+            folder,
+            before.operators,
+            now_ms,
+            before.time_ms,
+            awaited,
+            last=self.job.settings.batch,
+        )
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):
             owned = job.repartitionById(owners, "owner").sortWithinPartitions(*ORDER)

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.engine.checkpoint import JobCheckpoint, read_location
 from penstock.engine.checkpoint.committed import STATE, write_started, write_stopped
@@ -45,7 +46,8 @@ from penstock.spi import (
     connectors,
 )
 
-#: How often a query with sources that may end one after the other is checked.
+#: How often a query with sources that may end one after the other is checked, and whether all records of a batch job
+#: are there.
 _CHECK_EVERY_SECONDS = 1
 
 
@@ -66,6 +68,8 @@ class Query:
     query_id: str = ""
     #: Spark's handle on it, once it is started.
     spark_query: StreamingQuery | None = field(default=None, init=False)
+    #: Starts it.
+    _writer: DataStreamWriter | None = field(default=None, init=False)
     _reports: Reports = field(default_factory=Reports, init=False)
     _sources: list[Source] = field(default_factory=list, init=False)
     _scans: tuple[Scan, ...] = field(default=(), init=False)
@@ -92,7 +96,8 @@ class Query:
     # --- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Take ownership of the committers, resolve positions and start the Spark query. Raises a PenstockError."""
+        """Take ownership of the committers, resolve positions and start the Spark query; in batch mode :meth:`wait`
+        starts it if records have still to come. Raises a PenstockError."""
         try:
             self._start()
         except FOREIGN as error:
@@ -134,6 +139,14 @@ class Query:
             interval = self.job.settings.checkpoint_interval
             millis = int(interval.total_seconds() * 1000) if interval else 0
             writer = writer.trigger(processingTime=f"{millis} milliseconds")
+        self._writer = writer
+        self._begin(writer)
+
+    def _begin(self, writer: DataStreamWriter) -> None:
+        """Start the Spark query; in batch mode only if all records are there: a source that is complete would make the
+        batch without those of the others."""
+        if self.job.settings.batch and not all(source.complete() for source in self._sources):
+            return
         with translated():
             self.spark_query = writer.start()
 
@@ -145,9 +158,14 @@ class Query:
         """Wait for the end: True when all sources were read, False when the query was stopped. Raises the PenstockError
         that ended it. A query that is being stopped raises only errors that a restart would not heal, because the stop
         itself may cause any other."""
-        if self.spark_query is None:
+        if self._writer is None:
             raise ExecutionError(f"job '{self.job.name}' was not started; call start() first")
         try:
+            while self.spark_query is None:
+                if self.stopping():
+                    return False
+                time.sleep(_CHECK_EVERY_SECONDS)
+                self._begin(self._writer)
             self._await_end(self.spark_query)
         except FOREIGN as error:
             if self.stopping() and (self._failure is None or self._failure.restartable):
@@ -196,9 +214,10 @@ class Query:
 
     def _rest(self) -> None:
         """Write which batch was published last, for savepoints: no other one was. Not after a batch that has failed,
-        which a committer may have, or a run that has taken over; unless the only committer has aborted it, as it does
-        when the job is stopped under a batch."""
-        aborted = len(self._committers) == 1 and isinstance(self._failure, AbortableError)
+        which a committer may have, or a run that has taken over; unless the only committer has aborted its transaction,
+        as it does when the job is stopped under a batch. What was sent without one stays in the topic."""
+        aborts = len(self._committers) == 1 and self._committers[0].keeps_state
+        aborted = aborts and isinstance(self._failure, AbortableError)
         if self._published is not None and (aborted or not self._unfinished):
             write_stopped(self.checkpoint, self._run, self._published)
         self._published = None

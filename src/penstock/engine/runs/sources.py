@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import BinaryType
 
 from penstock.engine.runs.reports import observed, watched
 from penstock.plan.nodes import AssignWatermarks, Scan
 from penstock.plan.walk import base
-from penstock.spi import JobContext, Source, Stage, connectors
+from penstock.spi import REPORT, JobContext, SentStage, Source, Stage, connectors
 
 
 def runtime(connector: str) -> Any:
@@ -43,7 +47,7 @@ class Readings:
 
     def staged(self, scan: Scan, stage: Stage) -> DataFrame:
         """The rows of a scan, encoded into batches by ``stage`` where they are read."""
-        return observed(self._source(scan).frame(stage), self._of[scan], timed=False)
+        return observed(self._source(scan).frame(_sent(stage)), self._of[scan], timed=False)
 
     def watched(self, node: AssignWatermarks, frame: DataFrame, watermark: Column) -> DataFrame:
         """``frame`` with its ``watermark`` observed, if its source cannot measure them and no other frame does it."""
@@ -59,3 +63,10 @@ class Readings:
         source: Source = runtime(scan.connector).source(scan.spec, len(self.sources), self.context)
         self.sources.append(source)
         return source
+
+
+def _sent(stage: Stage) -> SentStage:
+    """A stage on its way to tasks, with functions of the program's main module in it."""
+    pickler: Any = cloudpickle
+    columns = from_arrow_schema(stage.schema).add(REPORT, BinaryType())
+    return SentStage(base64.b64encode(pickler.dumps(stage)).decode("ascii"), columns)

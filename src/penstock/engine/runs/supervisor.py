@@ -211,7 +211,10 @@ class RunningJob:
                 if failure is None or not self._start_again(failure):
                     return
         except Exception as error:  # noqa: BLE001 - wait() raises it
-            cannot = ExecutionError(f"job '{self.job.name}' cannot be restarted: {error!r}")
+            cannot = ExecutionError(
+                f"job '{self.job.name}' cannot be restarted: {error!r}; read Spark's log for the whole report, then "
+                "start the job again"
+            )
             self._fail(cannot if is_alive(self._spark) else gone(self.job), error)
             self._close(self._failure)
         finally:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from penstock.flow.kernels.decimals import EXACT, MOST, WIDEST, fitted, from_integers
 from penstock.flow.kernels.moments import shifted
+from penstock.flow.kernels.real_functions import OF_REALS
 from penstock.flow.kernels.rowwise import ValueFailure, row_by_row
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import (
@@ -234,45 +235,6 @@ def _real_sign(arrow: pa.DataType, values: pa.Array) -> pa.Array:
     return column(found, valid_rows(values) if values.null_count else None, arrow)
 
 
-def _power(base: Any, exponent: Any) -> Any:
-    """By Java's rules: NaN for an exponent that is NaN, and for 1 or -1 with an infinite one."""
-    found = np.power(base, exponent)
-    return np.where(np.isnan(exponent) | ((np.abs(base) == 1) & np.isinf(exponent)), np.nan, found)
-
-
-def _square_root(x: Any) -> Any:
-    """As Java's power of 0.5: 0.0 for -0.0, and infinite for both infinities."""
-    return np.where(np.isneginf(x), np.inf, np.sqrt(x) + 0.0)
-
-
-def _logarithm(*base_and_number: Any) -> Any:
-    *base, number = map(np.log, base_and_number)
-    return number / base[0] if base else number
-
-
-#: Functions of DOUBLE whose last digit depends on the library.
-OF_REALS: dict[str, Callable[..., Any]] = {
-    "POWER": _power,
-    "SQRT": _square_root,
-    "EXP": np.exp,
-    "LN": np.log,
-    "LOG10": np.log10,
-    "LOG2": np.log2,
-    "LOG": _logarithm,
-    "SIN": np.sin,
-    "COS": np.cos,
-    "TAN": np.tan,
-    "ATAN2": np.arctan2,
-    "COT": lambda x: 1.0 / np.tan(x),
-    "ASIN": np.arcsin,
-    "ACOS": np.arccos,
-    "ATAN": np.arctan,
-    "SINH": np.sinh,
-    "COSH": np.cosh,
-    "TANH": np.tanh,
-    "DEGREES": lambda x: x * (180.0 / np.pi),
-    "RADIANS": lambda x: x * (np.pi / 180.0),
-}
 #: Functions that Spark computes too.
 _IN_SPARK = frozenset({"POWER", "EXP", "SIN", "COS", "TAN", "ATAN2"})
 

@@ -27,6 +27,7 @@ from penstock.flow.kernels import (
     words,
     zones,
 )
+from penstock.flow.kernels.real_functions import OF_REALS
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel
 from penstock.plan.expressions import Call
@@ -78,7 +79,7 @@ KERNELS: Mapping[str, Maker] = {
     "TRUNCATE": arithmetic.truncated,
     **dict.fromkeys(("GREATEST", "LEAST"), extremes.extreme),
     **dict.fromkeys(("PI", "E"), arithmetic.pi),
-    **dict.fromkeys(arithmetic.OF_REALS, arithmetic.of_reals),
+    **dict.fromkeys(OF_REALS, arithmetic.of_reals),
     "UPPER": strings.UPPER,
     "LOWER": strings.LOWER,
     "REVERSE": strings.REVERSE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from penstock.flow.kernels.arithmetic import OF_REALS
+from penstock.flow.kernels.real_functions import OF_REALS
 from penstock.plan.expressions import Call, Cast, Expression, Literal, call, cast
 from penstock.types import (
     BIGINT,

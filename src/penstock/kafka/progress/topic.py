@@ -36,6 +36,11 @@ class ProgressTopic:
     #: A bootstrap address, for the commands in messages.
     address: str = "HOST:PORT"
 
+    @property
+    def place(self) -> str:
+        """The topic, for messages."""
+        return f"progress topic '{self.name}'"
+
     def partition_of(self, transactional_id: str) -> int:
         """The partition of an id's records: one for all of them, so that their order is known."""
         key = pa.array([transactional_id.encode()], pa.binary())

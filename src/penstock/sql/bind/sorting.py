@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.plan.expressions import ColumnRef
-from penstock.plan.nodes import Node, Rank, SortColumn, TemporalSort
+from penstock.plan.nodes import Node, Rank, Sort, SortColumn, TemporalSort
 from penstock.plan.traits import traits
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.selection import Selected
@@ -54,8 +54,11 @@ class Sorting:
             raise self.source.error(given.clause, "LIMIT 0 leaves no rows", "ask for one row at least")
         visible = len(columns) - len(self._hidden())
         order = self._order(node, columns, visible)
+        found: Node
         if given.limit is None and not self.batch:
             found = self._by_time(node, order)
+        elif given.limit is None and not given.offset:
+            found = Sort(node.schema, node, order)
         else:
             last = _ALL if given.limit is None else given.offset + given.limit
             found = Rank(node.schema, node, (), order, given.offset + 1, last)

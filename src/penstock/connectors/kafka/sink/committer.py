@@ -204,7 +204,8 @@ class _Writing(Committer):
         for name in sorted(done.topics):
             if is_out_of_reach(self.session, name, self.progress_topics):
                 raise RecordError(
-                    f"job '{self.context.job}': a row was written to '{name}', an internal topic of Kafka or penstock"
+                    f"job '{self.context.job}': a row was written to '{name}', an internal topic of Kafka or penstock",
+                    hint="give the rows another value in the metadata column 'topic'",
                 )
 
     def written(self, done: Acknowledged) -> tuple[Written, ...]:
@@ -403,10 +404,11 @@ class KafkaCommitter(_Writing):
         less. Progress of another query proves nothing, since our own may be on its way. The checkpoint is read last,
         because the healthy run goes on with it meanwhile."""
         context = self.context
-        found = read_progress(self.session, self._progress_topic(), self.transactional_id).progress
+        topic = self._progress_topic()
+        found = read_progress(self.session, topic, self.transactional_id).progress
         if found is not None and found.query_id == context.query_id:
             upcoming = context.next_batch()
-            check_ahead(found, Progress.of(context.query_id, upcoming.id, upcoming.start, None))
+            check_ahead(found, Progress.of(context.query_id, upcoming.id, upcoming.start, None), topic.place)
 
     def _taken(self) -> tuple[TransactionClient, Progress | None]:
         """Fence the former owner of the id, claim it, and read what was committed under it."""
@@ -475,7 +477,7 @@ class KafkaCommitter(_Writing):
     def _decided(self, batch: Progress) -> Decision:
         """Whether to publish a batch. Raises FencedError, PossibleDataLossError or CheckpointError."""
         try:
-            return decide(self._progress, batch.query_id, batch.batch_id, batch.start, batch.end, self._adopts)
+            return decide(self._progress, batch, place=self._progress_topic().place, adopt=self._adopts)
         except (CheckpointError, PossibleDataLossError):
             self.check_owner()  # another copy on the checkpoint is the better explanation
             raise
@@ -609,11 +611,15 @@ class KafkaCommitter(_Writing):
         if not done.one_writer:
             self._shared = True  # tasks and driver know different numbers of partitions; owners do not depend on that
             raise AbortableError(
-                f"batch {batch.id}: two tasks wrote to one partition; did the topic get more partitions?"
+                f"batch {batch.id}: two tasks wrote to one partition; did the topic get more partitions? A retry has "
+                "one writer for each partition; if that fails too, start the job again"
             )
         _check_counts(done, batch)
         if not done.whole:
-            raise AbortableError(f"batch {batch.id}: the acknowledged sequences are not those of the sent records")
+            raise AbortableError(
+                f"batch {batch.id}: the acknowledged sequences are not those of the sent records; look in Spark's log "
+                "for tasks that ran twice"
+            )
         return done
 
     def _add_offsets(self, batch: Batch) -> dict[int, bool]:

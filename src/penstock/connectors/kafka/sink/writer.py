@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import mmap
-import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +19,7 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import EncodedBatch
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import session_for
-from penstock.spi import DEAD_LETTER, Output, Task, unpickled
+from penstock.spi import DEAD_LETTER, Output, ScratchFile, Task, unpickled
 
 #: The output of writing tasks. A record batch on its way to the task that owns its partition has ``data``, or the
 #: ``file`` and ``position`` of its ``bytes``. An acknowledgement, one per task and partition, has sequences instead.
@@ -94,12 +92,12 @@ class Instructions:
 
 
 def encode_rows(spec: WriteSpec, folder: str, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Encode rows to record batches, followed by the task's counts. With ``folder`` their bytes go to a file there."""
+    """Encode rows to record batches, followed by the task's counts. With ``folder`` their bytes go to a file there.
+    Raises ExecutionError if it takes no more."""
     pending: list[dict[str, Any]] = []
     counts = _Counts()
     size = 0
-    path = Path(folder) / uuid.uuid4().hex
-    with path.open("xb") if folder else nullcontext() as file:  # readers see its batches once it is closed
+    with ScratchFile(folder) if folder else nullcontext() as file:  # readers see its batches once it is closed
         for ordinal, (branch, topic, batch) in enumerate(_encoded(spec, task, rows)):
             row = {
                 "owner": _owner(topic, batch.partition),
@@ -112,8 +110,7 @@ def encode_rows(spec: WriteSpec, folder: str, task: Task, rows: Iterable[pa.Reco
             if file is None:
                 row["data"] = batch.data
             else:
-                row |= {"file": str(path), "position": file.tell(), "bytes": len(batch.data)}
-                file.write(batch.data)
+                row |= {"file": str(file.path), "position": file.append(batch.data), "bytes": len(batch.data)}
             pending.append(row)
             counts.add(branch, batch.count, len(batch.data))
             size += len(batch.data)

@@ -30,23 +30,21 @@ class Admission:
         self,
         waiting: Mapping[TopicPartition, int],
         *,
-        all_at_once: bool = False,
         last: bool = False,
         idles: bool = True,
     ) -> dict[TopicPartition, int]:
         """How many of the ``waiting`` records of each partition the next batch reads: none while it waits for more.
 
-        ``all_at_once`` leaves out the limit of a batch, ``last`` the wait for more: no more will come. Without
-        ``idles`` the call blocks until the rate allows a record.
+        ``last`` leaves out the wait for more: no more will come. Without ``idles`` the call blocks until the rate
+        allows a record.
         """
         total = sum(waiting.values())
         if not last and self._postpones(total):
             return dict.fromkeys(waiting, 0)
-        most = None if all_at_once else self._most
-        granted = self._grant(most)
+        granted = self._grant()
         while granted == 0 and total and not idles:
             time.sleep(self._pause())
-            granted = self._grant(most)
+            granted = self._grant()
         shares = _shares(waiting, granted)
         if any(shares.values()):
             self._batch_began = self._clock()
@@ -58,14 +56,14 @@ class Admission:
             return False
         return self._clock() - self._batch_began < self._patience
 
-    def _grant(self, most: int | None) -> int | None:
-        """How many records may be read now: at most ``most`` (None: any number), and at most those that the rate allows
-        for the time since the last grant. An unused grant is lost, but not the fraction of a record."""
+    def _grant(self) -> int:
+        """How many records may be read now: at most those of a batch, and at most those that the rate allows for the
+        time since the last grant. An unused grant is lost, but not the fraction of a record."""
         if self._rate is None:
-            return most
+            return self._most
         granted = int((self._clock() - self._granted_until) * self._rate)
         self._granted_until += granted / self._rate
-        return granted if most is None else min(most, granted)
+        return min(self._most, granted)
 
     def _pause(self) -> float:
         """Seconds until the rate allows another record."""
@@ -74,10 +72,10 @@ class Admission:
         return max(0.0, self._granted_until + 1 / self._rate - self._clock())
 
 
-def _shares(wanted: Mapping[TopicPartition, int], most: int | None) -> dict[TopicPartition, int]:
+def _shares(wanted: Mapping[TopicPartition, int], most: int) -> dict[TopicPartition, int]:
     """``most`` records over the partitions, in proportion to what each has; a large one does not starve others."""
     total = sum(wanted.values())
-    if most is None or total <= most:
+    if total <= most:
         return dict(wanted)
     waiting = [tp for tp, count in sorted(wanted.items()) if count]
     least = 1 if len(waiting) <= most else 0

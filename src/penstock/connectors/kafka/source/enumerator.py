@@ -28,8 +28,8 @@ class ReaderSpec:
 
     ``start`` and ``stop`` were resolved once, before the query first started; ``stop`` is None for an unbounded scan.
     ``waits``: a stop was beyond the end of its log when the query was started. ``once``: the stops are the ends that
-    this start has found; a later start goes on from there. ``whole``: all records are one batch. ``notes`` is the file
-    of :class:`~penstock.connectors.kafka.source.watermarks.Notes`.
+    this start has found; a later start goes on from there. ``whole``: all records are one batch, which nothing limits.
+    ``notes`` is the file of :class:`~penstock.connectors.kafka.source.watermarks.Notes`.
     """
 
     scan: KafkaScanSpec
@@ -62,16 +62,17 @@ class Enumerator:
         if self.spec.once:  # new partitions are looked for at once
             self._discovered = -math.inf
         if self.spec.scan.watermark is not None:
-            self._watermarks = Watermarks(self.spec.scan.watermark.idle_timeout, Notes(self.spec.notes))
+            # A batch of all records waits for all partitions.
+            idle_timeout = None if self.spec.whole else self.spec.scan.watermark.idle_timeout
+            self._watermarks = Watermarks(idle_timeout, Notes(self.spec.notes))
 
     @cached_property
     def session(self) -> Session:
         """The session with the cluster."""
         return session_for(self.spec.scan.client_config)
 
-    def latest(self, start: Positions, *, all_at_once: bool = False) -> Positions:
-        """The end of the batch that begins at ``start``. ``all_at_once``: 'scan.max-records-per-trigger' does not
-        count.
+    def latest(self, start: Positions) -> Positions:
+        """The end of the batch that begins at ``start``. A batch of all records begins when they are there.
 
         New partitions come in at the start of their log with nothing to read in this batch, so that the offset log has
         their start before their first record is read. Raises PossibleDataLossError when records were lost: a log ends
@@ -80,7 +81,7 @@ class Enumerator:
 
         In a scan with event time an advance of the watermark makes a batch even when there is nothing to read.
         """
-        reached = self._latest(start, all_at_once)
+        reached = self._latest(start)
         if self._watermarks is not None:
             end = None if self.spec.once else self.spec.stop  # more records come in a later run
             reached = self._watermarks.advanced(start, reached, self._waiting, end)
@@ -88,7 +89,7 @@ class Enumerator:
         # A batch that comes for another reason does the work of the alarm too.
         return replace(reached, woken=now) if reached == start and self._alarm.due(now) else reached
 
-    def _latest(self, start: Positions, all_at_once: bool) -> Positions:
+    def _latest(self, start: Positions) -> Positions:
         note_epochs(self.session, start)
         begin = self._resumed(start) if self._fixed else self._settled(start)
         if _jumps(start, begin):
@@ -104,10 +105,12 @@ class Enumerator:
         self._waiting = frozenset(tp for tp, count in wanted.items() if count)
         stop = self.spec.stop
         last = stop is not None and all(at.offset >= stop.offset(tp, at.offset) for tp, at in available.at.items())
-        # Without a batch Spark would end a query whose ends are known.
-        shares = self._admission.admit(
-            wanted, all_at_once=all_at_once, last=last, idles=not (self._fixed or self.spec.once)
-        )
+        if self.spec.whole:
+            if not last:
+                return start
+            shares = wanted
+        else:  # without a batch Spark would end a query whose ends are known
+            shares = self._admission.admit(wanted, last=last, idles=not (self._fixed or self.spec.once))
         at = {}
         for tp, end in available.at.items():
             before, share = begin.at[tp], shares[tp]
