@@ -104,13 +104,12 @@ def _kafka(connector: Connector) -> Iterator[str]:
 
 def _client_properties() -> Iterator[str]:
     yield from ("## Client properties", "")
-    yield "Set them as `properties.<name>`, by the names of Kafka's Java client. An unknown name is an error."
+    yield "Set them as `properties.<name>`, by the names of Kafka's Java client. A misspelled name is an error; any"
+    yield "other has no effect, which `penstock check` notes."
     yield from ("", "### With an effect", "", "Values marked *secret* are masked wherever they are shown.", "")
     acts = [(_code(name), each.doc + (" *secret*" if each.secret else "")) for name, each in sorted(ACTS.items())]
     yield from _table(("Property", "Meaning"), acts)
     yield from ("### Refused", "")
-    yield "The builders of PyFlink override serializers and deserializers with a warning instead, as in Flink."
-    yield ""
     yield from _table(("Property", "Because"), [(_code(name), why) for name, why in sorted(REFUSED.items())])
     yield from ("### Accepted without effect", "")
     by_reason = sorted((why, name) for name, why in WITHOUT_MEANING.items())

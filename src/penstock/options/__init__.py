@@ -16,6 +16,7 @@ from penstock.options.codec import (
     one_of,
 )
 from penstock.options.options import (
+    Absent,
     Option,
     OptionSet,
     Origin,

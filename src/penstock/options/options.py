@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field
+from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from penstock.errors import OptionsError, Problem, nearest
@@ -202,16 +204,27 @@ def _entries(option: Option, given: Mapping[str, str], prefix: str) -> dict[str,
     return {key: value for start in option.all_keys for key, value in properties_of(given, f"{prefix}{start}.")}
 
 
+#: Options that others have and a component does not: their names, in which * is any text, to a reason and a hint.
+Absent = Mapping[str, tuple[str, str]]
+
+
 def unknown_keys(
-    given: Mapping[str, str], known: Iterable[str], prefixes: tuple[str, ...], origin: Origin
+    given: Mapping[str, str],
+    known: Iterable[str],
+    prefixes: tuple[str, ...],
+    origin: Origin,
+    absent: Absent = MappingProxyType({}),
 ) -> tuple[Problem, ...]:
-    """A problem for each given key that is neither known nor starts with one of the prefixes."""
+    """A problem for each given key that is neither known nor starts with one of the prefixes. Those of ``absent`` are
+    refused with their reason."""
     understood = set(known)
-    return tuple(
-        Problem("unknown option", key, origin.of(key), nearest(key, understood))
-        for key in given
-        if key not in understood and not key.startswith(prefixes)
-    )
+
+    def problem(key: str) -> Problem:
+        found = next((each for pattern, each in absent.items() if fnmatchcase(key, pattern)), None)
+        reason, hint = found or ("unknown option", nearest(key, understood))
+        return Problem(reason, key, origin.of(key), hint)
+
+    return tuple(problem(key) for key in given if key not in understood and not key.startswith(prefixes))
 
 
 #: Client properties: sorted pairs, so that equal properties compare and hash equal.
