@@ -24,7 +24,7 @@ from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.settings.kerberos import KAFKA_CONTEXT, KERBEROS_PREFIX, KerberosSettings
 from penstock.settings.refused import REFUSED as REFUSED_SETTINGS
 from penstock.settings.restart import DEFAULT_WITH_CHECKPOINTS, PREFIX, STRATEGIES, TYPE_KEYS
-from penstock.spi import ChangeFormat, Connector, Format, connectors, formats
+from penstock.spi import ChangeFormat, Connector, Format, WatermarkOptions, connectors, formats
 from penstock.sql.bind.catalogue import CATALOGUE, Builtin
 
 _NOTE = "<!-- Rendered from the code by `penstock reference docs/reference`. Change the declarations, not this. -->"
@@ -87,6 +87,8 @@ def _kafka(connector: Connector) -> Iterator[str]:
     yield "methods for them. Options of the formats: [formats.md](formats.md)."
     yield ""
     yield from _option_sets(connector)
+    yield from ("## Event time", "", _doc(WatermarkOptions), "")
+    yield from _options(WatermarkOptions.declared().values())
     yield from ("## Metadata columns", "")
     yield "Declare them as `name TYPE METADATA FROM 'key'`, with any type that the type below can be cast to."
     yield ""
@@ -138,6 +140,8 @@ def _here(function: Builtin) -> str:
 
 def _connectors(found: Sequence[Connector]) -> Iterator[str]:
     yield from ("# Other connectors", "", "For the connector `kafka` see [kafka.md](kafka.md).", "")
+    yield "In SQL every table takes the [options about event time](kafka.md#event-time)."
+    yield ""
     for connector in found:
         yield from (f"## `{connector.identifier}`", "", _doc(connector), "")
         yield from _option_sets(connector, level="###")

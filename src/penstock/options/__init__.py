@@ -23,6 +23,7 @@ from penstock.options.options import (
     Properties,
     Property,
     Rule,
+    accepted,
     declared_properties,
     opt,
     prop,

@@ -39,6 +39,8 @@ class Option:
     required: bool = False
     default: Any = None
     default_text: str = ""
+    #: Why it has no effect, if it is accepted only because Flink has it.
+    without_effect: str = ""
 
     @property
     def all_keys(self) -> tuple[str, ...]:
@@ -72,6 +74,12 @@ def opt(
     required = default is MISSING
     option = Option(key, codec, doc, example, aliases, secret, required, None if required else default, default_text)
     return field(default=default, metadata={"option": option}, repr=not secret, kw_only=True)
+
+
+def accepted(key: str, codec: Codec, why: str, *, example: str) -> Any:
+    """Declare an option of Flink's that is checked and has no effect, because of ``why``; None unless it is given."""
+    option = Option(key, codec, f"Accepted for compatibility: {why}.", example, without_effect=why)
+    return field(default=None, metadata={"option": option}, kw_only=True)
 
 
 def same(options: type[OptionSet], name: str, **changes: Any) -> Any:
@@ -178,6 +186,15 @@ class OptionSet:
         problems = tuple(_placed(problem, origin, prefix) for rule in self.rules for problem in rule(self))
         if problems:
             raise OptionsError(problems)
+
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """The keys of the options that are given and have no effect, and why."""
+        return tuple(
+            (option.key, option.without_effect)
+            for name, option in self.declared().items()
+            if option.without_effect and getattr(self, name) is not None
+        )
 
     def to_text(self, prefix: str = "") -> dict[str, str]:
         """The options that differ from their defaults, as text that binds to an equal set. Secrets included."""

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import ClassVar
 
 from penstock.errors import Problem
-from penstock.options import BOOLEAN, DURATION, TEXT, Absent, OptionSet, Rule, number, one_of, opt
+from penstock.options import BOOLEAN, DURATION, TEXT, Absent, OptionSet, Rule, accepted, number, one_of, opt
 
 PARQUET = "parquet"
 #: Formats of text: each message is a line of a file.
@@ -28,9 +28,8 @@ ABSENT: Absent = {
     ),
     "source.path.regex-pattern": ("all files of a folder are read", "leave it out, and name a folder of these files"),
 }
-_ACCEPTED = "Accepted for compatibility: "
-_BATCHES = f"{_ACCEPTED}each batch writes files of its own"
-_MERGING = f"{_ACCEPTED}files are not merged."
+_BATCHES = "each batch writes files of its own"
+_MERGING = "files are not merged"
 
 
 def _path(options: FilesystemOptions) -> Iterator[Problem]:
@@ -64,50 +63,33 @@ class FilesystemOptions(OptionSet):
         default="__DEFAULT_PARTITION__",
         doc="What stands in the name of a folder for a column of PARTITIONED BY that is NULL or blank.",
     )
-    rolling_size: str | None = opt(
-        "sink.rolling-policy.file-size", TEXT, default=None, doc=f"{_BATCHES}, of any size.", example="128 MB"
+    rolling_size: str | None = accepted(
+        "sink.rolling-policy.file-size", TEXT, f"{_BATCHES}, of any size", example="128 MB"
     )
-    rollover_interval: timedelta | None = opt(
-        "sink.rolling-policy.rollover-interval", DURATION, default=None, doc=f"{_BATCHES}.", example="30 min"
+    rollover_interval: timedelta | None = accepted(
+        "sink.rolling-policy.rollover-interval", DURATION, _BATCHES, example="30 min"
     )
-    inactivity_interval: timedelta | None = opt(
-        "sink.rolling-policy.inactivity-interval", DURATION, default=None, doc=f"{_BATCHES}.", example="30 min"
+    inactivity_interval: timedelta | None = accepted(
+        "sink.rolling-policy.inactivity-interval", DURATION, _BATCHES, example="30 min"
     )
-    check_interval: timedelta | None = opt(
-        "sink.rolling-policy.check-interval", DURATION, default=None, doc=f"{_BATCHES}.", example="1 min"
+    check_interval: timedelta | None = accepted(
+        "sink.rolling-policy.check-interval", DURATION, _BATCHES, example="1 min"
     )
-    shuffle_by_partition: bool | None = opt(
+    shuffle_by_partition: bool | None = accepted(
         "sink.shuffle-by-partition.enable",
         BOOLEAN,
-        default=None,
-        doc=f"{_ACCEPTED}a task has a file open for each folder that it writes to.",
+        "a task has a file open for each folder that it writes to",
         example="true",
     )
-    sink_parallelism: int | None = opt(
-        "sink.parallelism",
-        number(1),
-        default=None,
-        doc=f"{_ACCEPTED}`parallelism.default` is the number of tasks.",
-        example="4",
+    sink_parallelism: int | None = accepted(
+        "sink.parallelism", number(1), "'parallelism.default' is the number of tasks", example="4"
     )
-    auto_compaction: bool | None = opt("auto-compaction", BOOLEAN, default=None, doc=_MERGING, example="true")
-    compaction_size: str | None = opt("compaction.file-size", TEXT, default=None, doc=_MERGING, example="128 MB")
-    compaction_parallelism: int | None = opt(
-        "compaction.parallelism", number(1), default=None, doc=_MERGING, example="4"
-    )
-    statistics: str | None = opt(
+    auto_compaction: bool | None = accepted("auto-compaction", BOOLEAN, _MERGING, example="true")
+    compaction_size: str | None = accepted("compaction.file-size", TEXT, _MERGING, example="128 MB")
+    compaction_parallelism: int | None = accepted("compaction.parallelism", number(1), _MERGING, example="4")
+    statistics: str | None = accepted(
         "source.report-statistics",
         one_of("all", "none", fold=str.lower),
-        default=None,
-        doc=f"{_ACCEPTED}plans do not depend on statistics.",
+        "plans do not depend on statistics",
         example="all",
     )
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Remarks about options without effect."""
-        return tuple(
-            f"'{option.key}' has no effect: {option.doc.removeprefix(_ACCEPTED).removesuffix('.')}"
-            for name, option in self.declared().items()
-            if option.doc.startswith(_ACCEPTED) and getattr(self, name) is not None
-        )

@@ -25,6 +25,7 @@ from penstock.spi import (
     WithPartitions,
     scan_spec,
     sink_spec,
+    split_options,
     unknown_connector,
 )
 from penstock.sql.bind.scope import UNTYPED_NULL, Scope
@@ -144,7 +145,8 @@ class Declaration:
             watermark=watermark,
             partitioned_by=tuple(each.text for each in statement.partitioned_by),
         )
-        warnings = []
+        _, event_time_options, _ = split_options(options, origin)
+        warnings = [f"{origin.of(key)}: '{key}' has no effect here: {why}" for key, why in event_time_options.remarks]
         if statement.partitioned_by and not isinstance(connectors.get(connector), WithPartitions):
             reason = "PARTITIONED BY has no effect here; a record's partition follows from 'key.fields'"
             warnings.append(f"{source.at(statement.partitioned_by[0].at)}: {reason}")
