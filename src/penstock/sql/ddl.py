@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.errors import DefinitionError, SqlError
+from penstock.errors import DefinitionError, Problem, SqlError
 from penstock.spi import Connector, Registry
 from penstock.sql.altering import Alteration
 from penstock.sql.bind.queries import Queries
 from penstock.sql.bind.results import Relation
-from penstock.sql.bind.tables import Declaration
+from penstock.sql.bind.tables import Declaration, DeclaredTable
 from penstock.sql.catalogs import (
     Catalog,
     Catalogs,
@@ -157,6 +157,11 @@ class Definitions:
         if self.catalogs.entry(path) is None:
             nothing = CreateTable(0, TableName(path[2], 0), False, (), None, None, (), ())
             self.catalogs.put(path, TableEntry(nothing), temporary=False)
+
+    def unusable(self) -> list[tuple[DeclaredTable, Problem]]:
+        """The tables whose connector is not there, or that name none, and why: an error where such a table is used."""
+        tables = [each.found for each in self.catalogs.all() if isinstance(each, TableEntry)]
+        return [(each, each.problem) for each in tables if each is not None and each.problem is not None]
 
     def space(self, parts: Sequence[Name]) -> Space:
         """The catalog and the database of a name of a database. Raises SqlError if there is none."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from penstock.errors import DefinitionError, Problem
+from penstock.errors import DefinitionError, OptionsError, Problem
 from penstock.plan.flink_plan import flink_explain
 from penstock.plan.nodes import Job, Node, Sink
 from penstock.plan.planning import planned, planned_query
@@ -136,9 +136,15 @@ class _ScriptReader:
             self.errors.append(self.source.error(self.set_at, "the statement set has no END", "close it with END;"))
         if not self.jobs and not self.printed and not self.errors:
             reason = "there is no INSERT INTO, so there is nothing to run"
-            raise self.source.error(len(self.source.text), reason, "add one")
+            self.errors += [OptionsError((problem,)) for _, problem in self.definitions.unusable()]
+            self.errors.append(self.source.error(len(self.source.text), reason, "add one"))
         self.errors.check()
-        return Script(tuple(self.jobs), tuple(self.settings.warnings), tuple(self.printed))
+        warnings = [
+            f"{problem.where}: table '{table.definition.name}' cannot be read or written: {problem.reason}"
+            for table, problem in self.definitions.unusable()
+            if table.connector  # without one it may be there for LIKE
+        ]
+        return Script(tuple(self.jobs), (*self.settings.warnings, *warnings), tuple(self.printed))
 
     def _run(self, statement: Statement) -> None:
         if self.set_at is not None and not isinstance(statement, Insert | EndSet):

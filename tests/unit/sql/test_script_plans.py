@@ -416,6 +416,30 @@ def test_tables_come_and_go_in_order():
     assert only_sink(text).connector == "blackhole"
 
 
+def test_a_connector_is_looked_for_where_a_table_is_used():
+    script = parse_script(
+        """
+        CREATE TABLE unused (a INT) WITH ('connector' = 'jdbc', 'url' = 'jdbc:x', 'no' = 'such');
+        CREATE TABLE base (id BIGINT, name STRING);
+        CREATE TABLE later (id BIGINT) PARTITIONED BY (id) WITH ('connector' = 'print2');
+        ALTER TABLE later SET ('connector' = 'print');
+        CREATE TABLE t WITH ('connector' = 'datagen') LIKE base;
+        INSERT INTO later SELECT id FROM t;
+        DESCRIBE base;
+        SHOW CREATE TABLE base;
+        """,
+        file="f.sql",
+    )
+    assert [job.name for job in script.jobs] == ["insert-into_later"]
+    partitioned, unused = script.warnings
+    assert "PARTITIONED BY has no effect here" in partitioned
+    assert unused == (
+        "f.sql, line 2, column 43: table 'unused' cannot be read or written: there is no connector 'jdbc' yet"
+    )
+    assert "BIGINT" in script.printed[0]
+    assert script.printed[1].endswith("`name` STRING\n)")
+
+
 def test_hints_give_a_table_options_for_one_use():
     script = parse_script(
         TABLES

@@ -47,7 +47,8 @@ class ComputedColumn(Column):
 
 @dataclass(frozen=True)
 class DeclaredTable:
-    """A table that CREATE TABLE declares."""
+    """A table that CREATE TABLE declares. ``problem`` is why it can be neither read nor written: as in Flink, that is an
+    error only where it is."""
 
     definition: TableDefinition
     connector: str
@@ -56,6 +57,7 @@ class DeclaredTable:
     #: The column with the event time, and the watermark after a row, of WATERMARK FOR.
     event_time: str = ""
     watermark: Expression | None = None
+    problem: Problem | None = None
 
     @property
     def schema(self) -> RowType:
@@ -66,7 +68,7 @@ class DeclaredTable:
         """Reading the table, computed columns included, and with the present watermark as a last column if
         ``with_watermark``. Raises DefinitionError with every problem found."""
         with self._located():
-            spec = scan_spec(connectors.get(self.connector), self.definition)
+            spec = scan_spec(self._found(connectors), self.definition)
         present = (ColumnRef(WATERMARK, type=BIGINT),) if with_watermark else ()
         rows = read(self.definition, self.connector, spec, *present)
         if self.watermark is None:
@@ -83,7 +85,12 @@ class DeclaredTable:
         )
         definition = replace(self.definition, columns=columns)
         with self._located():
-            return definition, sink_spec(connectors.get(self.connector), definition)
+            return definition, sink_spec(self._found(connectors), definition)
+
+    def _found(self, connectors: Registry[Connector]) -> Connector:
+        if self.problem is not None:
+            raise OptionsError((self.problem,))
+        return connectors.get(self.connector)
 
     @contextmanager
     def _located(self) -> Iterator[None]:
@@ -121,19 +128,17 @@ class Declaration:
     errors: Errors
 
     def table(self, connectors: Registry[Connector]) -> tuple[DeclaredTable, list[str]]:
-        """The table, and warnings. Raises DefinitionError with every problem found."""
+        """The table, and warnings. Raises DefinitionError with every problem of its columns; those of its options are
+        found where it is used."""
         statement, source = self.statement, self.source
         columns, primary_key = self.columns_and_key()
         self._check_names(statement.partitioned_by)
         watermark, after_row = self._watermark(columns)
         options, origin = self._options()
         connector = options.get("connector", "").strip().lower()
-        reason, hint = "is required", "for example 'connector' = 'kafka'"
-        if connector and connector not in connectors.names():
-            written = next(value.shown for key, value in reversed(statement.options) if key.text == "connector")
-            reason, hint = unknown_connector(connector, connectors.names(), written)
-        if connector not in connectors.names():
-            self.errors.append(OptionsError((Problem(reason, "connector", origin.of("connector"), hint),)))
+        problem = self._problem(connector, connectors, origin)
+        if self.errors and problem is not None:
+            self.errors.append(OptionsError((problem,)))
         self.errors.check()
         name = statement.table.name
         definition = TableDefinition(
@@ -147,7 +152,7 @@ class Declaration:
         )
         _, event_time_options, _ = split_options(options, origin)
         warnings = [f"{origin.of(key)}: '{key}' has no effect here: {why}" for key, why in event_time_options.remarks]
-        if statement.partitioned_by and not isinstance(connectors.get(connector), WithPartitions):
+        if statement.partitioned_by and not (problem or isinstance(connectors.get(connector), WithPartitions)):
             reason = "PARTITIONED BY has no effect here; a record's partition follows from 'key.fields'"
             warnings.append(f"{source.at(statement.partitioned_by[0].at)}: {reason}")
         if not definition.physical.fields and not any(each.key.startswith(_CONTENTS) for each in columns):
@@ -155,7 +160,17 @@ class Declaration:
             warnings.append(f"{source.at(statement.table.at)}: {reason}")
         shown = {key.text: (value.text, value.shown) for key, value in statement.options if "${" in value.shown}
         event_time = statement.watermark[0].text if statement.watermark is not None else ""
-        return DeclaredTable(definition, connector, shown, event_time, after_row), warnings
+        return DeclaredTable(definition, connector, shown, event_time, after_row, problem), warnings
+
+    def _problem(self, connector: str, connectors: Registry[Connector], origin: Origin) -> Problem | None:
+        """What is wrong with the option 'connector'."""
+        if connector in connectors.names():
+            return None
+        reason, hint = "is required", "for example 'connector' = 'kafka'"
+        if connector:
+            written = next(value.shown for key, value in reversed(self.statement.options) if key.text == "connector")
+            reason, hint = unknown_connector(connector, connectors.names(), written)
+        return Problem(reason, "connector", origin.of("connector"), hint)
 
     def columns_and_key(self) -> tuple[tuple[Column, ...], tuple[str, ...]]:
         """The columns and the primary key, whose columns are NOT NULL."""
