@@ -47,8 +47,8 @@ class ComputedColumn(Column):
 
 @dataclass(frozen=True)
 class DeclaredTable:
-    """A table that CREATE TABLE declares. ``problem`` is why it can be neither read nor written: as in Flink, that is an
-    error only where it is."""
+    """A table that CREATE TABLE declares. ``problem`` is why it can be neither read nor written: as in Flink, an error
+    only where it is."""
 
     definition: TableDefinition
     connector: str
@@ -136,7 +136,7 @@ class Declaration:
         watermark, after_row = self._watermark(columns)
         options, origin = self._options()
         connector = options.get("connector", "").strip().lower()
-        problem = self._problem(connector, connectors, origin)
+        problem = self.connector_problem(connectors)
         if self.errors and problem is not None:
             self.errors.append(OptionsError((problem,)))
         self.errors.check()
@@ -162,15 +162,16 @@ class Declaration:
         event_time = statement.watermark[0].text if statement.watermark is not None else ""
         return DeclaredTable(definition, connector, shown, event_time, after_row, problem), warnings
 
-    def _problem(self, connector: str, connectors: Registry[Connector], origin: Origin) -> Problem | None:
+    def connector_problem(self, connectors: Registry[Connector]) -> Problem | None:
         """What is wrong with the option 'connector'."""
-        if connector in connectors.names():
+        given = [value for key, value in self.statement.options if key.text == "connector"]
+        name = given[-1].text.strip().lower() if given else ""
+        if name in connectors.names():
             return None
         reason, hint = "is required", "for example 'connector' = 'kafka'"
-        if connector:
-            written = next(value.shown for key, value in reversed(self.statement.options) if key.text == "connector")
-            reason, hint = unknown_connector(connector, connectors.names(), written)
-        return Problem(reason, "connector", origin.of("connector"), hint)
+        if name:
+            reason, hint = unknown_connector(name, connectors.names(), given[-1].shown)
+        return Problem(reason, "connector", self._origin().of("connector"), hint)
 
     def columns_and_key(self) -> tuple[tuple[Column, ...], tuple[str, ...]]:
         """The columns and the primary key, whose columns are NOT NULL."""
@@ -220,15 +221,18 @@ class Declaration:
 
     def _options(self) -> tuple[dict[str, str], Origin]:
         options: dict[str, str] = {}
-        table = self.statement.table
-        places = dict.fromkeys(("", "connector"), f"{self.source.at(table.at).spot}, table '{table.name}'")
         for key, value in self.statement.options:
             if key.text in options:
                 problem = self.source.problem(key.at, "is given twice", "leave one of them out", key.text)
                 self.errors.append(OptionsError((problem,)))
             options[key.text] = value.text
-            places[key.text] = self.source.at(key.at).spot
-        return options, Origin(self.source.name, places)
+        return options, self._origin()
+
+    def _origin(self) -> Origin:
+        table = self.statement.table
+        places = dict.fromkeys(("", "connector"), f"{self.source.at(table.at).spot}, table '{table.name}'")
+        places |= {key.text: self.source.at(key.at).spot for key, _ in self.statement.options}
+        return Origin(self.source.name, places)
 
 
 def is_proctime(value: Expression) -> bool:
