@@ -152,14 +152,14 @@ def _formats(found: Sequence[Format]) -> Iterator[str]:
     yield "The name of the format comes before an option: `json.ignore-parse-errors` with `'format' = 'json'`,"
     yield "`value.json.ignore-parse-errors` with `'value.format'`, `key.json.ignore-parse-errors` with `'key.format'`."
     yield "In YAML `value.` may be left out. Differences from Flink: [decision 0011](../decisions/0011-formats.md)."
-    yield "Guides: [Avro with a schema registry](../schema-registry.md), [Protobuf](../protobuf.md), the four of"
+    yield "Guides: [Avro with a schema registry](../schema-registry.md), [Protobuf](../protobuf.md), those of"
     yield "[change data](../change-data.md)."
     yield ""
     for each in found:
         how = "by name" if each.by_name else "by position: a table declares all of them in the order of the message"
         yield from (f"## `{each.identifier}`", "", _doc(each), "", f"Columns are found {how}.", "")
         yield from _options(each.options.declared().values(), prefix=f"{each.identifier}.")
-        if isinstance(each, ChangeFormat):
+        if isinstance(each, ChangeFormat) and each.metadata:
             yield from ("Columns declared as `name TYPE METADATA FROM 'value.key'`:", "")
             yield from _table(
                 ("Key", "Type"), [(_code(f"value.{key}"), _code(kind)) for key, kind in each.metadata.items()]
