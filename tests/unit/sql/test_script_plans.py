@@ -480,6 +480,13 @@ def test_a_table_is_made_as_what_a_query_gives(statement, columns, key):
     assert script.printed[0].partition("PRIMARY KEY ")[2].partition(" NOT ENFORCED")[0] == key
 
 
+@pytest.mark.parametrize("query", ["TABLE base", "SELECT * FROM (TABLE base) AS b", "WITH q AS (TABLE base) TABLE q"])
+def test_a_table_is_a_query_of_all_its_columns(query):
+    into = "CREATE TABLE t (a BIGINT, b STRING, c TIMESTAMP(3), d STRING) WITH ('connector' = 'print');"
+    (plain,) = parse_script(f"{BASE}{into}INSERT INTO t SELECT * FROM base").jobs
+    assert parse_script(f"{BASE}{into}INSERT INTO t {query}").jobs == (plain,)
+
+
 def test_a_made_table_has_computed_columns_and_a_watermark_of_its_own():
     text = """
     CREATE TABLE made (cost AS price * 2, at TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', WATERMARK FOR ts AS ts) WITH (
