@@ -12,6 +12,8 @@ from penstock.sql.parse.syntax import (
     Name,
     NamedQuery,
     OverWindow,
+    SelectItem,
+    Star,
     Unbound,
     UnboundCall,
     UnboundDerived,
@@ -115,8 +117,9 @@ class QueryGrammar(WindowGrammar):
         at = self.at
         if self.take("VALUES"):
             return UnboundValues(at, self.listed(self._row))
-        if self.sees("TABLE"):
-            raise self.unsupported("TABLE as a query", "write SELECT * FROM the table")
+        if self.take("TABLE"):
+            table = UnboundTable(self.at, self.table_name(), hints=self.hints())
+            return UnboundSelect(at, (SelectItem(Star(table.at), None),), table)
         return self._select()
 
     def _select(self) -> UnboundSelect:
