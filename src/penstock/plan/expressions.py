@@ -135,6 +135,21 @@ def cast(operand: Expression, target: DataType, *, safe: bool = False) -> Cast:
     return Cast(operand, safe, type=target.with_nullability(safe or operand.type.nullable), place=operand.place)
 
 
+#: The conditions that hold for every row, and for none.
+TRUE = Literal(True, type=BOOLEAN.with_nullability(False))
+FALSE = Literal(False, type=BOOLEAN.with_nullability(False))
+
+
+def is_null(operand: Expression) -> Call:
+    """``operand IS NULL``."""
+    return call("IS NULL", operand, type=TRUE.type)
+
+
+def is_not_null(operand: Expression) -> Call:
+    """``operand IS NOT NULL``."""
+    return call("NOT", is_null(operand))
+
+
 def coerce(operand: Expression, target: DataType, *, safe: bool = False) -> Expression:
     """The operand cast to another type, as by :func:`cast`, unless the two differ in length only. An untyped NULL gets
     the type."""
@@ -143,6 +158,11 @@ def coerce(operand: Expression, target: DataType, *, safe: bool = False) -> Expr
     if isinstance(operand, Literal) and isinstance(operand.type, NullType):
         return replace(operand, type=target.with_nullability(True))
     return cast(operand, target, safe=safe)
+
+
+def offset_of(expression: Expression) -> int:
+    """The offset of an expression in its text; 0 if it is from none."""
+    return expression.place.offset if expression.place else 0
 
 
 def fields_of(row: RowType) -> tuple[ColumnRef, ...]:
@@ -179,6 +199,11 @@ def conjunction(conditions: Sequence[Expression]) -> Expression:
     """The condition that is true when all of ``conditions``, of which there is at least one, are."""
     flat = [each for condition in conditions for each in conjuncts(condition)]
     return flat[0] if len(flat) == 1 else call("AND", *flat, place=flat[0].place)
+
+
+def disjunction(conditions: Sequence[Expression]) -> Expression:
+    """The condition that is true when one of ``conditions``, of which there is at least one, is."""
+    return conditions[0] if len(conditions) == 1 else call("OR", *conditions, place=conditions[0].place)
 
 
 def substituted(expression: Expression, values: Mapping[str, Expression]) -> Expression:

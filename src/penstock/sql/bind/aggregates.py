@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from penstock.plan.expressions import Call, Expression, Literal, call, coerce, walk
+from penstock.plan.expressions import TRUE, Call, Expression, Literal, coerce, conjunction, is_not_null, walk
 from penstock.sql.bind.arithmetic import arithmetic
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import UnboundAggregate, UnboundCall
@@ -138,7 +138,7 @@ def aggregate(
         expected = _expected(name)
         raise source.error(given.args[0].at, f"{name} takes {expected}, not {argument.type.text()}", "CAST it")
     if name in _VARIANCES:
-        return _variance(given, argument, condition, grouping, source)
+        return _variance(given, argument, condition, source)
     nullable = argument.type.nullable or grouping is not Grouping.KEYS or condition is not None
     if name in ("ARRAY_AGG", "COLLECT"):  # which need values, not values that are not null
         nullable = name == "ARRAY_AGG" and (grouping is not Grouping.KEYS or condition is not None or not nulls)
@@ -172,10 +172,9 @@ def _counts_nulls(given: UnboundAggregate, source: SourceText) -> bool:
 
 def _of_several(args: Sequence[Expression], *, distinct: bool) -> Expression:
     """A value that is null where one of several is, and with ``distinct`` another one for other values."""
-    there = [call("NOT", call("IS NULL", each, type=BOOLEAN.with_nullability(False))) for each in args]
-    condition = call("AND", *there)
+    condition = conjunction([is_not_null(each) for each in args])
     if not distinct:
-        return Call("CASE", (condition, Literal(True, type=BOOLEAN.with_nullability(False))), type=BOOLEAN)
+        return Call("CASE", (condition, TRUE), type=BOOLEAN)
     fields = tuple(Field(f"EXPR${number}", each.type) for number, each in enumerate(args))
     row = Call("ROW", tuple(args), type=RowType(fields, nullable=False))
     return Call("CASE", (condition, row), type=RowType(fields))
@@ -203,8 +202,7 @@ def _json(
     row = RowType((Field("key", key.type), Field("value", text.type)), nullable=False)
     entry: Expression = Call("ROW", (key, text), type=row, place=place)
     if null and absent:
-        there = call("NOT", call("IS NULL", value, type=BOOLEAN.with_nullability(False)))
-        entry = Call("CASE", (there, entry), type=row.with_nullability(True), place=place)
+        entry = Call("CASE", (is_not_null(value), entry), type=row.with_nullability(True), place=place)
     entries = Aggregate("ARRAY_AGG", entry, False, condition, not absent, type=ArrayType(entry.type), place=place)
     return Call(given.name, (entries,), type=_text("").type, place=place)
 
@@ -214,11 +212,7 @@ def _text(value: str) -> Literal:
 
 
 def _variance(
-    given: UnboundAggregate,
-    argument: Expression,
-    condition: Expression | None,
-    grouping: Grouping,
-    source: SourceText,
+    given: UnboundAggregate, argument: Expression, condition: Expression | None, source: SourceText
 ) -> Expression:
     """As in Flink, the variance is computed from the sum of values, that of their squares and their number, in the type
     of an average; that of decimals as DOUBLE, since quotients of so many digits have no kernel."""

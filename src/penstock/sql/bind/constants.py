@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.plan.expressions import Cast, Expression, Literal, coerce
+from penstock.plan.expressions import TRUE, Cast, Expression, Literal, coerce
 from penstock.plan.nodes import GroupAggregate, Item, Node, Scan, SetKind, SetOperation, Union, project
 from penstock.spi import KIND
 from penstock.sql.bind.names import NamedTable
 from penstock.sql.bind.sources import filtered
-from penstock.types import BOOLEAN, DataType, Field, NullType, RowType, arrow_type
+from penstock.types import DataType, Field, NullType, RowType, arrow_type
 from penstock.types.casts import alike
 
 _NAME = "VALUES"
 #: The schema of rows without columns: a row needs one.
-_ANY = RowType((Field("$TRUE", BOOLEAN.with_nullability(False)),), nullable=False)
+_ANY = RowType((Field("$TRUE", TRUE.type),), nullable=False)
 
 
 def rows_of(rows: Sequence[Sequence[Expression]], names: Sequence[str], types: Sequence[DataType]) -> Node:
@@ -41,7 +41,7 @@ def one_row() -> Node:
 
 def or_nothing(groups: GroupAggregate) -> Node:
     """The only group of all rows, and what a batch gives where there are none: counts are 0, other results NULL."""
-    there = project(groups, (Item("$TRUE", Literal(True, type=_ANY.fields[0].type)),))
+    there = project(groups, (Item("$TRUE", TRUE),))
     lacking = SetOperation(_ANY, one_row(), there, SetKind.ANTI)
     items = (Item(each.name, Literal(0 if each.function == "COUNT" else None, type=each.type)) for each in groups.calls)
     return Union(groups.schema, (groups, project(lacking, tuple(items))))

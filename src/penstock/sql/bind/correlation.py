@@ -15,6 +15,8 @@ from penstock.plan.expressions import (
     cast,
     columns_of,
     fields_of,
+    is_null,
+    offset_of,
     renamed,
     walk,
 )
@@ -23,7 +25,7 @@ from penstock.plan.walk import rewrite
 from penstock.spi import CHANGES, AnySettings, ScanCapabilities, SinkSpec
 from penstock.sql.bind.names import NamedTable
 from penstock.sql.bind.naming import free_name
-from penstock.types import BOOLEAN, INT, STRING, DataType, Field, RowType
+from penstock.types import INT, STRING, DataType, Field, RowType
 from penstock.types.casts import is_numeric, is_point
 from penstock.types.logical import root
 
@@ -53,7 +55,7 @@ def reads_inner(expression: Expression) -> bool:
 def place_of_outer(expression: Expression) -> int:
     """The offset of the first column of a query around that an expression reads."""
     column = next(each for each in walk(expression) if _is_outer(each))
-    return column.place.offset if column.place else 0
+    return offset_of(column)
 
 
 def own(expression: Expression) -> Expression:
@@ -142,7 +144,7 @@ class Domain:
             if other is None:
                 found.append(call("=", each, value, place=each.place))
                 continue
-            for one in (_is_null, lambda part, other=other: _or_else(part, other)):
+            for one in (is_null, lambda part, other=other: _coalesce(part, other)):
                 found.append(call("=", one(each), one(value), place=each.place))
         return found
 
@@ -187,11 +189,7 @@ def _is_outer(expression: Expression) -> TypeGuard[ColumnRef]:
     return isinstance(expression, ColumnRef) and expression.name.startswith(OUTER)
 
 
-def _is_null(value: Expression) -> Expression:
-    return call("IS NULL", value, type=BOOLEAN.with_nullability(False))
-
-
-def _or_else(value: Expression, other: Expression) -> Expression:
+def _coalesce(value: Expression, other: Expression) -> Expression:
     return Call("COALESCE", (value, other), type=value.type.with_nullability(False))
 
 

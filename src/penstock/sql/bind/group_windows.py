@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from penstock.plan.expressions import Expression, walk
+from penstock.plan.expressions import Expression, offset_of, walk
 from penstock.plan.windowing import WindowKind
 from penstock.plan.windows import BOUND
 from penstock.sql.bind.lengths import length
@@ -69,7 +69,7 @@ def check_windows(values: Sequence[Expression], grouping: Sequence[Unbound] | No
         return
     for each in (part for value in values for part in walk(value) if isinstance(part, GroupWindow)):
         name = f"{each.kind.name}_{each.part}" if each.part else each.kind.name
-        at = each.place.offset if each.place else 0
+        at = offset_of(each)
         raise source.error(at, f"{name} needs a window in GROUP BY", f"GROUP BY {each.kind.name}(..)")
 
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from penstock.plan.expressions import ColumnRef, Expression, Literal
+from penstock.plan.expressions import TRUE, ColumnRef, Expression, Literal, offset_of
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Item, Node, project
 from penstock.plan.windows import grouped
 from penstock.sql.bind.aggregates import Aggregate
 from penstock.sql.bind.naming import free_name, name_of, shortened
 from penstock.sql.parse.source import SourceText
-from penstock.types import BIGINT, BOOLEAN, Field, RowType
+from penstock.types import BIGINT, Field, RowType
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Groups:
             return ColumnRef(call.name, type=call.type, place=expression.place)
         if isinstance(expression, ColumnRef):
             reason = f"column '{expression.name}' is neither in GROUP BY nor in an aggregate"
-            at = expression.place.offset if expression.place else 0
+            at = offset_of(expression)
             number = next((each for each in self.keys if isinstance(each, Literal)), None)
             hint = "add it to GROUP BY, or aggregate it, as in MAX(..)"
             if number is not None:
@@ -59,7 +59,7 @@ class Groups:
         """One row for each group of the rows of ``node``."""
         items = tuple(Item(name, value) for name, value in self._items.items())
         # A row needs a column, even if nobody reads it.
-        below = project(node, items or (Item("$TRUE", Literal(True, type=BOOLEAN.with_nullability(False))),))
+        below = project(node, items or (Item("$TRUE", TRUE),))
         keys = tuple(dict.fromkeys(self._names[key] for key in self.keys))
         if not keys and not self._calls:  # the result of which has a column too
             self._call(Aggregate("COUNT", None, False, None, type=BIGINT.with_nullability(False)))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, Place, call, fields_of
+from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, Place, call, fields_of, offset_of
 from penstock.plan.nodes import Item, Node, Union, project, row_of
 from penstock.sql.bind.aggregates import Aggregate, GroupId, GroupingBits
 from penstock.sql.bind.naming import free_name, name_of
 from penstock.sql.parse.source import SourceText
-from penstock.types import BIGINT, BOOLEAN
+from penstock.types import BIGINT
 
 _ID = BIGINT.with_nullability(False)
 
@@ -72,7 +72,7 @@ class GroupingSets:
         """The number of GROUPING, which depends on the set alone."""
         for each in given.args:
             if each not in self._columns and each not in self._always:
-                at = each.place.offset if each.place else 0
+                at = offset_of(each)
                 raise self.source.error(at, "GROUPING takes expressions of GROUP BY", "name one of them")
         return self._by_set([given.number(keys) for keys in self.sets], given.place)
 
@@ -81,7 +81,7 @@ class GroupingSets:
         values = [Literal(each, type=_ID) for each in numbers]
         cases: list[Expression] = []
         for number, value in enumerate(values[:-1]):
-            cases += [call("=", self._id, Literal(number, type=_ID), type=BOOLEAN.with_nullability(False)), value]
+            cases += [call("=", self._id, Literal(number, type=_ID)), value]
         return Call("CASE", (*cases, values[-1]), type=_ID, place=place) if cases else values[-1]
 
     def _key_items(self) -> list[Item]:

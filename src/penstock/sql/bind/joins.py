@@ -9,6 +9,7 @@ from functools import partial
 
 from penstock.errors import Problem, UnsupportedError
 from penstock.plan.expressions import (
+    TRUE,
     Call,
     ColumnRef,
     Expression,
@@ -20,6 +21,7 @@ from penstock.plan.expressions import (
     conjuncts,
     fields_of,
     is_deterministic,
+    offset_of,
     renamed,
     substituted,
 )
@@ -40,7 +42,6 @@ from penstock.types.casts import beyond_decimal, comparable
 #: The kinds of joins that keep rows of the left side, or of the right side, without a match.
 _KEEPS_LEFT = (JoinKind.LEFT, JoinKind.FULL)
 _KEEPS_RIGHT = (JoinKind.RIGHT, JoinKind.FULL)
-_TRUE = Literal(True, type=BOOLEAN.with_nullability(False))
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class _Plan:
         """Take in a condition that two rows must fulfil to match."""
         kind = self._join.kind
         left, right = self._reads(condition)
-        if condition == _TRUE:
+        if condition == TRUE:
             return
         if kind is JoinKind.INNER and not is_deterministic(condition):
             self._above.append(condition)
@@ -123,11 +124,11 @@ class _Plan:
         elif right:
             own = self._of_right(condition)
             if kind in _KEEPS_RIGHT:
-                self._keys.append((_TRUE, _where(own)))
+                self._keys.append((TRUE, _where(own)))
             else:
                 self.right_conditions.append(own)
         elif kind in _KEEPS_LEFT:
-            self._keys.append((_where(condition), _TRUE))
+            self._keys.append((_where(condition), TRUE))
         else:
             self.left_conditions.append(condition)
 
@@ -241,7 +242,7 @@ def as_compared(value: Expression, other: Expression) -> Expression:
 
 def _where(condition: Expression) -> Expression:
     """A key that matches TRUE if the condition is true, and nothing else: NULL matches nothing."""
-    return Call("CASE", (condition, _TRUE), type=BOOLEAN)
+    return Call("CASE", (condition, TRUE), type=BOOLEAN)
 
 
 def _keyed(node: Node, keys: Sequence[Expression], taken: set[str]) -> tuple[Node, tuple[str, ...]]:
@@ -303,7 +304,7 @@ def join(
         right.correlated if given.kind in _KEEPS_LEFT else ()
     )
     if lacking:
-        at = lacking[0].place.offset if lacking[0].place else 0
+        at = offset_of(lacking[0])
         reason = f"a column of the query around, in a query on the optional side of a {given.kind.name} JOIN,"
         errors.append(source.unsupported(at, f"{reason} is not supported", "compare it in the WHERE behind the join"))
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from penstock.plan.expressions import Expression, Literal, rewrite, substituted
+from penstock.plan.expressions import Expression, Literal, offset_of, rewrite, substituted
 from penstock.plan.nodes import JoinKind
 from penstock.sql.bind.aggregates import Aggregate, GroupId
 from penstock.sql.bind.context import Context
@@ -46,14 +46,12 @@ def groups_around(result: Result, having: Sequence[Expression], context: Context
         read = next((each for each in empty if reads_outer(each)), None)
         if read is not None:
             raise context.source.unsupported(place_of_outer(read), *CORRELATED)
-        asked = next((each for each in empty if asks_queries(each)), None)
-        if having or asked is not None:
-            found = having[0] if having else asked
-            at = found.place.offset if found is not None and found.place else 0
+        refused = having[0] if having else next((each for each in empty if asks_queries(each)), None)
+        if refused is not None:
             reason = "HAVING" if having else "a query in SELECT"
             reason += " without GROUP BY, in a query that reads columns of the query around, is not supported"
             raise context.source.unsupported(
-                at,
+                offset_of(refused),
                 reason,
                 "write GROUP BY with the columns that are compared, if there need not be a value where no row matches",
             )

@@ -17,6 +17,7 @@ from penstock.plan.expressions import (
     columns_of,
     conjuncts,
     fields_of,
+    offset_of,
     substituted,
     walk,
 )
@@ -687,7 +688,7 @@ def _by_window(
     """The result, sets of keys and conditions in terms of the columns of the window, which is in each set."""
     every = tuple(dict.fromkeys(key for keys in sets for key in keys))
     window = next(each for each in every if isinstance(each, GroupWindow))
-    at = window.place.offset if window.place else 0
+    at = offset_of(window)
     if not all(window in keys for keys in sets):
         raise source.unsupported(at, "a window in some of the grouping sets is not supported", "add it to each set")
     if len(sets) > 1 and window.kind is WindowKind.SESSION:

@@ -6,7 +6,18 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from penstock.plan.expressions import Call, Expression, Literal, call, rewrite, walk
+from penstock.plan.expressions import (
+    FALSE,
+    TRUE,
+    Call,
+    Expression,
+    Literal,
+    call,
+    conjunction,
+    disjunction,
+    rewrite,
+    walk,
+)
 from penstock.plan.nodes import Node
 from penstock.sql.bind.aggregates import Aggregate
 from penstock.sql.bind.joins import as_compared
@@ -14,10 +25,6 @@ from penstock.sql.bind.sources import filtered
 from penstock.sql.bind.subqueries import Subquery
 from penstock.sql.parse.source import Errors
 from penstock.types import BOOLEAN
-
-_NOT_NULL = BOOLEAN.with_nullability(False)
-_TRUE = Literal(True, type=_NOT_NULL)
-_FALSE = Literal(False, type=_NOT_NULL)
 
 
 class QueryKind(enum.Enum):
@@ -81,19 +88,21 @@ class Asking:
             case QueryKind.ONLY:
                 return self._only(given)[0]
             case QueryKind.EXISTS:
-                return _TRUE if given.query.empty is not None else self._exists(given.query)
+                return TRUE if given.query.empty is not None else self._exists(given.query)
         if given.query.empty is not None:  # the query has one row
             pairs = zip(given.wanted, self._only(given), strict=True)
             equal = [call("=", as_compared(a, b), as_compared(b, a), place=given.place) for a, b in pairs]
-            return equal[0] if len(equal) == 1 else call("AND", *equal, place=given.place)
+            return conjunction(equal)
         found = self._exists(given.query.equal(given.wanted))
         if not given.type.nullable:
             return found
         # Three-valued: NULL is in no list but an empty one, and a list with NULL has each value perhaps.
         unknown = [self._exists(each) for each in given.query.unknown(given.wanted)]
-        perhaps = unknown[0] if len(unknown) == 1 else call("OR", *unknown)
         return Call(
-            "CASE", (found, _TRUE, perhaps, Literal(None, type=BOOLEAN), _FALSE), type=BOOLEAN, place=given.place
+            "CASE",
+            (found, TRUE, disjunction(unknown), Literal(None, type=BOOLEAN), FALSE),
+            type=BOOLEAN,
+            place=given.place,
         )
 
     def _only(self, given: QueryValue) -> tuple[Expression, ...]:
@@ -106,6 +115,6 @@ class Asking:
     def _exists(self, query: Subquery) -> Expression:
         """Whether a query has rows."""
         if self.node is None:
-            return _TRUE
+            return TRUE
         self.node, found = query.exists(self.node, self.errors)
         return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from penstock.errors import DefinitionError
-from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, substituted
+from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, offset_of, substituted
 from penstock.plan.nodes import (
     AssignWatermarks,
     Deduplicate,
@@ -60,7 +60,7 @@ class Ranked:
 
     def error(self, reason: str, hint: str) -> DefinitionError:
         """The error for what ROW_NUMBER() cannot do here, at its place."""
-        at = self.number.place.offset if self.number.place else 0
+        at = offset_of(self.number)
         return self.source.unsupported(at, reason, hint)
 
     def renamed(self, names: Sequence[str]) -> Ranked:

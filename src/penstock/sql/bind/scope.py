@@ -6,17 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import DefinitionError, nearest
-from penstock.plan.expressions import (
-    Call,
-    ColumnRef,
-    Expression,
-    Literal,
-    Place,
-    Value,
-    call,
-    cast,
-    coerce,
-)
+from penstock.plan.expressions import TRUE, Call, ColumnRef, Expression, Literal, Place, Value, call, cast, coerce
 from penstock.plan.nodes import Ranking
 from penstock.sql.bind import forms
 from penstock.sql.bind.aggregates import JSON_AGGREGATES, GroupId, Grouping, GroupingBits, aggregate
@@ -57,7 +47,6 @@ from penstock.types import (
 from penstock.types.casts import castable, common_type, comparable, is_integer, is_numeric, is_point
 from penstock.types.logical import root
 
-_NOT_NULL = BOOLEAN.with_nullability(False)
 #: The reason and the hint where an interval would be a value of its own.
 _NO_INTERVAL = ("an interval cannot be a column", "use TIMESTAMPDIFF, or add it to a timestamp")
 #: The same where NULL stands without a type.
@@ -298,7 +287,7 @@ class Scope(Names):
         word = call.name.removeprefix("IS ")
         (arg,) = call.args
         operand = self.bind(arg) if word == "NULL" else self.condition(arg, f"the operand of IS {word}")
-        return self.made(call, "IS NULL" if word == "UNKNOWN" else call.name, (operand,), _NOT_NULL)
+        return self.made(call, "IS NULL" if word == "UNKNOWN" else call.name, (operand,), TRUE.type)
 
     def _comparison(self, call: UnboundCall, ordered: bool = False) -> list[Expression]:
         """Operands of a comparison. Strings are cast to the type that they are compared with."""
@@ -326,7 +315,7 @@ class Scope(Names):
         return call(given.name, *args, place=self.source.at(given.at))
 
     def _distinct(self, call: UnboundCall) -> Expression:
-        return self.made(call, call.name, self._comparison(call), _NOT_NULL)
+        return self.made(call, call.name, self._comparison(call), TRUE.type)
 
     def string(self, given: Unbound, function: str) -> Expression:
         found = self.bind(given)

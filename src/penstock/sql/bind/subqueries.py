@@ -8,15 +8,19 @@ from functools import reduce
 
 from penstock.errors import DefinitionError, Problem, UnsupportedError
 from penstock.plan.expressions import (
+    FALSE,
+    TRUE,
     Call,
     ColumnRef,
     Expression,
-    Literal,
     Place,
     Unrepeatable,
     call,
     columns_of,
+    disjunction,
     fields_of,
+    is_not_null,
+    is_null,
     substituted,
     walk,
 )
@@ -42,11 +46,8 @@ from penstock.sql.bind.naming import free_name, name_of
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.sources import filtered
 from penstock.sql.parse.source import Errors
-from penstock.types import BOOLEAN, Field
+from penstock.types import Field
 
-_NOT_NULL = BOOLEAN.with_nullability(False)
-_TRUE = Literal(True, type=_NOT_NULL)
-_FALSE = Literal(False, type=_NOT_NULL)
 _UNSTABLE = "a query in a condition that compares columns with more than '=' needs rows that stay the same"
 
 
@@ -115,12 +116,12 @@ class Subquery:
         nulls = [is_null(each) for each in self.values if each.type.nullable]
         parts = []
         if any(map(reads_outer, nulls)):
-            parts.append(replace(found, others=(*found.others, _any(nulls))))
+            parts.append(replace(found, others=(*found.others, disjunction(nulls))))
         elif nulls:
-            parts.append(replace(found, node=filtered(found.node, (_any(nulls),))))
+            parts.append(replace(found, node=filtered(found.node, (disjunction(nulls),))))
         nulls = [is_null(each) for each in operands if each.type.nullable]
         if nulls:
-            parts.append(replace(found, outer=(*found.outer, _any(nulls))))
+            parts.append(replace(found, outer=(*found.outer, disjunction(nulls))))
         return tuple(parts)
 
     def _equal(self, pair: tuple[Expression, Expression]) -> Subquery:
@@ -136,7 +137,7 @@ class Subquery:
         ref = ColumnRef(f"{OUTER}{len(self.given)}{OUTER}", type=operand.type)  # no name of a column
         condition: Expression = call("=", as_compared(ref, value), as_compared(value, ref), place=operand.place)
         if perhaps:
-            condition = _any([condition, *(is_null(each) for each in (ref, value) if each.type.nullable)])
+            condition = disjunction([condition, *(is_null(each) for each in (ref, value) if each.type.nullable)])
         given = (*self.given, (ref.name, operand))
         if reads_inner(value):
             return replace(self, others=(*self.others, condition), given=given)
@@ -161,12 +162,12 @@ class Subquery:
         """``node`` with more columns, and whether its rows have a row here."""
         whole = self._beside_rows(node, errors)
         if whole is None:
-            return None, _TRUE
+            return None, TRUE
         if whole.others:
             return whole._flagged(node, errors)
         items = whole._keys()
         joined, (found, *_) = whole._beside(node, distinct(project(whole.node, items)), len(items), errors)
-        return joined, call("NOT", is_null(found))
+        return joined, is_not_null(found)
 
     def only(self, node: Node, place: Place | None, errors: Errors) -> tuple[Node | None, tuple[Expression, ...]]:
         """``node`` with more columns, and the values of the only row that its rows have here; NULL without one. The
@@ -184,9 +185,9 @@ class Subquery:
         joined, columns = self._beside(node, right, len(keys), errors)
         if self.empty is None:
             return joined, columns[len(keys) :]
-        there = call("NOT", is_null(columns[0]))
+        there = is_not_null(columns[0])
         pairs = zip(columns[len(keys) :], self.empty, strict=True)
-        return joined, tuple(_or_else(there, each, none) for each, none in pairs)
+        return joined, tuple(_if(there, each, none) for each, none in pairs)
 
     def _beside_rows(self, node: Node, errors: Errors) -> Subquery | None:
         """The rows where those of ``node`` are known; None after a problem."""
@@ -201,7 +202,7 @@ class Subquery:
     def _keys(self) -> tuple[Item, ...]:
         """The columns that are compared with the rows of the query around, as they are compared."""
         items: list[Item] = []
-        for outside, value in self.pairs or ((_TRUE, _TRUE),):
+        for outside, value in self.pairs or ((TRUE, TRUE),):
             items.append(Item(free_name(name_of(value), [each.name for each in items]), as_compared(value, outside)))
         return tuple(items)
 
@@ -217,7 +218,7 @@ class Subquery:
         if joined is None:
             return None
         if negated:  # a key that matched is not null
-            joined = filtered(joined, (Call("IS NULL", (key,), type=_NOT_NULL),))
+            joined = filtered(joined, (is_null(key),))
         return project(joined, items_of(node.schema))
 
     def _beside(
@@ -281,12 +282,12 @@ class Subquery:
         name = free_name("$EXISTS", node.schema.names)
         rows, matched = self._matched(node, errors)
         if matched is None:
-            return None, _TRUE
+            return None, TRUE
         members = []
-        for kind, value in ((SetKind.SEMI, _TRUE), (SetKind.ANTI, _FALSE)):
+        for kind, value in ((SetKind.SEMI, TRUE), (SetKind.ANTI, FALSE)):
             found = self._whole(SetOperation(rows.schema, rows, matched, kind), node)
             members.append(project(found, (*items_of(node.schema), Item(name, value))))
-        return Union(members[0].schema, tuple(members)), ColumnRef(name, type=_NOT_NULL)
+        return Union(members[0].schema, tuple(members)), ColumnRef(name, type=TRUE.type)
 
 
 def _single(rows: Node, keys: tuple[str, ...], place: Place | None) -> Node:
@@ -302,20 +303,13 @@ def _single(rows: Node, keys: tuple[str, ...], place: Place | None) -> Node:
     return GroupAggregate(replace(rows.schema, fields=fields), rows, keys, tuple(calls))
 
 
-def _or_else(there: Expression, value: Expression, other: Expression) -> Expression:
-    """A value where it is ``there``, else the other one."""
-    return Call("CASE", (there, value, other), type=value.type.with_nullability(other.type.nullable), place=value.place)
+def _if(condition: Expression, value: Expression, other: Expression) -> Expression:
+    """One value where the condition is true, else the other one."""
+    return Call(
+        "CASE", (condition, value, other), type=value.type.with_nullability(other.type.nullable), place=value.place
+    )
 
 
 def _unstable(place: Place | None) -> DefinitionError:
     hint = "compare no UUID(), RAND() or present time with it"
     return UnsupportedError((Problem(_UNSTABLE, where=str(place or ""), hint=hint),))
-
-
-def is_null(value: Expression) -> Expression:
-    """Whether a value is NULL."""
-    return call("IS NULL", value, type=_NOT_NULL)
-
-
-def _any(conditions: Sequence[Expression]) -> Expression:
-    return conditions[0] if len(conditions) == 1 else call("OR", *conditions, place=conditions[0].place)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from penstock.plan.expressions import Expression, Literal, columns_of, conjuncts, fields_of, is_deterministic
+from penstock.plan.expressions import TRUE, Expression, columns_of, conjuncts, fields_of, is_deterministic
 from penstock.plan.nodes import Item, JoinKind, Node, Unnest, items_of, project
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.names import NamedTable
@@ -84,7 +84,7 @@ def join_unnest(given: UnboundJoin, left: Source, context: Context) -> UnnestSou
         return made
     scope = context.scope(made.schema, made.tables, "in ON")
     condition = errors.attempt(partial(scope.condition, given.condition, "the condition of ON"))
-    if condition is None or (isinstance(condition, Literal) and condition.value is True):
+    if condition is None or condition == TRUE:
         return made
     if outer:
         reason = "a LEFT JOIN with UNNEST that has a condition is not supported"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from penstock.plan.expressions import ColumnRef, Expression, rewrite, walk
+from penstock.plan.expressions import ColumnRef, Expression, offset_of, rewrite, walk
 from penstock.plan.nodes import Node, WindowTable
 from penstock.plan.traits import Traits, traits
 from penstock.plan.windowing import Windowing, WindowKind
@@ -85,7 +85,7 @@ def grouped_by_window(
     SqlError for a second window."""
     window, *others = (each for each in keys if isinstance(each, GroupWindow))
     if others:
-        at = others[0].place.offset if others[0].place else 0
+        at = offset_of(others[0])
         raise source.unsupported(at, "a second window in GROUP BY is not supported", "leave one of them out")
     if result.node is None or result.columns is None:
         return result, keys, having
@@ -105,7 +105,7 @@ def grouped_by_window(
 def _check_sessions(values: Sequence[Expression], source: SourceText) -> None:
     """Raises UnsupportedError for aggregates and keys that read the bounds of a session."""
     for each in (part for value in values for part in walk(value) if isinstance(part, GroupWindow)):
-        at = each.place.offset if each.place else 0
+        at = offset_of(each)
         name = f"SESSION_{each.part}".removesuffix("_")
         reason = f"{name} in an aggregate or in a key is not supported"
         raise source.unsupported(at, reason, "select it, and aggregate in the query around this one")
@@ -113,7 +113,7 @@ def _check_sessions(values: Sequence[Expression], source: SourceText) -> None:
 
 def of_window(node: Node, window: GroupWindow, source: SourceText) -> WindowTable:
     """The rows of ``node`` with the columns of the window. Raises SchemaError unless its time is a time attribute."""
-    at = window.time.place.offset if window.time.place else 0
+    at = offset_of(window.time)
     own = traits(node)
     time = window.time
     if not isinstance(time, ColumnRef) or time.name not in (*own.rowtimes, *own.proctimes):
@@ -134,7 +134,7 @@ def in_terms_of(table: WindowTable, window: GroupWindow, source: SourceText) -> 
     def change(each: Expression) -> Expression:
         if not isinstance(each, GroupWindow):
             return each
-        at = each.place.offset if each.place else 0
+        at = offset_of(each)
         if each.window != window.window or not each.part:
             reason = f"{each.kind.name}{'_' if each.part else ''}{each.part} needs the window of GROUP BY"
             raise source.error(at, reason, "write the same time and lengths in both")
