@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.errors import SqlError, nearest
+from penstock.errors import SqlError
 from penstock.plan.expressions import columns_of
 from penstock.sql.bind.tables import ComputedColumn, DeclaredTable
-from penstock.sql.parse.source import SourceText
+from penstock.sql.parse.source import SourceText, suggestion
 from penstock.sql.parse.statements import (
     Change,
     ColumnDeclaration,
@@ -168,8 +168,7 @@ class Alteration:
         return self.source.error(name.at, f"there is a column '{name.text}' already", "use another name, or MODIFY it")
 
     def _unknown(self, name: Name) -> SqlError:
-        known = [each.name.text for each in self.statement.columns]
-        hint = nearest(name.text, known) or f"there are {', '.join(known)}"
+        hint = suggestion(name.text, (each.name.text for each in self.statement.columns))
         return self.source.error(name.at, f"there is no column '{name.text}'", hint)
 
 

@@ -24,7 +24,7 @@ from penstock.sql.catalogs import (
     shown_path,
 )
 from penstock.sql.like import merged, with_key
-from penstock.sql.parse.source import Errors, SourceText, similar
+from penstock.sql.parse.source import Errors, SourceText, similar, suggestion
 from penstock.sql.parse.statements import (
     AlterCatalog,
     AlterDatabase,
@@ -173,7 +173,7 @@ class Definitions:
         catalog = self.catalog(catalogs[0]) if catalogs else self.catalogs.current[0]
         known = self.catalogs.catalogs[catalog].databases
         if database.text not in known:
-            hint = similar(database.text, known) or f"there are {', '.join(known)}"
+            hint = suggestion(database.text, known)
             raise self.source.error(database.at, f"there is no database '{database.text}'", hint)
         return catalog, database.text
 
@@ -181,7 +181,7 @@ class Definitions:
         """The name of a catalog. Raises SqlError if there is none."""
         known = self.catalogs.catalogs
         if name.text not in known:
-            hint = similar(name.text, known) or f"there are {', '.join(known)}"
+            hint = suggestion(name.text, known)
             raise self.source.error(name.at, f"there is no catalog '{name.text}'", hint)
         return name.text
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from penstock.errors import nearest
 from penstock.plan.expressions import Literal, cast
 from penstock.plan.nodes import Sink, project
 from penstock.spi import Connector, Registry, SinkCapabilities
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.selection import Selected, projected
 from penstock.sql.bind.tables import DeclaredTable
-from penstock.sql.parse.source import Errors, SourceText
+from penstock.sql.parse.source import Errors, SourceText, suggestion
 from penstock.sql.parse.statements import Insert
 from penstock.types import NULL, Field, NullType, RowKind, RowType
 from penstock.types.casts import assignable
@@ -70,7 +69,7 @@ class Insertion:
         names = self.statement.columns
         for index, name in enumerate(names):
             if into.schema.field(name.text) is None:
-                hint = nearest(name.text, written.names) or f"there are {', '.join(written.names)}"
+                hint = suggestion(name.text, written.names)
                 reason = f"table '{into.definition.name}' has no column '{name.text}'"
             elif written.field(name.text) is None:
                 reason, hint = f"column '{name.text}' is computed and cannot be written", "leave it out"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import DefinitionError, SqlError
 from penstock.plan.expressions import Expression, FieldAccess, fields_of
-from penstock.sql.parse.source import SourceText, similar
+from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import Name, Unbound, UnboundName
 from penstock.types import RowType, StringType
 
@@ -73,7 +73,7 @@ class Names:
                 first, *rest = rest
                 return self._fields(table.columns[first.text], first, rest)
             if not any(first.text in each.columns for each in self.named):
-                raise self._unknown("column", rest[0], table.columns)
+                raise self.source.not_found(rest[0].at, "column", rest[0].text, table.columns)
         return self._fields(self.column(first), first, rest)
 
     def column(self, name: Name) -> Expression:
@@ -91,7 +91,8 @@ class Names:
                 )
         if any(name.text in each.columns for each in self.around):
             raise self._correlated(name)
-        raise self._unknown("column", name, dict.fromkeys(each for table in self.named for each in table.columns))
+        known = dict.fromkeys(each for table in self.named for each in table.columns)
+        raise self.source.not_found(name.at, "column", name.text, known)
 
     def _fields(self, column: Expression, name: Name, rest: Sequence[Name]) -> Expression:
         """A column at its place, or a field of it."""
@@ -107,7 +108,7 @@ class Names:
             raise self.source.error(name.at, f"{base.type.text()} has no fields, so not '{name.text}'", hint)
         found = base.type.field(name.text)
         if found is None:
-            raise self._unknown("field", name, base.type.names)
+            raise self.source.not_found(name.at, "field", name.text, base.type.names)
         nullable = found.type.nullable or base.type.nullable
         return FieldAccess(base, found.name, type=found.type.with_nullability(nullable), place=self.source.at(name.at))
 
@@ -116,7 +117,3 @@ class Names:
 
     def _correlated(self, name: Name) -> DefinitionError:
         return self.source.unsupported(name.at, *CORRELATED)
-
-    def _unknown(self, role: str, name: Name, known: Collection[str]) -> DefinitionError:
-        hint = similar(name.text, known) or f"there are {', '.join(list(known)[:12]) or 'none'}"
-        return self.source.schema_error(name.at, f"there is no {role} '{name.text}'", hint)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
-from penstock.errors import DefinitionError, OptionsError, Problem, nearest
+from penstock.errors import DefinitionError, OptionsError, Problem
 from penstock.options import Origin
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal
 from penstock.plan.nodes import AssignWatermarks, Item, Node, Scan, project
@@ -191,11 +191,10 @@ class Declaration:
         return tuple(not_null(each) if each.name in key else each for each in columns), key
 
     def _check_names(self, names: tuple[Name, ...]) -> None:
-        declared = [each.name.text for each in self.statement.columns]
+        declared = dict.fromkeys(each.name.text for each in self.statement.columns)
         for name in names:
             if name.text not in declared:
-                hint = nearest(name.text, declared)
-                self.errors.append(self.source.schema_error(name.at, f"there is no column '{name.text}'", hint))
+                self.errors.append(self.source.not_found(name.at, "column", name.text, declared))
 
     def _watermark(self, columns: tuple[Column, ...]) -> tuple[Watermark | None, Expression | None]:
         """The watermark of WATERMARK FOR: for a connector, and as an expression over a row."""

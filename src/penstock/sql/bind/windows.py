@@ -39,9 +39,7 @@ def window_table(given: UnboundWindow, node: Node, source: SourceText) -> Window
     zoned = processing or (isinstance(field.type, TimestampType) and field.type.local_zone)
     for key in given.keys:
         if node.schema.field(key.text) is None:
-            raise source.schema_error(
-                key.at, f"there is no column '{key.text}'", f"there are {', '.join(node.schema.names)}"
-            )
+            raise source.not_found(key.at, "column", key.text, node.schema.names)
     keys = tuple(dict.fromkeys(each.text for each in given.keys))
     offset, place = lengths.get("OFFSET", 0), source.at(given.at)
     windowing = Windowing(kind, given.time.text, size, step, offset, zoned, processing, keys, place=place)
@@ -53,8 +51,7 @@ def _check_time(given: UnboundWindow, schema: RowType, own: Traits, source: Sour
     name = given.time.text
     field = schema.field(name)
     if field is None:
-        hint = f"there are {', '.join(schema.names)}"
-        raise source.schema_error(given.time.at, f"there is no column '{name}'", hint)
+        raise source.not_found(given.time.at, "column", name, schema.names)
     if name not in (*own.rowtimes, *own.proctimes):
         reason = f"{given.function} needs a time attribute, and '{name}' is {field.type.text()}"
         hint = _EVENT_TIME if isinstance(field.type, TimestampType) else "name a column with WATERMARK FOR"

@@ -11,6 +11,8 @@ from penstock.errors import DefinitionError, Problem, SchemaError, SqlError, Uns
 from penstock.plan.expressions import Place
 
 _T = TypeVar("_T")
+#: How many known names a hint lists.
+_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,10 @@ class SourceText:
     def schema_error(self, at: int, reason: str, hint: str = "") -> SchemaError:
         """An error of a column or its type at offset ``at``."""
         return SchemaError((self.problem(at, reason, hint),))
+
+    def not_found(self, at: int, role: str, name: str, known: Iterable[str]) -> SchemaError:
+        """The error for a column or a field, as its ``role`` says, that is none of those ``known``."""
+        return self.schema_error(at, f"there is no {role} '{name}'", suggestion(name, known))
 
     def unsupported(self, at: int, reason: str, hint: str) -> UnsupportedError:
         """The error for a feature at offset ``at`` that only Flink has."""
@@ -73,3 +79,9 @@ def similar(name: str, known: Iterable[str]) -> str:
     names = list(known)
     same = next((each for each in names if each.lower() == name.lower()), None)
     return f"did you mean '{same}'? names are case-sensitive" if same is not None else nearest(name, names)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """A hint with the known name that is :func:`similar` to ``name``, or else with the first of those known."""
+    names = list(known)
+    return similar(name, names) or f"there are {', '.join(names[:_SHOWN]) or 'none'}"
