@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.plan.expressions import TRUE, Cast, Expression, Literal, coerce
 from penstock.plan.nodes import GroupAggregate, Item, Node, Scan, SetKind, SetOperation, Union, project
 from penstock.spi import KIND
-from penstock.sql.bind.names import NamedTable
+from penstock.sql.bind.resolution import NamedTable
 from penstock.sql.bind.sources import filtered
 from penstock.types import DataType, Field, NullType, RowType, arrow_type
 from penstock.types.casts import alike

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.sql.bind.names import NamedTable
+from penstock.sql.bind.resolution import NamedTable
 from penstock.sql.bind.scope import Scope
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.types import RowType

@@ -23,8 +23,8 @@ from penstock.plan.expressions import (
 from penstock.plan.nodes import Item, Node, Scan, project
 from penstock.plan.walk import rewrite
 from penstock.spi import CHANGES, AnySettings, ScanCapabilities, SinkSpec
-from penstock.sql.bind.names import NamedTable
-from penstock.sql.bind.naming import free_name
+from penstock.sql.bind.generated_names import free_name
+from penstock.sql.bind.resolution import NamedTable
 from penstock.types import INT, STRING, DataType, Field, RowType
 from penstock.types.casts import is_numeric, is_point
 from penstock.types.logical import root

@@ -11,7 +11,7 @@ from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Item, Node, project
 from penstock.plan.windows import grouped
 from penstock.sql.bind.aggregates import Aggregate
-from penstock.sql.bind.naming import free_name, name_of, shortened
+from penstock.sql.bind.generated_names import free_name, name_of, shortened
 from penstock.sql.parse.source import SourceText
 from penstock.types import BIGINT, Field, RowType
 

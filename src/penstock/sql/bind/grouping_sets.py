@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, Place, call, fields_of, offset_of
 from penstock.plan.nodes import Item, Node, Union, project, row_of
 from penstock.sql.bind.aggregates import Aggregate, GroupId, GroupingBits
-from penstock.sql.bind.naming import free_name, name_of
+from penstock.sql.bind.generated_names import free_name, name_of
 from penstock.sql.parse.source import SourceText
 from penstock.types import BIGINT
 

@@ -29,9 +29,9 @@ from penstock.plan.nodes import Item, Join, JoinKind, Node, SetKind, SetOperatio
 from penstock.plan.pruning import repeatable_columns
 from penstock.plan.windows import in_windows
 from penstock.sql.bind.context import Context
+from penstock.sql.bind.generated_names import free_name, name_of
 from penstock.sql.bind.hints import QueryHints
-from penstock.sql.bind.names import NamedTable
-from penstock.sql.bind.naming import free_name, name_of
+from penstock.sql.bind.resolution import NamedTable
 from penstock.sql.bind.scope import Scope
 from penstock.sql.bind.sources import NodeSource, Source, filtered
 from penstock.sql.parse.source import Errors

@@ -11,8 +11,8 @@ from penstock.sql.bind.aggregates import Aggregate, GroupId
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import Domain, place_of_outer, reads_outer
 from penstock.sql.bind.joins import beside
-from penstock.sql.bind.names import CORRELATED
 from penstock.sql.bind.query_values import asks_queries
+from penstock.sql.bind.resolution import CORRELATED
 from penstock.sql.bind.results import Result
 
 

@@ -33,12 +33,12 @@ from penstock.sql.bind.grouping import Groups, distinct
 from penstock.sql.bind.grouping_sets import GroupingSets
 from penstock.sql.bind.hints import QueryHints, with_options
 from penstock.sql.bind.joins import JoinSource, join
-from penstock.sql.bind.names import CORRELATED, NamedTable
 from penstock.sql.bind.outer_rows import beside_outer, groups_around
-from penstock.sql.bind.over import RowNumber, numbered
 from penstock.sql.bind.query_values import Asking, QueryKind, QueryValue, asks_queries
 from penstock.sql.bind.ranking import Ranked, RankedSource
+from penstock.sql.bind.resolution import CORRELATED, NamedTable
 from penstock.sql.bind.results import Relation, Result, fitted
+from penstock.sql.bind.row_numbers import RowNumber, numbered
 from penstock.sql.bind.scope import UNTYPED_NULL, Scope
 from penstock.sql.bind.selection import Selected, projected, select
 from penstock.sql.bind.sorting import Sorting

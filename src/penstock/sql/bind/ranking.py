@@ -26,9 +26,9 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.traits import traits
 from penstock.plan.windows import in_windows
-from penstock.sql.bind.names import NamedTable, named_table
-from penstock.sql.bind.naming import free_name, name_of
-from penstock.sql.bind.over import RowNumber
+from penstock.sql.bind.generated_names import free_name, name_of
+from penstock.sql.bind.resolution import NamedTable, named_table
+from penstock.sql.bind.row_numbers import RowNumber
 from penstock.sql.bind.selection import Selected, projected
 from penstock.sql.bind.sources import filtered
 from penstock.sql.parse.source import Errors, SourceText

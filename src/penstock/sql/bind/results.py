@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from penstock.plan.expressions import Expression, cast, coerce
 from penstock.plan.nodes import Node
 from penstock.sql.bind.correlation import NOTHING, Dependent, Domain, equal_pair, reads_outer
-from penstock.sql.bind.over import RowNumber
 from penstock.sql.bind.ranking import Ranked
+from penstock.sql.bind.row_numbers import RowNumber
 from penstock.sql.bind.selection import Selected
 from penstock.sql.parse.source import SourceText
 from penstock.types import DataType, NullType

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from penstock.errors import DefinitionError, nearest
 from penstock.plan.expressions import TRUE, Call, ColumnRef, Expression, Literal, Place, Value, call, cast, coerce
 from penstock.plan.nodes import Ranking
-from penstock.sql.bind import forms
+from penstock.sql.bind import special_functions
 from penstock.sql.bind.aggregates import JSON_AGGREGATES, GroupId, Grouping, GroupingBits, aggregate
 from penstock.sql.bind.arithmetic import arithmetic, sign
 from penstock.sql.bind.catalogue import REFUSED
 from penstock.sql.bind.functions import ALIASES, SIGNATURES, families
 from penstock.sql.bind.group_windows import FUNCTIONS, group_window
 from penstock.sql.bind.literals import literal
-from penstock.sql.bind.names import Names
-from penstock.sql.bind.over import RowNumber
+from penstock.sql.bind.resolution import Names
+from penstock.sql.bind.row_numbers import RowNumber
 from penstock.sql.parse.source import similar
 from penstock.sql.parse.syntax import (
     Name,
@@ -133,7 +133,7 @@ class Scope(Names):
             hint = "filter groups with HAVING" if self.clause == "in WHERE" else "aggregate in a query of its own"
             raise self._error(given, f"aggregate {given.name} cannot stand {self.clause}", hint)
         inner = self.within("in an aggregate")
-        of = forms.of_document if given.name in JSON_AGGREGATES else Scope.value
+        of = special_functions.of_document if given.name in JSON_AGGREGATES else Scope.value
         args = [of(inner, each) for each in given.args]
         condition = inner.condition(given.filter, "the condition of FILTER") if given.filter else None
         return aggregate(given, args, condition, self.grouping, self.source)
@@ -443,16 +443,16 @@ FORMS: dict[str, _Form] = {
     **dict.fromkeys(("IS NULL", "IS TRUE", "IS FALSE", "IS UNKNOWN"), _Form(Scope._test)),
     **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "BETWEEN", "IN"), _Form(Scope._compared)),
     "IS DISTINCT FROM": _Form(Scope._distinct),
-    **dict.fromkeys(("LIKE", "SIMILAR"), _Form(forms.like, 2, 3)),
-    "IS JSON": _Form(forms.is_json),
-    "OVERLAPS": _Form(forms.overlaps, 2, 2),
+    **dict.fromkeys(("LIKE", "SIMILAR"), _Form(special_functions.like, 2, 3)),
+    "IS JSON": _Form(special_functions.is_json),
+    "OVERLAPS": _Form(special_functions.overlaps, 2, 2),
     "[]": _Form(Scope._element),
-    "ROW": _Form(forms.row, 1),
-    "TYPEOF": _Form(forms.typeof, 1, 2),
-    "CURRENT_DATABASE": _Form(forms.current_database, 0, 0),
-    **dict.fromkeys(("GREATEST", "LEAST"), _Form(forms.greatest, 1)),
-    "EXTRACT": _Form(forms.extract),
-    **dict.fromkeys(("FLOOR TO", "CEIL TO"), _Form(forms.rounded_moment)),
+    "ROW": _Form(special_functions.row, 1),
+    "TYPEOF": _Form(special_functions.typeof, 1, 2),
+    "CURRENT_DATABASE": _Form(special_functions.current_database, 0, 0),
+    **dict.fromkeys(("GREATEST", "LEAST"), _Form(special_functions.greatest, 1)),
+    "EXTRACT": _Form(special_functions.extract),
+    **dict.fromkeys(("FLOOR TO", "CEIL TO"), _Form(special_functions.rounded_moment)),
     **dict.fromkeys(("||", "CONCAT"), _Form(Scope._concat, 1)),
     "CONCAT_WS": _Form(Scope._concat, 2),
     **dict.fromkeys(("+x", "-x"), _Form(lambda scope, call: sign(call, scope.bind(call.args[0]), scope.source))),
@@ -469,17 +469,17 @@ FORMS: dict[str, _Form] = {
     "GROUPING": _Form(Scope._grouping, 1),
     "GROUPING_ID": _Form(Scope._grouping, 1),
     "GROUP_ID": _Form(Scope._grouping, 0, 0),
-    "JSON_VALUE": _Form(forms.json_value),
-    "JSON_QUERY": _Form(forms.json_query),
-    "JSON_EXISTS": _Form(forms.json_exists),
-    "JSON_OBJECT": _Form(forms.json_object),
-    "JSON_ARRAY": _Form(forms.json_array),
+    "JSON_VALUE": _Form(special_functions.json_value),
+    "JSON_QUERY": _Form(special_functions.json_query),
+    "JSON_EXISTS": _Form(special_functions.json_exists),
+    "JSON_OBJECT": _Form(special_functions.json_object),
+    "JSON_ARRAY": _Form(special_functions.json_array),
     "TO_TIMESTAMP_LTZ": _Form(Scope._to_timestamp_ltz),
     "CURRENT_WATERMARK": _Form(Scope._current_watermark, 1, 1),
-    **dict.fromkeys(("TIMESTAMPADD", "TIMESTAMPDIFF"), _Form(forms.timestamp_arithmetic, 3, 3)),
-    **dict.fromkeys(_WITH_ELEMENT, _Form(forms.with_element, 2, 2)),
-    **dict.fromkeys(("ARRAY_UNION", "ARRAY_INTERSECT", "ARRAY_EXCEPT"), _Form(forms.of_arrays, 2, 2)),
-    **dict.fromkeys(("ARRAY_CONCAT", "MAP_UNION"), _Form(forms.of_arrays, 1)),
+    **dict.fromkeys(("TIMESTAMPADD", "TIMESTAMPDIFF"), _Form(special_functions.timestamp_arithmetic, 3, 3)),
+    **dict.fromkeys(_WITH_ELEMENT, _Form(special_functions.with_element, 2, 2)),
+    **dict.fromkeys(("ARRAY_UNION", "ARRAY_INTERSECT", "ARRAY_EXCEPT"), _Form(special_functions.of_arrays, 2, 2)),
+    **dict.fromkeys(("ARRAY_CONCAT", "MAP_UNION"), _Form(special_functions.of_arrays, 1)),
     "ARRAY[]": _Form(Scope._array),
     "MAP[]": _Form(Scope._map),
 }

@@ -10,7 +10,7 @@ from typing import Protocol
 from penstock.plan.expressions import Expression, conjunction
 from penstock.plan.nodes import Filter, Node
 from penstock.spi import Connector, Registry
-from penstock.sql.bind.names import NamedTable, named_table
+from penstock.sql.bind.resolution import NamedTable, named_table
 from penstock.sql.bind.tables import DeclaredTable
 from penstock.sql.parse.source import Errors
 from penstock.types import RowType

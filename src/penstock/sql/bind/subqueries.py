@@ -40,9 +40,9 @@ from penstock.plan.pruning import pruned_rows, repeatable_columns
 from penstock.plan.traits import traits
 from penstock.plan.walk import repeatable
 from penstock.sql.bind.correlation import OUTER, equal_pair, own, reads_inner, reads_outer, with_rows
+from penstock.sql.bind.generated_names import free_name, name_of
 from penstock.sql.bind.grouping import distinct
 from penstock.sql.bind.joins import as_compared, beside
-from penstock.sql.bind.naming import free_name, name_of
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.sources import filtered
 from penstock.sql.parse.source import Errors

@@ -9,8 +9,8 @@ from functools import partial
 from penstock.plan.expressions import TRUE, Expression, columns_of, conjuncts, fields_of, is_deterministic
 from penstock.plan.nodes import Item, JoinKind, Node, Unnest, items_of, project
 from penstock.sql.bind.context import Context
-from penstock.sql.bind.names import NamedTable
-from penstock.sql.bind.naming import free_name, name_of
+from penstock.sql.bind.generated_names import free_name, name_of
+from penstock.sql.bind.resolution import NamedTable
 from penstock.sql.bind.sources import Source, filtered
 from penstock.sql.parse.source import Errors
 from penstock.sql.parse.syntax import UnboundJoin, UnboundUnnest

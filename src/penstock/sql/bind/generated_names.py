@@ -1,4 +1,4 @@
-"""Names of columns that nobody wrote."""
+"""Generated column names."""
 
 from __future__ import annotations
 
