@@ -5,25 +5,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.sql.bind.resolution import NamedTable
+from penstock.plan.expressions import Expression
+from penstock.sql.bind.correlation import place_of_outer, reads_outer
+from penstock.sql.bind.resolution import CORRELATED, NamedTable
 from penstock.sql.bind.scope import Scope
 from penstock.sql.parse.source import Errors, SourceText
+from penstock.sql.parse.syntax import Name
 from penstock.types import RowType
 
 
 @dataclass(frozen=True)
 class Context:
-    """The text of a query, the errors that its problems are added to, the current ``database``, and the tables of the
-    queries ``around`` it."""
+    """The text of a query, the errors that its problems are added to, the current ``database``, and the ``enclosing``
+    tables, those of its outer queries."""
 
     source: SourceText
     errors: Errors
     database: str
-    around: tuple[NamedTable, ...] = ()
+    enclosing: tuple[NamedTable, ...] = ()
 
     def scope(self, schema: RowType, tables: Sequence[NamedTable], clause: str) -> Scope:
         """Binds the expressions of a ``clause`` to the columns of ``schema``, by the names that the ``tables`` give;
-        the columns of the queries around may not be used."""
+        columns of outer queries cannot be used."""
         return Scope(
-            schema, self.source, tables=tuple(tables), clause=clause, database=self.database, around=self.around
+            schema, self.source, tables=tuple(tables), clause=clause, database=self.database, enclosing=self.enclosing
         )
+
+    def independent(self, *expressions: Expression | None) -> bool:
+        """Whether no expression reads columns of an outer query; if one does, that is added to the errors."""
+        found = next((each for each in expressions if each is not None and reads_outer(each)), None)
+        if found is None:
+            return True
+        self.errors.append(self.source.unsupported(place_of_outer(found), *CORRELATED))
+        return False
+
+    def column_names(self, given: Sequence[Name], schema: RowType) -> tuple[str, ...] | None:
+        """The names of columns: those ``given``, if there are any; None after a problem with them."""
+        names = tuple(each.text for each in given)
+        again = next((each for index, each in enumerate(given) if each.text in names[:index]), None)
+        if again is not None:
+            reason, hint, at = f"column '{again.text}' is named twice", "give each a name of its own", again.at
+        elif given and len(given) != len(schema.fields):
+            reason, at = f"the number of names is {len(given)}, that of columns {len(schema.fields)}", given[0].at
+            hint = f"the columns are {', '.join(schema.names)}"
+        else:
+            return names or schema.names
+        self.errors.append(self.source.schema_error(at, reason, hint))
+        return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from penstock.plan.expressions import Expression, Literal, offset_of, rewrite, substituted
 from penstock.plan.nodes import JoinKind
@@ -13,12 +14,17 @@ from penstock.sql.bind.correlation import Domain, place_of_outer, reads_outer
 from penstock.sql.bind.joins import beside
 from penstock.sql.bind.query_values import asks_queries
 from penstock.sql.bind.resolution import CORRELATED
-from penstock.sql.bind.results import Result
+from penstock.sql.bind.results import BROKEN, Result
 
 
 def beside_outer(result: Result, others: Sequence[Expression], context: Context) -> Result:
-    """The rows of a result once for each of the different rows of the query around, as far as it and the ``others``
-    read them. Raises UnsupportedError for a column of a type that cannot be compared so."""
+    """The rows of a result once for each of the different rows of the outer query, as far as it and the ``others``
+    read them; the errors tell what stands in the way."""
+    return context.errors.attempt(partial(_beside_outer, result, others, context)) or BROKEN
+
+
+def _beside_outer(result: Result, others: Sequence[Expression], context: Context) -> Result:
+    """Raises UnsupportedError for a column of a type that cannot be compared."""
     if result.node is None or result.columns is None:
         return result
     values = [each.value for each in result.columns if each is not None]
@@ -36,7 +42,7 @@ def beside_outer(result: Result, others: Sequence[Expression], context: Context)
     return Result(node, columns, tuple(domain.equal(result.conditions)), result.empty, domain)
 
 
-def groups_around(result: Result, having: Sequence[Expression], context: Context, *, whole: bool) -> Result:
+def groups_beside_outer(result: Result, having: Sequence[Expression], context: Context, *, whole: bool) -> Result:
     """The rows of a query with groups, or with the ``whole`` of its rows as one, which compares columns of the query
     around with '=': what is compared becomes a key. Raises UnsupportedError."""
     if result.outer is None:

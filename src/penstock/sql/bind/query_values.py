@@ -21,6 +21,7 @@ from penstock.plan.expressions import (
 from penstock.plan.nodes import Node
 from penstock.sql.bind.aggregates import Aggregate
 from penstock.sql.bind.joins import as_compared
+from penstock.sql.bind.results import Result
 from penstock.sql.bind.sources import filtered
 from penstock.sql.bind.subqueries import Subquery
 from penstock.sql.parse.source import Errors
@@ -59,8 +60,9 @@ def asks_queries(expression: Expression) -> bool:
 
 
 @dataclass
-class Asking:
-    """Rows beside which the values of queries are put, as more columns of ``node``; None after a problem."""
+class SubqueryJoins:
+    """Joins rows with the queries in expressions: their values become more columns of ``node``, which is None after a
+    problem."""
 
     node: Node | None
     errors: Errors
@@ -118,3 +120,17 @@ class Asking:
             return TRUE
         self.node, found = query.exists(self.node, self.errors)
         return found
+
+
+def with_subquery_values(
+    result: Result, having: tuple[Expression, ...], errors: Errors, *, in_aggregates: bool = False
+) -> tuple[Result, tuple[Expression, ...]]:
+    """A result and its conditions on groups, with columns in place of their queries, or of those that stand
+    ``in_aggregates`` only."""
+    joins = SubqueryJoins(result.node, errors)
+    of = joins.in_aggregates if in_aggregates else joins.of
+    columns = result.columns
+    if columns is not None:
+        columns = tuple(None if each is None else replace(each, value=of(each.value)) for each in columns)
+    having = tuple(of(each) for each in having)
+    return replace(result, node=joins.node, columns=columns), having

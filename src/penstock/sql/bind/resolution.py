@@ -53,7 +53,7 @@ class Names:
     #: The tables of the queries around this one, where their columns may be used: of the nearest query first.
     outer: tuple[tuple[NamedTable, ...], ...] = ()
     #: The tables of the queries around this one, where their columns may not be used.
-    around: tuple[NamedTable, ...] = ()
+    enclosing: tuple[NamedTable, ...] = ()
 
     @property
     def named(self) -> tuple[NamedTable, ...]:
@@ -65,7 +65,7 @@ class Names:
         first, *rest = given.parts
         tables = [each for level in (self.named, *self.outer) for each in level]
         qualifiers = [each.qualifier for each in tables]
-        if rest and first.text not in qualifiers and first.text in [each.qualifier for each in self.around]:
+        if rest and first.text not in qualifiers and first.text in [each.qualifier for each in self.enclosing]:
             raise self._correlated(first)
         table = next((each for each in tables if rest and each.qualifier == first.text), None)
         if table is not None:
@@ -89,7 +89,7 @@ class Names:
                 raise self.source.schema_error(
                     name.at, f"column '{name.text}' is in {len(places)} tables: {shown}", hint
                 )
-        if any(name.text in each.columns for each in self.around):
+        if any(name.text in each.columns for each in self.enclosing):
             raise self._correlated(name)
         known = dict.fromkeys(each for table in self.named for each in table.columns)
         raise self.source.not_found(name.at, "column", name.text, known)

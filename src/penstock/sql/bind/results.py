@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.plan.expressions import Expression, cast, coerce
-from penstock.plan.nodes import Node
+from penstock.plan.nodes import Node, project, row_of
+from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import NOTHING, Dependent, Domain, equal_pair, reads_outer
 from penstock.sql.bind.ranking import Ranked
 from penstock.sql.bind.row_numbers import RowNumber
-from penstock.sql.bind.selection import Selected
+from penstock.sql.bind.scope import UNTYPED_NULL
+from penstock.sql.bind.selection import Selected, projected
 from penstock.sql.parse.source import SourceText
+from penstock.sql.parse.syntax import Name
 from penstock.types import DataType, NullType
 
 #: What a query gives to others.
@@ -50,12 +53,48 @@ class Result:
         values = (each.value for each in self.columns or () if each is not None)
         return not any(map(reads_outer, values)) and None not in map(equal_pair, self.conditions)
 
+    def typed(self, context: Context) -> list[Selected] | None:
+        """The columns, each of a known type; None after a problem."""
+        columns = self.complete
+        untyped = next((each for each in columns or () if isinstance(each.value.type, NullType)), None)
+        if untyped is None:
+            return columns
+        context.errors.append(context.source.error(untyped.at, *UNTYPED_NULL))
+        return None
+
+    def rows(self, context: Context) -> Node | None:
+        """The rows with just the columns of the result; None after a problem."""
+        columns = self.typed(context)
+        ranked = self.ranked(context.source)
+        if ranked is not None:
+            return context.errors.attempt(lambda: ranked.kept(()))
+        if self.node is None or columns is None or not context.independent(self.outer):
+            return None
+        return project(self.node, projected(columns))
+
+    def dependent(self, context: Context, columns: Sequence[Name] = ()) -> Dependent | None:
+        """The rows of a result whose conditions read columns of the outer query, with columns called ``columns``, if
+        these are given; None after a problem."""
+        found = self.typed(context)
+        if self.node is None or found is None or not context.independent(*(each.value for each in found)):
+            return None
+        items = projected(found)
+        names = context.column_names(columns, row_of(items))
+        if names is None:
+            return None
+        named = [replace(each, name=name) for each, name in zip(items, names, strict=True)]
+        return Dependent.of(self.node, named, self.conditions)
+
     def ranked(self, source: SourceText) -> Ranked | None:
         """The result, if one of its columns is a row number and it has no problems."""
         columns = self.complete
         if self.node is None or columns is None or not any(isinstance(each.value, RowNumber) for each in columns):
             return None
         return Ranked(self.node, tuple(columns), source)
+
+
+#: The result of a query with problems.
+BROKEN = Result(None, None)
 
 
 def fitted(columns: Sequence[Selected], types: Sequence[DataType]) -> list[Selected]:
