@@ -146,7 +146,8 @@ class Definitions:
         return self.source.error(table.at, f"there is no table '{table.text}'", hint)
 
     def view(self, table: TableName) -> RowType | None:
-        """The columns of a view, None if it has problems. Raises SqlError if it reads what is no longer there."""
+        """The columns of a view, None if it has problems. Raises SqlError if it reads a table or view that was
+        dropped."""
         entry = self.entry(table)
         assert isinstance(entry, ViewEntry)  # noqa: S101 - asked for views alone
         try:
@@ -339,7 +340,7 @@ class Definitions:
         errors.check()
 
     def _resolved(self, entry: ViewEntry) -> Relation | None:
-        """What a view gives now. Raises KeyError if it reads what is no longer there."""
+        """What a view gives now. Raises KeyError if it reads a table or view that was dropped."""
         if entry.version != self.catalogs.version:
             if id(entry) in self._binding:
                 raise KeyError(entry.statement.view.name)

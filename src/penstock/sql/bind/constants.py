@@ -35,12 +35,12 @@ def rows_of(rows: Sequence[Sequence[Expression]], names: Sequence[str], types: S
 
 
 def one_row() -> Node:
-    """A table of one row, whose only column is of no interest."""
+    """A table of one row with a placeholder column."""
     return _scan([[True]], _ANY)
 
 
 def or_nothing(groups: GroupAggregate) -> Node:
-    """The only group of all rows, and what a batch gives where there are none: counts are 0, other results NULL."""
+    """The only group of all rows, or the row that a batch gives if there are none: counts are 0, other results NULL."""
     there = project(groups, (Item("$TRUE", TRUE),))
     lacking = SetOperation(_ANY, one_row(), there, SetKind.ANTI)
     items = (Item(each.name, Literal(0 if each.function == "COUNT" else None, type=each.type)) for each in groups.calls)

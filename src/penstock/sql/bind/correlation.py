@@ -1,4 +1,4 @@
-"""Queries that read columns of the query around them, in conditions on their rows."""
+"""Correlated subqueries: queries that read columns of an outer query, in conditions on their rows."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from penstock.types import INT, STRING, DataType, Field, RowType
 from penstock.types.casts import is_numeric, is_point
 from penstock.types.logical import root
 
-#: Precedes the names of columns of the query around another one, and twice those of the query around that one. No
-#: column's name begins with it.
+#: Precedes the names of the columns of an outer query: once those of the nearest, twice those of the next. No column's
+#: name begins with it.
 OUTER = "\0"
 
 
 def outer_tables(tables: Sequence[NamedTable]) -> tuple[NamedTable, ...]:
-    """The tables of a query, as a query in one of its expressions sees them."""
+    """The tables of a query under the names by which a query in one of its expressions reads them."""
     return tuple(
         replace(table, columns={name: renamed(each, OUTER.__add__) for name, each in table.columns.items()})
         for table in tables
@@ -43,7 +43,7 @@ def outer_tables(tables: Sequence[NamedTable]) -> tuple[NamedTable, ...]:
 
 
 def reads_outer(expression: Expression) -> bool:
-    """Whether an expression reads columns of the query around."""
+    """Whether an expression reads columns of an outer query."""
     return any(each.startswith(OUTER) for each in columns_of(expression))
 
 
@@ -53,18 +53,19 @@ def reads_inner(expression: Expression) -> bool:
 
 
 def place_of_outer(expression: Expression) -> int:
-    """The offset of the first column of a query around that an expression reads."""
+    """The offset of the first column of an outer query that an expression reads."""
     column = next(each for each in walk(expression) if _is_outer(each))
     return offset_of(column)
 
 
 def own(expression: Expression) -> Expression:
-    """An expression of the query around, as that one has it."""
+    """An expression of columns of the outer query, by the names that they have there."""
     return renamed(expression, lambda name: name.removeprefix(OUTER))
 
 
 def equal_pair(condition: Expression) -> tuple[Expression, Expression] | None:
-    """The expressions of the query around and of its own that a condition compares with '='; None for another one."""
+    """The expressions, of the outer query and of the own one, that a condition compares with '='; None for another
+    condition."""
     match condition:
         case Call(function="=", args=(first, second)):
             if reads_outer(second) and not reads_outer(first):
@@ -76,8 +77,8 @@ def equal_pair(condition: Expression) -> tuple[Expression, Expression] | None:
 
 @dataclass(frozen=True)
 class Dependent:
-    """The rows of a query that reads columns of the query around: those of ``node`` for which the ``conditions`` are
-    true. The first columns of ``node`` are those of the query; the conditions read others, too."""
+    """The rows of a correlated subquery: those of ``node`` for which the ``conditions``, which read outer columns too,
+    are true. The first columns of ``node`` are those of the query; the conditions read others, too."""
 
     node: Node
     schema: RowType
@@ -97,20 +98,20 @@ class Dependent:
         return cls(rows, schema, tuple(renamed(each, lambda name: names.get(name, name)) for each in conditions))
 
 
-# --- the different rows of the query around ------------------------------------------------------------------------
+# --- the distinct values of the outer query's columns -----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Domain:
-    """The different values of some ``columns`` of the query around, which a query has beside its own rows under the
-    ``names``, where it computes with them before they can be compared."""
+    """The distinct values of the outer query's ``columns``. A query that computes with them, instead of only comparing
+    them, has them beside its own rows, under the ``names``."""
 
     columns: tuple[ColumnRef, ...] = ()
     names: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, expressions: Sequence[Expression], taken: Sequence[str]) -> Domain:
-        """What the ``expressions`` read of the query around, under names that are not ``taken``."""
+        """The outer columns that the ``expressions`` read, under names that are not ``taken``."""
         found = {part.name: part for each in expressions for part in walk(each) if _is_outer(part)}
         names: list[str] = []
         for name in found:
@@ -119,23 +120,24 @@ class Domain:
 
     @property
     def values(self) -> dict[str, Expression]:
-        """The columns beside the rows, by the names of those of the query around."""
+        """The columns beside the rows, by the names of the outer columns."""
         pairs = zip(self.columns, self.names, strict=True)
         return {each.name: replace(each, name=name) for each, name in pairs}
 
     def rows(self) -> Scan:
-        """What stands for the values until :func:`with_rows` has them."""
+        """A placeholder for the values, which :func:`with_rows` replaces."""
         fields = (Field(name, each.type) for name, each in zip(self.names, self.columns, strict=True))
         schema = RowType(tuple(fields), nullable=False)
         return Scan(schema, "", "", _OuterRows())
 
     def unmatched(self, conditions: Sequence[Expression]) -> ColumnRef | None:
-        """A column of which :meth:`equal` knows no value that could stand for NULL; None if there is none."""
+        """A column that may be NULL, of a type of which :meth:`equal` knows no value to put in its place; None if there
+        is none."""
         return next((each for each in self._with_null(conditions) if _any_value(each.type) is None), None)
 
     def equal(self, conditions: Sequence[Expression]) -> list[Expression]:
-        """That the values are those of the row of the query around, where NULL is one of them, unless it can fulfil no
-        condition. No column is :meth:`unmatched`."""
+        """Conditions that match the domain's values with the outer row, NULL included where a condition allows it. No
+        column is :meth:`unmatched`."""
         with_null = self._with_null(conditions)
         found: list[Expression] = []
         for each in self.columns:
@@ -156,13 +158,13 @@ class Domain:
         return [each for each in self.columns if each.type.nullable and each not in strict]
 
 
-#: What a query that only compares has.
+#: That of a query that only compares outer columns.
 NOTHING = Domain()
 
 
 @dataclass(frozen=True)
 class _OuterRows(AnySettings):
-    """The rows of a query around that is not known yet."""
+    """The rows of an outer query that is not bound yet."""
 
     @property
     def capabilities(self) -> ScanCapabilities:
@@ -172,11 +174,11 @@ class _OuterRows(AnySettings):
         """None."""
 
     def describe(self) -> str:
-        return "the rows of the query around"
+        return "the rows of the outer query"
 
 
 def with_rows(node: Node, rows: Node) -> Node:
-    """``node`` with the ``rows`` of the query around in place of :meth:`Domain.rows`."""
+    """``node`` with the ``rows`` of the outer query in place of :meth:`Domain.rows`."""
     (found,) = rewrite((node,), lambda each: rows if isinstance(each, Scan) and each.spec == _OuterRows() else each)
     return found
 

@@ -79,8 +79,8 @@ class FromClause:
         raise TypeError(f"unknown source {type(given).__name__}")
 
     def _join(self, given: UnboundJoin, left: Source, right: Source) -> Source | None:
-        """The join of two sources. The queries in the condition of an inner one are asked about its rows, as if they
-        stood in WHERE."""
+        """The join of two sources. Queries in the condition of an inner join filter its rows, as if they stood in
+        WHERE."""
         if given.kind is not JoinKind.INNER:
             return join(given, left, right, self.hints, self.context)
         query = self.subqueries.value

@@ -74,7 +74,7 @@ def check_windows(values: Sequence[Expression], grouping: Sequence[Unbound] | No
 
 
 def check_key(key: Expression, at: int, source: SourceText) -> None:
-    """Raises UnsupportedError for an expression of GROUP BY, at this offset, that has a window in it and is none."""
+    """Raises UnsupportedError for an expression of GROUP BY, at this offset, that contains a window but is not one."""
     found = next((each for each in walk(key) if isinstance(each, GroupWindow)), None)
     if found is None or found is key:
         return

@@ -40,8 +40,8 @@ def with_options(table: DeclaredTable, hints: Sequence[Hint], source: SourceText
 
 @dataclass(frozen=True)
 class QueryHints:
-    """The hints of a SELECT: how long steps with state keep the rows of its tables, by their names in it, and warnings
-    about hints without effect."""
+    """The hints of a SELECT: how long stateful operators keep the rows of its tables, by their names in it, and
+    warnings about hints without effect."""
 
     lifetimes: Mapping[str, timedelta] = field(default_factory=dict)
     #: Where each name stands.

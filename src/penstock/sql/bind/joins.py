@@ -97,7 +97,7 @@ def _row(left: RowType, right: RowType, names: Mapping[str, str], kind: JoinKind
 
 
 class _Plan:
-    """The way to the rows of a join: which conditions are keys, which are checked before it, and which after it."""
+    """The plan of a join: which conditions are keys, which are checked before it, and which after it."""
 
     def __init__(self, join: JoinSource):
         self._join = join
@@ -198,8 +198,8 @@ class _Plan:
         return Union(wanted, tuple(members))
 
     def _alone(self, side: Node, names: Mapping[str, str], pairs: Node) -> Node:
-        """The rows of a side, whose columns are called ``names`` in the join, that are in none of the ``pairs``. Of
-        columns that have other values each time, they have none that can be read."""
+        """The rows of a side, whose columns are called ``names`` in the join, that are in none of the ``pairs``.
+        Columns that are not repeatable cannot be read."""
         reason = "an outer join with a condition other than '=' needs rows that are the same each time"
         place = self._others[0].place
         same = repeatable_columns(side)
@@ -233,8 +233,8 @@ class _Plan:
 
 
 def as_compared(value: Expression, other: Expression) -> Expression:
-    """``value`` in the type as which it is compared with the ``other``, in which different values may be equal. A
-    decimal that this type does not have is NULL, as it equals no other one."""
+    """``value`` in the type in which it is compared with the ``other``. A decimal that this type cannot hold is NULL,
+    as it equals no value of the other side."""
     common = comparable(value.type, other.type, ordered=False)
     assert common is not None  # noqa: S101 - they were compared
     return coerce(value, common, safe=beyond_decimal((value.type, other.type)))
@@ -305,7 +305,7 @@ def join(
     )
     if lacking:
         at = offset_of(lacking[0])
-        reason = f"a column of the query around, in a query on the optional side of a {given.kind.name} JOIN,"
+        reason = f"a column of an outer query, in a query on the optional side of a {given.kind.name} JOIN,"
         errors.append(source.unsupported(at, f"{reason} is not supported", "compare it in the WHERE behind the join"))
         return None
     # The condition is about rows that match, in which no column is null for want of a match.

@@ -1,4 +1,4 @@
-"""Queries that compute with columns of the query around them: once for each of its different rows."""
+"""Correlated subqueries that compute with outer columns: once for each of their distinct values."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from penstock.sql.bind.results import BROKEN, Result
 
 
 def beside_outer(result: Result, others: Sequence[Expression], context: Context) -> Result:
-    """The rows of a result once for each of the different rows of the outer query, as far as it and the ``others``
-    read them; the errors tell what stands in the way."""
+    """The rows of a result once for each of the distinct values of the outer columns that it and the ``others`` read;
+    what stands in the way is added to the errors."""
     return context.errors.attempt(partial(_beside_outer, result, others, context)) or BROKEN
 
 
@@ -31,7 +31,7 @@ def _beside_outer(result: Result, others: Sequence[Expression], context: Context
     domain = Domain.of((*result.conditions, *values, *others), result.node.schema.names)
     column = domain.unmatched(result.conditions)
     if column is not None:
-        reason = f"computing with a column of the query around that is {column.type.text()} is not supported"
+        reason = f"computing with a column of an outer query, of type {column.type.text()}, is not supported"
         raise context.source.unsupported(place_of_outer(column), reason, "compare it with '='")
     rows, there = domain.rows(), domain.values
     conditions = [substituted(each, there) for each in result.conditions]
@@ -43,8 +43,8 @@ def _beside_outer(result: Result, others: Sequence[Expression], context: Context
 
 
 def groups_beside_outer(result: Result, having: Sequence[Expression], context: Context, *, whole: bool) -> Result:
-    """The rows of a query with groups, or with the ``whole`` of its rows as one, which compares columns of the query
-    around with '=': what is compared becomes a key. Raises UnsupportedError."""
+    """The rows that a correlated subquery groups, or aggregates as a ``whole``: what is compared with outer columns by
+    '=' becomes a key. Raises UnsupportedError for HAVING and queries in SELECT without GROUP BY."""
     if result.outer is None:
         return result
     if whole:
@@ -55,7 +55,7 @@ def groups_beside_outer(result: Result, having: Sequence[Expression], context: C
         refused = having[0] if having else next((each for each in empty if asks_queries(each)), None)
         if refused is not None:
             reason = "HAVING" if having else "a query in SELECT"
-            reason += " without GROUP BY, in a query that reads columns of the query around, is not supported"
+            reason += " without GROUP BY, in a query that reads columns of an outer query, is not supported"
             raise context.source.unsupported(
                 offset_of(refused),
                 reason,

@@ -110,17 +110,17 @@ class Queries:
         )
 
     def _compares_rows(self, result: Result) -> bool:
-        """Whether the rows of a query in FROM are there before those of the query around are known; if not, that is
-        added to the errors."""
+        """Whether a correlated subquery in FROM has its rows whatever the outer row is; if not, that is added to the
+        errors."""
         if result.ranked(self.source) is not None:
-            reason, hint = "ROW_NUMBER()", "compare the rows in a query around this one, which keeps the first ones"
+            reason, hint = "ROW_NUMBER()", "compare the rows in an outer query, which keeps the first ones"
         elif result.empty is not None:
             reason = "an aggregate of all rows"
             hint = "aggregate in the query that is the value, and not in its FROM"
         else:
             return True
         at = place_of_outer(next(filter(reads_outer, result.conditions)))
-        reason += " in a query in FROM that reads columns of the query around is not supported"
+        reason += " in a query in FROM that reads columns of an outer query is not supported"
         self.errors.append(self.source.unsupported(at, reason, hint))
         return False
 
@@ -257,7 +257,7 @@ class Queries:
                 found.append(each)
                 continue
             found.append(None)
-            hint = "use it in the query around this one" if not again else "number the rows in a query of its own"
+            hint = "use it in an outer query" if not again else "number the rows in a query of its own"
             first = next(part for part in walk(each.value) if isinstance(part, RowNumber))
             reason = f"{'a second' if again else 'an expression of'} {first.function}"
             self.errors.append(self.source.unsupported(each.at, f"{reason} is not supported", hint))

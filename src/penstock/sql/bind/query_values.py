@@ -29,7 +29,7 @@ from penstock.types import BOOLEAN
 
 
 class QueryKind(enum.Enum):
-    """What of a query's rows is the value."""
+    """How a query is used as a value: ``(query)``, ``EXISTS (query)`` or ``value IN (query)``."""
 
     ONLY = "only"
     EXISTS = "exists"
@@ -38,8 +38,8 @@ class QueryKind(enum.Enum):
 
 @dataclass(frozen=True)
 class QueryValue(Expression):
-    """The only value of a query, NULL if it has no row; whether it has rows; or whether the values ``wanted`` are those
-    of one of its rows. Exists while a query is bound; the plan has joins."""
+    """A query as a value: its only value, NULL if it has no row; whether it has rows; or whether the values ``wanted``
+    are those of one of its rows. Exists while a query is bound; the plan has joins."""
 
     query: Subquery
     kind: QueryKind

@@ -41,8 +41,8 @@ _COUNT = BIGINT.with_nullability(False)
 
 @dataclass(frozen=True)
 class Ranked:
-    """Rows of ``node`` with these ``columns``, one of which is a row number. It cannot be computed, but a condition on
-    it says which rows are wanted."""
+    """Rows of ``node`` with these ``columns``, one of which is a row number. It is computed only with a condition that
+    gives it an upper bound."""
 
     node: Node
     columns: tuple[Selected, ...]
@@ -79,7 +79,7 @@ class Ranked:
         ends = [span[1] for span in spans if span is not None and span[1] is not None]
         if not ends:
             reason = f"{self.number.function} is supported only for the first rows of each key"
-            raise self.error(reason, f"write WHERE {name} <= 10 in the query around it")
+            raise self.error(reason, f"write WHERE {name} <= 10 in an outer query")
         if min(ends) < first:
             raise self.error(f"no row has such a {self.number.function}: it begins with 1", f"write WHERE {name} <= 10")
         others = [each for each, span in zip(conditions, spans, strict=True) if span is None]
@@ -95,7 +95,7 @@ class Ranked:
 
 @dataclass
 class _Rows:
-    """The way to the first rows: columns for what the row number reads."""
+    """The plan of the first rows: the columns that the row number reads."""
 
     source: Ranked
     _items: list[Item] = field(default_factory=list, init=False)
@@ -124,7 +124,7 @@ class _Rows:
         return project(self.source.node, tuple(self._items))
 
     def _order(self, changing: bool) -> tuple[tuple[SortColumn, ...], bool]:
-        """The columns of ORDER BY up to the time of processing, and whether that is descending."""
+        """The columns of ORDER BY up to the processing time, and whether that is descending."""
         number, found = self.source.number, list[SortColumn]()
         for each, descending, nulls_first in zip(number.order, number.descending, number.nulls_first, strict=True):
             if _is_proctime(each, self.source.node):
@@ -181,7 +181,7 @@ def _bounds(sign: str, limit: int) -> tuple[int | None, int | None]:
 
 
 def _is_proctime(expression: Expression, node: Node) -> bool:
-    """Whether an expression over ``node`` is the time of processing, in which rows arrive."""
+    """Whether an expression over ``node`` is the processing time, in whose order rows arrive."""
     while isinstance(expression, ColumnRef) and isinstance(node, Project | Filter | AssignWatermarks):
         if isinstance(node, Project):
             name = expression.name

@@ -11,9 +11,9 @@ from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import Name, Unbound, UnboundName
 from penstock.types import RowType, StringType
 
-#: The reason and the hint where a column of a query around is named in vain.
+#: The reason and the hint where a column of an outer query cannot be used.
 CORRELATED = (
-    "columns of a query around are supported in SELECT and WHERE, without LIMIT and UNION",
+    "columns of an outer query are supported in SELECT and WHERE, without LIMIT and UNION",
     "join with the query instead",
 )
 
@@ -50,9 +50,9 @@ class Names:
     source: SourceText
     qualifier: str = ""
     tables: tuple[NamedTable, ...] = ()
-    #: The tables of the queries around this one, where their columns may be used: of the nearest query first.
+    #: The tables of the outer queries whose columns can be used, those of the nearest query first.
     outer: tuple[tuple[NamedTable, ...], ...] = ()
-    #: The tables of the queries around this one, where their columns may not be used.
+    #: The tables of the outer queries whose columns cannot be used.
     enclosing: tuple[NamedTable, ...] = ()
 
     @property

@@ -23,11 +23,10 @@ Relation = Node | Ranked | Dependent
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a query: ``columns`` of the rows of ``node``. After a problem, which was added to the errors,
-    ``node`` or a column is None; all ``columns`` are None if not even their number is known. The rows are those for
-    which ``conditions`` are true, too, which read columns of the query around. ``empty`` has the values of the one row
-    of a query that aggregates all of its rows, where it has none. ``domain`` has what it computes with of the query
-    around."""
+    """The result of a query: ``columns`` of the rows of ``node`` for which the ``conditions`` are true, which read
+    columns of the outer query. After a problem, which was added to the errors, ``node`` or a column is None; all
+    ``columns`` are None if not even their number is known. ``empty`` has the values of the one row that an aggregate of
+    all rows gives where there are none. ``domain`` has the outer columns that the query computes with."""
 
     node: Node | None
     columns: tuple[Selected | None, ...] | None
@@ -43,13 +42,13 @@ class Result:
 
     @property
     def outer(self) -> Expression | None:
-        """What reads columns of the query around, if something does."""
+        """The first expression that reads columns of the outer query; None if none does."""
         values = (each.value for each in self.columns or () if each is not None)
         return next((each for each in (*self.conditions, *values) if reads_outer(each)), None)
 
     @property
     def compares(self) -> bool:
-        """Whether all that it does with columns of the query around is to compare them with '='."""
+        """Whether the query only compares columns of the outer query, and with '=' alone."""
         values = (each.value for each in self.columns or () if each is not None)
         return not any(map(reads_outer, values)) and None not in map(equal_pair, self.conditions)
 

@@ -1,4 +1,4 @@
-"""Row numbers, while a query is bound."""
+"""ROW_NUMBER() and other rankings as expressions, while a query is bound."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from penstock.plan.nodes import Ranking
 
 @dataclass(frozen=True)
 class RowNumber(Expression):
-    """The number of a row among those with equal values of ``partition``, by ``order``, each of which may be
-    ``descending``, and has its nulls first or last, and by this ``ranking``. Exists while a query is bound; the plan
-    has a node instead."""
+    """The number of a row among those with equal values of ``partition``, in this ``order``, and by this ``ranking``.
+    Each expression of the order may be ``descending``, and has its nulls first or last. Exists while a query is bound;
+    the plan has a node instead."""
 
     partition: tuple[Expression, ...]
     order: tuple[Expression, ...]

@@ -17,8 +17,8 @@ from penstock.types import RowType
 
 
 class Source(Protocol):
-    """What a query reads. Expressions are bound to its ``schema`` by the names that its ``tables`` give; the rows are
-    asked for once it is known which of them are wanted."""
+    """What a query reads. Expressions are bound to its ``schema`` by the names that its ``tables`` give; its
+    :meth:`rows` are made after that, with the conditions of WHERE."""
 
     @property
     def schema(self) -> RowType:
@@ -34,7 +34,7 @@ class Source(Protocol):
 
     @property
     def correlated(self) -> tuple[Expression, ...]:
-        """Conditions on the rows that read columns of the query around, which :meth:`rows` does not check."""
+        """Conditions on the rows that read columns of the outer query, which :meth:`rows` does not check."""
 
     def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
         """The rows for which all ``conditions`` are true, with the present watermark as a last column if

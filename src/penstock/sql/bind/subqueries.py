@@ -1,4 +1,4 @@
-"""Queries in expressions, as joins: the rows beside each row of the query around them."""
+"""Queries in expressions, as joins: their rows beside each row of the outer query."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ _UNSTABLE = "a query in a condition that compares columns with more than '=' nee
 
 @dataclass(frozen=True)
 class Subquery:
-    """The rows of a query in an expression: those of ``node``, with these ``values``. For a row of the query around it,
-    those count for which the ``pairs`` of an expression of that row and one of ``node`` are equal, if the ``outer``
-    conditions are true for that row, and the ``others`` for both rows; ``others`` and ``values`` call expressions of
-    that row by the names of ``given``, and ``node`` computes with those of the ``domain``. ``empty`` has the values of
-    the one row where none count, if there is one."""
+    """The rows of a query in an expression: those of ``node``, with these ``values``. A row of the outer query
+    has those of them for which the ``pairs`` of an expression of the outer row and one of ``node`` are equal, the
+    ``outer`` conditions are true for the outer row, and the ``others`` for both rows. ``others`` and ``values`` read
+    expressions of the outer row by the names of ``given``; ``node`` computes with those of the ``domain``. ``empty``
+    has the values of an aggregate of all rows for an outer row that has none of them."""
 
     node: Node
     values: tuple[Expression, ...] = ()
@@ -89,12 +89,12 @@ class Subquery:
 
     @property
     def operands(self) -> tuple[Expression, ...]:
-        """The expressions of the row of the query around."""
+        """The expressions of the outer row."""
         pairs = (each for each, _ in self.pairs)
         return (*pairs, *self.outer, *(each for _, each in self.given), *(each for _, each in self.domain))
 
     def with_operands(self, operands: Sequence[Expression]) -> Subquery:
-        """The same rows beside those of which other expressions are the :attr:`operands`."""
+        """The same rows with other expressions of the outer row as the :attr:`operands`."""
         rest = list(operands)
         pairs = tuple((rest.pop(0), inner) for _, inner in self.pairs)
         outer = tuple(rest.pop(0) for _ in self.outer)
@@ -109,8 +109,8 @@ class Subquery:
         return reduce(Subquery._equal, zip(operands, self.values, strict=True), self)
 
     def unknown(self, operands: Sequence[Expression]) -> tuple[Subquery, ...]:
-        """The rows of which it is not known whether they are equal, as they or the ``operands`` have NULL: those that
-        do, and those beside operands that do. Equal ones may be among them."""
+        """The rows for which equality with ``operands`` is unknown because a side is NULL; equal rows may be among
+        them."""
         pairs = list(zip(operands, self.values, strict=True))
         found = self if len(pairs) == 1 else reduce(Subquery._perhaps_equal, pairs, self)
         nulls = [is_null(each) for each in self.values if each.type.nullable]
@@ -133,7 +133,8 @@ class Subquery:
         return self._where(*pair, perhaps=True) if nullable else self._equal(pair)
 
     def _where(self, operand: Expression, value: Expression, *, perhaps: bool = False) -> Subquery:
-        """The rows whose value is equal to the operand, or ``perhaps``, as one of them is NULL."""
+        """The rows whose value is equal to the operand; ``perhaps`` also those for which that is unknown, because a
+        side is NULL."""
         ref = ColumnRef(f"{OUTER}{len(self.given)}{OUTER}", type=operand.type)  # no name of a column
         condition: Expression = call("=", as_compared(ref, value), as_compared(value, ref), place=operand.place)
         if perhaps:
@@ -147,7 +148,7 @@ class Subquery:
 
     def keeping(self, node: Node, operands: Sequence[Expression], negated: bool, errors: Errors) -> Node | None:
         """The rows of ``node`` that have a row here, or none if ``negated``; with ``operands``, one whose values are
-        equal to them. Three-valued: NULL is neither in a query's values nor not, unless there are none."""
+        equal to them. By three-valued logic, whether NULL is among a query's values is unknown, unless it has none."""
         whole = self._beside_rows(node, errors)
         if whole is None:
             return None
@@ -170,8 +171,8 @@ class Subquery:
         return joined, is_not_null(found)
 
     def only(self, node: Node, place: Place | None, errors: Errors) -> tuple[Node | None, tuple[Expression, ...]]:
-        """``node`` with more columns, and the values of the only row that its rows have here; NULL without one. The
-        query is at ``place``."""
+        """``node`` with more columns, and the values of the only row that each of its rows has here; NULL without one.
+        The query is at ``place``."""
         whole = self._beside_rows(node, errors)
         if whole is None:
             return None, self.values
@@ -190,7 +191,7 @@ class Subquery:
         return joined, tuple(_if(there, each, none) for each, none in pairs)
 
     def _beside_rows(self, node: Node, errors: Errors) -> Subquery | None:
-        """The rows where those of ``node`` are known; None after a problem."""
+        """The rows with the domain replaced by the distinct values in ``node``; None after a problem."""
         if not self.domain:
             return self
         given = project(node, tuple(Item(name, value) for name, value in self.domain))
@@ -200,7 +201,7 @@ class Subquery:
         return replace(self, node=with_rows(self.node, distinct(given)), domain=())
 
     def _keys(self) -> tuple[Item, ...]:
-        """The columns that are compared with the rows of the query around, as they are compared."""
+        """The columns that are compared with outer rows, in the types in which they are compared."""
         items: list[Item] = []
         for outside, value in self.pairs or ((TRUE, TRUE),):
             items.append(Item(free_name(name_of(value), [each.name for each in items]), as_compared(value, outside)))
@@ -234,12 +235,12 @@ class Subquery:
         return joined, tuple(replace(each, type=each.type.with_nullability(True)) for each in rights.values())
 
     def _equal_keys(self, keys: Sequence[ColumnRef]) -> list[Expression]:
-        """That the rows of the query around have these ``keys``."""
+        """The conditions that outer rows have these ``keys``."""
         return [call("=", outside, key) for (outside, _), key in zip(self.pairs, keys, strict=False)]
 
     def _matched(self, node: Node, errors: Errors) -> tuple[Node, Node | None]:
-        """The rows of ``node``, and those of them that are in a pair of rows for which the conditions are true, once
-        for each; without the columns that have other values each time. None after a problem."""
+        """The rows of ``node``, and the same rows once for each row here that they match; both without the columns that
+        are not repeatable. None after a problem."""
         same = repeatable_columns(node)
         if not same or not {name for each in self.operands for name in columns_of(each)} <= same:
             errors.append(_unstable(self.others[0].place))
@@ -265,8 +266,8 @@ class Subquery:
         return node, None if matched is None else project(matched, items_of(node.schema))
 
     def _whole(self, rows: Node, node: Node) -> Node:
-        """The ``rows`` of :meth:`_matched` with all columns of ``node``, of which those that it leaves out cannot be
-        read."""
+        """The ``rows`` of :meth:`_matched` with all columns of ``node``, of which those that are not repeatable cannot
+        be read."""
         place = self.others[0].place
         lost = {
             each.name: Unrepeatable(each.name, _UNSTABLE, type=each.type, place=place) for each in node.schema.fields

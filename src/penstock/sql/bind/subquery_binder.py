@@ -22,8 +22,8 @@ from penstock.types.casts import comparable
 
 @dataclass(frozen=True)
 class SubqueryCondition:
-    """A condition of WHERE or ON that is ``given`` as EXISTS or IN with a ``query``, and the values that are ``wanted``
-    of it."""
+    """A condition of WHERE or ON that is ``given`` as EXISTS or IN with a ``query``; IN compares the values ``wanted``
+    with those of the query."""
 
     given: UnboundSubquery
     query: Subquery

@@ -105,7 +105,7 @@ def _check_sessions(values: Sequence[Expression], source: SourceText) -> None:
         at = offset_of(each)
         name = f"SESSION_{each.part}".removesuffix("_")
         reason = f"{name} in an aggregate or in a key is not supported"
-        raise source.unsupported(at, reason, "select it, and aggregate in the query around this one")
+        raise source.unsupported(at, reason, "select it, and aggregate in an outer query")
 
 
 def of_window(node: Node, window: GroupWindow, source: SourceText) -> WindowTable:
