@@ -1,4 +1,4 @@
-"""Aggregate functions: which there are, and the types of their arguments and results, as in Flink."""
+"""The aggregate functions, and the types of their arguments and results, as in Flink."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LEAST_SCALE = 6
 
 
 class Grouping(enum.Enum):
-    """What aggregates are of: nothing, where there can be none, all rows, or the rows of each key."""
+    """What aggregates aggregate: nothing, where they are not allowed; all rows; or the rows of each key."""
 
     NONE = "none"
     WHOLE = "whole"
@@ -104,7 +104,7 @@ class GroupId(Expression):
 
 
 def aggregates_in(expression: Expression) -> bool:
-    """Whether an expression has an aggregate in it, or asks for the set of keys of its group."""
+    """Whether an expression contains an aggregate or GROUP_ID."""
     return any(isinstance(each, Aggregate | GroupId) for each in walk(expression))
 
 
@@ -149,7 +149,7 @@ def aggregate(
 def _separator(
     given: UnboundAggregate, args: Sequence[Expression], source: SourceText
 ) -> tuple[str, Sequence[Expression]]:
-    """What LISTAGG puts between values, and the other arguments."""
+    """The separator of LISTAGG, and the other arguments."""
     if given.name != "LISTAGG":
         return "", args
     if len(args) < 2:
@@ -171,7 +171,8 @@ def _counts_nulls(given: UnboundAggregate, source: SourceText) -> bool:
 
 
 def _of_several(args: Sequence[Expression], *, distinct: bool) -> Expression:
-    """A value that is null where one of several is, and with ``distinct`` another one for other values."""
+    """A value for COUNT of several arguments: NULL where one of them is, and with ``distinct`` distinct where they
+    are."""
     condition = conjunction([is_not_null(each) for each in args])
     if not distinct:
         return Call("CASE", (condition, TRUE), type=BOOLEAN)
@@ -183,7 +184,8 @@ def _of_several(args: Sequence[Expression], *, distinct: bool) -> Expression:
 def _json(
     given: UnboundAggregate, args: Sequence[Expression], condition: Expression | None, source: SourceText
 ) -> Expression:
-    """The texts of the values in the order of their arrival, or the entries, whose keys are different."""
+    """JSON_ARRAYAGG, as the values' texts in the order of their arrival, or JSON_OBJECTAGG, as entries with distinct
+    keys."""
     on_null, *keys, value = args
     absent, place = isinstance(on_null, Literal) and on_null.value == "ABSENT", source.at(given.at)
     if isinstance(value.type, NullType):
@@ -262,8 +264,8 @@ def _expected(function: str) -> str:
 
 
 def _result(function: str, given: DataType) -> DataType:
-    """The type of the value: that of the argument, except that of decimals, which have the most digits that there
-    are, and that of collections."""
+    """The type of the value: that of the argument, except for collections, and for decimals, which get the greatest
+    precision."""
     if function == "ARRAY_AGG":
         return ArrayType(given)
     if function == "COLLECT":

@@ -14,7 +14,7 @@ from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import Dependent
 from penstock.sql.bind.hints import QueryHints, with_options
 from penstock.sql.bind.joins import join
-from penstock.sql.bind.query_values import asks_queries
+from penstock.sql.bind.query_values import has_subquery
 from penstock.sql.bind.ranking import Ranked, RankedSource
 from penstock.sql.bind.results import Relation
 from penstock.sql.bind.sources import NodeSource, Source, TableSource
@@ -93,7 +93,7 @@ class FromClause:
         conditions = [each for each in bound if each is not None]
         if len(conditions) < len(bound):
             return None
-        with_queries = tuple(each for each in made.conditions if asks_queries(each))
+        with_queries = tuple(each for each in made.conditions if has_subquery(each))
         if not conditions and not with_queries:
             return made
         others = tuple(each for each in made.conditions if each not in with_queries)

@@ -93,8 +93,8 @@ class Overload:
         )
 
     def typed(self, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
-        """The arguments, with a type for each NULL, as far as its family has one: that of another argument of the
-        family, if there is one."""
+        """The arguments, where each NULL has the type of another argument of its family, or else the family's own, if
+        it has one."""
         pairs = list(zip(self._letters(len(args)), args, strict=True))
         types = {letter: arg.type for letter, arg in reversed(pairs) if not isinstance(arg.type, NullType)}
         return tuple(
@@ -103,7 +103,7 @@ class Overload:
         )
 
     def _letters(self, count: int) -> str:
-        """The letters of this number of arguments."""
+        """The signature's letters for this number of arguments."""
         if self.signature.endswith("*"):
             return self.signature[:-1].ljust(count, self.signature[-2])
         return self.signature

@@ -61,7 +61,7 @@ class GroupBy:
         own = [key for _, key in compared if columns_of(key) - set(rows.domain.names)]
         sets = [(*keys, *own, *rows.domain.values.values()) for keys in sets]
         expanded = None
-        if rows.node is not None and (len(sets) > 1 or _asks_for_sets(rows, having)):
+        if rows.node is not None and (len(sets) > 1 or _reads_set(rows, having)):
             expanded = GroupingSets(rows.node, sets, source)
         groups = Groups(sets[0] if expanded is None else expanded.keys, source, self.lifetime)
 
@@ -107,7 +107,7 @@ def _by_window(
     return result, [(*(key for key in own if key != window), *bounds) for own in sets], having
 
 
-def _asks_for_sets(result: Result, having: Sequence[Expression]) -> bool:
-    """Whether GROUPING or GROUP_ID is asked for."""
+def _reads_set(result: Result, having: Sequence[Expression]) -> bool:
+    """Whether GROUPING or GROUP_ID is called."""
     values = [each.value for each in result.columns or () if each is not None]
     return any(isinstance(part, GroupingBits | GroupId) for value in (*values, *having) for part in walk(value))

@@ -86,12 +86,12 @@ class Groups:
 
 
 def _name(call: AggregateCall) -> str:
-    """A name for an aggregate, which says what it is."""
+    """The name of an aggregate's column, as in ``$SUM(amount)``."""
     argument = "*" if call.argument is None else call.argument.removeprefix("$")
     condition = "" if call.filter is None else f" FILTER {call.filter.removeprefix('$')}"
     return shortened(f"${call.function}({'DISTINCT ' if call.distinct else ''}{argument}){condition}")
 
 
 def distinct(node: Node, lifetime: timedelta | None = None) -> Node:
-    """The different rows of ``node``, each of which is kept for its ``lifetime``; None where no hint says so."""
+    """The distinct rows of ``node``, each of which is kept for its ``lifetime``; None where no hint sets it."""
     return grouped(GroupAggregate(node.schema, node, node.schema.names, (), ttl=lifetime))

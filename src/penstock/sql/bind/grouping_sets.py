@@ -17,8 +17,8 @@ _ID = BIGINT.with_nullability(False)
 
 @dataclass
 class GroupingSets:
-    """The rows of ``node``, once for each of the ``sets`` of keys. Expressions of its rows become expressions of those
-    with :meth:`of`."""
+    """The rows of ``node``, once for each of the ``sets`` of keys. :meth:`of` turns expressions of the former into
+    expressions of the latter."""
 
     node: Node
     sets: Sequence[Sequence[Expression]]
@@ -69,7 +69,7 @@ class GroupingSets:
         return expression.with_operands(operands) if operands != expression.operands else expression
 
     def _bits(self, given: GroupingBits) -> Expression:
-        """The number of GROUPING, which depends on the set alone."""
+        """The value of GROUPING, which depends on the set alone."""
         for each in given.args:
             if each not in self._columns and each not in self._always:
                 at = offset_of(each)
@@ -77,7 +77,7 @@ class GroupingSets:
         return self._by_set([given.number(keys) for keys in self.sets], given.place)
 
     def _by_set(self, numbers: Sequence[int], place: Place | None) -> Expression:
-        """The number of the set of a row, of these for each set."""
+        """The number that belongs to the set of a row, of the ``numbers`` of all sets."""
         values = [Literal(each, type=_ID) for each in numbers]
         cases: list[Expression] = []
         for number, value in enumerate(values[:-1]):

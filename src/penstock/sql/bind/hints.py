@@ -1,4 +1,4 @@
-"""Hints in ``/*+ .. */``: options of a table for one use of it, times to live of state, and those without effect."""
+"""Hints in ``/*+ .. */``: options of a table for one use of it, state TTLs, and hints without effect."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class QueryHints:
         return cls(found, places, tuple(warnings))
 
     def of_side(self, read: Source) -> timedelta | None:
-        """How long the rows are kept that a join or a GROUP BY takes from ``read``, None where no hint says so: those
-        of a join have no name."""
+        """How long the rows are kept that a join or a GROUP BY takes from ``read``; None where no hint sets it, as for
+        those of a join, which has no name."""
         names = [each.qualifier for each in read.tables]
         return self.lifetimes.get(names[0]) if len(names) == 1 else None
 

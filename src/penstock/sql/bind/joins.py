@@ -1,4 +1,4 @@
-"""Joins: conditions to keys, and names to the columns of both sides."""
+"""Joins: conditions become keys, names stand for the columns of both sides."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ _KEEPS_RIGHT = (JoinKind.RIGHT, JoinKind.FULL)
 
 @dataclass(frozen=True)
 class JoinSource:
-    """Two sources side by side. The columns of the right one are called ``right_names`` here, by their own names."""
+    """Two sources that are joined. ``right_names`` maps the column names of the right one to their names in the
+    join."""
 
     kind: JoinKind
     left: Source
@@ -112,7 +113,7 @@ class _Plan:
         self.right_conditions: list[Expression] = []
 
     def match(self, condition: Expression) -> None:
-        """Take in a condition that two rows must fulfil to match."""
+        """Add a condition that two rows must fulfil to match."""
         kind = self._join.kind
         left, right = self._reads(condition)
         if condition == TRUE:
@@ -133,7 +134,7 @@ class _Plan:
             self.left_conditions.append(condition)
 
     def _pair(self, condition: Expression) -> None:
-        """Take in a condition on both sides."""
+        """Add a condition on both sides."""
         if isinstance(condition, Call) and condition.function == "=":
             first, second = condition.args
             sides = self._reads(first), self._reads(second)
@@ -149,7 +150,7 @@ class _Plan:
             self._others.append(condition)
 
     def keep(self, condition: Expression) -> None:
-        """Take in a condition on the rows of the result."""
+        """Add a condition on the rows of the result."""
         kind = self._join.kind
         left, right = self._reads(condition)
         if kind is JoinKind.INNER:
@@ -241,7 +242,7 @@ def as_compared(value: Expression, other: Expression) -> Expression:
 
 
 def _where(condition: Expression) -> Expression:
-    """A key that matches TRUE if the condition is true, and nothing else: NULL matches nothing."""
+    """A key that equals TRUE where the condition is true, and is NULL, which equals nothing, elsewhere."""
     return Call("CASE", (condition, TRUE), type=BOOLEAN)
 
 
@@ -268,8 +269,8 @@ def beside(
     conditions: Callable[[Mapping[str, ColumnRef]], Sequence[Expression]],
     errors: Errors,
 ) -> tuple[Node | None, dict[str, ColumnRef]]:
-    """The join of two nodes, and the columns of the right one there, by their own names. The ``conditions`` are made
-    from these, as they are where rows match. The node is None after a problem, which was added to ``errors``."""
+    """The join of two nodes, and the columns of the right one in it, by their own names. ``conditions`` makes the
+    join's conditions from these. The node is None after a problem, which was added to ``errors``."""
     names: dict[str, str] = {}
     for each in right.schema.names:
         names[each] = free_name(each, [*left.schema.names, *names.values()])
@@ -287,7 +288,7 @@ def join(
     query: Callable[[UnboundSubquery, Scope], Expression] | None = None,
 ) -> JoinSource | None:
     """The join of two sources; None after a problem with its names, which was added to the errors. ``query`` binds
-    queries in its condition, where there may be any."""
+    queries in its condition, where they are allowed."""
     source, errors = context.source, context.errors
     taken = list(left.schema.names)
     names: dict[str, str] = {}

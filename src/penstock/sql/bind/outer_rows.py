@@ -12,7 +12,7 @@ from penstock.sql.bind.aggregates import Aggregate, GroupId
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import Domain, place_of_outer, reads_outer
 from penstock.sql.bind.joins import beside
-from penstock.sql.bind.query_values import asks_queries
+from penstock.sql.bind.query_values import has_subquery
 from penstock.sql.bind.resolution import CORRELATED
 from penstock.sql.bind.results import BROKEN, Result
 
@@ -52,7 +52,7 @@ def groups_beside_outer(result: Result, having: Sequence[Expression], context: C
         read = next((each for each in empty if reads_outer(each)), None)
         if read is not None:
             raise context.source.unsupported(place_of_outer(read), *CORRELATED)
-        refused = having[0] if having else next((each for each in empty if asks_queries(each)), None)
+        refused = having[0] if having else next((each for each in empty if has_subquery(each)), None)
         if refused is not None:
             reason = "HAVING" if having else "a query in SELECT"
             reason += " without GROUP BY, in a query that reads columns of an outer query, is not supported"

@@ -22,7 +22,7 @@ from penstock.sql.bind.grouping import distinct
 from penstock.sql.bind.hints import QueryHints
 from penstock.sql.bind.joins import JoinSource
 from penstock.sql.bind.outer_rows import beside_outer
-from penstock.sql.bind.query_values import asks_queries, with_subquery_values
+from penstock.sql.bind.query_values import has_subquery, with_subquery_values
 from penstock.sql.bind.ranking import Ranked
 from penstock.sql.bind.resolution import NamedTable
 from penstock.sql.bind.results import BROKEN, Relation, Result
@@ -91,8 +91,8 @@ class Queries:
         return self._result(given).rows(self._context)
 
     def relation(self, given: UnboundQuery, columns: Sequence[Name] = ()) -> Relation | None:
-        """What a query gives to others, with columns called ``columns``, if these are given; None after a problem. Its
-        rows have no order there, as in Flink."""
+        """The rows of a query that others read, with columns called ``columns``, if these are given; None after a
+        problem. They have no order, as in Flink."""
         result, context = self._result(_unordered(given)), self._context
         if result.conditions:
             if not self._compares_rows(result):
@@ -177,7 +177,7 @@ class Queries:
         having = self._condition(
             given.having, replace(scope, ranking=False, clause="in HAVING"), "the condition of HAVING"
         )
-        if not context.independent(*(each for each in having if not asks_queries(each))):
+        if not context.independent(*(each for each in having if not has_subquery(each))):
             return BROKEN
         conditions = [subqueries.condition(each, scope.within("in WHERE")) for each in with_query]
         result, having = self._filtered(read, tuple(columns), where, conditions, having)
@@ -222,14 +222,14 @@ class Queries:
         """The rows of FROM for which WHERE is true, which consists of ``where`` and of the conditions that are
         ``bound``; and HAVING in terms of them."""
         found = [each.value for each in columns if each is not None]
-        with_queries = [each for each in where if asks_queries(each)]
-        plain = [each for each in where if not asks_queries(each)]
+        with_queries = [each for each in where if has_subquery(each)]
+        plain = [each for each in where if not has_subquery(each)]
         own = [each for each in plain if not reads_outer(each)]
         correlated = filter(reads_outer, plain)
         conditions = [each for each in bound if each is not None]
         node = read.rows(own, with_watermark=_watermarked((*found, *own)))
         result = Result(node if len(conditions) == len(bound) else None, columns, (*read.correlated, *correlated))
-        parts = [*with_queries, *having, *filter(asks_queries, found)]
+        parts = [*with_queries, *having, *filter(has_subquery, found)]
         parts += [part for each in conditions for part in each.operands]
         if any(map(reads_outer, parts)):
             result = beside_outer(result, parts, self._context)
@@ -246,7 +246,7 @@ class Queries:
         return hints
 
     def _numbered(self, columns: list[Selected | None]) -> list[Selected | None]:
-        """The columns without those in which a row number is not the whole, and without a second row number."""
+        """The columns without those that compute with a row number, and without a second row number."""
         found: list[Selected | None] = []
         for each in columns:
             if each is None or not numbered(each.value):
@@ -281,13 +281,13 @@ class Queries:
 
 
 def _unordered(query: UnboundQuery) -> UnboundQuery:
-    """A query that others take rows from: ORDER BY without LIMIT has no effect there, as in Flink."""
+    """The query without an ORDER BY that has no LIMIT, which has no effect where others read its rows, as in Flink."""
     if isinstance(query, UnboundSorted) and query.limit is None and not query.offset:
         return query.query
     return query
 
 
 def _watermarked(values: Sequence[Expression]) -> bool:
-    """Whether the present watermark is asked for."""
+    """Whether CURRENT_WATERMARK is called."""
     parts = (part for value in values for part in walk(value))
     return any(isinstance(part, Call) and part.function == "CURRENT_WATERMARK" for part in parts)

@@ -1,4 +1,5 @@
-"""Queries as values: ``(SELECT MAX(x) FROM t)``, and EXISTS and IN outside of the conditions of WHERE."""
+"""Queries as values: ``(SELECT MAX(x) FROM t)``, and EXISTS and IN that are not conditions of WHERE or ON by
+themselves."""
 
 from __future__ import annotations
 
@@ -54,8 +55,8 @@ class QueryValue(Expression):
         return replace(self, wanted=operands[:count], query=self.query.with_operands(operands[count:]))
 
 
-def asks_queries(expression: Expression) -> bool:
-    """Whether an expression has a query in it."""
+def has_subquery(expression: Expression) -> bool:
+    """Whether an expression contains a query."""
     return any(isinstance(each, QueryValue) for each in walk(expression))
 
 
@@ -69,7 +70,7 @@ class SubqueryJoins:
 
     def of(self, expression: Expression) -> Expression:
         """``expression``, with columns in place of its queries."""
-        return rewrite(expression, self._value) if asks_queries(expression) else expression
+        return rewrite(expression, self._value) if has_subquery(expression) else expression
 
     def in_aggregates(self, expression: Expression) -> Expression:
         """``expression``, with columns in place of the queries that stand in its aggregates."""

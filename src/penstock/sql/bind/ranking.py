@@ -59,7 +59,7 @@ class Ranked:
         return next(each.value for each in self.columns if isinstance(each.value, RowNumber))
 
     def error(self, reason: str, hint: str) -> DefinitionError:
-        """The error for what ROW_NUMBER() cannot do here, at its place."""
+        """The error for an unsupported ROW_NUMBER(), at its place."""
         at = offset_of(self.number)
         return self.source.unsupported(at, reason, hint)
 
@@ -149,7 +149,7 @@ class _Rows:
         return (event_time and default) or _is_proctime(order, node)
 
     def _column(self, value: Expression) -> str:
-        """The column with a value."""
+        """The name of the column with a value."""
         known = next((each.name for each in self._items if each.expression == value), None)
         if known is not None:
             return known
@@ -159,8 +159,8 @@ class _Rows:
 
 
 def _span(condition: Expression, name: str) -> tuple[int | None, int | None] | None:
-    """The least and the greatest row number ``name`` for which a condition is true, None for no bound; None if it says
-    more."""
+    """The least and the greatest row number ``name`` for which a condition is true, each None if it has no bound; None
+    for a condition that is not such a span."""
     match condition:
         case Call(function="BETWEEN", args=(ColumnRef(name=found), Literal(value=int(low)), Literal(value=int(high)))):
             return (low, high) if found == name else None

@@ -1,4 +1,4 @@
-"""Names in expressions: columns of one or several tables, and fields of rows."""
+"""Resolution of the names in expressions: columns of one or several tables, and fields of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a query gives."""
+"""The results of queries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import Name
 from penstock.types import DataType, NullType
 
-#: What a query gives to others.
+#: The rows of a query that others read.
 Relation = Node | Ranked | Dependent
 
 

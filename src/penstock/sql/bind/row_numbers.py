@@ -35,5 +35,5 @@ class RowNumber(Expression):
 
 
 def numbered(expression: Expression) -> bool:
-    """Whether an expression has a row number in it."""
+    """Whether an expression contains a row number."""
     return any(isinstance(each, RowNumber) for each in walk(expression))

@@ -118,7 +118,7 @@ class Scope(Names):
         return found
 
     def made(self, call: UnboundCall, function: str, args: Sequence[Expression], data_type: DataType) -> Expression:
-        """A call; of a value that has no type it is known that it is NULL."""
+        """A call, or NULL if that is its type."""
         place = self.source.at(call.at)
         if isinstance(data_type, NullType):
             return Literal(None, type=data_type, place=place)
@@ -253,7 +253,7 @@ class Scope(Names):
         return self.source.unsupported(call.at, f"{reason} is not supported", hint)
 
     def _refused(self, name: str, at: int) -> DefinitionError:
-        """The error for a function that is not here."""
+        """The error for a function that only Flink has."""
         reason, _, hint = REFUSED[name].partition("; ")
         return self.source.unsupported(at, f"function {name} is not supported: {reason}", hint)
 
@@ -386,7 +386,7 @@ class Scope(Names):
         return self.made(call, "ROUND", (value, *rest), result.with_nullability(nullable))
 
     def _to_timestamp_ltz(self, call: UnboundCall) -> Expression:
-        """The numeric form; the others are in the table."""
+        """The form with a number; the others are in :data:`SIGNATURES`."""
         values = [self.bind(arg) for arg in call.args]
         if not values or not is_numeric(values[0].type):
             return self._overloaded(call)
@@ -429,7 +429,8 @@ class Scope(Names):
 
 @dataclass(frozen=True)
 class _Form:
-    """How a call with a rule of its own is bound, and how many arguments it takes; ``most`` is 0 without a limit."""
+    """How a call with typing rules of its own is bound, and how many arguments it takes; ``most`` is 0 without a
+    limit."""
 
     bind: Callable[[Scope, UnboundCall], Expression]
     least: int = 0
@@ -487,5 +488,5 @@ _KNOWN = sorted({*SIGNATURES, *ALIASES, *(name for name in FORMS if name.isident
 
 
 def known_functions() -> list[str]:
-    """The names of the functions that there are, aggregates excepted."""
+    """The names of all functions except aggregates."""
     return list(_KNOWN)

@@ -1,4 +1,4 @@
-"""ORDER BY and LIMIT: the first rows of a query, which change while rows come, or its rows in the order of time."""
+"""ORDER BY and LIMIT: the first rows of a query, which change as rows arrive, or its rows in the order of time."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class Sorting:
     batch: bool = False
 
     def selected(self) -> UnboundQuery:
-        """The query, which also selects what only ORDER BY names, behind its own columns."""
+        """The query, with further columns for expressions that only ORDER BY has."""
         query, hidden = self.given.query, self._hidden()
         if not hidden or not isinstance(query, UnboundSelect):
             return query
         return replace(query, items=(*query.items, *(SelectItem(each, None) for each in hidden)))
 
     def result(self, result: Result, rows: Callable[[Result], Node | None]) -> Result:
-        """The first rows of the ``result`` of :meth:`selected`, whose ``rows`` are computed. Raises DefinitionError for
-        an order that streams do not have."""
+        """The first rows of the ``result`` of :meth:`selected`, which ``rows`` turns into a node. Raises
+        DefinitionError for an order that is unsupported on streams."""
         given, columns = self.given, result.complete
         node = None if columns is None else rows(result)
         if node is None or columns is None:
@@ -66,7 +66,7 @@ class Sorting:
         return Result(found, tuple(replace(each, value=_ref(each, field.name)) for each, field in refs))
 
     def _by_time(self, node: Node, order: tuple[SortColumn, ...]) -> Node:
-        """The rows of ``node``, which have no end, in an order that begins with the time, upwards. Raises
+        """The rows of ``node``, which is unbounded, in an order that begins with the time, ascending. Raises
         DefinitionError for another order, as Flink's planner does."""
         given, below = self.given, traits(node)
         hint = "add LIMIT, which keeps the first rows as they change, or set 'execution.runtime-mode' to 'BATCH'"

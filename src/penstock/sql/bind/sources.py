@@ -30,7 +30,7 @@ class Source(Protocol):
 
     @property
     def event_time(self) -> str:
-        """The column whose watermark expressions may ask for, if there is one."""
+        """The column that CURRENT_WATERMARK takes, if there is one."""
 
     @property
     def correlated(self) -> tuple[Expression, ...]:

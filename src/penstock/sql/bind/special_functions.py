@@ -1,4 +1,4 @@
-"""Functions of Flink SQL whose arguments have rules of their own: their types, constants or defaults."""
+"""Functions of Flink SQL with typing rules of their own, or with constants among their arguments."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ def row(scope: Scope, given: UnboundCall) -> Expression:
 
 
 def typeof(scope: Scope, given: UnboundCall) -> Expression:
-    """``TYPEOF``, which is known before anything runs."""
+    """``TYPEOF``, a constant."""
     first = scope.value(given.args[0])
     return Literal(type_text(first), type=STRING.with_nullability(False), place=scope.source.at(given.at))
 
 
 def current_database(scope: Scope, given: UnboundCall) -> Expression:
-    """``CURRENT_DATABASE``, which is known before anything runs. Raises UnsupportedError outside of queries."""
+    """``CURRENT_DATABASE``, a constant. Raises UnsupportedError outside of queries."""
     if scope.database is None:
         reason = "CURRENT_DATABASE() is not supported outside of queries"
         raise scope.source.unsupported(given.at, reason, "write the database's name in quotes")
@@ -100,7 +100,7 @@ def current_database(scope: Scope, given: UnboundCall) -> Expression:
 
 
 def overlaps(scope: Scope, given: UnboundCall) -> Expression:
-    """``(start, end) OVERLAPS (start, end)``, where an end may be an interval: by the ends in their order."""
+    """``(start, end) OVERLAPS (start, end)``, where an end may be an interval, and start and end may be exchanged."""
     spans = []
     for each in given.args:
         if not (isinstance(each, UnboundCall) and each.name == "ROW" and len(each.args) == 2):
@@ -225,7 +225,7 @@ def json_array(scope: Scope, given: UnboundCall) -> Expression:
 
 
 def of_document(scope: Scope, given: Unbound) -> Expression:
-    """A value, as it may stand in a JSON document. That of ``JSON('..')`` becomes a part of it as it is."""
+    """A value in a JSON document, which that of ``JSON('..')`` becomes a part of unquoted."""
     if isinstance(given, UnboundCall) and given.name == "JSON" and len(given.args) == 1:
         return _made(scope, given, (scope.string(given.args[0], "JSON"),), STRING)
     return scope.value(given)
@@ -265,7 +265,7 @@ def rounded_moment(scope: Scope, given: UnboundCall) -> Expression:
 
 
 def timestamp_arithmetic(scope: Scope, given: UnboundCall) -> Expression:
-    """``TIMESTAMPADD`` and ``TIMESTAMPDIFF``, of dates too; a time of the day is turned on."""
+    """``TIMESTAMPADD`` and ``TIMESTAMPDIFF``, of dates too; a time of day wraps around at midnight."""
     scope.one_of(given.args[0], _STEPS)
     unit, first, second = (scope.bind(arg) for arg in given.args)
     adding = given.name == "TIMESTAMPADD"
@@ -296,8 +296,8 @@ def _array(scope: Scope, given: UnboundCall, arg: Unbound) -> Expression:
 
 
 def with_element(scope: Scope, given: UnboundCall) -> Expression:
-    """``ARRAY_APPEND``, ``ARRAY_PREPEND``, ``ARRAY_REMOVE``, ``ARRAY_CONTAINS`` and ``ARRAY_POSITION``: the element in
-    the type of the others, or all in a wider one."""
+    """``ARRAY_APPEND``, ``ARRAY_PREPEND``, ``ARRAY_REMOVE``, ``ARRAY_CONTAINS`` and ``ARRAY_POSITION``, with the
+    element cast to the array's element type."""
     array, value = _array(scope, given, given.args[0]), scope.value(given.args[1])
     assert isinstance(array.type, ArrayType)  # noqa: S101
     element = array.type.element

@@ -47,8 +47,8 @@ class ComputedColumn(Column):
 
 @dataclass(frozen=True)
 class DeclaredTable:
-    """A table that CREATE TABLE declares. ``problem`` is why it can be neither read nor written: as in Flink, an error
-    only where it is."""
+    """A table that CREATE TABLE declares. ``problem`` is why it can be neither read nor written; as in Flink, an error
+    only where that is done."""
 
     definition: TableDefinition
     connector: str
@@ -103,8 +103,8 @@ class DeclaredTable:
 
 
 def located(problem: Problem, origin: Origin, shown: Mapping[str, tuple[str, str]]) -> Problem:
-    """``problem`` with a line even if the option is missing. ``shown`` has the values of options that came from
-    variables, which may be secret, and the texts that replace them."""
+    """``problem`` with a line even if the option is missing. ``shown`` maps keys of options to values with variables in
+    them, which may be secret, and to the texts that errors show instead."""
     where = problem.where if "line " in problem.where else origin.of("")
     value, written = shown.get(problem.key, ("", ""))
     reason = problem.reason.replace(f"'{value}'", written) if value else problem.reason

@@ -1,4 +1,4 @@
-"""Tables of windows: TUMBLE, HOP, CUMULATE and SESSION in FROM; and those that GROUP BY TUMBLE(..) stands for."""
+"""Window tables: TUMBLE, HOP, CUMULATE and SESSION in FROM, and those that GROUP BY TUMBLE(..) stands for."""
 
 from __future__ import annotations
 
