@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.plan.expressions import Expression
-from penstock.sql.bind.correlation import place_of_outer, reads_outer
+from penstock.sql.bind.correlation import offset_of_outer, reads_outer
 from penstock.sql.bind.resolution import CORRELATED, NamedTable
 from penstock.sql.bind.scope import Scope
 from penstock.sql.parse.source import Errors, SourceText
@@ -36,7 +36,7 @@ class Context:
         found = next((each for each in expressions if each is not None and reads_outer(each)), None)
         if found is None:
             return True
-        self.errors.append(self.source.unsupported(place_of_outer(found), *CORRELATED))
+        self.errors.append(self.source.unsupported(offset_of_outer(found), *CORRELATED))
         return False
 
     def column_names(self, given: Sequence[Name], schema: RowType) -> tuple[str, ...] | None:

@@ -52,7 +52,7 @@ def reads_inner(expression: Expression) -> bool:
     return any(not each.startswith(OUTER) for each in columns_of(expression))
 
 
-def place_of_outer(expression: Expression) -> int:
+def offset_of_outer(expression: Expression) -> int:
     """The offset of the first column of an outer query that an expression reads."""
     column = next(each for each in walk(expression) if _is_outer(each))
     return offset_of(column)
@@ -137,7 +137,7 @@ class Domain:
 
     def equal(self, conditions: Sequence[Expression]) -> list[Expression]:
         """Conditions that match the domain's values with the outer row, NULL included where a condition allows it. No
-        column is :meth:`unmatched`."""
+        column may be :meth:`unmatched`."""
         with_null = self._with_null(conditions)
         found: list[Expression] = []
         for each in self.columns:

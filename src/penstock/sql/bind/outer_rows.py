@@ -10,7 +10,7 @@ from penstock.plan.expressions import Expression, Literal, offset_of, rewrite, s
 from penstock.plan.nodes import JoinKind
 from penstock.sql.bind.aggregates import Aggregate, GroupId
 from penstock.sql.bind.context import Context
-from penstock.sql.bind.correlation import Domain, place_of_outer, reads_outer
+from penstock.sql.bind.correlation import Domain, offset_of_outer, reads_outer
 from penstock.sql.bind.joins import beside
 from penstock.sql.bind.query_values import has_subquery
 from penstock.sql.bind.resolution import CORRELATED
@@ -32,7 +32,7 @@ def _beside_outer(result: Result, others: Sequence[Expression], context: Context
     column = domain.unmatched(result.conditions)
     if column is not None:
         reason = f"computing with a column of an outer query, of type {column.type.text()}, is not supported"
-        raise context.source.unsupported(place_of_outer(column), reason, "compare it with '='")
+        raise context.source.unsupported(offset_of_outer(column), reason, "compare it with '='")
     rows, there = domain.rows(), domain.values
     conditions = [substituted(each, there) for each in result.conditions]
     node, _ = beside(JoinKind.INNER, result.node, rows, lambda _: conditions, context.errors)
@@ -44,14 +44,14 @@ def _beside_outer(result: Result, others: Sequence[Expression], context: Context
 
 def groups_beside_outer(result: Result, having: Sequence[Expression], context: Context, *, whole: bool) -> Result:
     """The rows that a correlated subquery groups, or aggregates as a ``whole``: what is compared with outer columns by
-    '=' becomes a key. Raises UnsupportedError for HAVING and queries in SELECT without GROUP BY."""
+    '=' becomes a key. Raises UnsupportedError for what is unknown where no row matches."""
     if result.outer is None:
         return result
     if whole:
         empty = _of_no_rows(result)
         read = next((each for each in empty if reads_outer(each)), None)
         if read is not None:
-            raise context.source.unsupported(place_of_outer(read), *CORRELATED)
+            raise context.source.unsupported(offset_of_outer(read), *CORRELATED)
         refused = having[0] if having else next((each for each in empty if has_subquery(each)), None)
         if refused is not None:
             reason = "HAVING" if having else "a query in SELECT"

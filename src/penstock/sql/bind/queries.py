@@ -14,7 +14,7 @@ from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import Grouping, aggregates_in
 from penstock.sql.bind.constants import OneRow
 from penstock.sql.bind.context import Context
-from penstock.sql.bind.correlation import Dependent, outer_tables, place_of_outer, reads_outer
+from penstock.sql.bind.correlation import Dependent, offset_of_outer, outer_tables, reads_outer
 from penstock.sql.bind.from_clause import FromClause, Tables
 from penstock.sql.bind.group_by import GroupBy
 from penstock.sql.bind.group_windows import check_windows
@@ -110,8 +110,8 @@ class Queries:
         )
 
     def _compares_rows(self, result: Result) -> bool:
-        """Whether a correlated subquery in FROM has its rows whatever the outer row is; if not, that is added to the
-        errors."""
+        """Whether the rows of a correlated subquery in FROM can be made before the outer row is known; if not, that is
+        added to the errors."""
         if result.ranked(self.source) is not None:
             reason, hint = "ROW_NUMBER()", "compare the rows in an outer query, which keeps the first ones"
         elif result.empty is not None:
@@ -119,7 +119,7 @@ class Queries:
             hint = "aggregate in the query that is the value, and not in its FROM"
         else:
             return True
-        at = place_of_outer(next(filter(reads_outer, result.conditions)))
+        at = offset_of_outer(next(filter(reads_outer, result.conditions)))
         reason += " in a query in FROM that reads columns of an outer query is not supported"
         self.errors.append(self.source.unsupported(at, reason, hint))
         return False
