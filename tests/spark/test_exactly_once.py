@@ -129,7 +129,9 @@ def test_a_batch_is_not_skipped_for_a_table_that_did_not_get_it(jobs, topics, to
     )
     jobs.run(first)
     forget_the_last_commit(jobs.checkpoint())
-    with pytest.raises(CheckpointError, match=r"batch 0 .* not into .*u.*Start it once with the former definition"):
+    with pytest.raises(
+        CheckpointError, match=r"batch 0 .* not into .*u.*Start the job once with its former definition"
+    ):
         jobs.run(both)
     jobs.run(first)
     jobs.run(both)  # goes on behind batch 0
@@ -153,7 +155,7 @@ def test_a_batch_is_not_skipped_for_what_only_has_the_name_of_a_table_that_got_i
     jobs.run(first)
     forget_the_last_commit(jobs.checkpoint())
     with pytest.raises(
-        CheckpointError, match=r"batch 0 .* not into .*'t -> .*Start it once with the former definition"
+        CheckpointError, match=r"batch 0 .* not into .*'t -> .*Start the job once with its former definition"
     ):
         jobs.run(changed)
     jobs.run(first)

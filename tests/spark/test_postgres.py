@@ -150,7 +150,9 @@ def test_a_batch_is_neither_skipped_nor_repeated_when_a_table_comes_to_the_job(j
     )
     jobs.run(first)
     forget_last_commit(jobs)
-    with pytest.raises(CheckpointError, match=r"but not into 'public.u'.*Start it once with the former definition"):
+    with pytest.raises(
+        CheckpointError, match=r"but not into 'public.u'.*Start the job once with its former definition"
+    ):
         jobs.run(both)
     jobs.run(first)
     jobs.run(both)  # goes on behind them
@@ -850,7 +852,7 @@ def test_tables_of_two_addresses_become_one_target_when_no_batch_is_half_done(db
     a.publish(batch(0), [0])
     b.publish(batch(0), [0])
     a.publish(batch(1), [1])
-    with pytest.raises(CheckpointError, match=r"into 'public.a', but not into 'public.b'.*Start it once"):
+    with pytest.raises(CheckpointError, match=r"into 'public.a', but not into 'public.b'.*Start the job once"):
         runs.start(("ab", merged), next_batch=1)
     a, b = runs.start(("a", None), ("b", localhost), next_batch=1)
     assert a.publish(batch(1), [1]).skipped

@@ -110,7 +110,9 @@ def test_a_batch_that_only_postgres_has_is_finished_with_the_output_that_was_kep
 
     repeating = sql.replace("exactly-once', 'sink.transactional-id-prefix' = 'totals", "at-least-once")
     assert repeating != sql
-    with pytest.raises(CheckpointError, match=r"upsert-kafka 'totals' .*may lack it.*Start it once with the former"):
+    with pytest.raises(
+        CheckpointError, match=r"upsert-kafka 'totals' .*may lack it.*Start the job once with its former"
+    ):
         jobs.run(repeating)
     assert topics.read(target) == []
 
@@ -203,3 +205,18 @@ def test_a_table_that_was_left_out_for_a_while_comes_back_when_progress_is_adopt
     run("SET 'penstock.adopt-progress' = 'true';\n" + both, [])
     assert totals(topics, target) == expected(120)
     assert noted(db) == [(number, f"c{number % 7}") for number in (*range(20), *range(100, 120))]
+
+
+def test_a_job_whose_only_step_kept_nothing_may_go_on_without_it(jobs, topics, topic, db):
+    source, target = topic(), topic()
+    sql = "SET 'penstock.available-now' = 'true';\n"
+    sql += jobs.table("orders", ORDERS, source, scan_startup_mode="earliest-offset")
+    exactly_once = {"sink_delivery__guarantee": "exactly-once"}
+    sql += jobs.table("copies", "id BIGINT, note STRING", target, sink_transactional__id__prefix="p", **exactly_once)
+    sql += db.table("noted", "id BIGINT, note STRING", **exactly_once)
+    unnested = "SELECT id, t.note FROM orders CROSS JOIN UNNEST(ARRAY['a', 'b']) AS t (note)"
+    for number, query in enumerate([unnested, "SELECT id, 'c' FROM orders", unnested]):
+        topics.write(source, [order(number)])
+        jobs.run(f"{sql}EXECUTE STATEMENT SET BEGIN INSERT INTO copies {query}; INSERT INTO noted {query}; END;")
+    assert noted(db) == [(0, "a"), (0, "b"), (1, "c"), (2, "a"), (2, "b")]
+    assert sorted((each.json["id"], each.json["note"]) for each in topics.read(target)) == noted(db)

@@ -112,6 +112,8 @@ class JobContext:
     restarted: bool = False
     #: Whether the job began with a savepoint.
     forked: bool = False
+    #: Whether the state of a reference in the job's progress is that of no step, so that a job without state may go on.
+    keeps_nothing: Callable[[str], bool] = lambda _: False
 
     @property
     def identity(self) -> str:

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.clock import now_ms
-from penstock.delivery import attempted, deliver
+from penstock.delivery import FINISH_BATCH, attempted, deliver
 from penstock.engine.checkpoint.committed import read_state, write_state
 from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.engine.runs.batch_times import BatchTimes
@@ -286,8 +286,7 @@ class FlowRun:
             tables = ", ".join(map(repr, itertools.chain(*output.tables))) if output else "one target"
             raise CheckpointError(
                 f"batch {batch.id} is not in all targets of job '{self.context.job}' yet, and it was computed for "
-                f"{tables}: the job's definition has changed since. Start it once with the former definition, so that "
-                "it finishes this batch, and stop it; then start it with the present one"
+                f"{tables}: the job's definition has changed since. {FINISH_BATCH}"
             )
         return FlowAttempt(self, state, output.read(self._states.storage))
 

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.engine.checkpoint import JobCheckpoint, read_location
-from penstock.engine.checkpoint.committed import STATE, write_started, write_stopped
+from penstock.engine.checkpoint.committed import STATE, keeps_nothing, write_started, write_stopped
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, write_starts
 from penstock.engine.runs.batches import JobProgress, described, published
 from penstock.engine.runs.failures import FOREIGN, explained, gone, stopped_by_others, translated
@@ -353,6 +354,7 @@ class Query:
             metrics=self.metrics,
             restarted=self.progress.restarts > 0,
             forked="origin" in identity,
+            keeps_nothing=partial(keeps_nothing, self.checkpoint),
         )
 
     def _origin(self, savepoint: str) -> dict[str, Any]:
