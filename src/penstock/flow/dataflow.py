@@ -34,7 +34,7 @@ from penstock.flow.segments import SegmentRef, TableSpec
 from penstock.flow.state import StateStore
 from penstock.flow.storage import Storage
 from penstock.flow.times import NEVER, Awaited, Clock, Measured, Timing, clock_of
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Stage, Task
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Stage, Task, without_dead_letters
 from penstock.types import RowKind, arrow_schema
 
 
@@ -173,7 +173,7 @@ class Dataflow:
             for batch in batches:
                 if not batch.num_rows:
                     continue
-                rows = _without_dead_letters(batch)
+                rows = without_dead_letters(batch)
                 work.measure(rows)
                 for branch in mine:
                     work.branch(branch, batch if branch.calc is None else rows)
@@ -439,14 +439,6 @@ def _with_kinds(rows: pa.RecordBatch) -> pa.RecordBatch:
         index = rows.schema.get_field_index(KIND)
         return rows.set_column(index, KIND, rows.column(index).fill_null(int(RowKind.INSERT)))
     return rows.append_column(KIND, pa.array(np.full(rows.num_rows, int(RowKind.INSERT), np.int8)))
-
-
-def _without_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of the table."""
-    if DEAD_LETTER not in batch.schema.names:
-        return batch
-    letters = batch.column(DEAD_LETTER)
-    return batch if letters.null_count == len(letters) else batch.filter(letters.is_null())
 
 
 def _dead_letters(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:

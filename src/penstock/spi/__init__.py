@@ -29,6 +29,7 @@ from penstock.spi.frames import (
     staged,
     unpickled,
     unreported,
+    without_dead_letters,
 )
 from penstock.spi.metrics import Counter, Gauge, Meter, Metric, MetricGroup
 from penstock.spi.registry import Registry, connectors, formats, unknown_connector

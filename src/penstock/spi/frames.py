@@ -13,7 +13,7 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 import pyarrow as pa
 
 from penstock.errors import AbortableError, ExecutionError, PenstockError, RecordError, from_wire, to_wire
-from penstock.spi.runtime import HIDDEN, INSTRUCTIONS, REPORT, Stage, Task
+from penstock.spi.runtime import DEAD_LETTER, HIDDEN, INSTRUCTIONS, REPORT, Stage, Task
 from penstock.types import RowType, arrow_schema, spark_ddl
 
 _P = ParamSpec("_P")
@@ -92,6 +92,14 @@ def unreported(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Batches with the column :data:`REPORT`, of a source that has nothing to report."""
     for each in batches:
         yield each.append_column(pa.field(REPORT, pa.binary()), pa.nulls(each.num_rows, pa.binary()))
+
+
+def without_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of ``batch`` that are not dead letters."""
+    if DEAD_LETTER not in batch.schema.names:
+        return batch
+    letters = batch.column(DEAD_LETTER)
+    return batch if letters.null_count == len(letters) else batch.filter(letters.is_null())
 
 
 def origin_of(batch: pa.RecordBatch, row: int) -> tuple[int, int]:
