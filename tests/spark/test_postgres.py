@@ -706,7 +706,7 @@ def test_a_new_owner_waits_for_a_commit_that_is_under_way(db, table, monkeypatch
 
 @pytest.mark.slow
 def test_a_zombie_that_holds_the_row_is_ended_by_the_server(db, table, monkeypatch):
-    """Stopped in the middle of its transaction (SIGSTOP, say) it would block every other run for ever."""
+    """Stopped in the middle of its transaction (SIGSTOP, say) it would block every other run forever."""
     from penstock.connectors.postgres import database
 
     usual = database._IDLE_MS

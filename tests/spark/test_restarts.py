@@ -150,7 +150,7 @@ def test_a_failure_rate_that_is_exceeded_ends_the_job(jobs, topics, topic, monke
 @pytest.mark.parametrize("bounded", [True, False], ids=["bounded", "streaming"])
 @pytest.mark.rule("terminal errors end the job")
 def test_a_poison_record_ends_the_job_with_its_position(jobs, topics, topic, bounded):
-    """At the first attempt: it would be read again for ever."""
+    """At the first attempt: it would be read again forever."""
     source, sink = topic(1), topic(1)
     topics.write(source, [*ids(3), b"{"])
     strategy = (
@@ -173,7 +173,7 @@ def test_a_poison_record_ends_the_job_with_its_position(jobs, topics, topic, bou
 @pytest.mark.parametrize("claimed", [True, False], ids=["by another run", "by a producer without a claim"])
 @pytest.mark.rule("terminal errors end the job")
 def test_a_job_whose_id_was_taken_is_restarted_only_if_no_run_has_it(jobs, kafka, topics, topic, claimed):
-    """Two runs that restart would take the id from each other for ever; what left no claim is none."""
+    """Two runs that restart would take the id from each other forever; what left no claim is none."""
     from penstock.kafka.ownership import claim
     from penstock.kafka.progress import ProgressTopic
     from penstock.kafka.properties import ClientConfig
@@ -535,7 +535,7 @@ def test_a_bounded_job_that_somebody_else_stops_has_not_finished(jobs, topics, t
 
 
 def test_a_query_that_somebody_else_stopped_is_not_started_again(jobs, topics, topic):
-    """Two sessions that run one job stop each other's query: with a strategy each they would do so for ever."""
+    """Two sessions that run one job stop each other's query: with a strategy each they would do so forever."""
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
     job = restarted(jobs.parse(copy(jobs, source, sink, bounded=False)), FixedDelay(attempts=5, delay=SOON))

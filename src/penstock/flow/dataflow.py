@@ -91,7 +91,7 @@ class Branch:
 class Vertex:
     """An operator, or the end of an output (:class:`Changes`), in the stage number ``stage`` after that of the scans.
     Its results go through each of ``outs``. ``timings`` are the numbers of those that its rows have event time of.
-    ``ttls`` are the times to live, in milliseconds, of the rows that it keeps of each of its inputs; None for ever."""
+    ``ttls`` are the times to live, in milliseconds, of the rows that it keeps of each of its inputs; None: forever."""
 
     number: int
     stage: int
@@ -157,7 +157,7 @@ class Dataflow:
 
     @property
     def processing(self) -> bool:
-        """Whether an operator depends on the time of processing."""
+        """Whether an operator depends on processing time."""
         return any(isinstance(each.operator, TimedOperator) and each.operator.processing for each in self.vertices)
 
     @property

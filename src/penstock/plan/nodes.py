@@ -146,7 +146,7 @@ class AggregateCall:
 @dataclass(frozen=True)
 class GroupAggregate(Step):
     """Groups rows by the columns ``keys``. ``schema`` has the keys, then the ``calls``. Without keys there is one
-    group. ``ttl`` is the time to live of its state; None for that of the job, and no time at all for ever."""
+    group. ``ttl`` is the time to live of its state; None for that of the job, zero for rows that are kept forever."""
 
     keys: tuple[str, ...]
     calls: tuple[AggregateCall, ...]

@@ -214,9 +214,8 @@ class Query:
             raise ExecutionError("; ".join(map(str, failures))) from failures[0]
 
     def _rest(self) -> None:
-        """Write which batch was published last, for savepoints: no other one was. Not after a batch that has failed,
-        which a committer may have, or a run that has taken over; unless the only committer has aborted its transaction,
-        as it does when the job is stopped under a batch. What was sent without one stays in the topic."""
+        """Record which batch was published last, for savepoints. Skipped after a failed batch, which a committer may
+        still have committed, and after a takeover; an abort by the only committer is safe."""
         aborts = len(self._committers) == 1 and self._committers[0].keeps_state
         aborted = aborts and isinstance(self._failure, AbortableError)
         if self._published is not None and (aborted or not self._unfinished):
