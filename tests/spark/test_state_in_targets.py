@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import uuid
-from collections.abc import Iterator
 
 import pytest
 
 from penstock.engine.checkpoint import read_location
 from penstock.engine.checkpoint.committed import read_state
 from penstock.errors import CheckpointError, DatabaseError, PossibleDataLossError
-from penstock.services.postgres import PostgresServer
 from tests.spark.failpoints import before_commit, before_insertion_is_committed, failures
-from tests.spark.test_postgres import Db
 
 ORDERS = "id BIGINT, customer STRING, amount BIGINT"
 TOTALS = "customer STRING, n BIGINT, s BIGINT, PRIMARY KEY (customer) NOT ENFORCED"
@@ -26,19 +22,11 @@ COUNT = 240
 pytestmark = pytest.mark.slow  # a broker, a PostgreSQL and Spark, each job started several times
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer() as started:
-        yield started
-
-
 @pytest.fixture
-def db(server) -> Db:
+def db(db):
     """A new database with the table of noted orders."""
-    made = Db(server, f"db_{uuid.uuid4().hex[:12]}")
-    Db(server, "postgres").rows(f"CREATE DATABASE {made.name}")
-    made.rows("CREATE TABLE noted (id bigint, note text)")
-    return made
+    db.rows("CREATE TABLE noted (id bigint, note text)")
+    return db
 
 
 def order(number):
