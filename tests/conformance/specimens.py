@@ -72,8 +72,8 @@ def format_options(fmt: Format, schema: RowType, registry: str = "") -> OptionSe
     match fmt.identifier:
         case "avro":
             given["timestamp_mapping.legacy"] = "false"
-        case "avro-confluent":
-            given |= {"url": registry, "subject": "conformance", "timestamp_mapping.legacy": "false"}
+        case "avro-confluent" | "debezium-avro-confluent":
+            given |= {"url": registry, "subject": f"conformance-{fmt.identifier}", "timestamp_mapping.legacy": "false"}
         case "csv":
             given["null-literal"] = "n/a"
         case "protobuf":

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from penstock.cli.display import add_pairs, pairs
 from penstock.errors import OptionsError, Problem
-from penstock.kafka.properties import ClientConfig, check
+from penstock.kafka.properties import ClientConfig, check, remarks
 
 _SERVERS = "bootstrap.servers"
 
@@ -40,6 +41,8 @@ def client_config(args: argparse.Namespace) -> ClientConfig:
         problems.append(replace(each, where=option if each.key in given or file is None else str(file)))
     if problems:
         raise OptionsError(tuple(problems))
+    for name, why in remarks(properties):
+        print(f"warning: '{name}' has no effect: {why}", file=sys.stderr)
     return ClientConfig.from_properties(properties)
 
 

@@ -24,7 +24,7 @@ from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.settings.kerberos import KAFKA_CONTEXT, KERBEROS_PREFIX, KerberosSettings
 from penstock.settings.refused import REFUSED as REFUSED_SETTINGS
 from penstock.settings.restart import DEFAULT_WITH_CHECKPOINTS, PREFIX, STRATEGIES, TYPE_KEYS
-from penstock.spi import ChangeFormat, Connector, Format, connectors, formats
+from penstock.spi import ChangeFormat, Connector, Format, WatermarkOptions, connectors, formats
 from penstock.sql.bind.catalogue import CATALOGUE, Builtin
 
 _NOTE = "<!-- Rendered from the code by `penstock reference docs/reference`. Change the declarations, not this. -->"
@@ -87,6 +87,8 @@ def _kafka(connector: Connector) -> Iterator[str]:
     yield "methods for them. Options of the formats: [formats.md](formats.md)."
     yield ""
     yield from _option_sets(connector)
+    yield from ("## Event time", "", _doc(WatermarkOptions), "")
+    yield from _options(WatermarkOptions.declared().values())
     yield from ("## Metadata columns", "")
     yield "Declare them as `name TYPE METADATA FROM 'key'`, with any type that the type below can be cast to."
     yield ""
@@ -104,13 +106,12 @@ def _kafka(connector: Connector) -> Iterator[str]:
 
 def _client_properties() -> Iterator[str]:
     yield from ("## Client properties", "")
-    yield "Set them as `properties.<name>`, by the names of Kafka's Java client. An unknown name is an error."
+    yield "Set them as `properties.<name>`, by the names of Kafka's Java client. A misspelled name is an error; any"
+    yield "other has no effect, which `penstock check` notes."
     yield from ("", "### With an effect", "", "Values marked *secret* are masked wherever they are shown.", "")
     acts = [(_code(name), each.doc + (" *secret*" if each.secret else "")) for name, each in sorted(ACTS.items())]
     yield from _table(("Property", "Meaning"), acts)
     yield from ("### Refused", "")
-    yield "The builders of PyFlink override serializers and deserializers with a warning instead, as in Flink."
-    yield ""
     yield from _table(("Property", "Because"), [(_code(name), why) for name, why in sorted(REFUSED.items())])
     yield from ("### Accepted without effect", "")
     by_reason = sorted((why, name) for name, why in WITHOUT_MEANING.items())
@@ -139,6 +140,8 @@ def _here(function: Builtin) -> str:
 
 def _connectors(found: Sequence[Connector]) -> Iterator[str]:
     yield from ("# Other connectors", "", "For the connector `kafka` see [kafka.md](kafka.md).", "")
+    yield "In SQL every table takes the [options about event time](kafka.md#event-time)."
+    yield ""
     for connector in found:
         yield from (f"## `{connector.identifier}`", "", _doc(connector), "")
         yield from _option_sets(connector, level="###")
@@ -149,14 +152,14 @@ def _formats(found: Sequence[Format]) -> Iterator[str]:
     yield "The name of the format comes before an option: `json.ignore-parse-errors` with `'format' = 'json'`,"
     yield "`value.json.ignore-parse-errors` with `'value.format'`, `key.json.ignore-parse-errors` with `'key.format'`."
     yield "In YAML `value.` may be left out. Differences from Flink: [decision 0011](../decisions/0011-formats.md)."
-    yield "Guides: [Avro with a schema registry](../schema-registry.md), [Protobuf](../protobuf.md), the four of"
+    yield "Guides: [Avro with a schema registry](../schema-registry.md), [Protobuf](../protobuf.md), those of"
     yield "[change data](../change-data.md)."
     yield ""
     for each in found:
         how = "by name" if each.by_name else "by position: a table declares all of them in the order of the message"
         yield from (f"## `{each.identifier}`", "", _doc(each), "", f"Columns are found {how}.", "")
         yield from _options(each.options.declared().values(), prefix=f"{each.identifier}.")
-        if isinstance(each, ChangeFormat):
+        if isinstance(each, ChangeFormat) and each.metadata:
             yield from ("Columns declared as `name TYPE METADATA FROM 'value.key'`:", "")
             yield from _table(
                 ("Key", "Type"), [(_code(f"value.{key}"), _code(kind)) for key, kind in each.metadata.items()]

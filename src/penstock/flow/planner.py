@@ -101,7 +101,8 @@ def _calc(way: _Way, session: Session) -> Calc | Chain | Lacking:
             continue
         if step.windowing.processing:
             reason = "a window of processing time without GROUP BY of its window is not supported"
-            raise UnsupportedError((Problem(reason, hint="GROUP BY window_start, window_end"),))
+            where = str(step.windowing.place or "")
+            raise UnsupportedError((Problem(reason, where=where, hint="GROUP BY window_start, window_end"),))
         works += [calc, Assigning.of(step, local_zone(session))]
         at = _Way(step.with_inputs((at.node,)))
     last = _plain(at, session)

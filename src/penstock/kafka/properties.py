@@ -3,7 +3,8 @@
 Every property of the Java consumer, producer and admin client (Kafka 4.3) is in exactly one of three lists:
 :data:`ACTS` has the same effect as in Java, :data:`REFUSED` would contradict what penstock does itself, and
 :data:`WITHOUT_MEANING` configures a part of the Java client that penstock does not have; it is accepted, so that an
-existing table definition keeps working. Any other name is an error, which suggests the nearest known name.
+existing table definition keeps working. A name that is close to one of them is an error; any other has no effect, as in
+the Java client, and :func:`remarks` names it.
 """
 
 from __future__ import annotations
@@ -169,10 +170,6 @@ ACTS: Mapping[str, Property] = {**_OWN, **TLS_PROPERTIES, **LOGIN_PROPERTIES}
 
 #: Properties that penstock sets itself, with the reason.
 REFUSED: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("key.deserializer", "value.deserializer", "key.serializer", "value.serializer"),
-        "penstock reads and writes bytes; formats decode and encode them",
-    ),
     "auto.offset.reset.strategy": "Flink sets it by the offsets initializer; Kafka's own name is auto.offset.reset",
     "transactional.id": "it is made from the transactional id prefix and the query's name",
     "transaction.two.phase.commit.enable": "a micro-batch is one transaction and needs no second phase",
@@ -182,6 +179,10 @@ REFUSED: Mapping[str, str] = {
     "config.providers": "Java classes are not loaded, so references to a provider would not be replaced",
     "ssl.cipher.suites": "cipher suites cannot be chosen; use ssl.enabled.protocols",
 }
+
+#: Flink's connector sets these itself, whatever they are.
+_SERIALIZERS = ("key.deserializer", "value.deserializer", "key.serializer", "value.serializer")
+_BYTES = "penstock reads and writes bytes; formats decode and encode them"
 
 #: The reasons why properties are accepted and do nothing.
 _WITHOUT_MEANING: Mapping[str, str] = {
@@ -201,6 +202,7 @@ _WITHOUT_MEANING: Mapping[str, str] = {
     "all rows of a micro-batch are encoded together, so there is nothing to wait for": "linger.ms",
     "waiting is bounded by delivery.timeout.ms and, for transactions, by default.api.timeout.ms": "max.block.ms",
     "a client knows the topics of its table only": "metadata.max.idle.ms",
+    _BYTES: " ".join(_SERIALIZERS),
     "rows without keys are spread evenly over all partitions": """
         partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms
     """,
@@ -241,6 +243,20 @@ WITHOUT_MEANING: Mapping[str, str] = {
     name: reason for reason, names in _WITHOUT_MEANING.items() for name in names.split()
 }
 
+#: How the properties of others begin, which come along in tables: they are no misspellings.
+_OF_OTHERS = ("confluent.", "flink.", "key.subject.", "schema.registry.", "value.subject.", "zookeeper.")
+
+
+def is_property(name: str) -> bool:
+    """Whether a Kafka client has a property of this name."""
+    return name in ACTS or name in WITHOUT_MEANING or name in REFUSED
+
+
+def remarks(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The properties that have no effect though who sets them may expect one, and why."""
+    unknown = [(name, "it is not a property of a Kafka client") for name in properties if not is_property(name)]
+    return (*unknown, *((name, _BYTES) for name in properties if name in _SERIALIZERS))
+
 
 def _read(properties: Mapping[str, str]) -> tuple[dict[str, Any], tuple[Problem, ...]]:
     found, problems = read_properties(_OWN, properties)
@@ -248,9 +264,10 @@ def _read(properties: Mapping[str, str]) -> tuple[dict[str, Any], tuple[Problem,
     for name in properties:
         if name in REFUSED:
             problems.append(Problem(f"cannot be set: {REFUSED[name]}", name, hint="remove it"))
-        elif name not in ACTS and name not in WITHOUT_MEANING:
-            hint = nearest(name, [*ACTS, *WITHOUT_MEANING, *REFUSED]) or "use the names of Kafka's Java client"
-            problems.append(Problem("is not a property of a Kafka client", name, hint=hint))
+        elif not is_property(name) and not name.startswith(_OF_OTHERS):
+            hint = nearest(name, [*ACTS, *WITHOUT_MEANING, *REFUSED])
+            if hint:
+                problems.append(Problem("is not a property of a Kafka client", name, hint=hint))
     if "bootstrap.servers" not in properties:
         problems.append(Problem("is required", "bootstrap.servers", hint="give it as host:port,host:port"))
     values["tls"], wrong = read_tls(properties)

@@ -16,12 +16,14 @@ from penstock.options.codec import (
     one_of,
 )
 from penstock.options.options import (
+    Absent,
     Option,
     OptionSet,
     Origin,
     Properties,
     Property,
     Rule,
+    accepted,
     declared_properties,
     opt,
     prop,

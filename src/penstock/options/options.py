@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field
+from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from penstock.errors import OptionsError, Problem, nearest
@@ -37,6 +39,8 @@ class Option:
     required: bool = False
     default: Any = None
     default_text: str = ""
+    #: Why it has no effect, if it is accepted only because Flink has it.
+    without_effect: str = ""
 
     @property
     def all_keys(self) -> tuple[str, ...]:
@@ -70,6 +74,12 @@ def opt(
     required = default is MISSING
     option = Option(key, codec, doc, example, aliases, secret, required, None if required else default, default_text)
     return field(default=default, metadata={"option": option}, repr=not secret, kw_only=True)
+
+
+def accepted(key: str, codec: Codec, why: str, *, example: str) -> Any:
+    """Declare an option of Flink's that is checked and has no effect, because of ``why``; None unless it is given."""
+    option = Option(key, codec, f"Accepted for compatibility: {why}.", example, without_effect=why)
+    return field(default=None, metadata={"option": option}, kw_only=True)
 
 
 def same(options: type[OptionSet], name: str, **changes: Any) -> Any:
@@ -177,6 +187,15 @@ class OptionSet:
         if problems:
             raise OptionsError(problems)
 
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """The keys of the options that are given and have no effect, and why."""
+        return tuple(
+            (option.key, option.without_effect)
+            for name, option in self.declared().items()
+            if option.without_effect and getattr(self, name) is not None
+        )
+
     def to_text(self, prefix: str = "") -> dict[str, str]:
         """The options that differ from their defaults, as text that binds to an equal set. Secrets included."""
         return {
@@ -202,16 +221,27 @@ def _entries(option: Option, given: Mapping[str, str], prefix: str) -> dict[str,
     return {key: value for start in option.all_keys for key, value in properties_of(given, f"{prefix}{start}.")}
 
 
+#: Options that others have and a component does not: their names, in which * is any text, to a reason and a hint.
+Absent = Mapping[str, tuple[str, str]]
+
+
 def unknown_keys(
-    given: Mapping[str, str], known: Iterable[str], prefixes: tuple[str, ...], origin: Origin
+    given: Mapping[str, str],
+    known: Iterable[str],
+    prefixes: tuple[str, ...],
+    origin: Origin,
+    absent: Absent = MappingProxyType({}),
 ) -> tuple[Problem, ...]:
-    """A problem for each given key that is neither known nor starts with one of the prefixes."""
+    """A problem for each given key that is neither known nor starts with one of the prefixes. Those of ``absent`` are
+    refused with their reason."""
     understood = set(known)
-    return tuple(
-        Problem("unknown option", key, origin.of(key), nearest(key, understood))
-        for key in given
-        if key not in understood and not key.startswith(prefixes)
-    )
+
+    def problem(key: str) -> Problem:
+        found = next((each for pattern, each in absent.items() if fnmatchcase(key, pattern)), None)
+        reason, hint = found or ("unknown option", nearest(key, understood))
+        return Problem(reason, key, origin.of(key), hint)
+
+    return tuple(problem(key) for key in given if key not in understood and not key.startswith(prefixes))
 
 
 #: Client properties: sorted pairs, so that equal properties compare and hash equal.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
-from penstock.plan.expressions import ColumnRef, Expression, is_deterministic
+from penstock.plan.expressions import ColumnRef, Expression, Unrepeatable, is_deterministic, walk
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import (
     STATEFUL,
@@ -142,6 +142,23 @@ def check_determinism(job: Job) -> None:
         if inputs and inputs[0][0].changing:
             volatile += [each for each in expressions_of(node) if not is_deterministic(each)]
         return own, tuple(volatile)
+
+    fold(job.sinks, visit)
+    if problems:
+        raise UnsupportedError(tuple(problems))
+
+
+def check_reads(job: Job) -> None:
+    """Raises UnsupportedError for columns that have other values each time, and are read above steps that read their
+    rows twice."""
+    problems: dict[Problem, None] = {}
+
+    def visit(node: Node, _: tuple[None, ...]) -> None:
+        for part in (part for each in expressions_of(node) for part in walk(each)):
+            if isinstance(part, Unrepeatable):
+                where = str(part.place) if part.place else ""
+                hint = f"do not select '{part.name}', which is UUID(), RAND() or the present time there"
+                problems[Problem(part.reason, where=where, hint=hint)] = None
 
     fold(job.sinks, visit)
     if problems:

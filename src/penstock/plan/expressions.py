@@ -115,6 +115,15 @@ class Cast(Expression):
         return replace(self, operand=operands[0])
 
 
+@dataclass(frozen=True)
+class Unrepeatable(Expression):
+    """The column ``name``, which has other values each time it is computed, above steps that read their rows twice;
+    ``reason`` says why it cannot be read there. Exists until the columns that nobody reads are gone."""
+
+    name: str
+    reason: str
+
+
 def call(function: str, *args: Expression, type: DataType = BOOLEAN, place: Place | None = None) -> Call:
     """A call, written short. Its value may be null if an argument may, unless ``type`` is NOT NULL."""
     nullable = type.nullable and any(arg.type.nullable for arg in args)
@@ -127,10 +136,12 @@ def cast(operand: Expression, target: DataType, *, safe: bool = False) -> Cast:
 
 
 def coerce(operand: Expression, target: DataType, *, safe: bool = False) -> Expression:
-    """The operand cast to another type, as by :func:`cast`, unless the two differ in length only. An untyped NULL
-    stays."""
-    if isinstance(operand.type, NullType) or alike(operand.type, target):
+    """The operand cast to another type, as by :func:`cast`, unless the two differ in length only. An untyped NULL gets
+    the type."""
+    if isinstance(target, NullType) or alike(operand.type, target):
         return operand
+    if isinstance(operand, Literal) and isinstance(operand.type, NullType):
+        return replace(operand, type=target.with_nullability(True))
     return cast(operand, target, safe=safe)
 
 
@@ -185,7 +196,9 @@ def renamed(expression: Expression, name: Callable[[str], str]) -> Expression:
 def is_deterministic(expression: Expression) -> bool:
     """Whether the value follows from the row alone: neither from chance nor from when it is computed."""
     return not any(
-        isinstance(each, Call) and (each.function in _VOLATILE or each == _NOW_IN_SECONDS) for each in walk(expression)
+        isinstance(each, Unrepeatable)
+        or (isinstance(each, Call) and (each.function in _VOLATILE or each == _NOW_IN_SECONDS))
+        for each in walk(expression)
     )
 
 

@@ -12,7 +12,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar
 
-from penstock.plan.expressions import Call, Cast, ColumnRef, Expression, FieldAccess, Literal
+from penstock.plan.expressions import Call, Cast, ColumnRef, Expression, FieldAccess, Literal, Unrepeatable
 from penstock.types import DataType, IntervalType, TimestampType, TimeType, quoted_name
 
 _LARGEST_FIRST = (("DAY", timedelta(days=1)), ("HOUR", timedelta(hours=1)), ("MINUTE", timedelta(minutes=1)))
@@ -57,7 +57,7 @@ class SqlText:
     def text(self, expression: Expression) -> Text:
         """The text of an expression."""
         match expression:
-            case ColumnRef(name=name):
+            case ColumnRef(name=name) | Unrepeatable(name=name):
                 return Text(quoted_name(name))
             case Literal():
                 return self.literal(expression)

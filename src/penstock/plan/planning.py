@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from penstock.errors import Problem, SchemaError
-from penstock.plan.checks import check_batch, check_changes, check_conflicts, check_determinism, check_watermarks
+from penstock.plan.checks import (
+    check_batch,
+    check_changes,
+    check_conflicts,
+    check_determinism,
+    check_reads,
+    check_watermarks,
+)
 from penstock.plan.enforcing import fitted, without_nulls
 from penstock.plan.expressions import coerce, columns_of, fields_of, is_deterministic
 from penstock.plan.naming import named
@@ -45,11 +52,14 @@ def planned(job: Job) -> Job:
     if job.settings.batch:
         check_batch(job)
         sinks = without_nulls(fitted(job.sinks, job.settings), job.settings)
-        return replace(job, sinks=named(_shared(pruned(_shared(sinks)))))
+        job = replace(job, sinks=named(_shared(pruned(_shared(sinks)))))
+        check_reads(job)
+        return job
     sinks = _normalized(fitted(_deduplicated(job.sinks, job.settings), job.settings))
     sinks = without_nulls(sinks, job.settings)
     check_conflicts(sinks, job.settings)
     job = replace(job, sinks=named(_shared(pruned(_shared(_materialized(sinks, job.settings))))))
+    check_reads(job)
     check_changes(job)
     check_determinism(job)
     check_watermarks(job)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, columns_of, substituted, walk
+from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, columns_of, fields_of, substituted, walk
 from penstock.plan.nodes import (
     AggregateCall,
     AssignWatermarks,
@@ -33,7 +33,7 @@ from penstock.plan.nodes import (
     project,
 )
 from penstock.plan.traits import traits
-from penstock.plan.walk import fold
+from penstock.plan.walk import fold, repeatable
 from penstock.plan.windowing import Attached
 from penstock.spi import WATERMARK
 from penstock.types import BOOLEAN, Field, RowType
@@ -54,6 +54,15 @@ def pruned_rows(node: Node) -> Node:
     """The same rows from nodes without the columns that ``node`` does not read."""
     (found,) = _without_unread((node,), frozenset())
     return found
+
+
+def repeatable_columns(node: Node) -> Names:
+    """The columns of which several readers of ``node`` see the same values if they read no others; none if even the
+    number of rows may differ."""
+    if repeatable(node):
+        return frozenset(node.schema.names)
+    alone = {each.name: pruned_rows(project(node, (Item(each.name, each),))) for each in fields_of(node.schema)}
+    return frozenset(name for name, rows in alone.items() if repeatable(rows))
 
 
 def _without_unread(roots: tuple[Node, ...], kept: Collection[int]) -> list[Node]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from penstock.plan.expressions import Place
 
 
 class WindowKind(enum.Enum):
@@ -23,7 +25,7 @@ class Windowing:
     between the starts of windows of HOP, and between the ends of those of CUMULATE. Windows begin ``offset`` after full
     ones since 1970. ``zoned``: they are windows of the local time of moments. ``processing``: the time is that of
     processing, whatever the column has. Sessions are those of rows with equal ``keys``, or, if ``grouped``, of the rows
-    of each group.
+    of each group. ``place`` is where they are written, if that is a text.
     """
 
     kind: WindowKind
@@ -35,6 +37,7 @@ class Windowing:
     processing: bool = False
     keys: tuple[str, ...] = ()
     grouped: bool = False
+    place: Place | None = field(default=None, compare=False, repr=False)
 
     @property
     def stride(self) -> int:

@@ -19,12 +19,20 @@ class Refused:
             raise ValueError(f"{self.reason}; expected {self.default or 'no value'}")
 
 
+#: Flink's experimental keys of windows (``table.exec.emit.*``) would give results early, and change them later.
+_ONCE = "a window gives its rows once, when it closes, and late rows are left out"
+
 REFUSED: Mapping[str, Refused] = {
     "fs.default-scheme": Refused("", "a path without a scheme is one of the machine"),
     "table.builtin-catalog-name": Refused("default_catalog", "the first catalog has this name"),
     "table.builtin-database-name": Refused("default_database", "the first database has this name"),
     "table.column-expansion-strategy": Refused("", "* gives all columns, those of metadata among them"),
     "table.dynamic-table-options.enabled": Refused("true", "OPTIONS hints are always taken"),
+    "table.exec.emit.allow-lateness": Refused("", _ONCE),
+    "table.exec.emit.early-fire.delay": Refused("", _ONCE),
+    "table.exec.emit.early-fire.enabled": Refused("false", _ONCE),
+    "table.exec.emit.late-fire.delay": Refused("", _ONCE),
+    "table.exec.emit.late-fire.enabled": Refused("false", _ONCE),
     "table.exec.legacy-cast-behaviour": Refused(
         "DISABLED", "a CAST that fails ends the job, and TRY_CAST gives NULL in its place"
     ),

@@ -79,10 +79,10 @@ from penstock.spi.tables import (
     Readable,
     Surface,
     TableDefinition,
-    Watermark,
     WithMetadata,
     WithPartitions,
     Writable,
     scan_spec,
     sink_spec,
 )
+from penstock.spi.watermarks import Watermark, WatermarkOptions, split_options

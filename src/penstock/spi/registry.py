@@ -108,6 +108,7 @@ formats: Registry[Format] = Registry(
         ("avro-confluent", "penstock.formats.avro_confluent.factory:FORMAT"),
         ("canal-json", "penstock.formats.canal_json.factory:FORMAT"),
         ("csv", "penstock.formats.csv.factory:FORMAT"),
+        ("debezium-avro-confluent", "penstock.formats.debezium_avro_confluent.factory:FORMAT"),
         ("debezium-json", "penstock.formats.debezium_json.factory:FORMAT"),
         ("json", "penstock.formats.json.factory:FORMAT"),
         ("maxwell-json", "penstock.formats.maxwell_json.factory:FORMAT"),

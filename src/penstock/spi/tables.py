@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from penstock.errors import OptionsError, PluginError, Problem, UnsupportedError
+from penstock.errors import DefinitionError, OptionsError, PluginError, Problem, UnsupportedError
 from penstock.options import OptionSet, Origin, unknown_keys
 from penstock.spi.specs import ScanSpec, SinkSpec
+from penstock.spi.watermarks import Watermark, split_options
 from penstock.types import DataType, Field, RowType
 
 _Options = TypeVar("_Options", bound=OptionSet)
@@ -43,22 +44,6 @@ class Column:
     kind: ColumnKind = ColumnKind.PHYSICAL
     key: str = ""
     virtual: bool = False
-
-
-@dataclass(frozen=True)
-class Watermark:
-    """How far event time has come in a table that is read.
-
-    ``column`` holds the event time of a row; when it is empty, the timestamp of the record is the event time. The
-    watermark after a row is its event time less ``lag``, in ms, or, with None, another function of the row, which the
-    engine computes. ``unit`` is the number of ms in a unit of an integer column. A partition without rows is idle after
-    ``idle_timeout``; None stands for the job's setting.
-    """
-
-    column: str = ""
-    lag: int | None = 0
-    unit: int | None = None
-    idle_timeout: timedelta | None = None
 
 
 @dataclass(frozen=True)
@@ -166,7 +151,8 @@ def scan_spec(connector: Connector, table: TableDefinition) -> ScanSpec:
     tables cannot be read, and PluginError for an incomplete spec."""
     if not isinstance(connector, Readable):
         raise _one_way(connector, table, "cannot be read", "use it in INSERT INTO only")
-    return _complete(connector, connector.scan(table), ScanSpec)  # type: ignore[type-abstract]
+    with _without_event_time(table) as rest:
+        return _complete(connector, connector.scan(rest), ScanSpec)  # type: ignore[type-abstract]
 
 
 def sink_spec(connector: Connector, table: TableDefinition) -> SinkSpec:
@@ -174,7 +160,29 @@ def sink_spec(connector: Connector, table: TableDefinition) -> SinkSpec:
     tables cannot be written, and PluginError for an incomplete spec."""
     if not isinstance(connector, Writable):
         raise _one_way(connector, table, "cannot be written", "use it in FROM only")
-    return _complete(connector, connector.sink(table), SinkSpec)  # type: ignore[type-abstract]
+    with _without_event_time(table) as rest:
+        return _complete(connector, connector.sink(rest), SinkSpec)  # type: ignore[type-abstract]
+
+
+@contextmanager
+def _without_event_time(table: TableDefinition) -> Iterator[TableDefinition]:
+    """The table as its connector sees it: what the options of event time say is in its watermark. Raises OptionsError
+    for what is wrong with them, with the problems that the connector found."""
+    if table.surface is not Surface.SQL:
+        yield table
+        return
+    options, event_time, problems = split_options(table.options, table.origin)
+    watermark = table.watermark
+    if watermark is not None and event_time.idle_timeout is not None:
+        watermark = replace(watermark, idle_timeout=event_time.idle_timeout)
+    try:
+        yield replace(table, options=options, watermark=watermark)
+    except DefinitionError as error:
+        if not problems:
+            raise
+        raise OptionsError((*problems, *error.problems)) from None
+    if problems:
+        raise OptionsError(problems)
 
 
 def _one_way(connector: Connector, table: TableDefinition, reason: str, hint: str) -> UnsupportedError:

@@ -84,6 +84,11 @@ class Catalogs:
         found = {path[2]: each for path, each in (self.permanent | self.temporary).items() if path[:2] == space}
         return dict(sorted(found.items()))
 
+    def all(self) -> Iterator[Entry]:
+        """Every table and view."""
+        yield from self.permanent.values()
+        yield from self.temporary.values()
+
     def put(self, path: Path, entry: Entry, *, temporary: bool) -> None:
         """Add a table or a view."""
         if self.version or path in self.permanent:

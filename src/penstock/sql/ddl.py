@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.errors import DefinitionError, SqlError
+from penstock.errors import DefinitionError, Problem, SqlError
 from penstock.spi import Connector, Registry
 from penstock.sql.altering import Alteration
 from penstock.sql.bind.queries import Queries
 from penstock.sql.bind.results import Relation
-from penstock.sql.bind.tables import Declaration
+from penstock.sql.bind.selection import Selected
+from penstock.sql.bind.tables import Declaration, DeclaredTable
 from penstock.sql.catalogs import (
     Catalog,
     Catalogs,
@@ -32,11 +33,13 @@ from penstock.sql.parse.statements import (
     CreateCatalog,
     CreateDatabase,
     CreateTable,
+    CreateTableAs,
     CreateView,
     DropCatalog,
     DropDatabase,
     DropTable,
     GivenOption,
+    Insert,
     RenameTo,
     ResetOptions,
     SetOptions,
@@ -44,6 +47,7 @@ from penstock.sql.parse.statements import (
     Use,
 )
 from penstock.sql.parse.syntax import Name, TableName
+from penstock.sql.table_as import with_columns
 from penstock.types import RowType
 
 #: The one type of catalogs that there is, and its options.
@@ -158,6 +162,11 @@ class Definitions:
             nothing = CreateTable(0, TableName(path[2], 0), False, (), None, None, (), ())
             self.catalogs.put(path, TableEntry(nothing), temporary=False)
 
+    def unusable(self) -> list[tuple[DeclaredTable, Problem]]:
+        """The tables whose connector is not there, or that name none, and why: an error where such a table is used."""
+        tables = [each.found for each in self.catalogs.all() if isinstance(each, TableEntry)]
+        return [(each, each.problem) for each in tables if each is not None and each.problem is not None]
+
     def space(self, parts: Sequence[Name]) -> Space:
         """The catalog and the database of a name of a database. Raises SqlError if there is none."""
         *catalogs, database = parts
@@ -199,6 +208,34 @@ class Definitions:
                 return
             entry.statement = merged(entry.statement, base.statement, self.source)
         self._declare(entry)
+
+    def create_as(
+        self, statement: CreateTableAs, selected: Sequence[Selected], *, keep: bool = True
+    ) -> tuple[DeclaredTable | None, Insert]:
+        """Create a table whose query gives ``selected``; one that is not to ``keep`` is in no catalog. The table, None
+        if it has problems, and how its rows are written. Raises DefinitionError with every problem found."""
+        table, path = statement.created.table, self._new_path(statement.created.table)
+        key = self._key(statement.copied) if statement.copied is not None else ()
+        made, insert = with_columns(statement, selected, key, self.source)
+        if not self._is_new(table, path, made.if_not_exists, temporary=False, kind="TABLE"):
+            known = self.entry(table)
+            if isinstance(known, ViewEntry):
+                raise self.source.error(table.at, f"'{table.text}' is a view", "name a table")
+            return known.found, insert if statement.names else replace(insert, columns=())
+        entry = TableEntry(replace(made, table=TableName(shown_path(path), table.at)))
+        if keep:
+            self.catalogs.put(path, entry, temporary=False)
+        self._declare(entry)
+        return entry.found, insert
+
+    def connector_problem(self, statement: CreateTable) -> Problem | None:
+        """What is wrong with the connector of a table."""
+        return Declaration(statement, self.source, Errors()).connector_problem(self.connectors)
+
+    def _key(self, table: TableName) -> tuple[str, ...]:
+        """The primary key of a table, if it has one: who copies it has the same."""
+        found = self.entry(table)
+        return found.found.definition.primary_key if isinstance(found, TableEntry) and found.found is not None else ()
 
     def _declare(self, entry: TableEntry) -> None:
         entry.found = None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from penstock.errors import DefinitionError, Problem
+from penstock.errors import DefinitionError, OptionsError, Problem
 from penstock.plan.flink_plan import flink_explain
 from penstock.plan.nodes import Job, Node, Sink
 from penstock.plan.planning import planned, planned_query
@@ -16,6 +16,8 @@ from penstock.settings.given import GivenSettings
 from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
 from penstock.sql.bind.hints import with_options
+from penstock.sql.bind.results import Result
+from penstock.sql.bind.tables import DeclaredTable
 from penstock.sql.catalogs import ViewEntry
 from penstock.sql.ddl import Definitions
 from penstock.sql.insertion import Insertion
@@ -24,6 +26,7 @@ from penstock.sql.parse.queries import QueryGrammar
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.statements import (
     BeginSet,
+    CreateTableAs,
     Describe,
     EndSet,
     Explain,
@@ -136,19 +139,27 @@ class _ScriptReader:
             self.errors.append(self.source.error(self.set_at, "the statement set has no END", "close it with END;"))
         if not self.jobs and not self.printed and not self.errors:
             reason = "there is no INSERT INTO, so there is nothing to run"
-            raise self.source.error(len(self.source.text), reason, "add one")
+            self.errors += [OptionsError((problem,)) for _, problem in self.definitions.unusable()]
+            self.errors.append(self.source.error(len(self.source.text), reason, "add one"))
         self.errors.check()
-        return Script(tuple(self.jobs), tuple(self.settings.warnings), tuple(self.printed))
+        warnings = [
+            f"{problem.where}: table '{table.definition.name}' cannot be read or written: {problem.reason}"
+            for table, problem in self.definitions.unusable()
+            if table.connector  # without one it may be there for LIKE
+        ]
+        return Script(tuple(self.jobs), (*self.settings.warnings, *warnings), tuple(self.printed))
 
     def _run(self, statement: Statement) -> None:
-        if self.set_at is not None and not isinstance(statement, Insert | EndSet):
+        if self.set_at is not None and not isinstance(statement, Insert | CreateTableAs | EndSet):
             reason = "a statement set takes INSERT INTO only"
             raise self.source.error(statement.at, reason, "close it with END;")
         if self.definitions.run(statement):
             return
         match statement:
             case Insert():
-                self._insert(statement)
+                self._add(self._sink(statement))
+            case CreateTableAs():
+                self._add(self._created(statement))
             case Explain():
                 self._explain(statement)
             case Show():
@@ -214,6 +225,11 @@ class _ScriptReader:
             if len(known) == len(sinks):
                 self._explain_sinks(known, statement.details)
             return
+        if isinstance(statement.explained, CreateTableAs):
+            sink = self._created(statement.explained, keep=False)
+            if sink is not None:
+                self._explain_sinks((sink,), statement.details)
+            return
         errors = Errors()
         rows = self.definitions.queries(errors).rows(statement.explained)
         errors.check()
@@ -230,8 +246,7 @@ class _ScriptReader:
 
         self._print(f"{flink_explain(given, nodes, details)}\n== Route ==\n{route(job)}\n")
 
-    def _insert(self, statement: Insert) -> None:
-        sink = self._sink(statement)
+    def _add(self, sink: Sink | None) -> None:
         if sink is None:
             return
         if self.set_at is not None:
@@ -250,8 +265,27 @@ class _ScriptReader:
         into = None if entry is None else entry.found
         if into is not None:
             into = errors.attempt(partial(with_options, into, statement.hints, self.source))
+        return self._written(statement, into, self.definitions.queries(errors).result(statement.query), errors)
+
+    def _created(self, statement: CreateTableAs, *, keep: bool = True) -> Sink | None:
+        """The sink of a CREATE TABLE .. AS, whose table is in no catalog unless it is to ``keep``; None if a table that
+        it reads has problems. Raises DefinitionError with every problem of the statement."""
+        errors = Errors()
+        result = self.definitions.queries(errors).result(statement.query)
+        problem = self.definitions.connector_problem(statement.created)
+        if errors and problem is not None:
+            errors.append(OptionsError((problem,)))
+        errors.check()
+        if result.complete is None:
+            if keep:
+                self.definitions.fail(statement.created.table.path)
+            return None
+        into, insert = self.definitions.create_as(statement, result.complete, keep=keep)
+        return self._written(insert, into, result, errors)
+
+    def _written(self, statement: Insert, into: DeclaredTable | None, result: Result, errors: Errors) -> Sink | None:
         insertion = Insertion(statement, self.source, self.connectors, errors, into)
-        sink = insertion.sink(self.definitions.queries(errors).result(statement.query))
+        sink = insertion.sink(result)
         errors.check()
         if sink is None:
             return None

@@ -220,8 +220,8 @@ def _create_text(entry: TableEntry, table: DeclaredTable, path: Sequence[str]) -
         lines.append(f"COMMENT {_string(statement.comment)}")
     if statement.partitioned_by:
         lines.append(f"PARTITIONED BY ({_names([each.text for each in statement.partitioned_by])})")
-    options = _lines([f"  {key.shown} = {value.shown}" for key, value in statement.options])
-    return "\n".join([*lines, "WITH (", options, ")"])
+    options = [f"  {key.shown} = {value.shown}" for key, value in statement.options]
+    return "\n".join([*lines, *(("WITH (", _lines(options), ")") if options else ())])
 
 
 def _column_text(column: Column, comment: str) -> str:

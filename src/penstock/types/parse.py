@@ -32,9 +32,17 @@ _PRIMITIVES = PRIMITIVES | {"INTEGER": INT}
 #: All names of types, the first words of those that have several.
 _NAMES = (
     *_PRIMITIVES,
-    *("STRING", "BYTES", "CHAR", "VARCHAR", "BINARY", "VARBINARY", "DECIMAL", "DEC", "NUMERIC"),
+    *("STRING", "BYTES", "CHAR", "CHARACTER", "VARCHAR", "BINARY", "VARBINARY", "DECIMAL", "DEC", "NUMERIC"),
     *("TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "ARRAY", "MAP", "MULTISET", "ROW"),
 )
+#: Types of Flink that columns cannot have here, and what to declare in their place.
+_REFUSED = {
+    "INTERVAL": "declare BIGINT for milliseconds or INT for months, and compute with INTERVAL '1' DAY in expressions",
+    "RAW": "declare BYTES: classes of Java are not loaded",
+    "STRUCTURED": "declare ROW<..>: classes of Java are not loaded",
+    "TIMESTAMP WITH TIME ZONE": "declare TIMESTAMP_LTZ: a moment, shown in the job's time zone",
+    "VARIANT": "declare STRING, and take its parts with JSON_VALUE and JSON_QUERY",
+}
 
 
 @dataclass(frozen=True)
@@ -163,14 +171,20 @@ class TypeReader:
     def _bare_type(self) -> DataType:
         name = self._next("word", expected="a type").upper()
         if name in _PRIMITIVES:
-            self._take("PRECISION")
+            if name == "DOUBLE":
+                self._take("PRECISION")
             return _PRIMITIVES[name]
+        if name in _REFUSED:
+            raise self._refusal(name)
         match name:
             case "STRING":
                 return StringType()
             case "BYTES":
                 return BinaryType()
-            case "CHAR" | "VARCHAR" | "BINARY" | "VARBINARY":
+            case "CHAR" | "CHARACTER" | "BINARY":
+                root = "BINARY" if name == "BINARY" else "CHAR"
+                return self._sized(f"VAR{root}" if self._take("VARYING") else root)
+            case "VARCHAR" | "VARBINARY":
                 return self._sized(name)
             case "DECIMAL" | "DEC" | "NUMERIC":
                 return self._decimal()
@@ -179,7 +193,11 @@ class TypeReader:
                 self._take("WITHOUT", "TIME", "ZONE")
                 return TimeType(precision)
             case "TIMESTAMP" | "TIMESTAMP_LTZ":
+                at = self.position - 1
                 precision = self._argument(6, 0, 9)
+                if self._take("WITH", "TIME", "ZONE"):
+                    self.position = at + 1
+                    raise self._refusal("TIMESTAMP WITH TIME ZONE")
                 local = name == "TIMESTAMP_LTZ" or self._take("WITH", "LOCAL", "TIME", "ZONE")
                 self._take("WITHOUT", "TIME", "ZONE")
                 return TimestampType(precision, local)
@@ -194,6 +212,11 @@ class TypeReader:
                 return self._row()
         self.position -= 1
         raise self._failure(f"unknown type {name}", nearest(name, _NAMES))
+
+    def _refusal(self, name: str) -> Exception:
+        """The error for a type of Flink that was just read, and that columns cannot have."""
+        self.position -= 1
+        return self._failure(f"type {name} is not supported", _REFUSED[name])
 
     def _elements(self, count: int) -> list[DataType]:
         """The types between angle brackets."""

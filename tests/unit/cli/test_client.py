@@ -66,14 +66,14 @@ def test_options_win_over_the_file(tmp_path: Path) -> None:
 def test_problems_name_where_they_were_written(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(
-        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nno.such.key=1\n"
+        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nclient.iid=1\n"
         f'sasl.jaas.config=PlainLoginModule required user="u" password="{SECRET}";\n'
     )
     with pytest.raises(OptionsError) as raised:
         config("--command-config", str(file), "--bootstrap-servers", "nowhere", "--property", "acks=7")
     text = str(raised.value)
     for problem in (
-        f"{file}: 'no.such.key'",
+        f"{file}: 'client.iid'",
         f"{file}: 'sasl.jaas.config'",
         "--bootstrap-servers: ",
         "--property: 'acks'",
@@ -93,3 +93,9 @@ def test_problems_name_where_they_were_written(tmp_path: Path) -> None:
 def test_what_cannot_be_used_is_refused(arguments: tuple[str, ...], problem: str) -> None:
     with pytest.raises(OptionsError, match=problem):
         config(*arguments)
+
+
+def test_what_is_no_property_of_a_client_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    config("--bootstrap", "broker:1", "--property", "schema.registry.url=http://me:secret@host")
+    said = capsys.readouterr().err
+    assert said == "warning: 'schema.registry.url' has no effect: it is not a property of a Kafka client\n"

@@ -475,3 +475,23 @@ def test_rows_know_their_file(format: str, tmp_path: Path):
     told = {"p": str(path), "file.name": path.name, "s": path.stat().st_size, "m": modified}
     assert found.to_pylist() == [{**told, "day": "a", "id": each} for each in (1, 2)]
     assert FilesystemConnector().sink(replace(definition, columns=(*definition.columns, *metadata))) == sink
+
+
+def test_options_of_flinks_files_are_accepted_or_refused_by_name(tmp_path: Path):
+    accepted = {"sink.rolling-policy.file-size": "128 MB", "auto-compaction": "true", "sink.parallelism": "2"}
+    for side in (FilesystemConnector().scan, FilesystemConnector().sink):
+        text = side(table(tmp_path, "json", **accepted)).describe()
+        assert "note: 'sink.rolling-policy.file-size' has no effect: each batch writes files of its own, of any" in text
+        assert "note: 'auto-compaction' has no effect: files are not merged" in text
+        assert text.count("note: ") == 3
+
+    refused = {
+        "source.monitor-interval": "a folder is not watched: .* start a job for the files that come later",
+        "source.path.regex-pattern": "all files of a folder are read",
+        "sink.partition-commit.policy.kind": "partitions are not committed",
+        "partition.time-extractor.timestamp-pattern": "partitions are not committed",
+        "sink.rolling-policy.rollover": "did you mean 'sink.rolling-policy.rollover-interval'",
+    }
+    for key, reason in refused.items():
+        with pytest.raises(OptionsError, match=f"'{key}': .*{reason}"):
+            FilesystemConnector().sink(table(tmp_path, "json", **{key: "1 min"}))

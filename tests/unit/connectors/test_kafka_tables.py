@@ -321,8 +321,6 @@ def test_secrets_are_not_in_errors_either():
         ({"scan.bounded.mode": "sometime"}, scan, "expected one of unbounded, latest-offset"),
         ({"scan.header-filter": "(a:b)"}, scan, "'scan.header-filter': '(' cannot be used there"),
         ({"scan.topic-partition-discovery.interval": "soon"}, scan, "'scan.topic-partition-discovery.interval':"),
-        ({"properties.key.deserializer": "x"}, scan, "'properties.key.deserializer': cannot be set: penstock reads"),
-        ({"properties.value.deserializer": "x"}, scan, "'properties.value.deserializer': cannot be set: penstock"),
         ({"properties.auto.offset.reset.strategy": "x"}, scan, "Kafka's own name is auto.offset.reset"),
         ({"topic-pattern": "("}, scan, "expected a regular expression"),
         ({"scan.startup.mode": "timestamp"}, scan, "needs 'scan.startup.timestamp-millis'"),
@@ -379,6 +377,21 @@ def test_what_cannot_mean_anything_is_refused(changes, side, expected):
         side(TableDefinition("orders", COLUMNS, given))
     assert expected in str(error.value)
     assert str(error.value).startswith("table 'orders'")
+
+
+def test_properties_without_effect_are_noted_and_their_values_shown_nowhere():
+    given = {"schema.registry.basic.auth.user.info": "me:hunter2", "key.deserializer": "a.B", "zookeeper.connect": "z"}
+    given = {f"properties.{name}": value for name, value in given.items()}
+
+    for spec in (scan(with_options(given)), sink(with_options(given))):
+        text = spec.describe()
+        unknown = "has no effect: it is not a property of a Kafka client"
+        assert f"note: 'properties.schema.registry.basic.auth.user.info' {unknown}" in text
+        assert f"note: 'properties.zookeeper.connect' {unknown}" in text
+        assert "note: 'properties.key.deserializer' has no effect: penstock reads and writes bytes" in text
+        assert "hunter2" not in text
+        assert "hunter2" not in repr(spec)
+        assert {name for name, _ in spec.client}.isdisjoint(key.removeprefix("properties.") for key in given)
 
 
 KEYED = {"key.format": "json", "key.fields": "user"}

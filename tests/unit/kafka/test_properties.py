@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import OptionsError
 from penstock.kafka.login import LOGIN_PROPERTIES, PasswordLogin
-from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING, ClientConfig, check
+from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING, ClientConfig, check, remarks
 from penstock.tls import Tls
 
 SERVERS = {"bootstrap.servers": "broker-1:9092,[::1]:9093"}
@@ -41,7 +41,8 @@ NAMED = {
     "ssl.truststore.location ssl.truststore.password transaction.timeout.ms",
     "connector": "auto.commit.interval.ms client.id.prefix commit.offsets.on.checkpoint enable.auto.commit "
     "flink.partition-discovery.interval-millis partition.discovery.interval.ms register.consumer.metrics",
-    "refused": "auto.offset.reset.strategy key.deserializer value.deserializer",
+    "overwritten": "key.deserializer value.deserializer",
+    "refused": "auto.offset.reset.strategy",
 }
 
 
@@ -49,7 +50,7 @@ NAMED = {
 def test_every_property_that_flinks_documents_name_has_its_place(name: str, fate: str) -> None:
     assert (name in ACTS) == (fate == "acts")
     assert (name in REFUSED) == (fate == "refused")
-    assert (name in WITHOUT_MEANING) == (fate == "connector")
+    assert (name in WITHOUT_MEANING) == (fate in ("connector", "overwritten"))
     if fate == "connector":
         assert WITHOUT_MEANING[name] == "read by the Kafka connector"
 
@@ -96,7 +97,6 @@ def test_values_are_read(name: str, value: str, field: str, expected: object) ->
         ("check.crcs", "yes", "expected true or false"),
         ("isolation.level", "serializable", "'read_uncommitted', 'read_committed'"),
         ("ssl.truststore.type", "BCFKS", "expected one of 'JKS', 'PKCS12', 'PEM', not 'BCFKS'"),
-        ("key.deserializer", "x", "cannot be set"),
         ("transactional.id", "x", "transactional id prefix"),
         ("compression.type", "lzo", "expected one of 'none', 'gzip', 'snappy', 'lz4', 'zstd', not 'lzo'"),
         ("compression.gzip.level", "0", "expected a level from 1 to 9"),
@@ -121,10 +121,21 @@ def test_a_problem_names_what_was_expected(name: str, value: str, expected: str)
     assert expected in found[name]
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["zookeeper.connect", "zookeeper.session.timeout.ms", "schema.registry.url", "specific.avro.reader", "frobnicate"],
+)
+def test_what_no_client_has_is_remarked_and_has_no_effect(name: str) -> None:
+    given = {**SERVERS, name: "x", "value.serializer": "y", "linger.ms": "5"}
+    assert check(given) == ()
+    assert ClientConfig.from_properties(given) == ClientConfig.from_properties(SERVERS)
+    assert [remarked for remarked, _ in remarks(given)] == [name, "value.serializer"]
+
+
 def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(OptionsError) as raised:
-        ClientConfig.from_properties({"acks": "7", "frobnicate": "1"}, where="table 'orders'")
-    assert [problem.key for problem in raised.value.problems] == ["acks", "frobnicate", "bootstrap.servers"]
+        ClientConfig.from_properties({"acks": "7", "lingerms": "1"}, where="table 'orders'")
+    assert [problem.key for problem in raised.value.problems] == ["acks", "lingerms", "bootstrap.servers"]
     assert {problem.where for problem in raised.value.problems} == {"table 'orders'"}
 
 

@@ -9,6 +9,7 @@ import pytest
 from penstock.errors import SchemaError, UnsupportedError
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.explain import explain
+from penstock.plan.expressions import is_deterministic
 from penstock.plan.nodes import (
     STATEFUL,
     DeadLetters,
@@ -23,7 +24,7 @@ from penstock.plan.nodes import (
     Sink,
 )
 from penstock.plan.planning import planned
-from penstock.plan.walk import fold, rewrite
+from penstock.plan.walk import expressions_of, fold, rewrite
 from penstock.settings import Settings
 from penstock.sql import parse_script
 
@@ -46,11 +47,16 @@ def job(*queries: str) -> Job:
     return parse_script(TABLES + text).jobs[0]
 
 
-def steps(*roots: Node) -> list[Node]:
-    """The steps with state and the scans, each once, inputs first."""
+def nodes(*roots: Node) -> list[Node]:
+    """The nodes, each once, inputs first."""
     found: list[Node] = []
     fold(roots, lambda node, _: found.append(node))
-    return [each for each in found if isinstance(each, STATEFUL | Scan)]
+    return found
+
+
+def steps(*roots: Node) -> list[Node]:
+    """The steps with state and the scans, each once, inputs first."""
+    return [each for each in nodes(*roots) if isinstance(each, STATEFUL | Scan)]
 
 
 def names(*roots: Node) -> list[str]:
@@ -335,3 +341,21 @@ def test_sinks_without_state_stay_what_they_are():
     assert first is made.sinks[0]
     assert isinstance(second, Sink)
     assert steps(first, second)[0] == steps(first)[0]
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "FROM (SELECT *, UUID() AS x FROM orders) AS o LEFT JOIN users AS u ON o.customer = u.id AND u.id > o.id",
+        "FROM (SELECT *, UUID() AS x FROM orders) AS o FULL JOIN users AS u ON o.customer = u.id AND u.id > o.id",
+        "FROM (SELECT *, UUID() AS x FROM orders) AS o WHERE EXISTS (SELECT 1 FROM users AS u WHERE u.id > o.id)",
+        "FROM (SELECT *, UUID() AS x FROM orders) AS o WHERE customer NOT IN (SELECT id FROM users WHERE id > o.id)",
+    ],
+)
+def test_a_column_with_other_values_each_time_is_refused_only_where_it_is_read(rest):
+    (sink,) = planned(job(f"INSERT INTO changes SELECT o.id, o.note {rest}")).sinks
+    assert not [each for node in nodes(sink) for each in expressions_of(node) if not is_deterministic(each)]
+
+    read = job(f"INSERT INTO changes SELECT o.id, o.x {rest}")
+    with pytest.raises(UnsupportedError, match=r"line \d+, column \d+: .* \(do not select 'x'"):
+        planned(read)

@@ -72,6 +72,9 @@ def test_a_key_of_a_family_needs_no_list_of_all_of_them():
 
 def test_keys_that_would_change_what_a_table_holds_are_refused_by_name():
     for key, text in (
+        ("table.exec.emit.early-fire.enabled", "true"),
+        ("table.exec.emit.late-fire.delay", "1 min"),
+        ("table.exec.emit.allow-lateness", "1 h"),
         ("table.exec.legacy-cast-behaviour", "ENABLED"),
         ("table.exec.sort.default-limit", "100"),
         ("table.column-expansion-strategy", "EXCLUDE_DEFAULT_VIRTUAL_METADATA_COLUMNS"),

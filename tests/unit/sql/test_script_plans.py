@@ -416,6 +416,109 @@ def test_tables_come_and_go_in_order():
     assert only_sink(text).connector == "blackhole"
 
 
+def test_a_connector_is_looked_for_where_a_table_is_used():
+    script = parse_script(
+        """
+        CREATE TABLE unused (a INT) WITH ('connector' = 'jdbc', 'url' = 'jdbc:x', 'no' = 'such');
+        CREATE TABLE base (id BIGINT, name STRING);
+        CREATE TABLE later (id BIGINT) PARTITIONED BY (id) WITH ('connector' = 'print2');
+        ALTER TABLE later SET ('connector' = 'print');
+        CREATE TABLE t WITH ('connector' = 'datagen') LIKE base;
+        INSERT INTO later SELECT id FROM t;
+        DESCRIBE base;
+        SHOW CREATE TABLE base;
+        """,
+        file="f.sql",
+    )
+    assert [job.name for job in script.jobs] == ["insert-into_later"]
+    partitioned, unused = script.warnings
+    assert "PARTITIONED BY has no effect here" in partitioned
+    assert unused == (
+        "f.sql, line 2, column 43: table 'unused' cannot be read or written: there is no connector 'jdbc' yet"
+    )
+    assert "BIGINT" in script.printed[0]
+    assert script.printed[1].endswith("`name` STRING\n)")
+
+
+BASE = """
+CREATE TABLE base (id BIGINT NOT NULL, name STRING, ts TIMESTAMP(3), up AS UPPER(name), PRIMARY KEY (id) NOT ENFORCED,
+  WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen');
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "columns", "key"),
+    [
+        ("made WITH (..) AS SELECT id, name FROM base", "id BIGINT NOT NULL, name STRING", ""),
+        ("made (name, id) WITH (..) AS SELECT id, name FROM base", "name STRING, id BIGINT NOT NULL", ""),
+        (
+            "made (more INT, n STRING, PRIMARY KEY (name) NOT ENFORCED) WITH (..) AS SELECT name, up AS n, 1 FROM base",
+            "more INT, name STRING NOT NULL, n STRING, `EXPR$2` INT NOT NULL",
+            "(`name`)",
+        ),
+        ("made WITH (..) AS WITH q AS (SELECT 1 AS a) SELECT a, a FROM q", "a INT NOT NULL, a0 INT NOT NULL", ""),
+        ("made WITH (..) AS TABLE base", "id BIGINT NOT NULL, name STRING, ts TIMESTAMP(3), up STRING", "(`id`)"),
+        (
+            "made WITH (..) AS TABLE base ADD COLUMN (n AS id + 1, o AS name COMMENT 'x')",
+            "id BIGINT NOT NULL, name STRING, ts TIMESTAMP(3), up STRING, n BIGINT NOT NULL, o STRING",
+            "(`id`)",
+        ),
+        (
+            "IF NOT EXISTS made COMMENT 'x' WITH (..) AS VALUES (1, 'a')",
+            "`EXPR$0` INT NOT NULL, `EXPR$1` STRING NOT NULL",
+            "",
+        ),
+    ],
+)
+def test_a_table_is_made_as_what_a_query_gives(statement, columns, key):
+    statement = statement.replace("..", "'connector' = 'print'")
+    script = parse_script(f"{BASE}CREATE TABLE {statement}; SHOW CREATE TABLE made")
+    (job,) = script.jobs
+    assert job.name == "insert-into_made"
+    assert job.sinks[0].schema == parse_columns(columns)
+    assert script.warnings == ()
+    assert script.printed[0].partition("PRIMARY KEY ")[2].partition(" NOT ENFORCED")[0] == key
+
+
+@pytest.mark.parametrize("query", ["TABLE base", "SELECT * FROM (TABLE base) AS b", "WITH q AS (TABLE base) TABLE q"])
+def test_a_table_is_a_query_of_all_its_columns(query):
+    into = "CREATE TABLE t (a BIGINT, b STRING, c TIMESTAMP(3), d STRING) WITH ('connector' = 'print');"
+    (plain,) = parse_script(f"{BASE}{into}INSERT INTO t SELECT * FROM base").jobs
+    assert parse_script(f"{BASE}{into}INSERT INTO t {query}").jobs == (plain,)
+
+
+def test_a_made_table_has_computed_columns_and_a_watermark_of_its_own():
+    text = """
+    CREATE TABLE made (cost AS price * 2, at TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', WATERMARK FOR ts AS ts) WITH (
+      'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9092', 'format' = 'json'
+    ) AS SELECT CAST(id AS DOUBLE) AS price, ts FROM base;
+    INSERT INTO again SELECT cost, price FROM made
+    """
+    script = parse_script(f"{BASE}CREATE TABLE again (a DOUBLE, b DOUBLE) WITH ('connector' = 'print');{text}")
+    made, again = script.jobs
+    assert made.sinks[0].schema == parse_columns("at TIMESTAMP_LTZ(3), price DOUBLE NOT NULL, ts TIMESTAMP(3)")
+    assert "`cost` = `price` * CAST(2 AS DOUBLE)" in explain(again)
+    assert "event time: watermark of a partition: ts less 0 ms" in explain(again)
+
+
+def test_a_table_that_is_there_takes_the_rows_of_a_query():
+    made = "CREATE TABLE IF NOT EXISTS made WITH ('connector' = 'print') AS SELECT id, name FROM base"
+    declared = "CREATE TABLE made (a BIGINT, b STRING) WITH ('connector' = 'blackhole');"
+    (job,) = parse_script(BASE + declared + made).jobs
+    assert (job.sinks[0].connector, job.sinks[0].schema) == ("blackhole", parse_columns("a BIGINT, b STRING"))
+
+
+def test_a_made_table_may_be_in_a_statement_set_and_is_not_there_after_explain():
+    made = "CREATE TABLE made WITH ('connector' = 'print') AS SELECT id FROM base;"
+    (job,) = parse_script(f"{BASE}BEGIN STATEMENT SET; {made} INSERT INTO made SELECT id + 1 FROM base; END").jobs
+    assert [each.table for each in job.sinks] == ["made", "made"]
+
+    script = parse_script(f"{BASE}EXPLAIN {made} SHOW TABLES")
+    assert "Sink(table=[made], fields=[id]" in script.printed[0]
+    assert "made" not in script.printed[1]
+    assert script.jobs == ()
+
+
 def test_hints_give_a_table_options_for_one_use():
     script = parse_script(
         TABLES

@@ -49,3 +49,14 @@ def test_a_table_is_refused_with_the_place_and_what_to_do(case: dict[str, Any]):
 def test_a_table_is_accepted(case: dict[str, Any]):
     for text in scripts(case):
         assert parse_script(text, file="f.sql").jobs
+
+
+@pytest.mark.parametrize("connector", ["kafka", "upsert-kafka"])
+def test_a_table_is_named_once_where_there_is_no_file(connector: str):
+    columns = "id INT, name STRING, PRIMARY KEY (id) NOT ENFORCED"
+    case = {"connector": connector, "sides": "r", "columns": columns, "with": {"format": None, "value.format": None}}
+    for text in scripts(case):
+        with pytest.raises(OptionsError) as caught:
+            parse_script(text)
+        (problem,) = (each for each in caught.value.problems if each.key == "value.format")
+        assert problem.where == "line 1, column 14, table 'k'"

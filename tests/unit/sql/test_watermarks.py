@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from penstock.engine.translate import millis
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, OptionsError
 from penstock.flow.calc import calc_of
 from penstock.plan.explain import explain
 from penstock.plan.nodes import AssignWatermarks, Project, Scan
+from penstock.plan.walk import scans
 from penstock.spi import WATERMARK, Watermark
 from penstock.sql import parse_script
 
@@ -130,3 +133,76 @@ def test_a_text_that_looks_like_the_watermarks_column_is_a_text():
         f"INSERT INTO t SELECT '`{WATERMARK}`' FROM s;"
     ).jobs
     assert isinstance(found.sinks[0].input.input, Scan)
+
+
+TIMED = "CREATE TABLE s (x INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ({options}{more});\n"
+INTO = "CREATE TABLE t (x INT) WITH ('connector' = 'blackhole');\nINSERT INTO t SELECT x FROM s"
+KAFKA = "'connector' = 'kafka', 'topic' = 'in', 'properties.bootstrap.servers' = 'localhost:9092', 'format' = 'json'"
+
+
+def timed(more, hint="", options=KAFKA):
+    """The script, and how its table is read."""
+    script = parse_script(TIMED.format(options=options, more=more) + INTO + hint, file="f.sql")
+    return script, [each.spec for each in scans(*script.jobs[0].sinks)]
+
+
+@pytest.mark.parametrize(
+    ("more", "hint", "expected"),
+    [
+        ("", "", None),
+        (", 'scan.watermark.idle-timeout' = '30 s'", "", timedelta(seconds=30)),
+        (", 'scan.watermark.idle-timeout' = '30 s'", "'1 min'", timedelta(minutes=1)),
+        ("", "'500'", timedelta(milliseconds=500)),
+        (", 'scan.watermark.idle-timeout' = '0'", "", timedelta(days=36_500)),
+    ],
+)
+def test_the_idle_timeout_is_that_of_one_table(more, hint, expected):
+    hint = hint and f" /*+ OPTIONS('scan.watermark.idle-timeout' = {hint}) */"
+    script, (spec,) = timed(more, hint)
+    assert spec.watermark == Watermark("ts", 0, idle_timeout=expected)
+    assert script.warnings == ()
+
+
+def test_tables_with_other_idle_timeouts_are_read_apart():
+    hinted = "s /*+ OPTIONS('scan.watermark.idle-timeout' = '1 s') */"
+    script, specs = timed("", f" UNION ALL SELECT x FROM {hinted}")
+    assert [each.watermark.idle_timeout for each in specs] == [None, timedelta(seconds=1)]
+    assert explain(script.jobs[0]).count("idle after 1 s") == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        KAFKA,
+        "'connector' = 'datagen'",
+        "'connector' = 'filesystem', 'path' = '/p', 'format' = 'json'",
+        KAFKA.replace("'format'", "'value.format' = 'json', 'key.format'").replace("'kafka'", "'upsert-kafka'"),
+    ],
+    ids=["kafka", "datagen", "filesystem", "upsert-kafka"],
+)
+def test_every_table_takes_the_options_of_watermarks(options):
+    more = ", 'scan.watermark.emit.strategy' = 'on_event', 'scan.watermark.alignment.group' = 'g'"
+    more += ", 'scan.watermark.idle-timeout' = '1 s'"
+    if "upsert" in options:
+        text = TIMED.format(options=options, more=more).replace("WATERMARK", "PRIMARY KEY (x) NOT ENFORCED, WATERMARK")
+        warnings = parse_script(text + INTO, file="f.sql").warnings
+    else:
+        warnings = timed(more, options=options)[0].warnings
+    emission, alignment = warnings
+    assert "'scan.watermark.emit.strategy' has no effect here: the watermark goes on with each batch" in emission
+    assert "'scan.watermark.alignment.group' has no effect here: a batch reads what each of its tables has" in alignment
+    assert emission.startswith("f.sql, line 1, column ")
+
+
+def test_what_is_wrong_with_options_of_watermarks_has_its_place():
+    more = ",\n'scan.watermark.idle-timeot' = '1 s',\n'scan.watermark.emit.strategy' = 'often',\n'scan.startup' = 'x'"
+    with pytest.raises(OptionsError) as caught:
+        timed(more)
+    assert [str(each) for each in caught.value.problems] == [
+        "f.sql, line 2, column 1: 'scan.watermark.idle-timeot': unknown option (did you mean "
+        "'scan.watermark.idle-timeout'?)",
+        "f.sql, line 3, column 1: 'scan.watermark.emit.strategy': expected one of on-event, on-periodic, not 'often'",
+        "f.sql, line 4, column 1: 'scan.startup': unknown option (did you mean 'scan.startup.mode'?)",
+    ]
+    with pytest.raises(OptionsError, match="expected a duration of 0 or more, not '-1 s'"):
+        timed(", 'scan.watermark.idle-timeout' = '-1 s'")

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.connectors.filesystem.metadata import READABLE
 from penstock.connectors.filesystem.metadata import problems as metadata_problems
-from penstock.connectors.filesystem.options import PARQUET, FilesystemOptions
+from penstock.connectors.filesystem.options import ABSENT, PARQUET, FilesystemOptions
 from penstock.connectors.filesystem.partitions import Partitions
 from penstock.connectors.filesystem.partitions import problems as partition_problems
 from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec, FilesystemSpec
@@ -50,7 +50,7 @@ def _bound(table: TableDefinition, schema: RowType, *, writes: bool) -> dict[str
     known = {"connector", *FilesystemOptions.keys()}
     if found is not None:
         known |= {f"{name}.{key}" for key in found.options.keys()}  # noqa: SIM118
-    problems = unknown_keys(table.options, known, (), table.origin)
+    problems = unknown_keys(table.options, known, (), table.origin, ABSENT)
     try:
         options = FilesystemOptions.from_text(table.options, table.origin)
     except OptionsError as error:

@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import ClassVar
 
 from penstock.errors import Problem
-from penstock.options import TEXT, OptionSet, Rule, one_of, opt
+from penstock.options import BOOLEAN, DURATION, TEXT, Absent, OptionSet, Rule, accepted, number, one_of, opt
 
 PARQUET = "parquet"
 #: Formats of text: each message is a line of a file.
 LINES = ("csv", "json")
+
+_NOT_COMMITTED = (
+    "partitions are not committed: the files of a batch appear together when it is complete",
+    "leave it out",
+)
+#: Options of Flink's connector that would change what is read, or tell others of what is written.
+ABSENT: Absent = {
+    "partition.time-extractor.*": _NOT_COMMITTED,
+    "sink.partition-commit.*": _NOT_COMMITTED,
+    "source.monitor-interval": (
+        "a folder is not watched: reading ends with the last of the files that are there when the job starts",
+        "leave it out, and start a job for the files that come later",
+    ),
+    "source.path.regex-pattern": ("all files of a folder are read", "leave it out, and name a folder of these files"),
+}
+_BATCHES = "each batch writes files of its own"
+_MERGING = "files are not merged"
 
 
 def _path(options: FilesystemOptions) -> Iterator[Problem]:
@@ -44,4 +62,34 @@ class FilesystemOptions(OptionSet):
         TEXT,
         default="__DEFAULT_PARTITION__",
         doc="What stands in the name of a folder for a column of PARTITIONED BY that is NULL or blank.",
+    )
+    rolling_size: str | None = accepted(
+        "sink.rolling-policy.file-size", TEXT, f"{_BATCHES}, of any size", example="128 MB"
+    )
+    rollover_interval: timedelta | None = accepted(
+        "sink.rolling-policy.rollover-interval", DURATION, _BATCHES, example="30 min"
+    )
+    inactivity_interval: timedelta | None = accepted(
+        "sink.rolling-policy.inactivity-interval", DURATION, _BATCHES, example="30 min"
+    )
+    check_interval: timedelta | None = accepted(
+        "sink.rolling-policy.check-interval", DURATION, _BATCHES, example="1 min"
+    )
+    shuffle_by_partition: bool | None = accepted(
+        "sink.shuffle-by-partition.enable",
+        BOOLEAN,
+        "a task has a file open for each folder that it writes to",
+        example="true",
+    )
+    sink_parallelism: int | None = accepted(
+        "sink.parallelism", number(1), "'parallelism.default' is the number of tasks", example="4"
+    )
+    auto_compaction: bool | None = accepted("auto-compaction", BOOLEAN, _MERGING, example="true")
+    compaction_size: str | None = accepted("compaction.file-size", TEXT, _MERGING, example="128 MB")
+    compaction_parallelism: int | None = accepted("compaction.parallelism", number(1), _MERGING, example="4")
+    statistics: str | None = accepted(
+        "source.report-statistics",
+        one_of("all", "none", fold=str.lower),
+        "plans do not depend on statistics",
+        example="all",
     )

@@ -43,7 +43,8 @@ class FilesystemSpec(AnySettings):
         text = f"filesystem {side} '{self.table}'\n  path: {self.options.path}\n  format: {self.options.format}"
         text += f"\n  partitioned by: {', '.join(self.partitions.columns.names)}" if self.partitions else ""
         columns = ", ".join(f"{name} from {key}" for name, key in self.metadata)
-        return text + (f"\n  metadata: {columns}" if columns else "")
+        text += f"\n  metadata: {columns}" if columns else ""
+        return "".join((text, *(f"\n  note: '{key}' has no effect: {why}" for key, why in self.options.remarks)))
 
 
 @dataclass(frozen=True, kw_only=True)

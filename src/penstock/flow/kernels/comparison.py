@@ -29,7 +29,7 @@ from penstock.flow.kernels.vectors import (
 )
 from penstock.flow.ordinals import float_ordinals
 from penstock.plan.expressions import Call
-from penstock.types import ArrayType, DataType, NullType, RowType, arrow_type
+from penstock.types import ArrayType, DataType, IntervalType, RowType, arrow_type
 from penstock.types.casts import digits
 from penstock.types.logical import root
 
@@ -58,17 +58,16 @@ def comparison(call: Call, session: Session) -> Kernel | None:
 
 def _comparing(sign: str, types: Sequence[DataType]) -> _Compare | None:
     """Compares two columns, or a column and a constant; None if no kernel compares these types."""
-    known = [each for each in types if not isinstance(each, NullType)]
-    roots = {root(each) for each in known}
+    roots = {root(each) for each in types}
     plain: _Compare = _SIGNS[sign]
-    if not known:
-        return plain  # never called: the value is null
-    same = len({arrow_type(each) for each in known}) == 1
+    if all(isinstance(each, IntervalType) for each in types):
+        return plain  # they are numbers of one unit
+    same = len({arrow_type(each) for each in types}) == 1
     if roots == {"DECIMAL"} and not same:
-        return _of_decimals(plain, known)
+        return _of_decimals(plain, types)
     if len(roots) != 1 or not same:
         return None
-    if roots <= {"ARRAY", "ROW"} and sign in ("=", "<>") and all(map(_has_equality, known)):
+    if roots <= {"ARRAY", "ROW"} and sign in ("=", "<>") and all(map(_has_equality, types)):
         return partial(_nested, sign == "=")
     return plain if roots <= _COMPARED else None
 
@@ -159,8 +158,9 @@ def _is_in(args: Sequence[Vector], rows: int) -> Vector:
     if isinstance(value.values, pa.Scalar) and not value.values.is_valid:
         return Vector(pa.scalar(None, pa.bool_()), failures)
     array = value.spread(rows)
-    known = [each.values for each in others if each.values.is_valid]
-    found = pc.is_in(array, pa.array([each.as_py() for each in known], array.type))
+    members = [(each.values if each.constant else each.values[0]).as_py() for each in others]
+    known = [each for each in members if each is not None]
+    found = pc.is_in(array, pa.array(known, array.type))
     valid = valid_rows(array) if array.null_count else None
     if len(known) == len(others) and valid is None:
         return Vector(found, failures)

@@ -32,7 +32,7 @@ from penstock.formats.columns.buffers import decimal_pairs, fixed_column
 from penstock.formats.exact.numbers import to_decimal
 from penstock.formats.loops import type_roots
 from penstock.plan.expressions import Call
-from penstock.types import DecimalType, NullType, arrow_type
+from penstock.types import DecimalType, arrow_type
 from penstock.types.casts import as_decimal, is_integer
 from penstock.types.logical import root
 
@@ -116,7 +116,7 @@ def remainder(call: Call, session: Session) -> Kernel | None:
         return Strict(arrow, partial(_remainder, arrow))
     if not isinstance(call.type, DecimalType):
         return None
-    given = [as_decimal(each.type) for each in call.args if not isinstance(each.type, NullType)]
+    given = [as_decimal(each.type) for each in call.args]
     scale = max(each.scale for each in given)
     if all(each.precision - each.scale + scale <= _NARROW for each in given):
         return Strict(arrow, partial(_decimal_remainder, scale, arrow))

@@ -12,14 +12,12 @@ from penstock.flow.kernels.comparison import ordered
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel, Strict, Values, columns_of
 from penstock.plan.expressions import Call
-from penstock.types import NullType, arrow_type
+from penstock.types import arrow_type
 from penstock.types.logical import root
 
 
-def extreme(call: Call, session: Session) -> Kernel | None:
+def extreme(call: Call, session: Session) -> Kernel:
     """``GREATEST`` and ``LEAST``, of arguments of the type of the value."""
-    if isinstance(call.type, NullType):
-        return None
     arrow = arrow_type(call.type)
     better = pc.greater if call.function == "GREATEST" else pc.less
     order = ordered if root(call.type) in ("FLOAT", "DOUBLE") else _same

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector, failed_rows, true_rows, within
 from penstock.plan.expressions import Call
-from penstock.types import NullType, arrow_type
+from penstock.types import arrow_type
 
 
 def conjunction(call: Call, session: Session) -> Kernel:
@@ -69,16 +69,14 @@ def is_false(call: Call, session: Session) -> Kernel:
     return lambda args, rows: Vector(pc.fill_null(pc.invert(_boolean(args[0].values)), False), args[0].failures)
 
 
-def choice(call: Call, session: Session) -> Kernel | None:
+def choice(call: Call, session: Session) -> Kernel:
     """``CASE`` with conditions."""
-    if isinstance(call.type, NullType):
-        return None
     return partial(_chosen, arrow_type(call.type))
 
 
 def _chosen(arrow: pa.DataType, args: Sequence[Vector], rows: int) -> Vector:
     pairs = len(args) // 2
-    values = [Vector(_as(each.values, arrow), each.failures) for each in (*args[1::2], *args[2 * pairs :])]
+    values = [*args[1::2], *args[2 * pairs :]]
     if len(values) == pairs:
         values.append(Vector(pa.scalar(None, arrow)))
     conditions = [pc.fill_null(_boolean(each.values), False) for each in args[: 2 * pairs : 2]]
@@ -98,26 +96,16 @@ def _chosen(arrow: pa.DataType, args: Sequence[Vector], rows: int) -> Vector:
     return Vector(found, failures)
 
 
-def _as(values: Values, arrow: pa.DataType) -> Values:
-    """The values of a branch in the type of all: an untyped NULL has none."""
-    if not pa.types.is_null(values.type):
-        return values
-    return pa.scalar(None, arrow)
-
-
-def first_known(call: Call, session: Session) -> Kernel | None:
+def first_known(call: Call, session: Session) -> Kernel:
     """``COALESCE``."""
-    if isinstance(call.type, NullType):
-        return None
-    return partial(_coalesced, arrow_type(call.type))
+    return _coalesced
 
 
-def _coalesced(arrow: pa.DataType, args: Sequence[Vector], rows: int) -> Vector:
-    values = [_as(each.values, arrow) for each in args]
+def _coalesced(args: Sequence[Vector], rows: int) -> Vector:
     failures: tuple[Failure, ...] = ()
     if any(each.failures for each in args):
         open_rows = np.ones(rows, np.bool_)
         for each in args:
             failures = (*failures, *within(each.failures, open_rows))
             open_rows &= ~each.validity(rows) & ~failed_rows(each.failures, rows)
-    return Vector(pc.coalesce(*values), failures)
+    return Vector(pc.coalesce(*(each.values for each in args)), failures)

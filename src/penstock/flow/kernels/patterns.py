@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -225,6 +225,23 @@ def timestamps(pattern: Pattern | NamedPattern, arrow: pa.DataType, values: pa.A
     return column(micros - micros % 1000, accepted, arrow)
 
 
+_Maker = Callable[[Call, Session], Kernel | None]
+
+
+def _or_null(maker: _Maker) -> _Maker:
+    """The kernels of a ``maker``, and one for calls with a NULL that is written out, whose value is NULL."""
+
+    @wraps(maker)
+    def made(call: Call, session: Session) -> Kernel | None:
+        if any(isinstance(each, Literal) and each.value is None for each in call.args):
+            arrow = arrow_type(call.type)
+            return Strict(arrow, lambda values, *_: pa.nulls(len(values), arrow))
+        return maker(call, session)
+
+    return made
+
+
+@_or_null
 def date_format(call: Call, session: Session) -> Kernel | None:
     """``DATE_FORMAT`` by a constant pattern."""
     moment, given = call.args
@@ -247,6 +264,7 @@ def _rewritten(pattern: Pattern | NamedPattern, values: pa.Array) -> pa.Array:
 _USUAL = Pattern(("yyyy", b"-", "MM", b"-", "dd", b" ", "HH", b":", "mm", b":", "ss"))
 
 
+@_or_null
 def from_unixtime(call: Call, session: Session) -> Kernel | None:
     """``FROM_UNIXTIME``."""
     pattern = pattern_of(call.args[1], simple=True) if len(call.args) == 2 else _USUAL
@@ -265,6 +283,7 @@ def from_unixtime(call: Call, session: Session) -> Kernel | None:
     return Strict(pa.string(), write)
 
 
+@_or_null
 def unix_timestamp(call: Call, session: Session) -> Kernel | None:
     """``UNIX_TIMESTAMP`` of text by a constant pattern; the least BIGINT for a text that is not by it."""
     instant = from_local(session)
@@ -284,6 +303,7 @@ def unix_timestamp(call: Call, session: Session) -> Kernel | None:
     return Strict(pa.int64(), seconds)
 
 
+@_or_null
 def to_moment(call: Call, session: Session) -> Kernel | None:
     """``TO_TIMESTAMP`` and ``TO_DATE`` by a constant pattern; null for a text that is not by it."""
     pattern = pattern_of(call.args[1]) if len(call.args) == 2 else None
@@ -292,6 +312,7 @@ def to_moment(call: Call, session: Session) -> Kernel | None:
     return Strict(arrow_type(call.type), partial(timestamps, pattern, arrow_type(call.type)))
 
 
+@_or_null
 def to_instant(call: Call, session: Session) -> Kernel | None:
     """``TO_TIMESTAMP_LTZ`` of text by a constant pattern, as local time of a constant zone, UTC unless it is given."""
     text, *rest = call.args

@@ -16,7 +16,6 @@ from penstock.flow.kernels.java_regex import extracted
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel, Strict
 from penstock.plan.expressions import Call, Literal
-from penstock.types import NullType
 
 #: Java's line terminators.
 _LINES = r"\n\r\x{85}\x{2028}\x{2029}"
@@ -183,7 +182,7 @@ def matching(call: Call, session: Session) -> Kernel | None:
     """``REGEXP`` with a constant pattern."""
     pattern = _constant(call, 1)
     regex = translated(pattern) if isinstance(pattern, str) and pattern else None
-    if regex is None or isinstance(call.args[0].type, NullType):
+    if regex is None:
         return None
     return Strict(pa.bool_(), lambda values, _: pc.match_substring_regex(values, regex))
 
@@ -194,7 +193,7 @@ def extraction(call: Call, session: Session) -> Kernel | None:
     if not isinstance(pattern, str) or not isinstance(group, int) or group < 0:
         return None
     regex = translated(pattern, group)
-    if regex is None or isinstance(call.args[0].type, NullType):
+    if regex is None:
         return None
     return Strict(pa.string(), partial(_extracted, regex, pattern, group))
 
@@ -214,7 +213,7 @@ def _extracted(regex: str, pattern: str, group: int, values: pa.Array, *_: pa.Sc
 def replacement(call: Call, session: Session) -> Kernel | None:
     """``REGEXP_REPLACE`` by a constant text, of a constant pattern that does not match the empty text."""
     pattern, text = _constant(call, 1), _constant(call, 2)
-    if not isinstance(pattern, str) or not isinstance(text, str) or isinstance(call.args[0].type, NullType):
+    if not isinstance(pattern, str) or not isinstance(text, str):
         return None
     regex = translated(pattern)
     if regex is None or "$" in text or "\\" in text or pc.match_substring_regex(pa.array([""]), regex)[0].as_py():

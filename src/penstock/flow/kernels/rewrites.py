@@ -7,7 +7,19 @@ from dataclasses import replace
 
 from penstock.flow.kernels.real_functions import OF_REALS
 from penstock.plan.expressions import Call, Cast, Expression, Literal, call, cast
-from penstock.types import BIGINT, BOOLEAN, DOUBLE, FLOAT, STRING, DataType, DecimalType, NullType, TimestampType
+from penstock.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    STRING,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    RowType,
+    TimestampType,
+)
 from penstock.types.casts import alike, as_decimal, beyond_decimal, common_type, is_integer, is_numeric
 from penstock.types.logical import root
 
@@ -34,9 +46,9 @@ def comparison_type(types: Sequence[DataType], *, equality: bool = False) -> Dat
 def _alike(operands: Sequence[Expression], *, equality: bool = True) -> tuple[Expression, ...]:
     """Numbers, and timestamps with and without a zone, in the type in which they are compared; decimals without one,
     and other operands, as they are."""
-    types = [each.type for each in operands if not isinstance(each.type, NullType)]
+    types = [each.type for each in operands]
     common: DataType | None = None
-    if types and all(map(is_numeric, types)):
+    if all(map(is_numeric, types)):
         common = comparison_type(types, equality=equality)
         if common is None:
             return tuple(_as(each, as_decimal(each.type)) if is_integer(each.type) else each for each in operands)
@@ -48,9 +60,7 @@ def _alike(operands: Sequence[Expression], *, equality: bool = True) -> tuple[Ex
 
 
 def _as(operand: Expression, target: DataType) -> Expression:
-    if isinstance(operand.type, NullType) or alike(operand.type, target):
-        return operand
-    return cast(operand, target)
+    return operand if alike(operand.type, target) else cast(operand, target)
 
 
 def _compared(call: Call) -> Expression:
@@ -68,8 +78,6 @@ def _orders(operands: Sequence[Expression]) -> bool:
 
 
 def _ordered(operand: Expression) -> Expression:
-    if isinstance(operand.type, NullType):
-        return operand
     return call("ORDERED", _as(operand, DOUBLE), type=BIGINT)
 
 
@@ -80,7 +88,8 @@ def _member(given: Call) -> Expression:
         return _row_member(given)
     value, *others = _alike(given.args)
     decimals = {each.type.with_nullability(True) for each in (value, *others) if isinstance(each.type, DecimalType)}
-    if all(map(_is_constant, others)) and root(value.type) != "NULL" and len(decimals) < 2:
+    collections = isinstance(value.type, ArrayType | MapType | RowType)
+    if all(map(_is_constant, others)) and not collections and len(decimals) < 2:
         if root(value.type) not in ("FLOAT", "DOUBLE"):
             return replace(given, args=(value, *others))
         if len(others) > 1:

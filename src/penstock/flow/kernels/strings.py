@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from penstock.flow.kernels.rowwise import ValueFailure
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel, Strict, Values, Vector, valid_rows
 from penstock.plan.expressions import Call, Literal
-from penstock.types import NullType
 
 _TEXT = pa.string()
 _Maker = Callable[[Call, Session], Kernel | None]
@@ -48,7 +47,7 @@ def _with_constants(
         constants = _constants(call, 1)
         if constants is None:
             return None
-        if None in constants or isinstance(call.args[0].type, NullType):
+        if None in constants:
             return Strict(arrow, lambda values, *_: pa.nulls(len(values), arrow))
         compute = make(*constants)
         return None if compute is None else Strict(arrow, lambda values, *_: compute(values))
@@ -84,10 +83,13 @@ def joining(call: Call, session: Session) -> Kernel:
     """``CONCAT_WS``, which leaves out nulls; null where the separator is."""
 
     def kernel(args: Any, rows: int) -> Vector:
-        separator, *values = (pa.scalar(None, _TEXT) if pa.types.is_null(e.values.type) else e.values for e in args)
+        separator, *values = (each.values for each in args)
         failures = tuple(failure for each in args for failure in each.failures)
         if not values:
             return Vector(pc.if_else(pc.is_null(separator), pa.scalar(None, _TEXT), ""), failures)
+        # Arrow leaves out the whole row, and not its nulls only, where no value is known.
+        unknown = reduce(pc.and_, map(pc.is_null, values))
+        values[0] = pc.if_else(unknown, "", values[0])
         return Vector(pc.binary_join_element_wise(*values, separator, null_handling="skip"), failures)
 
     return kernel
@@ -140,7 +142,7 @@ def _padded(pad: Callable[..., pa.Array], slow: Callable[[Call, Session], Kernel
         length, padding = _constants(call, 1) or (None, None)
         if not isinstance(length, int) or not isinstance(padding, str) or length <= 0 or len(padding) != 1:
             return None
-        if has_pairs(pa.array([padding])) or isinstance(call.args[0].type, NullType):
+        if has_pairs(pa.array([padding])):
             return None
         by_row = slow(call, session)
 
@@ -159,8 +161,8 @@ def _repeated(count: int) -> Callable[[pa.Array], pa.Array] | None:
     return lambda values: pc.binary_repeat(values, max(count, 0))
 
 
-def _piece(separator: str, index: int) -> Callable[[pa.Array], pa.Array] | None:
-    if not separator or "\\E" in separator:
+def _piece(separator: str | int, index: int) -> Callable[[pa.Array], pa.Array] | None:
+    if not isinstance(separator, str) or not separator or "\\E" in separator:
         return None
 
     def compute(values: pa.Array) -> pa.Array:
@@ -207,7 +209,7 @@ def like(call: Call, session: Session) -> Kernel | None:
     constants = _constants(call, 1)
     if constants is None:
         return None
-    if None in constants or isinstance(call.args[0].type, NullType):
+    if None in constants:
         return Strict(pa.bool_(), lambda values, *_: pa.nulls(len(values), pa.bool_()))
     matched = _matching(*constants)
     return None if matched is None else Strict(pa.bool_(), lambda values, *_: matched(values))

@@ -46,7 +46,10 @@ class Vector:
 
     def spread(self, rows: int) -> pa.Array:
         """One value per row."""
-        return pa.repeat(self.values, rows) if isinstance(self.values, pa.Scalar) else self.values
+        if not isinstance(self.values, pa.Scalar):
+            return self.values
+        # Arrow does not repeat a collection zero times.
+        return pa.repeat(self.values, rows) if rows else pa.nulls(0, self.values.type)
 
     def validity(self, rows: int) -> Mask:
         """Which rows have a value that is not null."""

@@ -118,10 +118,10 @@ class ChangeDecoder(TableCodec[ChangeOptionsT], ABC):
         changes = self._changes(envelopes, faults, messages)
         metadata = [self._read(envelopes, self.known[key], changes) for key in self.metadata]
         kept = self._kept(changes, len(envelopes))
-        columns, kinds, change = _rows(changes, kept)
+        columns, kinds, change = changed_rows(changes, kept)
         envelope = changes.envelope[change]
         columns += [_taken([column], envelope) for column in metadata]
-        bad = [*envelopes.bad, *_refused(envelopes, faults, changes)]
+        bad = [*envelopes.bad, *refusals(envelopes, faults, changes)]
         bad = [BadRecord(int(indices[each.index]), each.reason, each.field) for each in bad] + refused
         bad.sort(key=lambda each: each.index)
         rows = batch_of(columns, self._arrow, len(change))
@@ -157,7 +157,7 @@ class ChangeDecoder(TableCodec[ChangeOptionsT], ABC):
         return np.arange(len(changes.action)) < limit[changes.envelope]
 
 
-def _refused(envelopes: Envelopes, faults: Faults, changes: Changes) -> list[BadRecord]:
+def refusals(envelopes: Envelopes, faults: Faults, changes: Changes) -> list[BadRecord]:
     """The messages with a fault, each with its first one."""
     reasons = {index: faults.explain(index) for index in np.flatnonzero(faults.found).tolist()}
     for change in np.flatnonzero(changes.faults.found).tolist():
@@ -165,7 +165,7 @@ def _refused(envelopes: Envelopes, faults: Faults, changes: Changes) -> list[Bad
     return [BadRecord(int(envelopes.message[index]), reason, field) for index, (field, reason) in reasons.items()]
 
 
-def _rows(changes: Changes, kept: Mask) -> tuple[list[pa.Array], npt.NDArray[np.int8], npt.NDArray[np.int64]]:
+def changed_rows(changes: Changes, kept: Mask) -> tuple[list[pa.Array], npt.NDArray[np.int8], npt.NDArray[np.int64]]:
     """The columns of the rows of all changes, the row kind of each row and the change that it belongs to."""
     counts = np.where(kept, _ROWS[changes.action], 0)
     change = np.repeat(np.arange(len(counts)), counts)

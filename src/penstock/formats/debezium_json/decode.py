@@ -13,7 +13,8 @@ from penstock.formats.changes.metadata import MILLISECONDS, TEXT_MAP, Metadata, 
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
 from penstock.types import BIGINT, STRING, Field, RowType
 
-_OPERATIONS = {"c": INSERT, "r": INSERT, "u": UPDATE, "d": DELETE}
+#: The values of ``op``.
+OPERATIONS = {"c": INSERT, "r": INSERT, "u": UPDATE, "d": DELETE}
 _SOURCE = Field("source", TEXT_MAP)
 
 #: The metadata columns, by key.
@@ -56,7 +57,7 @@ class DebeziumJsonDecoder(ChangeDecoder[DebeziumJsonOptions]):
         if self.options.schema_include:
             missing = "the field is missing or null; set 'schema-include' to false if messages hold no schema"
             faults.add(is_null(envelopes.columns["payload"]), always("payload", missing))
-        return image_changes(self._payload(envelopes), _OPERATIONS, "op", self._path, faults)
+        return image_changes(self._payload(envelopes), OPERATIONS, "op", self._path, faults)
 
     def _payload(self, envelopes: Envelopes) -> dict[str, pa.Array]:
         if not self.options.schema_include:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
-from penstock.plan.expressions import Call, Expression, cast, coerce
+from penstock.plan.expressions import Call, Expression, Literal, cast, coerce
+from penstock.sql.bind.literals import MONTHS_END, TIME_END, TOO_LONG
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import UnboundCall
 from penstock.types import (
@@ -71,7 +73,10 @@ def _decimal(operator: str, a: DecimalType, b: DecimalType) -> DataType:
 
 
 def _shifted(call: UnboundCall, left: Expression, right: Expression, source: SourceText) -> Expression:
-    """A moment plus or minus an interval, or a multiple of an interval."""
+    """A moment plus or minus an interval, a multiple of an interval, or the sum of two that are constants."""
+    if call.name in "+-" and left.type.with_nullability(False) == right.type.with_nullability(False):
+        return _total(call, left, right, source)
+    types = f"{left.type.text()} and {right.type.text()}"
     if call.name in "+*" and isinstance(left.type, IntervalType):
         left, right = right, left
     if call.name == "*" and is_integer(left.type) and isinstance(right.type, IntervalType):
@@ -80,7 +85,25 @@ def _shifted(call: UnboundCall, left: Expression, right: Expression, source: Sou
             "*", (coerce(left, BIGINT), right), type=right.type.with_nullability(nullable), place=source.at(call.at)
         )
     if call.name not in "+-" or not isinstance(right.type, IntervalType) or not is_point(left.type):
-        reason = f"'{call.name}' does not combine {left.type.text()} and {right.type.text()}"
+        reason = f"'{call.name}' does not combine {types}"
         raise source.error(call.at, reason, "an interval is added to or subtracted from a DATE, TIME or TIMESTAMP")
     nullable = left.type.nullable or right.type.nullable
     return Call(call.name, (left, right), type=left.type.with_nullability(nullable), place=source.at(call.at))
+
+
+def _total(call: UnboundCall, left: Expression, right: Expression, source: SourceText) -> Expression:
+    """The sum or the difference of two constant intervals of one kind."""
+    place = source.at(call.at)
+    match left, right:
+        case Literal(value=int(one)), Literal(value=int(other)):
+            months = one + other if call.name == "+" else one - other
+            if abs(months) < MONTHS_END:
+                return Literal(months, type=left.type, place=place)
+        case Literal(value=timedelta() as one), Literal(value=timedelta() as other):
+            time = one + other if call.name == "+" else one - other
+            if abs(time) < TIME_END:
+                return Literal(time, type=left.type, place=place)
+        case _:
+            reason = f"'{call.name}' of two intervals is supported for constants only"
+            raise source.unsupported(call.at, reason, "add one after the other to the DATE, TIME or TIMESTAMP")
+    raise source.error(call.at, *TOO_LONG)

@@ -27,9 +27,9 @@ def _all(texts: str) -> tuple[Builtin, ...]:
     return tuple(Builtin(each.partition("(")[0], each) for each in lines)
 
 
-_LATER = "types for JSON documents are not supported yet; use STRING with JSON_VALUE and JSON_QUERY"
+_DOCUMENTS = "types for JSON documents are not supported; use STRING with JSON_VALUE and JSON_QUERY"
 _OBJECTS = "structured types of Java classes are not supported; use ROW(..)"
-_OVER = "OVER aggregates come later; join the rows with themselves, or number them with ROW_NUMBER()"
+_OVER = "OVER takes ROW_NUMBER(), RANK() and DENSE_RANK() only; join the rows with themselves, or number them"
 _EXACTLY = "with a pattern, reads what is exactly by it"
 _PATHS = "paths with filters, such as `[?(@.a > 1)]`, or functions, such as `.length()`, are refused"
 
@@ -43,7 +43,9 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         Builtin("LIKE", "a [NOT] LIKE b [ESCAPE c]"),
         Builtin("SIMILAR", "a [NOT] SIMILAR TO b [ESCAPE c]"),
         Builtin("IN", "a [NOT] IN (b, ..)"),
-        Builtin("EXISTS", "EXISTS (query), a [NOT] IN (query)", note="in SELECT, WHERE and HAVING"),
+        Builtin(
+            "EXISTS", "EXISTS (query), a [NOT] IN (query)", note="in SELECT, WHERE, HAVING and ON of an INNER JOIN"
+        ),
     ),
     "Logic": (
         Builtin("OR", "a OR b"),
@@ -237,8 +239,8 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         Builtin("JSON_QUOTE", "JSON_QUOTE(a)"),
         Builtin("JSON_UNQUOTE", "JSON_UNQUOTE(a)"),
         Builtin("JSON", "JSON(a)", note="as a value of JSON_OBJECT or JSON_ARRAY"),
-        Builtin("PARSE_JSON", "PARSE_JSON(a)", _LATER),
-        Builtin("TRY_PARSE_JSON", "TRY_PARSE_JSON(a)", _LATER),
+        Builtin("PARSE_JSON", "PARSE_JSON(a)", _DOCUMENTS),
+        Builtin("TRY_PARSE_JSON", "TRY_PARSE_JSON(a)", _DOCUMENTS),
     ),
     "Values": (
         Builtin("ROW", "ROW(a, ..), (a, b, ..)"),
@@ -289,7 +291,9 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         Builtin("JSON_ARRAYAGG", "JSON_ARRAYAGG(a [.. ON NULL])", note="without ORDER BY"),
         Builtin("APPROX_COUNT_DISTINCT", "APPROX_COUNT_DISTINCT(a)", "counts are exact; use COUNT(DISTINCT a)"),
         Builtin(
-            "PERCENTILE", "PERCENTILE(a, percentage [, frequency])", "not among the aggregates yet; use ROW_NUMBER()"
+            "PERCENTILE",
+            "PERCENTILE(a, percentage [, frequency])",
+            "it is not among the aggregates; number the rows with ROW_NUMBER()",
         ),
     ),
     "Rows around a row": (

@@ -51,7 +51,7 @@ _PATH = re.compile(r"\s*(?:(lax|strict)\s+)?(.*)", re.IGNORECASE | re.DOTALL)
 
 
 def _made(scope: Scope, given: UnboundCall, args: Sequence[Expression], type_: DataType) -> Expression:
-    return Call(given.name, tuple(args), type=type_, place=scope.source.at(given.at))
+    return scope.made(given, given.name, args, type_)
 
 
 def _text(given: Unbound) -> str:
@@ -237,9 +237,11 @@ def of_document(scope: Scope, given: Unbound) -> Expression:
 def extract(scope: Scope, given: UnboundCall) -> Expression:
     """``EXTRACT``."""
     operand = scope.bind(given.args[1])
+    if isinstance(operand.type, NullType):
+        operand = coerce(operand, TimestampType(3))
     unit = scope.one_of(given.args[0], _PARTS)
-    dated = root(operand.type) in ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "NULL")
-    timed = isinstance(operand.type, TimestampType | TimeType | NullType)
+    dated = root(operand.type) in ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
+    timed = isinstance(operand.type, TimestampType | TimeType)
     timed = timed or (dated and unit in ("HOUR", "MINUTE", "SECOND"))
     if not (timed if unit in _TIME_PARTS else dated):
         expected = "a TIME or TIMESTAMP" if unit in _TIME_PARTS else "a DATE or TIMESTAMP"

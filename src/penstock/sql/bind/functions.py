@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from penstock.plan.expressions import Expression, Literal
+from penstock.plan.expressions import Expression, Literal, coerce
 from penstock.types import (
     BIGINT,
     BOOLEAN,
@@ -51,6 +51,21 @@ FAMILIES: dict[str, tuple[str, Callable[[DataType], bool]]] = {
 }
 
 
+#: What NULL is where it stands for a value of a family; other families have no type that all of their values have.
+_OF_NULL: Mapping[str, DataType] = {
+    "s": STRING,
+    "y": BYTES,
+    "i": INT,
+    "e": INT,
+    "n": DOUBLE,
+    "b": BOOLEAN,
+    "t": TimestampType(3),
+    "d": TimestampType(3),
+    "l": ArrayType(STRING),
+    "v": STRING,
+}
+
+
 def families(signature: str) -> str:
     """A signature as errors show it: ``(STRING, INT)``."""
     shown = [".." if letter == "*" else FAMILIES[letter][0] for letter in signature]
@@ -71,13 +86,27 @@ class Overload:
 
     def takes(self, args: tuple[Expression, ...]) -> bool:
         """Whether the arguments belong to the families of the signature. NULL belongs to all."""
-        letters = self.signature
-        if letters.endswith("*"):
-            letters = letters[:-1].ljust(len(args), letters[-2])
+        letters = self._letters(len(args))
         return len(args) == len(letters) and all(
             isinstance(arg.type, NullType) or FAMILIES[letter][1](arg.type)
             for letter, arg in zip(letters, args, strict=True)
         )
+
+    def typed(self, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        """The arguments, with a type for each NULL, as far as its family has one: that of another argument of the
+        family, if there is one."""
+        pairs = list(zip(self._letters(len(args)), args, strict=True))
+        types = {letter: arg.type for letter, arg in reversed(pairs) if not isinstance(arg.type, NullType)}
+        return tuple(
+            coerce(arg, types.get(letter, _OF_NULL.get(letter, arg.type))) if isinstance(arg.type, NullType) else arg
+            for letter, arg in pairs
+        )
+
+    def _letters(self, count: int) -> str:
+        """The letters of this number of arguments."""
+        if self.signature.endswith("*"):
+            return self.signature[:-1].ljust(count, self.signature[-2])
+        return self.signature
 
     def type_of(self, args: tuple[Expression, ...]) -> DataType:
         """The type of the value."""
@@ -86,8 +115,7 @@ class Overload:
 
 
 def _same(args: tuple[Expression, ...]) -> DataType:
-    found = args[0].type
-    return DOUBLE if isinstance(found, NullType) else found
+    return args[0].type
 
 
 def _whole(args: tuple[Expression, ...]) -> DataType:
@@ -100,13 +128,10 @@ def _remainder(args: tuple[Expression, ...]) -> DataType:
     """MOD: the type of the divisor, as in Calcite; for decimals that of the remainder."""
     left, right = args[0].type, args[1].type
     if not isinstance(left, DecimalType) and not isinstance(right, DecimalType):
-        return INT if isinstance(right, NullType) else right
+        return right
     if is_integer(right) and isinstance(left, DecimalType) and not left.scale:
         return right
-    a, b = (
-        as_decimal(right if isinstance(left, NullType) else left),
-        as_decimal(left if isinstance(right, NullType) else right),
-    )
+    a, b = as_decimal(left), as_decimal(right)
     scale = max(a.scale, b.scale)
     return DecimalType(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
 

@@ -71,3 +71,13 @@ def check_windows(values: Sequence[Expression], grouping: Sequence[Unbound] | No
         name = f"{each.kind.name}_{each.part}" if each.part else each.kind.name
         at = each.place.offset if each.place else 0
         raise source.error(at, f"{name} needs a window in GROUP BY", f"GROUP BY {each.kind.name}(..)")
+
+
+def check_key(key: Expression, at: int, source: SourceText) -> None:
+    """Raises UnsupportedError for an expression of GROUP BY, at this offset, that has a window in it and is none."""
+    found = next((each for each in walk(key) if isinstance(each, GroupWindow)), None)
+    if found is None or found is key:
+        return
+    name = found.kind.name
+    hint = f"GROUP BY {name}(..), and compute with {name}_START(..) in SELECT"
+    raise source.unsupported(at, "a window inside another expression of GROUP BY is not supported", hint)

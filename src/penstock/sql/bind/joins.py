@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -13,6 +13,7 @@ from penstock.plan.expressions import (
     ColumnRef,
     Expression,
     Literal,
+    Unrepeatable,
     call,
     coerce,
     columns_of,
@@ -23,15 +24,16 @@ from penstock.plan.expressions import (
     substituted,
 )
 from penstock.plan.nodes import Item, Join, JoinKind, Node, SetKind, SetOperation, Union, items_of, project
-from penstock.plan.walk import repeatable
+from penstock.plan.pruning import repeatable_columns
 from penstock.plan.windows import in_windows
+from penstock.sql.bind.context import Context
 from penstock.sql.bind.hints import QueryHints
 from penstock.sql.bind.names import NamedTable
 from penstock.sql.bind.naming import free_name, name_of
 from penstock.sql.bind.scope import Scope
-from penstock.sql.bind.sources import Source, filtered
-from penstock.sql.parse.source import Errors, SourceText
-from penstock.sql.parse.syntax import Name, UnboundJoin
+from penstock.sql.bind.sources import NodeSource, Source, filtered
+from penstock.sql.parse.source import Errors
+from penstock.sql.parse.syntax import Name, UnboundJoin, UnboundSubquery
 from penstock.types import BOOLEAN, Field, RowType
 from penstock.types.casts import beyond_decimal, comparable
 
@@ -54,6 +56,9 @@ class JoinSource:
     conditions: tuple[Expression, ...] = ()
     #: How long the rows of each side are kept; None where no hint says so.
     lifetimes: tuple[timedelta | None, timedelta | None] = (None, None)
+    #: Keeps the rows for which further conditions are true, those with queries, perhaps with more columns;
+    #: None after a problem.
+    keeping: Callable[[Node], Node | None] | None = None
     event_time: str = field(default="", init=False)
 
     @property
@@ -74,7 +79,9 @@ class JoinSource:
         left, right = self.left.rows(plan.left_conditions), self.right.rows(plan.right_conditions)
         if self.errors or left is None or right is None:
             return None
-        return plan.rows(left, right)
+        found = plan.rows(left, right)
+        kept = found if self.keeping is None else self.keeping(found)
+        return None if kept is None else project(kept, items_of(found.schema))
 
 
 def _row(left: RowType, right: RowType, names: Mapping[str, str], kind: JoinKind) -> RowType:
@@ -186,22 +193,33 @@ class _Plan:
         rights = self._join.right_names
         sides = [(left, {each: each for each in self._join.left.schema.names}, self._join.kind in _KEEPS_LEFT)]
         sides.append((right, dict(rights), self._join.kind in _KEEPS_RIGHT))
-        for side, names, kept in sides:
-            if not kept:
-                continue
-            if not repeatable(side):
-                place = self._others[0].place
-                reason = "an outer join with a condition other than '=' needs rows that are the same each time"
-                hint = "do not compute UUID() or the present time below it"
-                raise UnsupportedError((Problem(reason, where=str(place or ""), hint=hint),))
-            own = [each for each in fields_of(side.schema) if each.name in names]
-            rows = project(side, tuple(Item(each.name, each) for each in own))
-            matched = project(pairs, tuple(Item(each.name, replace(each, name=names[each.name])) for each in own))
-            alone = SetOperation(rows.schema, rows, matched, SetKind.ANTI)
-            values = {names[each.name]: each for each in own}
-            null = ((each.name, Literal(None, type=each.type.with_nullability(True))) for each in fields_of(wanted))
-            members.append(project(alone, tuple(Item(name, values.get(name, lacking)) for name, lacking in null)))
+        members += [self._alone(side, names, pairs) for side, names, kept in sides if kept]
         return Union(wanted, tuple(members))
+
+    def _alone(self, side: Node, names: Mapping[str, str], pairs: Node) -> Node:
+        """The rows of a side, whose columns are called ``names`` in the join, that are in none of the ``pairs``. Of
+        columns that have other values each time, they have none that can be read."""
+        reason = "an outer join with a condition other than '=' needs rows that are the same each time"
+        place = self._others[0].place
+        same = repeatable_columns(side)
+        compared = {name for each in self._others for name in columns_of(each)}
+        read = {each for each in side.schema.names if each not in names or names[each] in compared}
+        if not same or not read <= same:
+            hint = "compare no UUID(), RAND() or present time in it"
+            raise UnsupportedError((Problem(reason, where=str(place or ""), hint=hint),))
+        own = [each for each in fields_of(side.schema) if each.name in names]
+        told = [each for each in own if each.name in same]
+        rows = project(side, tuple(Item(each.name, each) for each in told))
+        matched = project(pairs, tuple(Item(each.name, replace(each, name=names[each.name])) for each in told))
+        alone = SetOperation(rows.schema, rows, matched, SetKind.ANTI)
+        values: dict[str, Expression] = {names[each.name]: each for each in told}
+        for each in own:
+            name = names[each.name]
+            values.setdefault(name, Unrepeatable(name, reason, type=each.type, place=place))
+        null = (
+            (each.name, Literal(None, type=each.type.with_nullability(True))) for each in fields_of(self._join.schema)
+        )
+        return project(alone, tuple(Item(name, values.get(name, lacking)) for name, lacking in null))
 
     def _reads(self, expression: Expression) -> tuple[bool, bool]:
         """Whether an expression reads columns of the left, and of the right side."""
@@ -242,18 +260,34 @@ def _keyed(node: Node, keys: Sequence[Expression], taken: set[str]) -> tuple[Nod
     return project(node, tuple(items)), tuple(names)
 
 
+def beside(
+    kind: JoinKind,
+    left: Node,
+    right: Node,
+    conditions: Callable[[Mapping[str, ColumnRef]], Sequence[Expression]],
+    errors: Errors,
+) -> tuple[Node | None, dict[str, ColumnRef]]:
+    """The join of two nodes, and the columns of the right one there, by their own names. The ``conditions`` are made
+    from these, as they are where rows match. The node is None after a problem, which was added to ``errors``."""
+    names: dict[str, str] = {}
+    for each in right.schema.names:
+        names[each] = free_name(each, [*left.schema.names, *names.values()])
+    rights = {each.name: replace(each, name=names[each.name]) for each in fields_of(right.schema)}
+    one, other = (NodeSource(each, "", each.schema.names) for each in (left, right))
+    return JoinSource(kind, one, other, names, (), errors, tuple(conditions(rights))).rows(()), rights
+
+
 def join(
     given: UnboundJoin,
     left: Source,
     right: Source,
     hints: QueryHints,
-    source: SourceText,
-    errors: Errors,
-    database: str,
-    around: tuple[NamedTable, ...],
+    context: Context,
+    query: Callable[[UnboundSubquery, Scope], Expression] | None = None,
 ) -> JoinSource | None:
-    """The join of two sources, in a query with this current ``database`` and these tables ``around`` it; None after a
-    problem with its names, which was added to ``errors``."""
+    """The join of two sources; None after a problem with its names, which was added to the errors. ``query`` binds
+    queries in its condition, where there may be any."""
+    source, errors = context.source, context.errors
     taken = list(left.schema.names)
     names: dict[str, str] = {}
     for each in right.schema.names:
@@ -278,11 +312,11 @@ def join(
     made = JoinSource(given.kind, left, right, names, _sides(left, right, names, given.kind), errors)
     made = replace(made, lifetimes=(hints.of_side(left), hints.of_side(right)))
     if given.using or given.natural:
-        return _using(given, made, matching, source, errors)
+        return _using(given, made, matching, context)
     if given.condition is None:
         return made
     row = _row(left.schema, right.schema, names, JoinKind.INNER)
-    scope = Scope(row, source, tables=matching, clause="in ON", database=database, around=around)
+    scope = replace(context.scope(row, matching, "in ON"), query=query)
     condition = errors.attempt(partial(scope.condition, given.condition, "the condition of ON"))
     return replace(made, conditions=conjuncts(condition)) if condition is not None else made
 
@@ -304,12 +338,13 @@ def _substituted(table: NamedTable, values: Mapping[str, ColumnRef]) -> NamedTab
 
 
 def _using(
-    given: UnboundJoin, made: JoinSource, matching: tuple[NamedTable, ...], source: SourceText, errors: Errors
+    given: UnboundJoin, made: JoinSource, matching: tuple[NamedTable, ...], context: Context
 ) -> JoinSource | None:
     """The join by the columns of USING, or by all that both sides have. They become one column."""
+    source, errors = context.source, context.errors
     count = len(made.left.tables)
-    sides = [Scope(made.schema, source, tables=each) for each in (matching[:count], matching[count:])]
-    found = [Scope(made.schema, source, tables=each) for each in (made.tables[:count], made.tables[count:])]
+    sides = [context.scope(made.schema, each, "in USING") for each in (matching[:count], matching[count:])]
+    found = [context.scope(made.schema, each, "in USING") for each in (made.tables[:count], made.tables[count:])]
     names = given.using
     if given.natural:
         own = [[name for table in each.named for name in table.own] for each in sides]

@@ -37,6 +37,10 @@ _INTERVALS = {
     "MINUTE TO SECOND": r"-?\d+:\d{1,2}(\.\d{1,9})?",
 }
 _MICROS = {"DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000}
+#: Intervals are shorter than these.
+MONTHS_END, TIME_END = 12 * 10_000, timedelta(days=100_000_000)
+#: The reason and the hint for longer ones.
+TOO_LONG = ("the interval is too long", "write one of less than 10000 years, or of less than 100000000 days")
 _MOMENTS = {
     "DATE": (r"\d{4}-\d\d-\d\d", "2026-01-31"),
     "TIME": (r"\d\d:\d\d:\d\d(\.\d+)?", "23:59:59"),
@@ -120,13 +124,15 @@ def _interval(given: UnboundLiteral, source: SourceText) -> tuple[int | timedelt
     first, _, last = unit.partition(" TO ")
     if first in ("YEAR", "MONTH"):
         years, rest = (parts[0], sum(parts[1:])) if first == "YEAR" else (0, parts[0])
-        return sign * int(years * 12 + rest), IntervalType(True)
+        months = int(years * 12 + rest)
+        if months >= MONTHS_END:
+            raise source.error(given.at, *TOO_LONG)
+        return sign * months, IntervalType(True)
     units = list(_MICROS)[list(_MICROS).index(first) : list(_MICROS).index(last or first) + 1]
     micros = sum(part * _MICROS[each] for each, part in zip(units, parts, strict=True))
-    try:
-        return sign * timedelta(microseconds=int(micros)), IntervalType(False)
-    except OverflowError:
-        raise source.error(given.at, "the interval is too long", "write one of at most 999999999 days") from None
+    if micros >= TIME_END // timedelta(microseconds=1):
+        raise source.error(given.at, *TOO_LONG)
+    return sign * timedelta(microseconds=int(micros)), IntervalType(False)
 
 
 def type_text(given: Expression) -> str:

@@ -13,19 +13,21 @@ from penstock.plan.expressions import (
     Expression,
     Literal,
     call,
+    coerce,
     columns_of,
     conjuncts,
     fields_of,
     substituted,
     walk,
 )
-from penstock.plan.nodes import GroupAggregate, Item, Node, SetOperation, Union, items_of, project, row_of
+from penstock.plan.nodes import GroupAggregate, Item, JoinKind, Node, SetOperation, Union, items_of, project, row_of
 from penstock.plan.windowing import WindowKind
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import GroupId, Grouping, GroupingBits, aggregates_in
 from penstock.sql.bind.constants import OneRow, one_row, or_nothing, rows_of
+from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import Dependent, equal_pair, outer_tables, place_of_outer, reads_outer
-from penstock.sql.bind.group_windows import GroupWindow, check_windows
+from penstock.sql.bind.group_windows import GroupWindow, check_key, check_windows
 from penstock.sql.bind.grouping import Groups, distinct
 from penstock.sql.bind.grouping_sets import GroupingSets
 from penstock.sql.bind.hints import QueryHints, with_options
@@ -113,11 +115,17 @@ class Queries:
     batch: bool = False
     #: The tables of the queries around these, the nearest first.
     outer: tuple[tuple[NamedTable, ...], ...] = ()
+    #: Those further around, whose columns may not be used.
+    beyond: tuple[NamedTable, ...] = ()
 
     @property
     def around(self) -> tuple[NamedTable, ...]:
-        """The same, where their columns may not be used."""
-        return tuple(table for level in self.outer for table in level)
+        """All tables of the queries around these, where their columns may not be used."""
+        return (*(table for level in self.outer for table in level), *self.beyond)
+
+    @property
+    def _context(self) -> Context:
+        return Context(self.source, self.errors, self.database, self.around)
 
     def result(self, given: UnboundQuery) -> Result:
         """The result of a query, whose columns can be computed."""
@@ -237,7 +245,7 @@ class Queries:
 
     def _beside_outer(self, result: Result, others: Sequence[Expression] = ()) -> Result:
         """The rows of a result beside those of the query around; the errors tell what stands in the way."""
-        return self.errors.attempt(partial(beside_outer, result, others, self.errors, self.source)) or _BROKEN
+        return self.errors.attempt(partial(beside_outer, result, others, self._context)) or _BROKEN
 
     # --- WITH and UNION -----------------------------------------------------------------------------------------
 
@@ -312,14 +320,7 @@ class Queries:
         return common
 
     def _values(self, given: UnboundValues) -> Result:
-        scope = Scope(
-            RowType((), nullable=False),
-            self.source,
-            tables=OneRow().tables,
-            clause="in VALUES",
-            database=self.database,
-            around=self.around,
-        )
+        scope = self._context.scope(RowType((), nullable=False), OneRow().tables, "in VALUES")
         rows: list[list[Selected]] = []
         for row in given.rows:
             values = [self.errors.attempt(partial(scope.value, each)) for each in row]
@@ -362,16 +363,44 @@ class Queries:
                 names = None if node is None else self._names(columns, node.schema)
                 return None if node is None or names is None else NodeSource(node, alias.text if alias else "", names)
             case UnboundUnnest():
-                return unnest(given, NodeSource(one_row(), "", ()), self.source, self.errors)
+                return unnest(given, NodeSource(one_row(), "", ()), self._context)
             case UnboundJoin(right=UnboundUnnest()):
                 left = self._read(given.left, hints)
-                return None if left is None else join_unnest(given, left, self.source, self.errors)
+                return None if left is None else join_unnest(given, left, self._context)
             case UnboundJoin():
                 left, right = self._read(given.left, hints), self._read(given.right, hints)
                 if left is None or right is None:
                     return None
-                return join(given, left, right, hints, self.source, self.errors, self.database, self.around)
+                return self._join(given, left, right, hints)
         raise TypeError(f"unknown source {type(given).__name__}")
+
+    def _join(self, given: UnboundJoin, left: Source, right: Source, hints: QueryHints) -> Source | None:
+        """The join of two sources. The queries in the condition of an inner one are asked about its rows, as if they
+        stood in WHERE."""
+        if given.kind is not JoinKind.INNER:
+            return join(given, left, right, hints, self._context)
+        plain, subqueries = _split(given.condition)
+        made = join(replace(given, condition=plain), left, right, hints, self._context, self._query_value)
+        if made is None:
+            return None
+        scope = replace(self._context.scope(made.schema, made.tables, "in ON"), query=self._query_value)
+        bound = [self._condition_with_query(each, scope) for each in subqueries]
+        asked = [each for each in bound if each is not None]
+        asking = tuple(each for each in made.conditions if asks_queries(each))
+        if len(asked) < len(bound):
+            return None
+        if not asked and not asking:
+            return made
+        conditions = tuple(each for each in made.conditions if each not in asking)
+        return replace(made, conditions=conditions, keeping=partial(self._kept_of, asked, asking))
+
+    def _kept_of(self, asked: Sequence[_Asked], asking: Sequence[Expression], node: Node) -> Node | None:
+        """The rows of ``node`` for which all conditions with queries are true, perhaps with more columns; None after a
+        problem."""
+        found: Node | None = node
+        for each in asked:
+            found = None if found is None else self._kept(found, each)
+        return Asking(found, self.errors).filtered(asking)
 
     def _table(self, given: UnboundTable) -> Source | None:
         path = given.table.path
@@ -451,9 +480,8 @@ class Queries:
 
     def _subquery(self, given: UnboundSubquery, scope: Scope) -> Subquery | None:
         """The rows of a query in an expression; None after a problem."""
-        result = replace(self, outer=tuple(map(outer_tables, (scope.named, *scope.outer))))._result(
-            _unordered(given.query)
-        )
+        outer = tuple(map(outer_tables, (scope.named, *scope.outer)))
+        result = replace(self, outer=outer, beyond=scope.around)._result(_unordered(given.query))
         if result.ranked(self.source) is not None:
             self._rows(result)
             return None
@@ -488,7 +516,8 @@ class Queries:
             if comparable(each.type, value.type, False) is None:
                 reason = f"{each.type.text()} cannot be compared with {value.type.text()}"
                 raise self.source.error(given.at, reason, "CAST one of them")
-        return found
+        pairs = zip(found, query.values, strict=True)
+        return tuple(coerce(each, value.type) if isinstance(each.type, NullType) else each for each, value in pairs)
 
     # --- SELECT -------------------------------------------------------------------------------------------------
 
@@ -505,8 +534,10 @@ class Queries:
             event_time=read.event_time,
             grouping=grouping,
             ranking=True,
+            windows={name.text: window for name, window in given.windows},
             batch=self.batch,
             outer=self.outer,
+            around=self.beyond,
             database=self.database,
             query=self._query_value,
         )
@@ -534,9 +565,9 @@ class Queries:
         there = result.domain.values
         having = tuple(substituted(each, there) for each in having)
         node = result.node
-        for each in asked:
-            node = None if node is None else self._kept(node, each.with_columns(there))
-        node = Asking(node, self.errors).filtered([substituted(each, there) for each in asking_where])
+        if node is not None:
+            own = [each.with_columns(there) for each in asked]
+            node = self._kept_of(own, [substituted(each, there) for each in asking_where], node)
         result = replace(result, node=node)
         grouped = given.grouping is not None or bool(having) or any(aggregates_in(each) for each in values)
         stateful = grouped or given.distinct or isinstance(read, JoinSource)
@@ -590,7 +621,7 @@ class Queries:
         sets = [tuple(each for each in keys if each is not None) for keys in bound]
         if list(map(len, sets)) != list(map(len, bound)) or result.columns is None:
             return Result(None, result.columns)
-        around = partial(groups_around, result, having, self.errors, self.source, whole=not any(grouping))
+        around = partial(groups_around, result, having, self._context, whole=not any(grouping))
         ready = self.errors.attempt(around)
         if ready is None or ready.columns is None:
             return _BROKEN
@@ -634,6 +665,7 @@ class Queries:
         found = typed(scope.value(given), scope, given.at)
         if isinstance(found.type, MapType):
             raise self.source.error(given.at, "a MAP cannot be grouped by", "group by its elements")
+        check_key(found, given.at, self.source)
         return found
 
     def _distinct(self, result: Result, lifetime: timedelta | None) -> Result:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from penstock.errors import DefinitionError, nearest
 from penstock.plan.expressions import (
@@ -27,7 +27,10 @@ from penstock.sql.bind.group_windows import FUNCTIONS, group_window
 from penstock.sql.bind.literals import literal
 from penstock.sql.bind.names import Names
 from penstock.sql.bind.over import RowNumber
+from penstock.sql.parse.source import similar
 from penstock.sql.parse.syntax import (
+    Name,
+    OverWindow,
     Unbound,
     UnboundAggregate,
     UnboundCall,
@@ -42,7 +45,6 @@ from penstock.sql.parse.vocabulary import RANKINGS, WINDOWS
 from penstock.types import (
     BIGINT,
     BOOLEAN,
-    NULL,
     STRING,
     ArrayType,
     DataType,
@@ -56,7 +58,9 @@ from penstock.types.casts import castable, common_type, comparable, is_integer, 
 from penstock.types.logical import root
 
 _NOT_NULL = BOOLEAN.with_nullability(False)
-#: The reason and the hint where NULL stands without a type.
+#: The reason and the hint where an interval would be a value of its own.
+_NO_INTERVAL = ("an interval cannot be a column", "use TIMESTAMPDIFF, or add it to a timestamp")
+#: The same where NULL stands without a type.
 UNTYPED_NULL = ("the type of NULL is not known here", "write CAST(NULL AS STRING)")
 
 
@@ -70,8 +74,9 @@ class Scope(Names):
     #: What aggregates are of, and where they are when they may not be.
     grouping: Grouping = Grouping.NONE
     clause: str = "here"
-    #: Whether there may be row numbers.
+    #: Whether there may be row numbers, and the windows that they are over, by their names.
     ranking: bool = False
+    windows: Mapping[str, OverWindow] = field(default_factory=dict)
     #: Whether all rows are there before the first result is given.
     batch: bool = False
     #: The current database of a query.
@@ -120,11 +125,15 @@ class Scope(Names):
         """An expression whose value a column can hold."""
         found = self.bind(given)
         if isinstance(found.type, IntervalType):
-            raise self._error(given, "an interval cannot be a column", "use TIMESTAMPDIFF, or add it to a timestamp")
+            raise self._error(given, *_NO_INTERVAL)
         return found
 
-    def _made(self, call: UnboundCall, function: str, args: Sequence[Expression], data_type: DataType) -> Expression:
-        return Call(function, tuple(args), type=data_type, place=self.source.at(call.at))
+    def made(self, call: UnboundCall, function: str, args: Sequence[Expression], data_type: DataType) -> Expression:
+        """A call; of a value that has no type it is known that it is NULL."""
+        place = self.source.at(call.at)
+        if isinstance(data_type, NullType):
+            return Literal(None, type=data_type, place=place)
+        return Call(function, tuple(args), type=data_type, place=place)
 
     # --- aggregates -------------------------------------------------------------------------------------------
 
@@ -153,14 +162,24 @@ class Scope(Names):
             raise self.source.unsupported(given.at, f"{given.name}() OVER is not supported", hint)
         if not self.ranking:
             raise self._error(given, f"{given.name}() cannot stand {self.clause}", "select it as a column of its own")
+        window = self._window(given.window)
         inner = replace(self, ranking=False, clause="in OVER")
-        partition = tuple(inner.value(each) for each in given.partition)
-        order = tuple(inner.value(each.expression) for each in given.order)
-        descending = tuple(each.descending for each in given.order)
-        nulls_first = tuple(each.nulls_first for each in given.order)
+        partition = tuple(inner.value(each) for each in window.partition)
+        order = tuple(inner.value(each.expression) for each in window.order)
+        descending = tuple(each.descending for each in window.order)
+        nulls_first = tuple(each.nulls_first for each in window.order)
         type_ = BIGINT.with_nullability(False)
         ranking, place = Ranking[given.name], self.source.at(given.at)
         return RowNumber(partition, order, descending, nulls_first, ranking, type=type_, place=place)
+
+    def _window(self, given: OverWindow | Name) -> OverWindow:
+        if isinstance(given, OverWindow):
+            return given
+        found = self.windows.get(given.text)
+        if found is None:
+            hint = similar(given.text, self.windows) or f"declare it behind FROM and WHERE: WINDOW {given.text} AS (..)"
+            raise self.source.error(given.at, f"there is no window '{given.text}'", hint)
+        return found
 
     def _grouping(self, call: UnboundCall) -> Expression:
         if self.grouping is not Grouping.KEYS and call.args:
@@ -187,7 +206,7 @@ class Scope(Names):
         common, values = self.alike((*call.args[1::2], *call.args[2 * pairs :]))
         args = [each for pair in zip(conditions, values, strict=False) for each in pair] + values[pairs:]
         nullable = len(call.args) == 2 * pairs or common.nullable
-        return self._made(call, "CASE", args, common.with_nullability(nullable))
+        return self.made(call, "CASE", args, common.with_nullability(nullable))
 
     def alike(self, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
         """The common type of values, nullable if one of them is, and the values in that type."""
@@ -222,7 +241,11 @@ class Scope(Names):
         args = tuple(self.bind(arg) for arg in call.args)
         for overload in SIGNATURES[name]:
             if overload.takes(args):
-                return self._made(call, name, args, overload.type_of(args))
+                args = overload.typed(args)
+                type_ = overload.type_of(args)
+                if any(isinstance(arg.type, NullType) for arg in args):  # a collection of elements of no type
+                    return Literal(None, type=type_, place=self.source.at(call.at))
+                return self.made(call, name, args, type_)
         expected = " or ".join(families(overload.signature) for overload in SIGNATURES[name])
         given = ", ".join(arg.type.text() for arg in args)
         raise self._error(call, f"{call.name} takes {expected}, not ({given})", "CAST the arguments" if args else "")
@@ -236,7 +259,7 @@ class Scope(Names):
         elif call.name in RANKINGS:
             reason, hint = f"{call.name} without OVER", f"write {call.name}() OVER (PARTITION BY .. ORDER BY ..)"
         else:
-            hint = nearest(call.name, _KNOWN) or "use the built-in functions: user-defined functions come later"
+            hint = nearest(call.name, _KNOWN) or "user-defined functions are not supported; use the built-in ones"
             return self._error(call, f"there is no function {call.name}", hint)
         return self.source.unsupported(call.at, f"{reason} is not supported", hint)
 
@@ -275,22 +298,25 @@ class Scope(Names):
         word = call.name.removeprefix("IS ")
         (arg,) = call.args
         operand = self.bind(arg) if word == "NULL" else self.condition(arg, f"the operand of IS {word}")
-        return self._made(call, "IS NULL" if word == "UNKNOWN" else call.name, (operand,), _NOT_NULL)
+        return self.made(call, "IS NULL" if word == "UNKNOWN" else call.name, (operand,), _NOT_NULL)
 
     def _comparison(self, call: UnboundCall, ordered: bool = False) -> list[Expression]:
         """Operands of a comparison. Strings are cast to the type that they are compared with."""
         values = [self.bind(each) for each in call.args]
-        typed = [value.type for value in values if not isinstance(value.type, NullType)] or [NULL]
+        typed = [value.type for value in values if not isinstance(value.type, NullType)] or [BOOLEAN]
         first = next((each for each in typed if is_point(each)), typed[0])
         for each, value in zip(call.args, values, strict=True):
             if comparable(first, value.type, ordered) is None:
                 reason = f"{first.text()} cannot be compared with {value.type.text()}"
                 raise self._error(each, reason, "CAST one of them")
         if not is_point(first):
-            return values
+            return [coerce(v, first) if isinstance(v.type, NullType) else v for v in values]
         # All digits of a string count, however few the timestamp beside it has.
         point = TimestampType(local_zone=first.local_zone) if isinstance(first, TimestampType) else first
-        return [cast(v, point) if root(v.type) == "STRING" else v for v in values]
+        return [
+            cast(v, point) if root(v.type) == "STRING" else coerce(v, first) if isinstance(v.type, NullType) else v
+            for v in values
+        ]
 
     def _compared(self, call: UnboundCall) -> Expression:
         return self._of_nullability(call, self._comparison(call, ordered=call.name not in ("=", "<>", "IN")))
@@ -300,13 +326,13 @@ class Scope(Names):
         return call(given.name, *args, place=self.source.at(given.at))
 
     def _distinct(self, call: UnboundCall) -> Expression:
-        return self._made(call, call.name, self._comparison(call), _NOT_NULL)
+        return self.made(call, call.name, self._comparison(call), _NOT_NULL)
 
     def string(self, given: Unbound, function: str) -> Expression:
         found = self.bind(given)
         if root(found.type) not in ("STRING", "NULL"):
             raise self._error(given, f"{function} takes STRING, not {found.type.text()}", "CAST it to STRING")
-        return found
+        return coerce(found, STRING) if isinstance(found.type, NullType) else found
 
     # --- functions whose type depends on their arguments ----------------------------------------------------
 
@@ -327,27 +353,29 @@ class Scope(Names):
                 index, found = coerce(index, key), value
             case _:
                 raise self._error(call, f"{base.type.text()} has no elements", "only ARRAY and MAP have")
-        return self._made(call, "ITEM", (base, index), found.with_nullability(True))
+        return self.made(call, "ITEM", (base, index), found.with_nullability(True))
 
     def _concat(self, call: UnboundCall) -> Expression:
         args = [self.string(arg, call.name) for arg in call.args]
         separated = call.name == "CONCAT_WS"  # null only if the separator is
         nullable = any(arg.type.nullable for arg in (args[:1] if separated else args))
-        return self._made(call, "CONCAT_WS" if separated else "CONCAT", args, STRING.with_nullability(nullable))
+        return self.made(call, "CONCAT_WS" if separated else "CONCAT", args, STRING.with_nullability(nullable))
 
     def _coalesce(self, call: UnboundCall) -> Expression:
         common, values = self.alike(call.args)
         nullable = all(value.type.nullable for value in values)
-        return self._made(call, "COALESCE", values, common.with_nullability(nullable))
+        return self.made(call, "COALESCE", values, common.with_nullability(nullable))
 
     def _nullif(self, call: UnboundCall) -> Expression:
         values = self._comparison(call)
-        return self._made(call, "NULLIF", values, values[0].type.with_nullability(True))
+        if isinstance(values[0].type, IntervalType):
+            raise self._error(call.args[0], *_NO_INTERVAL)
+        return self.made(call, "NULLIF", values, values[0].type.with_nullability(True))
 
     def _if(self, call: UnboundCall) -> Expression:
         condition = self.condition(call.args[0], "the first argument of IF")
         common, values = self.alike(call.args[1:])
-        return self._made(call, "IF", (condition, *values), common)
+        return self.made(call, "IF", (condition, *values), common)
 
     def _round(self, call: UnboundCall) -> Expression:
         value, *rest = (self.bind(arg) for arg in call.args)
@@ -366,7 +394,7 @@ class Scope(Names):
             kept = max(digits, 0)
             result = DecimalType(min(38, result.precision - result.scale + 1 + kept), kept)
         nullable = value.type.nullable or any(each.type.nullable for each in rest)
-        return self._made(call, "ROUND", (value, *rest), result.with_nullability(nullable))
+        return self.made(call, "ROUND", (value, *rest), result.with_nullability(nullable))
 
     def _to_timestamp_ltz(self, call: UnboundCall) -> Expression:
         """The numeric form; the others are in the table."""
@@ -377,7 +405,7 @@ class Scope(Names):
         if len(values) > 1 and precision not in (0, 3):
             reason = "TO_TIMESTAMP_LTZ of a number takes a precision, 0 for seconds or 3 for milliseconds"
             raise self._error(call.args[-1], reason, "such as TO_TIMESTAMP_LTZ(ms, 3)")
-        return self._made(call, call.name, values, TimestampType(3, local_zone=True))
+        return self.made(call, call.name, values, TimestampType(3, local_zone=True))
 
     def _current_watermark(self, call: UnboundCall) -> Expression:
         (argument,) = call.args
@@ -386,13 +414,13 @@ class Scope(Names):
             hint = "declare WATERMARK FOR it" if not self.event_time else f"write {call.name}({self.event_time})"
             raise self._error(argument, f"{call.name} takes the column that has the watermark", hint)
         zoned = isinstance(found.type, TimestampType) and found.type.local_zone
-        return self._made(call, call.name, (found,), TimestampType(3, local_zone=zoned))
+        return self.made(call, call.name, (found,), TimestampType(3, local_zone=zoned))
 
     def _array(self, call: UnboundCall) -> Expression:
         if not call.args:
             raise self._error(call, "an empty ARRAY has no type", "CAST(NULL AS ARRAY<..>)")
         element, values = self._elements(call, call.args)
-        return self._made(call, "ARRAY", values, ArrayType(element, nullable=False))
+        return self.made(call, "ARRAY", values, ArrayType(element, nullable=False))
 
     def _map(self, call: UnboundCall) -> Expression:
         if not call.args or len(call.args) % 2:
@@ -401,7 +429,7 @@ class Scope(Names):
         if isinstance(key, MapType):
             raise self._error(call.args[0], "a map cannot be the key of a map", "use keys of another type")
         pairs = [each for pair in zip(keys, values, strict=True) for each in pair]
-        return self._made(call, "MAP", pairs, MapType(key, value, nullable=False))
+        return self.made(call, "MAP", pairs, MapType(key, value, nullable=False))
 
     def _elements(self, call: UnboundCall, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
         common, values = self.alike(given)

@@ -9,7 +9,7 @@ from penstock.plan.expressions import Expression
 from penstock.plan.nodes import Item
 from penstock.sql.bind.scope import Scope
 from penstock.sql.parse.source import Errors
-from penstock.sql.parse.syntax import SelectItem, Star, UnboundField, UnboundName
+from penstock.sql.parse.syntax import Name, SelectItem, Star, UnboundField, UnboundName
 from penstock.types import RowType
 
 
@@ -59,17 +59,22 @@ def _columns(item: SelectItem, scope: Scope, index: int) -> list[Selected]:
 
 def _star(given: Star, scope: Scope) -> list[tuple[str, Expression]]:
     """The columns that a star stands for."""
-    if given.qualifier is None:
+    if not given.parts:
         columns = [each for table in scope.named for each in table.own.items()]
         if not columns:
             raise scope.source.error(given.at, "'*' stands for the columns of FROM", "name a table in FROM")
         return columns
-    wanted = given.qualifier.text
-    found = next((each for each in scope.named if each.qualifier == wanted), None)
-    if found is None:
-        if any(wanted in each.columns and isinstance(each.columns[wanted].type, RowType) for each in scope.named):
-            raise scope.source.unsupported(given.at, "'*' of a row is not supported", "name its fields")
-        known = [f"'{each.qualifier}.*'" for each in scope.named if each.qualifier]
-        hint = f"did you mean {' or '.join(known)}?" if known else "write '*'"
-        raise scope.source.error(given.at, f"there is no table '{wanted}' here", hint)
-    return list(found.columns.items())
+    wanted = given.parts[0].text
+    if len(given.parts) == 1:
+        found = next((each for each in scope.named if each.qualifier == wanted), None)
+        if found is not None:
+            return list(found.columns.items())
+        if not any(wanted in each.columns for each in scope.named):
+            known = [f"'{each.qualifier}.*'" for each in scope.named if each.qualifier]
+            hint = f"did you mean {' or '.join(known)}?" if known else "write '*'"
+            raise scope.source.error(given.at, f"there is no table '{wanted}' here", hint)
+    row = scope.name(UnboundName(given.at, given.parts))
+    if not isinstance(row.type, RowType):
+        reason = f"'*' stands for the columns of a table or the fields of a row, not for {row.type.text()}"
+        raise scope.source.error(given.at, reason, "leave '.*' out")
+    return [(each.name, scope.field(row, Name(each.name, given.at))) for each in row.type.fields]

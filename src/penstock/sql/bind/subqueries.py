@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -13,10 +13,10 @@ from penstock.plan.expressions import (
     Expression,
     Literal,
     Place,
+    Unrepeatable,
     call,
     columns_of,
     fields_of,
-    renamed,
     substituted,
     walk,
 )
@@ -32,21 +32,22 @@ from penstock.plan.nodes import (
     items_of,
     project,
 )
-from penstock.plan.pruning import pruned_rows
+from penstock.plan.pruning import pruned_rows, repeatable_columns
 from penstock.plan.traits import traits
 from penstock.plan.walk import repeatable
 from penstock.sql.bind.correlation import OUTER, equal_pair, own, reads_inner, reads_outer, with_rows
 from penstock.sql.bind.grouping import distinct
-from penstock.sql.bind.joins import JoinSource, as_compared
+from penstock.sql.bind.joins import as_compared, beside
 from penstock.sql.bind.naming import free_name, name_of
 from penstock.sql.bind.results import Result
-from penstock.sql.bind.sources import NodeSource, filtered
+from penstock.sql.bind.sources import filtered
 from penstock.sql.parse.source import Errors
 from penstock.types import BOOLEAN, Field
 
 _NOT_NULL = BOOLEAN.with_nullability(False)
 _TRUE = Literal(True, type=_NOT_NULL)
 _FALSE = Literal(False, type=_NOT_NULL)
+_UNSTABLE = "a query in a condition that compares columns with more than '=' needs rows that stay the same"
 
 
 @dataclass(frozen=True)
@@ -207,9 +208,9 @@ class Subquery:
     def _kept(self, node: Node, negated: bool, errors: Errors) -> Node | None:
         """The rows of ``node`` that have a row here, or none if ``negated``."""
         if self.others:
-            matched = self._matched(node, errors)
+            rows, matched = self._matched(node, errors)
             kind = SetKind.ANTI if negated else SetKind.SEMI
-            return None if matched is None else SetOperation(node.schema, node, matched, kind)
+            return None if matched is None else self._whole(SetOperation(rows.schema, rows, matched, kind), node)
         right = distinct(project(self.node, self._keys()))
         kind_of_join = JoinKind.LEFT if negated else JoinKind.INNER
         joined, (key, *_) = self._beside(node, right, len(right.schema.names), errors, kind_of_join)
@@ -224,28 +225,25 @@ class Subquery:
     ) -> tuple[Node | None, tuple[Expression, ...]]:
         """The join of ``node`` with ``right``, whose first columns are the ``keys``; and the columns of ``right``
         there."""
-        names: dict[str, str] = {}
-        for each in right.schema.names:
-            names[each] = free_name(each, [*node.schema.names, *names.values()])
-        refs = [replace(each, name=names[each.name]) for each in fields_of(right.schema)]
-        equal = [call("=", outside, ref) for (outside, _), ref in zip(self.pairs, refs[:keys], strict=False)]
-        source = JoinSource(
-            kind,
-            NodeSource(node, "", node.schema.names),
-            NodeSource(right, "", right.schema.names),
-            names,
-            (),
-            errors,
-            (*equal, *self.outer),
-        )
-        found = (replace(each, type=each.type.with_nullability(True)) for each in refs)
-        return source.rows(()), tuple(found)
 
-    def _matched(self, node: Node, errors: Errors) -> Node | None:
-        """The rows of ``node`` that are in a pair of rows for which the conditions are true, once for each."""
-        if not repeatable(node):
+        def conditions(rights: Mapping[str, ColumnRef]) -> Sequence[Expression]:
+            return (*self._equal_keys(list(rights.values())[:keys]), *self.outer)
+
+        joined, rights = beside(kind, node, right, conditions, errors)
+        return joined, tuple(replace(each, type=each.type.with_nullability(True)) for each in rights.values())
+
+    def _equal_keys(self, keys: Sequence[ColumnRef]) -> list[Expression]:
+        """That the rows of the query around have these ``keys``."""
+        return [call("=", outside, key) for (outside, _), key in zip(self.pairs, keys, strict=False)]
+
+    def _matched(self, node: Node, errors: Errors) -> tuple[Node, Node | None]:
+        """The rows of ``node``, and those of them that are in a pair of rows for which the conditions are true, once
+        for each; without the columns that have other values each time. None after a problem."""
+        same = repeatable_columns(node)
+        if not same or not {name for each in self.operands for name in columns_of(each)} <= same:
             errors.append(_unstable(self.others[0].place))
-            return None
+            return node, None
+        node = project(node, tuple(each for each in items_of(node.schema) if each.name in same))
         items = self._keys()
         count = len(items)
         read = {name for each in self.others for name in columns_of(each)}
@@ -256,36 +254,38 @@ class Subquery:
                 inner[each.name] = free_name(each.name, taken)
                 taken.append(inner[each.name])
                 items = (*items, Item(inner[each.name], each))
-        right = project(self.node, items)
-        names: dict[str, str] = {}
-        for name in right.schema.names:
-            names[name] = free_name(name, [*node.schema.names, *names.values()])
-        refs = [replace(each, name=names[each.name]) for each in fields_of(right.schema)]
-        equal = [call("=", outside, ref) for (outside, _), ref in zip(self.pairs, refs[:count], strict=False)]
-        here = {**inner, **{name: name for name, _ in self.given}}
-        both = [renamed(each, lambda name: names.get(here[name], name)) for each in self.others]
-        source = JoinSource(
-            JoinKind.INNER,
-            NodeSource(node, "", node.schema.names),
-            NodeSource(right, "", right.schema.names),
-            names,
-            (),
-            errors,
-            (*equal, *self.outer, *(substituted(each, dict(self.given)) for each in both)),
+
+        def conditions(rights: Mapping[str, ColumnRef]) -> Sequence[Expression]:
+            both = {**{name: rights[there] for name, there in inner.items()}, **dict(self.given)}
+            others = (substituted(each, both) for each in self.others)
+            return (*self._equal_keys(list(rights.values())[:count]), *self.outer, *others)
+
+        matched, _ = beside(JoinKind.INNER, node, project(self.node, items), conditions, errors)
+        return node, None if matched is None else project(matched, items_of(node.schema))
+
+    def _whole(self, rows: Node, node: Node) -> Node:
+        """The ``rows`` of :meth:`_matched` with all columns of ``node``, of which those that it leaves out cannot be
+        read."""
+        place = self.others[0].place
+        lost = {
+            each.name: Unrepeatable(each.name, _UNSTABLE, type=each.type, place=place) for each in node.schema.fields
+        }
+        items = (
+            each if each.name in rows.schema.names else Item(each.name, lost[each.name])
+            for each in items_of(node.schema)
         )
-        matched = source.rows(())
-        return None if matched is None else project(matched, items_of(node.schema))
+        return project(rows, tuple(items))
 
     def _flagged(self, node: Node, errors: Errors) -> tuple[Node | None, Expression]:
         """The rows of ``node`` with a column for whether they have a row here."""
         name = free_name("$EXISTS", node.schema.names)
-        matched = self._matched(node, errors)
+        rows, matched = self._matched(node, errors)
         if matched is None:
             return None, _TRUE
-        members = [
-            project(SetOperation(node.schema, node, matched, kind), (*items_of(node.schema), Item(name, value)))
-            for kind, value in ((SetKind.SEMI, _TRUE), (SetKind.ANTI, _FALSE))
-        ]
+        members = []
+        for kind, value in ((SetKind.SEMI, _TRUE), (SetKind.ANTI, _FALSE)):
+            found = self._whole(SetOperation(rows.schema, rows, matched, kind), node)
+            members.append(project(found, (*items_of(node.schema), Item(name, value))))
         return Union(members[0].schema, tuple(members)), ColumnRef(name, type=_NOT_NULL)
 
 
@@ -308,9 +308,8 @@ def _or_else(there: Expression, value: Expression, other: Expression) -> Express
 
 
 def _unstable(place: Place | None) -> DefinitionError:
-    reason = "a query in a condition that compares columns with more than '=' needs rows that stay the same"
-    hint = "do not compute UUID() or the present time below it"
-    return UnsupportedError((Problem(reason, where=str(place or ""), hint=hint),))
+    hint = "compare no UUID(), RAND() or present time with it"
+    return UnsupportedError((Problem(_UNSTABLE, where=str(place or ""), hint=hint),))
 
 
 def is_null(value: Expression) -> Expression:

@@ -25,6 +25,7 @@ from penstock.spi import (
     WithPartitions,
     scan_spec,
     sink_spec,
+    split_options,
     unknown_connector,
 )
 from penstock.sql.bind.scope import UNTYPED_NULL, Scope
@@ -46,7 +47,8 @@ class ComputedColumn(Column):
 
 @dataclass(frozen=True)
 class DeclaredTable:
-    """A table that CREATE TABLE declares."""
+    """A table that CREATE TABLE declares. ``problem`` is why it can be neither read nor written: as in Flink, an error
+    only where it is."""
 
     definition: TableDefinition
     connector: str
@@ -55,6 +57,7 @@ class DeclaredTable:
     #: The column with the event time, and the watermark after a row, of WATERMARK FOR.
     event_time: str = ""
     watermark: Expression | None = None
+    problem: Problem | None = None
 
     @property
     def schema(self) -> RowType:
@@ -65,7 +68,7 @@ class DeclaredTable:
         """Reading the table, computed columns included, and with the present watermark as a last column if
         ``with_watermark``. Raises DefinitionError with every problem found."""
         with self._located():
-            spec = scan_spec(connectors.get(self.connector), self.definition)
+            spec = scan_spec(self._found(connectors), self.definition)
         present = (ColumnRef(WATERMARK, type=BIGINT),) if with_watermark else ()
         rows = read(self.definition, self.connector, spec, *present)
         if self.watermark is None:
@@ -82,7 +85,12 @@ class DeclaredTable:
         )
         definition = replace(self.definition, columns=columns)
         with self._located():
-            return definition, sink_spec(connectors.get(self.connector), definition)
+            return definition, sink_spec(self._found(connectors), definition)
+
+    def _found(self, connectors: Registry[Connector]) -> Connector:
+        if self.problem is not None:
+            raise OptionsError((self.problem,))
+        return connectors.get(self.connector)
 
     @contextmanager
     def _located(self) -> Iterator[None]:
@@ -120,19 +128,17 @@ class Declaration:
     errors: Errors
 
     def table(self, connectors: Registry[Connector]) -> tuple[DeclaredTable, list[str]]:
-        """The table, and warnings. Raises DefinitionError with every problem found."""
+        """The table, and warnings. Raises DefinitionError with every problem of its columns; those of its options are
+        found where it is used."""
         statement, source = self.statement, self.source
         columns, primary_key = self.columns_and_key()
         self._check_names(statement.partitioned_by)
         watermark, after_row = self._watermark(columns)
         options, origin = self._options()
         connector = options.get("connector", "").strip().lower()
-        reason, hint = "is required", "for example 'connector' = 'kafka'"
-        if connector and connector not in connectors.names():
-            written = next(value.shown for key, value in reversed(statement.options) if key.text == "connector")
-            reason, hint = unknown_connector(connector, connectors.names(), written)
-        if connector not in connectors.names():
-            self.errors.append(OptionsError((Problem(reason, "connector", origin.of("connector"), hint),)))
+        problem = self.connector_problem(connectors)
+        if self.errors and problem is not None:
+            self.errors.append(OptionsError((problem,)))
         self.errors.check()
         name = statement.table.name
         definition = TableDefinition(
@@ -144,8 +150,9 @@ class Declaration:
             watermark=watermark,
             partitioned_by=tuple(each.text for each in statement.partitioned_by),
         )
-        warnings = []
-        if statement.partitioned_by and not isinstance(connectors.get(connector), WithPartitions):
+        _, event_time_options, _ = split_options(options, origin)
+        warnings = [f"{origin.of(key)}: '{key}' has no effect here: {why}" for key, why in event_time_options.remarks]
+        if statement.partitioned_by and not (problem or isinstance(connectors.get(connector), WithPartitions)):
             reason = "PARTITIONED BY has no effect here; a record's partition follows from 'key.fields'"
             warnings.append(f"{source.at(statement.partitioned_by[0].at)}: {reason}")
         if not definition.physical.fields and not any(each.key.startswith(_CONTENTS) for each in columns):
@@ -153,7 +160,18 @@ class Declaration:
             warnings.append(f"{source.at(statement.table.at)}: {reason}")
         shown = {key.text: (value.text, value.shown) for key, value in statement.options if "${" in value.shown}
         event_time = statement.watermark[0].text if statement.watermark is not None else ""
-        return DeclaredTable(definition, connector, shown, event_time, after_row), warnings
+        return DeclaredTable(definition, connector, shown, event_time, after_row, problem), warnings
+
+    def connector_problem(self, connectors: Registry[Connector]) -> Problem | None:
+        """What is wrong with the option 'connector'."""
+        given = [value for key, value in self.statement.options if key.text == "connector"]
+        name = given[-1].text.strip().lower() if given else ""
+        if name in connectors.names():
+            return None
+        reason, hint = "is required", "for example 'connector' = 'kafka'"
+        if name:
+            reason, hint = unknown_connector(name, connectors.names(), given[-1].shown)
+        return Problem(reason, "connector", self._origin().of("connector"), hint)
 
     def columns_and_key(self) -> tuple[tuple[Column, ...], tuple[str, ...]]:
         """The columns and the primary key, whose columns are NOT NULL."""
@@ -203,15 +221,18 @@ class Declaration:
 
     def _options(self) -> tuple[dict[str, str], Origin]:
         options: dict[str, str] = {}
-        table = self.statement.table
-        places = dict.fromkeys(("", "connector"), f"{self.source.at(table.at).spot}, table '{table.name}'")
         for key, value in self.statement.options:
             if key.text in options:
                 problem = self.source.problem(key.at, "is given twice", "leave one of them out", key.text)
                 self.errors.append(OptionsError((problem,)))
             options[key.text] = value.text
-            places[key.text] = self.source.at(key.at).spot
-        return options, Origin(self.source.name, places)
+        return options, self._origin()
+
+    def _origin(self) -> Origin:
+        table = self.statement.table
+        places = dict.fromkeys(("", "connector"), f"{self.source.at(table.at).spot}, table '{table.name}'")
+        places |= {key.text: self.source.at(key.at).spot for key, _ in self.statement.options}
+        return Origin(self.source.name, places)
 
 
 def is_proctime(value: Expression) -> bool:

@@ -8,11 +8,11 @@ from functools import partial
 
 from penstock.plan.expressions import Expression, Literal, columns_of, conjuncts, fields_of, is_deterministic
 from penstock.plan.nodes import Item, JoinKind, Node, Unnest, items_of, project
+from penstock.sql.bind.context import Context
 from penstock.sql.bind.names import NamedTable
 from penstock.sql.bind.naming import free_name, name_of
-from penstock.sql.bind.scope import Scope
 from penstock.sql.bind.sources import Source, filtered
-from penstock.sql.parse.source import Errors, SourceText
+from penstock.sql.parse.source import Errors
 from penstock.sql.parse.syntax import UnboundJoin, UnboundUnnest
 from penstock.types import INT, ArrayType, DataType, Field, MapType, RowType
 
@@ -69,19 +69,20 @@ class UnnestSource:
         return filtered(made, [each for each in every if each not in below])
 
 
-def join_unnest(given: UnboundJoin, left: Source, source: SourceText, errors: Errors) -> UnnestSource | None:
-    """The join of a source with a collection of its rows; None after a problem, which was added to ``errors``."""
+def join_unnest(given: UnboundJoin, left: Source, context: Context) -> UnnestSource | None:
+    """The join of a source with a collection of its rows; None after a problem, which was added to the errors."""
     assert isinstance(given.right, UnboundUnnest)  # noqa: S101
+    source, errors = context.source, context.errors
     if given.kind not in (JoinKind.INNER, JoinKind.LEFT) or given.using or given.natural:
         kind = "NATURAL" if given.natural else "USING" if given.using else given.kind.name
         hint = "use CROSS JOIN or LEFT JOIN .. ON TRUE"
         errors.append(source.unsupported(given.at, f"a {kind} join with UNNEST is not supported", hint))
         return None
     outer = given.kind is JoinKind.LEFT
-    made = unnest(given.right, left, source, errors, outer=outer)
+    made = unnest(given.right, left, context, outer=outer)
     if made is None or given.condition is None:
         return made
-    scope = Scope(made.schema, source, tables=made.tables, clause="in ON")
+    scope = context.scope(made.schema, made.tables, "in ON")
     condition = errors.attempt(partial(scope.condition, given.condition, "the condition of ON"))
     if condition is None or (isinstance(condition, Literal) and condition.value is True):
         return made
@@ -94,11 +95,10 @@ def join_unnest(given: UnboundJoin, left: Source, source: SourceText, errors: Er
     )
 
 
-def unnest(
-    given: UnboundUnnest, left: Source, source: SourceText, errors: Errors, *, outer: bool = False
-) -> UnnestSource | None:
-    """The elements of a collection of the rows of ``left``; None after a problem, which was added to ``errors``."""
-    scope = Scope(left.schema, source, tables=left.tables, clause="in UNNEST")
+def unnest(given: UnboundUnnest, left: Source, context: Context, *, outer: bool = False) -> UnnestSource | None:
+    """The elements of a collection of the rows of ``left``; None after a problem, which was added to the errors."""
+    source, errors = context.source, context.errors
+    scope = context.scope(left.schema, left.tables, "in UNNEST")
     collection = errors.attempt(partial(scope.value, given.collection))
     if collection is None:
         return None

@@ -43,7 +43,8 @@ def window_table(given: UnboundWindow, node: Node, source: SourceText) -> Window
                 key.at, f"there is no column '{key.text}'", f"there are {', '.join(node.schema.names)}"
             )
     keys = tuple(dict.fromkeys(each.text for each in given.keys))
-    windowing = Windowing(kind, given.time.text, size, step, lengths.get("OFFSET", 0), zoned, processing, keys)
+    offset, place = lengths.get("OFFSET", 0), source.at(given.at)
+    windowing = Windowing(kind, given.time.text, size, step, offset, zoned, processing, keys, place=place)
     return windowed(node, windowing)
 
 

@@ -24,6 +24,7 @@ from penstock.sql.parse.statements import (
     BeginSet,
     CreateCatalog,
     CreateDatabase,
+    CreateTableAs,
     Describe,
     DropCatalog,
     DropDatabase,
@@ -44,7 +45,7 @@ from penstock.sql.parse.tokens import Token, TokenType
 _UNSUPPORTED = {
     "write DROP TABLE IF EXISTS before CREATE TABLE": "CREATE OR REPLACE TABLE",
     "write DROP VIEW IF EXISTS before CREATE VIEW": "CREATE OR REPLACE",
-    "use the built-in functions: user-defined functions come later": (
+    "use the built-in functions: there are no user-defined ones": (
         "CREATE FUNCTION, CREATE TEMPORARY FUNCTION, CREATE TEMPORARY SYSTEM FUNCTION, ALTER FUNCTION, "
         "ALTER TEMPORARY FUNCTION, ALTER TEMPORARY SYSTEM FUNCTION, DROP FUNCTION, DROP TEMPORARY FUNCTION, "
         "DROP TEMPORARY SYSTEM FUNCTION"
@@ -119,6 +120,7 @@ def statements_of(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
 def created_name(cursor: QueryGrammar) -> tuple[str, ...]:
     """The table or view that a CREATE statement declares, even if the rest cannot be parsed; else nothing."""
     cursor.take("CREATE")
+    cursor.take("OR", "REPLACE")
     cursor.take("TEMPORARY")
     if not cursor.take_any("TABLE", "VIEW"):
         return ()
@@ -235,6 +237,11 @@ def _explain(cursor: QueryGrammar, at: int) -> Statement:
     insert_at = cursor.at
     if cursor.take("INSERT", "INTO"):
         return Explain(at, (_insert(cursor, insert_at),), frozenset(details))
+    if cursor.take("CREATE", "TABLE"):
+        created = create_table(cursor, insert_at)
+        if not isinstance(created, CreateTableAs):
+            raise cursor.unexpected("AS", "EXPLAIN takes INSERT INTO, CREATE TABLE .. AS, a statement set or a query")
+        return Explain(at, created, frozenset(details))
     return Explain(at, cursor.query(), frozenset(details))
 
 
@@ -248,8 +255,6 @@ def _insert(cursor: QueryGrammar, at: int) -> Insert:
         raise cursor.unsupported("INSERT INTO .. PARTITION", "select the values as columns")
     named = cursor.sees("(") and cursor.ahead().keyword not in ("SELECT", "WITH", "(", "VALUES")
     columns = cursor.enclosed(partial(cursor.name, "a column")) if named else ()
-    if cursor.sees("TABLE"):
-        raise cursor.unsupported("INSERT INTO .. TABLE", "write INSERT INTO .. SELECT * FROM")
     return Insert(at, table, columns, cursor.query(), hints, _conflict(cursor))
 
 

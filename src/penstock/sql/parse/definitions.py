@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from penstock.sql.parse.queries import QueryGrammar
@@ -13,6 +13,7 @@ from penstock.sql.parse.statements import (
     Change,
     ColumnDeclaration,
     CreateTable,
+    CreateTableAs,
     CreateView,
     DropColumns,
     DropKey,
@@ -30,7 +31,14 @@ from penstock.sql.parse.statements import (
     Statement,
     TableLike,
 )
-from penstock.sql.parse.syntax import Name, TableName, Unbound
+from penstock.sql.parse.syntax import (
+    Name,
+    SelectItem,
+    TableName,
+    Unbound,
+    UnboundSelect,
+    UnboundTable,
+)
 from penstock.sql.parse.tokens import Token, TokenType
 
 Parser = Callable[[QueryGrammar, int], Statement]
@@ -89,12 +97,14 @@ def parse_schema(cursor: QueryGrammar) -> tuple[tuple[Name, ...], CreateTable]:
     if cursor.sees("LIKE"):
         raise cursor.unsupported("CREATE TABLE .. LIKE", "repeat the columns of the other table")
     found = _declaration(cursor, at, unless, name, temporary=False)
+    if isinstance(found, CreateTableAs):
+        raise cursor.unsupported("CREATE TABLE .. AS", "declare the columns", found.query.at)
     if found.like is not None:
         raise cursor.unsupported("CREATE TABLE .. LIKE", "repeat the columns of the other table", found.like.table.at)
     return parts, found
 
 
-def create_table(cursor: QueryGrammar, at: int, *, temporary: bool = False) -> CreateTable:
+def create_table(cursor: QueryGrammar, at: int, *, temporary: bool = False) -> CreateTable | CreateTableAs:
     """CREATE TABLE, after these words."""
     unless = if_not_exists(cursor)
     return _declaration(cursor, at, unless, cursor.table_name(), temporary)
@@ -129,9 +139,13 @@ class _Body:
     columns: list[PlacedColumn] = field(default_factory=list)
     primary_key: PrimaryKey | None = None
     watermark: tuple[Name, Unbound] | None = None
+    #: Columns without a type, as CREATE TABLE .. AS may name them.
+    names: list[Name] = field(default_factory=list)
 
 
-def _declaration(cursor: QueryGrammar, at: int, if_not_exists: bool, table: TableName, temporary: bool) -> CreateTable:
+def _declaration(
+    cursor: QueryGrammar, at: int, if_not_exists: bool, table: TableName, temporary: bool
+) -> CreateTable | CreateTableAs:
     body = _Body()
     if cursor.sees("("):
         cursor.enclosed(partial(_element, cursor, body))
@@ -142,25 +156,50 @@ def _declaration(cursor: QueryGrammar, at: int, if_not_exists: bool, table: Tabl
     partitioned_by = cursor.enclosed(partial(cursor.name, "a column")) if partitioned else ()
     given = options(cursor) if cursor.take("WITH") else ()
     like = _like(cursor) if cursor.take("LIKE") else None
-    if cursor.sees("AS"):
-        raise cursor.unsupported("CREATE TABLE .. AS", "declare the columns, then write INSERT INTO .. SELECT")
-    cursor.expect_end()
-    if not body.columns and like is None:
-        raise cursor.unsupported("a table without columns", "declare the columns: they are not inferred", table.at)
     columns = tuple(each.column for each in body.columns)
-    return CreateTable(
-        at,
-        table,
-        if_not_exists,
-        columns,
-        body.primary_key,
-        body.watermark,
-        partitioned_by,
-        given,
-        said,
-        temporary,
-        like,
-    )
+    key, watermark = body.primary_key, body.watermark
+    found = CreateTable(at, table, if_not_exists, columns, key, watermark, partitioned_by, given, said, temporary, like)
+    if cursor.sees("AS"):
+        return _as(cursor, found, tuple(body.names))
+    cursor.expect_end()
+    if body.names:
+        raise cursor.source.error(body.names[0].at, f"column '{body.names[0].text}' has no type", "write one behind it")
+    if not columns and like is None:
+        raise cursor.unsupported("a table without columns", "declare the columns: they are not inferred", table.at)
+    return found
+
+
+def _as(cursor: QueryGrammar, created: CreateTable, names: tuple[Name, ...]) -> CreateTableAs:
+    """AS and a query, which ADD COLUMN may follow if it is TABLE and a name."""
+    at = cursor.at
+    cursor.expect("AS")
+    if created.temporary:
+        raise cursor.unsupported("CREATE TEMPORARY TABLE .. AS", "leave TEMPORARY out", at)
+    if created.like is not None:
+        raise cursor.source.error(at, "a table is made by LIKE or by AS, not by both", "leave one of them out")
+    if names and created.columns:
+        reason = f"column '{names[0].text}' has no type, and others have one"
+        raise cursor.source.error(names[0].at, reason, "name all columns of the query, or give each a type")
+    copies, query, copied = cursor.sees("TABLE"), cursor.query(), None
+    if copies and isinstance(query, UnboundSelect) and isinstance(query.source, UnboundTable):
+        copied = query.source.table
+        if cursor.take("ADD", "COLUMN"):
+            one = partial(_added, cursor)
+            query = replace(query, items=(*query.items, *(cursor.enclosed(one) if cursor.sees("(") else (one(),))))
+    cursor.expect_end()
+    return CreateTableAs(created.at, created, query, names, copied)
+
+
+def _added(cursor: QueryGrammar) -> SelectItem:
+    """A column of ADD COLUMN behind AS TABLE."""
+    name = cursor.name("a column")
+    cursor.expect("AS")
+    expression = cursor.expression()
+    comment(cursor)
+    if cursor.sees("FIRST") or cursor.sees("AFTER"):
+        hint = "leave it out, or write AS SELECT with the columns in their order"
+        raise cursor.unsupported(f"ADD COLUMN .. {cursor.token.keyword}", hint)
+    return SelectItem(expression, name)
 
 
 def _like(cursor: QueryGrammar) -> TableLike:
@@ -196,6 +235,8 @@ def _element(cursor: QueryGrammar, body: _Body) -> None:
         _constraint(cursor, body)
     elif cursor.sees("UNIQUE", "("):
         raise cursor.source.error(cursor.at, "UNIQUE is not a constraint of Flink SQL", "leave it out")
+    elif cursor.token.type in (TokenType.WORD, TokenType.QUOTED) and cursor.ahead().keyword in (",", ")"):
+        body.names.append(cursor.name("a column"))
     else:
         body.columns.append(PlacedColumn(column_declaration(cursor)))
 

@@ -8,6 +8,7 @@ from penstock.sql.parse.cursor import Cursor
 from penstock.sql.parse.functions import READERS
 from penstock.sql.parse.syntax import (
     Name,
+    OverWindow,
     SelectItem,
     SortKey,
     Star,
@@ -83,12 +84,22 @@ class Grammar(Cursor):
         if self.token.type is TokenType.HINT:
             raise self.unsupported("a hint", "leave it out")
         if self.sees("*"):
-            return SelectItem(Star(self.advance().at, None), None)
-        if self.ahead(1).keyword == "." and self.ahead(2).keyword == "*":
-            name = self.name("a table's name or alias")
-            self.expect(".", "*")
-            return SelectItem(Star(name.at, name), None)
+            return SelectItem(Star(self.advance().at), None)
+        if self._sees_names_and_star():
+            at, parts = self.at, list[Name]()
+            while not self.take("*"):
+                parts.append(self.name("the name of a table or a column"))
+                self.expect(".")
+            return SelectItem(Star(at, tuple(parts)), None)
         return SelectItem(self.expression(), self._alias("a column's alias"))
+
+    def _sees_names_and_star(self) -> bool:
+        at = 1
+        while self.ahead(at).keyword == ".":
+            if self.ahead(at + 1).keyword == "*":
+                return True
+            at += 2
+        return False
 
     # --- operators, by precedence ---------------------------------------------------------------------------
 
@@ -200,7 +211,7 @@ class Grammar(Cursor):
             elif self.sees(".") and not isinstance(base, UnboundLiteral):
                 self.advance()
                 if self.sees("*"):
-                    raise self.unsupported("'*' of a row", "name its fields")
+                    raise self.unsupported("'*' of a row that is computed", "name its fields")
                 name = self.name("a field's name")
                 if isinstance(base, UnboundName):
                     base = UnboundName(base.at, (*base.parts, name))
@@ -302,14 +313,18 @@ class Grammar(Cursor):
 
     def _over(self, at: int, name: str, args: tuple[Unbound, ...]) -> Unbound:
         if not self.sees("("):
-            raise self.unsupported("OVER with the name of a window", "write PARTITION BY and ORDER BY after OVER")
+            return UnboundOver(at, name, args, self.name("the name of a window"))
+        return UnboundOver(at, name, args, self.over_window(f"{name} OVER", at))
+
+    def over_window(self, of: str, at: int) -> OverWindow:
+        """The rows around a row, in parentheses, for errors of what at ``at``."""
         self.expect("(")
         partition = self.listed(self.expression) if self.take("PARTITION", "BY") else ()
         order = self.listed(self._sort_key) if self.take("ORDER", "BY") else ()
         if self.token.keyword in ("ROWS", "RANGE"):
-            raise self.unsupported(f"{name} OVER with {self.token.keyword}", "aggregate with GROUP BY", at)
+            raise self.unsupported(f"{of} with {self.token.keyword}", "aggregate with GROUP BY", at)
         self.expect(")")
-        return UnboundOver(at, name, args, partition, order)
+        return OverWindow(partition, order)
 
     def _sort_key(self) -> SortKey:
         expression = self.expression()

@@ -11,7 +11,11 @@ from penstock.sql.parse.syntax import (
     Hint,
     Name,
     NamedQuery,
+    OverWindow,
+    SelectItem,
+    Star,
     Unbound,
+    UnboundCall,
     UnboundDerived,
     UnboundJoin,
     UnboundQuery,
@@ -31,7 +35,6 @@ from penstock.sql.parse.windows import WindowGrammar
 
 #: Words that follow a table or a query in Flink only: the feature, and what to do instead.
 _AFTERWARDS = {
-    "WINDOW": ("WINDOW", "aggregate with GROUP BY"),
     "QUALIFY": ("QUALIFY", "filter the rows of a query in FROM with WHERE"),
     "MATCH_RECOGNIZE": ("MATCH_RECOGNIZE", "detect patterns after reading the sink's topic"),
     "FOR": ("FOR SYSTEM_TIME AS OF", "a plain JOIN gives the present rows of both tables"),
@@ -114,8 +117,9 @@ class QueryGrammar(WindowGrammar):
         at = self.at
         if self.take("VALUES"):
             return UnboundValues(at, self.listed(self._row))
-        if self.sees("TABLE"):
-            raise self.unsupported("TABLE as a query", "write SELECT * FROM the table")
+        if self.take("TABLE"):
+            table = UnboundTable(self.at, self.table_name(), hints=self.hints())
+            return UnboundSelect(at, (SelectItem(Star(table.at), None),), table)
         return self._select()
 
     def _select(self) -> UnboundSelect:
@@ -131,8 +135,25 @@ class QueryGrammar(WindowGrammar):
         condition = self.expression() if self.take("WHERE") else None
         grouping = self._grouping() if self.take("GROUP", "BY") else None
         having = self.expression() if self.take("HAVING") else None
+        windows = self._windows() if self.take("WINDOW") else ()
         self._afterwards()
-        return UnboundSelect(at, items, source, condition, grouping, having, distinct, hints)
+        return UnboundSelect(at, items, source, condition, grouping, having, distinct, hints, windows)
+
+    def _windows(self) -> tuple[tuple[Name, OverWindow], ...]:
+        """The windows that functions are OVER, by their names, of which no two are equal."""
+        found: dict[str, tuple[Name, OverWindow]] = {}
+        for name, window in self.listed(self._named_window):
+            if name.text in found:
+                raise self.source.error(
+                    name.at, f"there are two windows '{name.text}'", "give one of them another name"
+                )
+            found[name.text] = name, window
+        return tuple(found.values())
+
+    def _named_window(self) -> tuple[Name, OverWindow]:
+        name = self.name("the name of a window")
+        self.expect("AS")
+        return name, self.over_window(f"WINDOW {name.text} for OVER", name.at)
 
     def _row(self) -> tuple[Unbound, ...]:
         self.take("ROW")
@@ -198,7 +219,7 @@ class QueryGrammar(WindowGrammar):
                 sizes = range(len(units), -1, -1)
                 chosen = [part for size in sizes for part in itertools.combinations(units, size)]
             return tuple(tuple(each for unit in part for each in unit) for part in chosen)
-        return ((self.expression(),),)
+        return (self._grouping_unit(),)
 
     def _grouping_set(self) -> tuple[tuple[Unbound, ...], ...]:
         if self.sees("GROUPING") or self.token.keyword in ("ROLLUP", "CUBE"):
@@ -209,7 +230,10 @@ class QueryGrammar(WindowGrammar):
         """One expression, or several in parentheses."""
         if self.take("(", ")"):
             return ()
-        return self.enclosed(self.expression) if self.sees("(") else (self.expression(),)
+        opens = self.sees("(")
+        found = self.expression()
+        several = opens and isinstance(found, UnboundCall) and found.name == "ROW"
+        return found.args if several and isinstance(found, UnboundCall) else (found,)
 
     # --- FROM ---------------------------------------------------------------------------------------------------
 
@@ -264,7 +288,11 @@ class QueryGrammar(WindowGrammar):
             found = UnboundTable(at, self.table_name(), hints=self.hints())
         if self.sees("("):
             name = found.table.text if isinstance(found, UnboundTable) else "after a query"
-            raise self.unsupported(f"the table function {name}", "name a table: such functions come later", at)
+            raise self.unsupported(
+                f"the table function {name}",
+                "the table functions are UNNEST(..), and TUMBLE, HOP, CUMULATE and SESSION in TABLE(..)",
+                at,
+            )
         self._afterwards()
         if isinstance(found, UnboundJoin):
             return found

@@ -84,6 +84,17 @@ class CreateTable(Statement):
 
 
 @dataclass(frozen=True)
+class CreateTableAs(Statement):
+    """CREATE TABLE .. AS: ``created`` without the columns of its ``query``, which are in the order of ``names`` if
+    there are any. ``copied`` is the table of AS TABLE."""
+
+    created: CreateTable
+    query: UnboundQuery
+    names: tuple[Name, ...] = ()
+    copied: TableName | None = None
+
+
+@dataclass(frozen=True)
 class CreateView(Statement):
     """CREATE VIEW view [(columns)] AS query. ``end`` is the offset behind the query."""
 
@@ -290,9 +301,10 @@ class Describe(Statement):
 
 @dataclass(frozen=True)
 class Explain(Statement):
-    """EXPLAIN of INSERT INTO statements, or of a query, with the ``details`` that are asked for."""
+    """EXPLAIN of INSERT INTO statements, of CREATE TABLE .. AS or of a query, with the ``details`` that are asked
+    for."""
 
-    explained: tuple[Insert, ...] | UnboundQuery
+    explained: tuple[Insert, ...] | CreateTableAs | UnboundQuery
     details: frozenset[str] = frozenset()
 
 

@@ -83,13 +83,20 @@ class SortKey:
 
 
 @dataclass(frozen=True)
+class OverWindow:
+    """The rows around a row: ``(PARTITION BY partition ORDER BY order)``."""
+
+    partition: tuple[Unbound, ...]
+    order: tuple[SortKey, ...]
+
+
+@dataclass(frozen=True)
 class UnboundOver(Unbound):
-    """A function over other rows: ``ROW_NUMBER() OVER (PARTITION BY partition ORDER BY order)``."""
+    """A function over other rows: ``ROW_NUMBER() OVER (..)``, or OVER the name of a window of the query."""
 
     name: str
     args: tuple[Unbound, ...]
-    partition: tuple[Unbound, ...]
-    order: tuple[SortKey, ...]
+    window: OverWindow | Name
 
 
 @dataclass(frozen=True)
@@ -113,9 +120,9 @@ class UnboundCast(Unbound):
 
 @dataclass(frozen=True)
 class Star(Unbound):
-    """``*`` or ``alias.*``."""
+    """``*``, ``alias.*`` or ``row.*``, with the names before the star, which may be several: ``alias.row.*``."""
 
-    qualifier: Name | None
+    parts: tuple[Name, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -236,8 +243,9 @@ class UnboundQuery:
 
 @dataclass(frozen=True)
 class UnboundSelect(UnboundQuery):
-    """``SELECT [/*+ hints */] [DISTINCT] items [FROM source] [WHERE condition] [GROUP BY grouping] [HAVING having]``.
-    ``grouping`` is None without GROUP BY, and has a set of expressions for each of GROUPING SETS."""
+    """``SELECT [/*+ hints */] [DISTINCT] items [FROM source] [WHERE condition] [GROUP BY grouping] [HAVING having]
+    [WINDOW windows]``. ``grouping`` is None without GROUP BY, and has a set of expressions for each of GROUPING
+    SETS."""
 
     items: tuple[SelectItem, ...]
     source: UnboundSource | None
@@ -246,6 +254,7 @@ class UnboundSelect(UnboundQuery):
     having: Unbound | None = None
     distinct: bool = False
     hints: tuple[Hint, ...] = ()
+    windows: tuple[tuple[Name, OverWindow], ...] = ()
 
 
 @dataclass(frozen=True)

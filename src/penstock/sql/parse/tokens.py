@@ -55,6 +55,7 @@ _TOKEN = re.compile(
     | (?P<hint>/\*\+ | \*/(?!\*))
     | (?P<bytes>[xX]'[^']*')
     | (?P<string>'(?:[^']|'')*')
+    | (?P<unicode>[uU]&'(?:[^']|'')*'(?:\s*(?i:UESCAPE)\s*'(?:[^']|'')*')?)
     | (?P<quoted>`(?:[^`]|``)+`)
     | (?P<spliced>\w*(?:\$\{[^{}]*\}\w*)+)
     | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
@@ -65,6 +66,8 @@ _TOKEN = re.compile(
 )
 #: Tokens that need a closing mark: the opening one, the name of the token, and the closing one.
 _UNCLOSED = (("'", "string", "'"), ("`", "quoted name", "`"), ("/*", "comment", "*/"), ("${", "variable", "}"))
+#: The text of a string with escapes of Unicode, and the character of these.
+_UNICODE = re.compile(r"..(?P<text>'(?:[^']|'')*')(?:\s*\w+\s*'(?P<escape>(?:[^']|'')*)')?", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}?")
 #: No type holds a longer number.
 _LONGEST_NUMBER = 400
@@ -72,11 +75,12 @@ _LONGEST_NUMBER = 400
 
 def scan(source: SourceText, variables: Mapping[str, str]) -> tuple[Token, ...]:
     """The tokens of a text, the last of which is END. Raises SqlError for all undefined variables at once, for a
-    string, name or comment that is not closed, and for a number that is longer than any type holds."""
+    string, name or comment that is not closed, for an escape that is no character, and for a number that is longer than
+    any type holds."""
     problems = [
         problem
         for match in _matches(source)
-        if match.lastgroup in ("string", "bytes", "quoted", "spliced")
+        if match.lastgroup in ("string", "unicode", "bytes", "quoted", "spliced")
         for problem in _undefined(source, match, variables)
     ]
     if problems:
@@ -120,6 +124,9 @@ def _tokens(source: SourceText, found: re.Match[str], put_in: Callable[[str], st
             return
         case "string":
             text = put_in(written[1:-1].replace("''", "'"))
+        case "unicode":
+            yield Token(TokenType.STRING, _unescaped(source, found, put_in), at, written)
+            return
         case "bytes":
             text = put_in(written[2:-1])
         case "quoted":
@@ -127,6 +134,38 @@ def _tokens(source: SourceText, found: re.Match[str], put_in: Callable[[str], st
         case "number" if len(written) > _LONGEST_NUMBER:
             raise source.error(at, f"the number is longer than {_LONGEST_NUMBER} characters", "no type holds it")
     yield Token(TokenType(found.lastgroup), text, at, written)
+
+
+def _unescaped(source: SourceText, found: re.Match[str], put_in: Callable[[str], str]) -> str:
+    """The value of a string such as ``U&'\\00e9' UESCAPE '\\'``. A variable in it is put in as it is. Raises
+    SqlError."""
+    parts = _UNICODE.fullmatch(found.group())
+    assert parts is not None  # noqa: S101 - the token is of this form
+    escape = "\\" if parts["escape"] is None else parts["escape"]
+    if len(escape) != 1 or re.fullmatch(r"[0-9a-fA-F+\"'\s]", escape):
+        reason = "UESCAPE takes one character, but no digit, letter from A to F, space, quote or '+'"
+        raise source.error(found.start() + parts.start("escape") - 1, reason, "such as UESCAPE '!'")
+    mark = re.escape(escape)
+    special = re.compile(rf"(?P<variable>{_VARIABLE.pattern})|''|{mark}(?P<code>{mark}|[0-9a-fA-F]{{4}})?")
+    first = found.start() + parts.start("text") + 1
+
+    def value(part: re.Match[str]) -> str:
+        if part["variable"] is not None:
+            return put_in(part[0])
+        if part[0] == "''":
+            return "'"
+        if part["code"] is None:
+            hint = f"such as {escape}00e9; {escape}{escape} is {escape} itself"
+            raise source.error(first + part.start(), f"{escape} is followed by four hexadecimal digits", hint)
+        return escape if part["code"] == escape else chr(int(part["code"], 16))
+
+    text = special.sub(value, parts["text"][1:-1])
+    try:  # two escapes of one character beyond U+FFFF become one
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        reason = "half of a character stands alone"
+        hint = f"characters beyond U+FFFF are two escapes, such as {escape}d83d{escape}de00"
+        raise source.error(found.start(), reason, hint) from None
 
 
 def _spliced(source: SourceText, text: str, written: str, at: int) -> Iterator[Token]:

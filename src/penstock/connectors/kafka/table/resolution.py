@@ -16,8 +16,8 @@ from penstock.connectors.kafka.table.options import (
 )
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError, nearest
-from penstock.kafka.properties import check
-from penstock.options import LIST, OptionSet, Properties, properties_of, unknown_keys
+from penstock.kafka.properties import check, remarks
+from penstock.options import LIST, Absent, OptionSet, Properties, properties_of, unknown_keys
 from penstock.spi import (
     ChangeFormat,
     Column,
@@ -34,6 +34,13 @@ from penstock.types.casts import castable
 
 _Options = TypeVar("_Options", bound=KafkaTableOptions)
 
+_ABSENT: Absent = {
+    "*.infer-schema.*": (
+        "columns are declared, and not found in messages",
+        "leave it out, and declare the columns, nested ones as ROW<..>",
+    ),
+}
+
 
 class Resolution:
     """Resolves a table for reading or (``writes``) writing. Collects every problem before it raises."""
@@ -45,11 +52,12 @@ class Resolution:
     key_option = "key.fields"
     #: Whether a row replaces the one with the same key.
     upserts = False
+    absent: Absent = _ABSENT
 
     def __init__(self, table: TableDefinition, *, writes: bool):
         self.table = table
         self.writes = writes
-        self.origin = table.origin if table.origin.name else replace(table.origin, name=f"table '{table.name}'")
+        self.origin = table.origin if table.origin.of("") else replace(table.origin, name=f"table '{table.name}'")
         self.given = dict(table.options)
         self.problems: list[Problem] = []
         self.unsupported: list[Problem] = []
@@ -120,7 +128,13 @@ class Resolution:
         for each in check(dict(properties)):
             key = f"properties.{each.key}"
             self.problems.append(replace(each, key=key, where=each.where or self.origin.of(key)))
-        properties = tuple(pair for pair in properties if pair[0] not in CONNECTOR_PROPERTIES)
+        without_effect = remarks(dict(properties))
+        self.notes += [f"'properties.{name}' has no effect: {why}" for name, why in without_effect]
+        properties = tuple(
+            (name, value)
+            for name, value in properties
+            if name not in CONNECTOR_PROPERTIES and name not in dict(without_effect)
+        )
         given = dict(self.given)
         if self.table.surface is Surface.BUILDER:
             for option in cls.declared().values():
@@ -150,7 +164,7 @@ class Resolution:
                     lenient += [prefix + each for each in declared.prefixes()]
                 else:  # the format is reported; its options cannot be checked
                     lenient.append(prefix)
-        self.problems += unknown_keys(self.given, known, tuple(lenient), self.origin)
+        self.problems += unknown_keys(self.given, known, tuple(lenient), self.origin, self.absent)
 
     # --- formats ---------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TypeVar, cast
 
 from penstock.connectors.kafka.table.metadata import MetadataColumn
@@ -21,6 +20,7 @@ from penstock.spi import Column, Surface
 _Options = TypeVar("_Options", bound=KafkaTableOptions)
 
 _PRIMARY_KEY = "PRIMARY KEY"
+_NOT_HERE = "connector 'upsert-kafka' does not have this option"
 _START = "it is read from the beginning, since the last message of each key may be anywhere; leave it out"
 
 #: Options of ``kafka`` that ``upsert-kafka`` does not have, as in Flink, and what to do instead.
@@ -44,17 +44,12 @@ class UpsertResolution(Resolution):
     format_options = ("value.format", "key.format")
     key_option = _PRIMARY_KEY
     upserts = True
+    absent = {**Resolution.absent, **{key: (_NOT_HERE, hint) for key, hint in _ABSENT.items()}}  # noqa: RUF012
     #: Most keys whose last change a writing task holds back.
     buffer_rows = 0
 
     def _unknown_options(self) -> None:
         super()._unknown_options()
-        self.problems = [
-            replace(each, reason="connector 'upsert-kafka' does not have this option", hint=_ABSENT[each.key])
-            if each.key in _ABSENT
-            else each
-            for each in self.problems
-        ]
         if not self.table.primary_key:
             reason = "is required: its columns are a message's key, by which rows are replaced and deleted"
             yaml = self.table.surface is Surface.YAML

@@ -1,0 +1,1 @@
+"""The ``debezium-avro-confluent`` format: changes as Debezium writes them with Confluent's Avro converter."""
