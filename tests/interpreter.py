@@ -30,6 +30,7 @@ from penstock.plan.nodes import (
 from penstock.plan.walk import fold
 from penstock.types.logical import root
 
+_WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 #: A row: its values by column. A table is a bag of rows.
 Row = dict[str, Any]
 
@@ -216,7 +217,7 @@ def value(expression: Expression, row: Row) -> Any:
             found = value(operand, row)
             if found is None:
                 return None
-            return str(found) if root(to) == "STRING" else int(found) if root(to) == "BIGINT" else found
+            return str(found) if root(to) == "STRING" else int(found) if root(to) in _WHOLE else found
         case Call(function=function, args=args):
             return _call(function, args, row)
     raise TypeError(type(expression).__name__)
