@@ -49,7 +49,7 @@ class NeedsSpark(Exception):
 @dataclass(frozen=True)
 class Way:
     """How a program's rows are cut into batches: so many ``rows`` of each table (0: all at once), by this number of
-    ``owners``. With ``restart`` the job stops between the rows of ``before`` and ``after``, and starts anew from its
+    ``owners``. With ``restart`` the job stops between the rows of ``before`` and ``after``, and starts again from its
     manifest. With ``batch`` all rows are the only batch, in which the tables end."""
 
     rows: int = 0

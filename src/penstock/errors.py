@@ -51,7 +51,7 @@ class PenstockError(Exception):
     #: Whether trying the same thing again may succeed. A property of the type, never of a message.
     retriable: bool = False
     #: Whether a restart strategy may start the job again. If not, a restart would fail in the same way, or do harm: two
-    #: copies that are restarted whenever they are fenced would fence each other for ever.
+    #: copies that are restarted whenever they are fenced would fence each other forever.
     restartable: bool = False
 
 
@@ -240,7 +240,7 @@ class UnclaimedIdError(FencedError):
 
 class QueryStoppedError(ExecutionError):
     """The job's query was not stopped by penstock, but by a call of ``stop()`` on it, or by another session of the
-    process that started the same job. Terminal: two sessions with restart strategies would stop each other for ever."""
+    process that started the same job. Terminal: two sessions with restart strategies would stop each other forever."""
 
     restartable = False
 

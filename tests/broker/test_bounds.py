@@ -116,7 +116,7 @@ def test_group_offsets_are_the_default_and_missing_ones_follow_the_reset_propert
 
 
 def test_an_epoch_that_no_broker_knows_of_does_not_keep_a_group_from_reading(kafka, filled):
-    """As when the topic was deleted and created anew, and a consumer of the former one committed after that."""
+    """As when the topic was deleted and created again, and a consumer of the former one committed after that."""
     group, warned = f"group-{filled}", []
     scan = scan_of(kafka, filled, properties_group_id=group, properties_auto_offset_reset="earliest")
     foreign = {

@@ -395,7 +395,7 @@ def test_client_id(session_with: Sessions) -> None:
 
 @dataclass
 class Attempts:
-    """When a client began to connect, what it waited before it began anew, and how long it waits for a connection the
+    """When a client began to connect, what it waited before it began again, and how long it waits for a connection the
     next time, all in seconds."""
 
     begun: list[float] = field(default_factory=list)

@@ -171,7 +171,7 @@ class Trial:
         self.verifier = self.verify()
 
     def verify(self, *outputs: str, **options: object) -> Verifier:
-        """The verifier, made anew with other options than by default (its ``first`` and ``ordered``, say). ``outputs``
+        """The verifier, made again with other options than by default (its ``first`` and ``ordered``, say). ``outputs``
         are the topics among which the records are shared, where that is not the sink alone."""
         made = Verifier(
             self.cluster.direct,

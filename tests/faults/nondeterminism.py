@@ -25,7 +25,7 @@ _UUID_LENGTH = 36
 
 
 def random_sql(trial: Trial) -> str:
-    """Two batches of two tasks each. The key is drawn anew whenever the query runs: so is the partition that a record
+    """Two batches of two tasks each. The key is drawn again whenever the query runs: so is the partition that a record
     goes to, and the task that publishes it."""
     trial.records = max(trial.records, ENOUGH_FOR_A_SHUFFLE)
     return trial.sql(keyed=True, batches=2, select="SELECT UUID() AS k, n, h FROM s")

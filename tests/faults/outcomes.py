@@ -2,7 +2,7 @@
 up asking. It then asks elsewhere, and each of the steps of that may fail as well.
 
 What the driver asks then, in this order: what the coordinator knows (DescribeTransactions), what the progress topic
-holds (ListOffsets and Fetch), the transactional id anew (InitProducerId), and progress again, which is definite then.
+holds (ListOffsets and Fetch), the transactional id again (InitProducerId), and progress again, which is definite then.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def settled_as_aborted_of_old(trial: Trial) -> Outcome:
 
 @cell("F17", "EndTxn outcome unknown, and EndTxn arrives while it is looked up")
 def arrives_late(trial: Trial) -> Outcome:
-    """Every EndTxn is kept until the driver has looked around and asks for its id anew: then they go first. What it has
-    read by then does not say that the batch is committed."""
+    """Every EndTxn is kept until the driver has looked around and asks for its id again: then they go first. What it
+    has read by then does not say that the batch is committed."""
     job = impatient(trial)
     kept = trial.cluster.add(
         Trap(Api.END_TXN, contains=[trial.transactional_id], nth=1 + trial.before + 1, times=None, then=Then.HOLD)

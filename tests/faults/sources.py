@@ -1,5 +1,5 @@
-"""F11: the input is deleted and created anew, cut by retention, thinned out by compaction, written by transactions, and
-given more partitions."""
+"""F11: the input is deleted and created again, cut by retention, thinned out by compaction, written by transactions,
+and given more partitions."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ def log_ends(trial: Trial, at: int = LATEST) -> dict[int, int]:
     return {partition: log.offset for (_, partition), log in found.items() if log is not None}
 
 
-# --- deleted and created anew ------------------------------------------------------------------------------------
+# --- deleted and created again -----------------------------------------------------------------------------------
 
 
 def recreate(trial: Trial, records: int) -> dict[int, int]:
-    """Delete the input, create it anew and write as many records of the same numbers. Where its partitions end."""
+    """Delete the input, create it again and write as many records of the same numbers. Where its partitions end."""
     before = trial.session.topic(trial.source).topic_id
     Administrator(trial).delete_topic(trial.source)
     trial.session.forget_topics([trial.source])

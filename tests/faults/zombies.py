@@ -109,7 +109,7 @@ def stopped_in_a_transaction_of_old(trial: Trial) -> Outcome:
 
 @cell("F3", "stopped in an open transaction; both have a restart strategy")
 def stopped_with_restarts(trial: Trial) -> Outcome:
-    """Whoever restarts when it is shut out shuts the other out in turn, and so for ever."""
+    """Whoever restarts when it is shut out shuts the other out in turn, and so forever."""
     sql = RESTARTING + trial.sql(sink=TIMEOUT)
     first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second")
     takers: list[int | None] = []

@@ -1,4 +1,4 @@
-"""Writes ``types.json`` anew: the bytes that Flink's TypeInformationSerializationSchema makes of values.
+"""Rewrites ``types.json``: the bytes that Flink's TypeInformationSerializationSchema makes of values.
 
     python tests/recorded/flink_types.py
 

@@ -1,4 +1,4 @@
-"""Writes ``functions.json`` anew: what Flink makes of the expressions of :mod:`grid` on its rows.
+"""Rewrites ``functions.json``: what Flink makes of the expressions of :mod:`grid` on its rows.
 
     python tests/recorded/functions.py ENVIRONMENT [PATTERN]
 

@@ -3,7 +3,7 @@
     python -m tests.recorded.queries PYTHON
 
 ``PYTHON`` has PyFlink 2.2. The queries of a database are one job of Flink; a database is kept once it is recorded, so
-recording can be stopped at any time and go on later. Delete the file to record all of them anew.
+recording can be stopped at any time and go on later. Delete the file to record all of them again.
 """
 
 from __future__ import annotations

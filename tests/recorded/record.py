@@ -1,4 +1,4 @@
-"""Writes ``change_data.json`` and ``plain.json`` anew: what Flink makes of a corpus of messages and rows.
+"""Rewrites ``change_data.json`` and ``plain.json``: what Flink makes of a corpus of messages and rows.
 
     python tests/recorded/record.py ENVIRONMENT
 

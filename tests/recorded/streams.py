@@ -1,9 +1,9 @@
-"""Writes ``streams.json`` anew: what PyFlink does with the programs of ``tests/streams``, on a broker.
+"""Rewrites ``streams.json``: what PyFlink does with the programs of ``tests/streams``, on a broker.
 
     python -m tests.recorded.streams [NAME...]
 
 The environment says where PyFlink is: ``FLINK_PYTHON`` is a Python with ``apache-flink`` 2.2, ``FLINK_JARS`` a folder
-with ``flink-sql-connector-kafka`` and ``flink-sql-avro`` for it. With names only those programs are run anew.
+with ``flink-sql-connector-kafka`` and ``flink-sql-avro`` for it. With names only those programs are run again.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Killed(BaseException):
 
 
 class StuckError(AssertionError):
-    """The simulation does not end: everybody waits, or somebody tries the same thing for ever."""
+    """The simulation does not end: everybody waits, or somebody tries the same thing forever."""
 
 
 class Actor:

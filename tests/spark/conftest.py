@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.kafka.session import Session
     from penstock.plan.nodes import Job
     from penstock.services import KafkaCluster
+    from penstock.services.postgres import PostgresServer
 
 _HERE = Path(__file__).parent
 
@@ -85,6 +88,10 @@ class Topics:
             producer.produce(topic, content, key=keys[i] if keys else None, **place)
         assert (producer.flush(60), failed) == (0, [])
 
+    def write_ids(self, topic: str, count: int, start: int = 0, *, partition: int | None = None) -> None:
+        """Produce ``count`` rows with the column ``id``, numbered from ``start``."""
+        self.write(topic, [{"id": number} for number in range(start, start + count)], partition=partition)
+
     def read(self, topic: str, isolation: str = "read_committed") -> list[Message]:
         """Everything that a reader sees, partition by partition in the order of offsets."""
         from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
@@ -116,6 +123,10 @@ class Topics:
             return sorted(found, key=lambda message: (message.partition, message.offset))
         finally:
             consumer.close()
+
+    def read_ids(self, topic: str) -> list[int]:
+        """The ``id`` of every row that a reader sees, in ascending order."""
+        return sorted(message.json["id"] for message in self.read(topic))
 
     def open_transactions(self, topic: str) -> bool:
         """Whether a transaction holds the last stable offset back."""
@@ -210,6 +221,15 @@ class Jobs:
         guarantee = {"sink_delivery__guarantee": "exactly-once", "sink_transactional__id__prefix": f"tx-{topic}"}
         return self.table(name, columns, topic, **{**guarantee, **options})
 
+    def copy(self, source: str, sink: str, *, bounded: bool = True, **options: str) -> str:
+        """A job that copies the column ``id`` from topic to topic, exactly once, with ``options`` of the source."""
+        table = self.bounded if bounded else self.table
+        return (
+            table("s", "id BIGINT", source, **{"scan_startup_mode": "earliest-offset", **options})
+            + self.exactly_once("t", "id BIGINT", sink)
+            + "INSERT INTO t SELECT * FROM s;"
+        )
+
     def checkpoint(self, name: str = "job") -> Path:
         """The folder of a job's checkpoint."""
         return self.folder / name
@@ -235,6 +255,89 @@ def jobs(kafka: KafkaCluster, tmp_path: Path) -> Iterator[Jobs]:
     yield made
     for running in made.started:
         running.stop()
+
+
+@dataclass
+class Db:
+    """A database of a test's own, looked at by connections that share nothing with those of what is tested."""
+
+    server: PostgresServer
+    name: str
+
+    @classmethod
+    def create(cls, server: PostgresServer) -> Db:
+        """A new, empty database."""
+        made = cls(server, f"db_{uuid.uuid4().hex[:12]}")
+        cls(server, "postgres").rows(f"CREATE DATABASE {made.name}")
+        return made
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return self.server.url.removesuffix("postgres") + self.name
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run a statement, and commit."""
+        from adbc_driver_postgresql import dbapi
+
+        from penstock.connectors.postgres.address import parse_address
+
+        address = parse_address(self.url, self.server.user, self.server.password)
+        with (
+            closing(dbapi.connect(address.connection_string(), autocommit=True)) as connection,
+            connection.cursor() as cursor,
+        ):
+            cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
+            cursor.execute(sql)
+            return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+
+    def ids(self, table: str = "t") -> list[int]:
+        """The column ``id`` of a table, in ascending order."""
+        return [row[0] for row in self.rows(f"SELECT id FROM {table} ORDER BY id")]
+
+    def progress(self) -> list[tuple[Any, ...]]:
+        """The jobs that have committed, and their last batches."""
+        return self.rows("SELECT job, batch_id FROM penstock_progress ORDER BY job")
+
+    def staging(self) -> list[str]:
+        """The staging tables that are there; temporary ones end with their worker."""
+        sql = "SELECT tablename::text FROM pg_tables WHERE tablename ~ '^penstock_stage' AND schemaname = 'public'"
+        return [row[0] for row in self.rows(sql)]
+
+    def disconnect(self) -> None:
+        """End every other connection, as a network that breaks would."""
+        self.rows(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+    def table(self, name: str, columns: str, target: str = "", **options: str) -> str:
+        """A CREATE TABLE statement of penstock's SQL."""
+        given = {
+            "connector": "postgres",
+            "url": self.url,
+            "table-name": target or name,
+            "username": self.server.user,
+            "password": self.server.password,
+            **{key.replace("__", "-").replace("_", "."): value for key, value in options.items()},
+        }
+        clause = ", ".join(f"'{key}' = '{value}'" for key, value in given.items())
+        return f"CREATE TABLE {name} ({columns}) WITH ({clause});\n"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """A PostgreSQL for the tests of a file."""
+    from penstock.services.postgres import PostgresServer
+
+    with PostgresServer() as started:
+        yield started
+
+
+@pytest.fixture
+def db(server: PostgresServer) -> Db:
+    """A new, empty database."""
+    return Db.create(server)
 
 
 def spark_jobs(running: RunningJob) -> list[int]:

@@ -52,10 +52,6 @@ def from_the_start(jobs, source, sink):
     return copy(jobs, source, sink, bounded=False, scan_startup_mode="earliest-offset")
 
 
-def read_ids(topics, topic):
-    return sorted(message.json["id"] for message in topics.read(topic))
-
-
 # --- definitions ---------------------------------------------------------------------------------------------
 
 
@@ -109,7 +105,7 @@ def test_a_missing_topic_is_named_and_can_be_made_afterwards(jobs, topics, topic
     if missing == "source":
         topics.write(source, rows(0, 50))
     jobs.run(sql)
-    assert read_ids(topics, sink) == list(range(50))
+    assert topics.read_ids(sink) == list(range(50))
 
 
 def test_without_committed_offsets_a_start_has_to_be_chosen(jobs, topics, topic):
@@ -121,7 +117,7 @@ def test_without_committed_offsets_a_start_has_to_be_chosen(jobs, topics, topic)
     for named in ("table 's'", f"group 'group-{source}'", f"topic '{source}', partition 0", "auto.offset.reset"):
         assert named in str(raised.value)
     jobs.run(copy(jobs, source, sink, **options, properties_auto_offset_reset="earliest"))
-    assert read_ids(topics, sink) == list(range(20))
+    assert topics.read_ids(sink) == list(range(20))
 
 
 def test_a_topic_that_the_sink_may_not_write_is_refused_with_the_row(jobs, topics, topic):
@@ -143,12 +139,12 @@ def test_a_topic_that_the_sink_may_not_write_is_refused_with_the_row(jobs, topic
     assert (raised.value.topic, raised.value.partition, raised.value.offset) == (source, 0, 45)
     assert "'elsewhere'" in str(raised.value)
     assert f"{one}; {two}" in str(raised.value)
-    assert sorted(read_ids(topics, one) + read_ids(topics, two)) == list(range(40))
+    assert sorted(topics.read_ids(one) + topics.read_ids(two)) == list(range(40))
     assert not topics.open_transactions(one)
     assert not topics.open_transactions(two)
     jobs.run(sql(" WHERE `to` <> 'elsewhere'"))
-    assert read_ids(topics, one) == list(range(0, 50, 2))
-    assert read_ids(topics, two) == list(range(1, 50, 2))
+    assert topics.read_ids(one) == list(range(0, 50, 2))
+    assert topics.read_ids(two) == list(range(1, 50, 2))
 
 
 # --- records -------------------------------------------------------------------------------------------------
@@ -210,7 +206,7 @@ def test_a_bad_record_stops_the_job_and_loses_nothing(jobs, topics, topic, fmt, 
     assert (error.format, error.field) == (fmt, field)
     assert f"{fmt}.ignore-parse-errors" in error.hint
     assert "\n" not in str(error)
-    before = sorted(i for sink in sinks for i in read_ids(topics, sink))
+    before = sorted(i for sink in sinks for i in topics.read_ids(sink))
     assert len(before) % int(BATCH) == 0, "a batch is visible in part"
     assert before
     assert set(before) < set(good)
@@ -218,7 +214,7 @@ def test_a_bad_record_stops_the_job_and_loses_nothing(jobs, topics, topic, fmt, 
 
     jobs.run(sql(**{f"{fmt}_ignore__parse__errors": "true"}))
     for i, sink in enumerate(sinks):
-        assert read_ids(topics, sink) == [each for each in good if each % branches == i]
+        assert topics.read_ids(sink) == [each for each in good if each % branches == i]
         assert not topics.open_transactions(sink)
 
 
@@ -239,7 +235,7 @@ def test_a_value_that_an_expression_cannot_take_stops_the_job(jobs, topics, topi
         jobs.run(sql("CAST(name AS INT)"))
     assert "forty-five" in str(raised.value)
     assert "\n" not in str(raised.value)
-    assert read_ids(topics, sink) == list(range(40))
+    assert topics.read_ids(sink) == list(range(40))
     assert not topics.open_transactions(sink)
     jobs.run(sql("TRY_CAST(name AS INT)"))
     assert [message.json["number"] for message in topics.read(sink)] == [i if i != 45 else None for i in range(50)]
@@ -261,7 +257,7 @@ def test_records_deleted_before_they_were_read_are_told(jobs, topics, topic, kaf
         jobs.start(sql).wait(PATIENCE)
     for named in (f"topic '{source}'", "partition 1", "30", "41"):
         assert named in str(raised.value)
-    assert read_ids(topics, sink) == list(range(30))
+    assert topics.read_ids(sink) == list(range(30))
     assert not topics.open_transactions(sink)
 
 
@@ -277,7 +273,7 @@ def test_a_topic_that_was_created_anew_is_noticed_by_its_id(jobs, topics, topic,
     topics.write(source, rows(100, 200))
     with pytest.raises(PossibleDataLossError, match=f"topic '{source}' was deleted and recreated"):
         jobs.start(sql).wait(PATIENCE)
-    assert read_ids(topics, sink) == list(range(30))
+    assert topics.read_ids(sink) == list(range(30))
     assert not topics.open_transactions(sink)
 
 
@@ -290,7 +286,7 @@ def test_a_topic_that_is_created_anew_while_it_is_read_is_noticed(jobs, topics, 
     topics.write(source, rows(100, 200))
     with pytest.raises(PossibleDataLossError, match=f"topic '{source}'"):
         running.wait(PATIENCE)
-    assert read_ids(topics, sink) == list(range(30))
+    assert topics.read_ids(sink) == list(range(30))
     assert not topics.open_transactions(sink)
 
 
@@ -338,10 +334,10 @@ def test_a_damaged_checkpoint_is_refused_and_works_once_it_is_restored(jobs, top
         answers[name, damage.__name__] = raised.value
         shutil.rmtree(jobs.checkpoint())
         shutil.copytree(backup, jobs.checkpoint())
-    assert read_ids(topics, sink) == list(range(40))
+    assert topics.read_ids(sink) == list(range(40))
     assert not topics.open_transactions(sink)
     jobs.run(sql)
-    assert read_ids(topics, sink) == list(range(60))
+    assert topics.read_ids(sink) == list(range(60))
 
     unclear = {
         (name, damage): str(error)

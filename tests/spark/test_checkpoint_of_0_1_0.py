@@ -71,10 +71,6 @@ def left(jobs, kafka, topics, topic):
     return sql, source, sink
 
 
-def read_ids(topics, topic):
-    return sorted(message.json["id"] for message in topics.read(topic))
-
-
 @pytest.mark.parametrize("logged", [True, False], ids=["at rest", "killed before Spark's commit log"])
 def test_a_checkpoint_of_0_1_0_goes_on_exactly_once(jobs, topics, left, logged):
     sql, source, sink = left
@@ -83,10 +79,10 @@ def test_a_checkpoint_of_0_1_0_goes_on_exactly_once(jobs, topics, left, logged):
     for total in (30, 40):  # the second start finds what the first has added to the checkpoint
         topics.write(source, [{"id": i} for i in range(total - 10, total)])
         running = jobs.start(sql, "copy")
-        while_running(running, lambda expected=total: len(read_ids(topics, sink)) >= expected)
+        while_running(running, lambda expected=total: len(topics.read_ids(sink)) >= expected)
         while_running(running, lambda: jobs.idle("copy"))
         running.stop()
-        assert read_ids(topics, sink) == list(range(total))
+        assert topics.read_ids(sink) == list(range(total))
     assert jobs.warnings == []
 
 
@@ -97,7 +93,7 @@ def test_an_older_copy_of_a_checkpoint_of_0_1_0_is_refused(jobs, topics, left):
         shutil.rmtree(jobs.checkpoint("copy") / log)
     with pytest.raises(CheckpointError, match="an older checkpoint was restored"):
         jobs.start(sql, "copy").wait(60)
-    assert read_ids(topics, sink) == list(range(20))
+    assert topics.read_ids(sink) == list(range(20))
 
 
 def test_a_sink_that_is_added_while_a_batch_of_0_1_0_is_unfinished_is_refused(jobs, topics, topic, left, monkeypatch):
@@ -126,6 +122,6 @@ def test_a_sink_that_is_added_while_a_batch_of_0_1_0_is_unfinished_is_refused(jo
     commit.write_text(kept)
     topics.write(source, [{"id": 20}])
     running = jobs.start(sql, "copy")
-    while_running(running, lambda: read_ids(topics, other) == [20])
+    while_running(running, lambda: topics.read_ids(other) == [20])
     running.stop()
-    assert read_ids(topics, sink) == list(range(21))
+    assert topics.read_ids(sink) == list(range(21))

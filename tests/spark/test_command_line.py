@@ -232,10 +232,6 @@ def test_a_program_finds_its_neighbours_and_no_arguments(cli):
 # --- bounded jobs --------------------------------------------------------------------------------------------
 
 
-def read_ids(topics, topic):
-    return sorted(message.json["id"] for message in topics.read(topic))
-
-
 def test_a_sql_file_on_a_terminal(cli, kafka, topics, topic):
     """Two INSERTs outside a statement set are two jobs; a password that no connection uses is told to nobody."""
     source, sink, second = topic(1), topic(1), topic(1)
@@ -252,8 +248,8 @@ INSERT INTO u SELECT id * 2 FROM s;
 """
     status, shown = cli.on_a_terminal("run", cli.file("copy.sql", text), "--checkpoint-dir", "progress")
     assert status == 0, shown
-    assert read_ids(topics, sink) == list(range(100))
-    assert read_ids(topics, second) == list(range(0, 200, 2))
+    assert topics.read_ids(sink) == list(range(100))
+    assert topics.read_ids(second) == list(range(0, 200, 2))
     for job in (name, f"{name}-u"):
         assert f"job '{job}': starting\n" in shown
         assert f"job '{job}': finished: 100 records read, 100 written in 1 batches" in shown
@@ -374,7 +370,7 @@ def test_signals_end_a_job_and_leave_nothing_open(cli, kafka, topics, topic, int
         assert "\r" not in text
         assert "Traceback" not in text
         assert not topics.open_transactions(sink)
-        ids = read_ids(topics, sink)
+        ids = topics.read_ids(sink)
         assert len(ids) == len(set(ids))
         return ids
 
@@ -487,7 +483,7 @@ execution.run(replace(job, sinks=(sink,), settings=replace(job.settings, restart
         r"job 'copy': finished: 10 records read, 10 written in 1 batches and \d+\.\d s, after 1 restart",
         done.stderr.splitlines()[-1],
     )
-    assert read_ids(topics, sink) == list(range(10))
+    assert topics.read_ids(sink) == list(range(10))
 
 
 @pytest.mark.rule("terminal errors end the job")
@@ -521,7 +517,7 @@ def test_a_job_whose_jvm_is_killed_ends_and_leaves_nothing_open(cli, kafka, topi
     text = "".join(said)
     assert text.splitlines()[-1].startswith("error: job 'copy': Spark has ended under it"), text
     assert "restart 1" not in text
-    ids = read_ids(topics, sink)
+    ids = topics.read_ids(sink)
     assert 100 < len(ids) == len(set(ids)) < count
     assert not topics.open_transactions(sink)
 

@@ -25,40 +25,23 @@ from tests.waiting import eventually, while_running
 COLUMNS = "id BIGINT"
 
 
-def ids(count, start=0):
-    return [{"id": i} for i in range(start, start + count)]
-
-
-def copy(jobs, source, sink, *, bounded=True, **options):
-    table = jobs.bounded if bounded else jobs.table
-    return (
-        table("s", COLUMNS, source, **{"scan_startup_mode": "earliest-offset", **options})
-        + jobs.exactly_once("t", COLUMNS, sink)
-        + "INSERT INTO t SELECT * FROM s;"
-    )
-
-
-def read_ids(topics, topic):
-    return sorted(message.json["id"] for message in topics.read(topic))
-
-
 @pytest.mark.rule("starts are resolved once")
 def test_starts_are_resolved_once_before_batch_0(jobs, topics, topic, monkeypatch):
     """A job that reads from the latest offset dies in batch 0; what arrived meanwhile is read when it comes back."""
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(5))
-    sql = copy(jobs, source, sink, bounded=False, scan_startup_mode="latest-offset")
+    topics.write_ids(source, 5)
+    sql = jobs.copy(source, sink, bounded=False, scan_startup_mode="latest-offset")
     fail_publishing(monkeypatch, times=100)
     running = jobs.start(sql)
-    topics.write(source, ids(5, start=100))
+    topics.write_ids(source, 5, start=100)
     with pytest.raises(AbortableError):
         while_running(running, lambda: False)
     running.stop()
-    topics.write(source, ids(5, start=200))
+    topics.write_ids(source, 5, start=200)
     monkeypatch.undo()
     again = jobs.start(sql)
     while_running(again, lambda: len(topics.read(sink)) >= 10)
-    assert read_ids(topics, sink) == [*range(100, 105), *range(200, 205)]
+    assert topics.read_ids(sink) == [*range(100, 105), *range(200, 205)]
 
 
 def fail_publishing(monkeypatch, times):
@@ -69,10 +52,10 @@ def fail_publishing(monkeypatch, times):
 
 def test_a_batch_that_is_aborted_is_redone_in_place(jobs, topics, topic, monkeypatch):
     source, sink = topic(2), topic(2)
-    topics.write(source, ids(500))
+    topics.write_ids(source, 500)
     fail_publishing(monkeypatch, times=2)
-    jobs.run(copy(jobs, source, sink))
-    assert read_ids(topics, sink) == list(range(500))
+    jobs.run(jobs.copy(source, sink))
+    assert topics.read_ids(sink) == list(range(500))
     assert len(topics.read(sink, "read_uncommitted")) == 1500  # two aborted attempts are in the log, unseen
     assert sum("is retried" in warning for warning in jobs.warnings) == 2
     assert not topics.open_transactions(sink)
@@ -83,9 +66,10 @@ def test_batches_are_redone_in_place_and_counted_once(jobs, topics, topic, monke
     """What was read, what could not be decoded and where that went: all of two attempts that nobody has seen."""
     source, sink, dead = topic(2), topic(2), topic(1)
     for partition in range(2):
-        topics.write(source, [*ids(250, start=250 * partition), b"{"], partition=partition)
+        topics.write_ids(source, 250, start=250 * partition, partition=partition)
+        topics.write(source, [b"{"], partition=partition)
     fail_publishing(monkeypatch, times=2)
-    running = jobs.start(copy(jobs, source, sink, scan_dead__letter_topic=dead))
+    running = jobs.start(jobs.copy(source, sink, scan_dead__letter_topic=dead))
     while not running.wait(timeout=1):
         pass
     running.stop()
@@ -99,14 +83,14 @@ def test_batches_are_redone_in_place_and_counted_once(jobs, topics, topic, monke
 def test_a_committed_batch_that_spark_replays_is_skipped(jobs, topics, topic):
     """Killed after EndTxn and before Spark's commit log: Spark replays the batch, progress knows it as done."""
     source, sink = topic(2), topic(2)
-    topics.write(source, ids(300))
-    sql = copy(jobs, source, sink, scan_max__records__per__trigger="100")
+    topics.write_ids(source, 300)
+    sql = jobs.copy(source, sink, scan_max__records__per__trigger="100")
     jobs.run(sql)
     forget_the_last_commit(jobs.checkpoint())
     result = jobs.run(sql)
     assert result.progress.batches == 1
     assert result.progress.records_out == 0
-    assert read_ids(topics, sink) == list(range(300))
+    assert topics.read_ids(sink) == list(range(300))
 
 
 def forget_the_last_commit(checkpoint):
@@ -119,8 +103,8 @@ def forget_the_last_commit(checkpoint):
 def test_a_batch_is_not_skipped_for_a_table_that_did_not_get_it(jobs, topics, topic):
     """It came to the cluster's transaction after the batch was committed, and before Spark knew."""
     source, sink, new = topic(1), topic(1), topic(1)
-    topics.write(source, ids(10))
-    first = copy(jobs, source, sink)
+    topics.write_ids(source, 10)
+    first = jobs.copy(source, sink)
     both = (
         jobs.bounded("s", "id BIGINT", source)
         + jobs.exactly_once("t", "id BIGINT", sink)
@@ -129,12 +113,14 @@ def test_a_batch_is_not_skipped_for_a_table_that_did_not_get_it(jobs, topics, to
     )
     jobs.run(first)
     forget_the_last_commit(jobs.checkpoint())
-    with pytest.raises(CheckpointError, match=r"batch 0 .* not into .*u.*Start it once with the former definition"):
+    with pytest.raises(
+        CheckpointError, match=r"batch 0 .* not into .*u.*Start the job once with its former definition"
+    ):
         jobs.run(both)
     jobs.run(first)
     jobs.run(both)  # goes on behind batch 0
-    assert read_ids(topics, sink) == list(range(10))
-    assert read_ids(topics, new) == []
+    assert topics.read_ids(sink) == list(range(10))
+    assert topics.read_ids(new) == []
 
 
 @pytest.mark.parametrize("change", ["another topic", "a second INSERT"])
@@ -142,29 +128,29 @@ def test_a_batch_is_not_skipped_for_a_table_that_did_not_get_it(jobs, topics, to
 def test_a_batch_is_not_skipped_for_what_only_has_the_name_of_a_table_that_got_it(jobs, topics, topic, change):
     """Names may be made of positions (sink-1, sink-2), and are no proof."""
     source, sink, new = topic(1), topic(1), topic(1)
-    topics.write(source, ids(10))
-    first = copy(jobs, source, sink)
+    topics.write_ids(source, 10)
+    first = jobs.copy(source, sink)
     insert = "INSERT INTO t SELECT * FROM s;"
     changed = (
-        copy(jobs, source, new)
+        jobs.copy(source, new)
         if change == "another topic"
         else first.replace(insert, f"EXECUTE STATEMENT SET BEGIN {insert} {insert} END;")
     )
     jobs.run(first)
     forget_the_last_commit(jobs.checkpoint())
     with pytest.raises(
-        CheckpointError, match=r"batch 0 .* not into .*'t -> .*Start it once with the former definition"
+        CheckpointError, match=r"batch 0 .* not into .*'t -> .*Start the job once with its former definition"
     ):
         jobs.run(changed)
     jobs.run(first)
-    assert read_ids(topics, sink) == list(range(10))
+    assert topics.read_ids(sink) == list(range(10))
 
 
 @pytest.mark.rule("progress decides")
 def test_a_checkpoint_that_is_older_than_what_was_published_stops_the_query(jobs, topics, topic):
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(300))
-    sql = copy(jobs, source, sink, scan_max__records__per__trigger="100")
+    topics.write_ids(source, 300)
+    sql = jobs.copy(source, sink, scan_max__records__per__trigger="100")
     jobs.run(sql)
     for log in ("offsets", "commits"):
         for path in (jobs.checkpoint() / log).iterdir():
@@ -173,49 +159,49 @@ def test_a_checkpoint_that_is_older_than_what_was_published_stops_the_query(jobs
     with pytest.raises((PossibleDataLossError, CheckpointError)) as raised:
         jobs.run(sql)
     assert "batch 2" in str(raised.value)
-    assert read_ids(topics, sink) == list(range(300))
+    assert topics.read_ids(sink) == list(range(300))
 
 
 @pytest.mark.rule("progress decides")
 def test_a_second_query_takes_over_with_a_warning(jobs, topics, topic):
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
-    jobs.run(copy(jobs, source, sink))
+    topics.write_ids(source, 10)
+    jobs.run(jobs.copy(source, sink))
     shutil.rmtree(jobs.checkpoint())
-    jobs.run(copy(jobs, source, sink))
+    jobs.run(jobs.copy(source, sink))
     assert any("takes over" in warning for warning in jobs.warnings)
-    assert read_ids(topics, sink) == sorted([*range(10)] * 2)
+    assert topics.read_ids(sink) == sorted([*range(10)] * 2)
 
 
 @pytest.mark.rule("one identity per job")
 def test_a_checkpoint_is_bound_to_its_source(jobs, topics, topic):
     source, other, sink = topic(1), topic(1), topic(1)
-    topics.write(source, ids(10))
-    jobs.run(copy(jobs, source, sink))
+    topics.write_ids(source, 10)
+    jobs.run(jobs.copy(source, sink))
     with pytest.raises(CheckpointError, match="belongs to another source"):
-        jobs.run(copy(jobs, other, sink))
+        jobs.run(jobs.copy(other, sink))
 
 
 @pytest.mark.rule("one identity per job")
 def test_a_checkpoint_keeps_its_transactional_id(jobs, topics, topic):
     """The last batch is committed in Kafka and not in Spark's log, and the prefix is another: it is not repeated."""
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(300))
-    sql = copy(jobs, source, sink, scan_max__records__per__trigger="100")
+    topics.write_ids(source, 300)
+    sql = jobs.copy(source, sink, scan_max__records__per__trigger="100")
     jobs.run(sql)
     (jobs.checkpoint() / "commits" / "2").unlink()
     renamed = sql.replace(f"tx-{sink}", f"renamed-{sink}")
     assert renamed != sql
     assert jobs.run(renamed).progress.records_out == 0
-    assert read_ids(topics, sink) == list(range(300))
+    assert topics.read_ids(sink) == list(range(300))
 
 
 @pytest.mark.rule("skip publishing only")
 def test_a_skipped_batch_starts_no_job(jobs, topics, topic):
     """Plans without state or watermark may skip a committed batch at once."""
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
-    sql = BY_TASKS + copy(jobs, source, sink)
+    topics.write_ids(source, 10)
+    sql = BY_TASKS + jobs.copy(source, sink)
     jobs.run(sql)
     (jobs.checkpoint() / "commits" / "0").unlink()
     first = jobs.start(sql, "another")  # a query that has to write the batch
@@ -233,8 +219,8 @@ def test_a_skipped_batch_starts_no_job(jobs, topics, topic):
 def test_the_former_owner_is_fenced_and_stops(jobs, topics, topic, tmp_path):
     """A copy of a running job from a copy of its checkpoint takes the transactional id; the first must end loudly."""
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
-    sql = copy(jobs, source, sink, bounded=False)
+    topics.write_ids(source, 10)
+    sql = jobs.copy(source, sink, bounded=False)
     first = jobs.start(sql)
     while_running(first, lambda: first.progress.records_out == 10 and jobs.idle())
     jobs.copy_checkpoints(tmp_path / "copy")
@@ -247,7 +233,7 @@ def test_the_former_owner_is_fenced_and_stops(jobs, topics, topic, tmp_path):
             while not any("checkpoint" in line for line in said):  # it owns the transactional id by then
                 said.append(second.stderr.readline())
                 assert said[-1], f"the copy ended: {said}"
-            topics.write(source, ids(10, start=10))
+            topics.write_ids(source, 10, start=10)
             with pytest.raises(FencedError) as raised:
                 while_running(first, lambda: False)
             assert f"process {second.pid} on" in str(raised.value)
@@ -256,7 +242,7 @@ def test_the_former_owner_is_fenced_and_stops(jobs, topics, topic, tmp_path):
             second.send_signal(signal.SIGTERM)
             second.communicate(timeout=120)
         assert second.returncode == 0
-    assert read_ids(topics, sink) == list(range(20))
+    assert topics.read_ids(sink) == list(range(20))
     assert not topics.open_transactions(sink)
 
 
@@ -307,13 +293,13 @@ def test_a_stage_that_ran_twice_aborts_the_batch(jobs, topics, topic, monkeypatc
     from penstock.connectors.kafka.spark import SparkWriteJobs
 
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     verdicts = ["Spark ran a stage of the batch twice", ""]
     monkeypatch.setattr(SparkWriteJobs, "_repeated", lambda self, tag, rows: verdicts.pop(0))
-    jobs.run(BY_TASKS + copy(jobs, source, sink))
+    jobs.run(BY_TASKS + jobs.copy(source, sink))
     assert verdicts == []
     assert "batch 0 is retried: Spark ran a stage of the batch twice" in jobs.warnings
-    assert read_ids(topics, sink) == list(range(10))
+    assert topics.read_ids(sink) == list(range(10))
     assert len(topics.read(sink, "read_uncommitted")) == 20
 
 
@@ -323,7 +309,7 @@ def test_an_entry_of_sparks_log_that_another_copy_replaced_stops_the_job(jobs, t
     from penstock.engine.checkpoint import JobCheckpoint
 
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(300))
+    topics.write_ids(source, 300)
 
     def replace_entry(number):
         entry = jobs.checkpoint() / "offsets" / str(number)
@@ -342,35 +328,35 @@ def test_an_entry_of_sparks_log_that_another_copy_replaced_stops_the_job(jobs, t
     monkeypatch.setattr(JobCheckpoint, "offsets", read_offsets)
     if when == "during the batch":
         before_commit(monkeypatch, lambda batch: replace_entry(batch.id))
-    sql = copy(jobs, source, sink, scan_max__records__per__trigger="100")
+    sql = jobs.copy(source, sink, scan_max__records__per__trigger="100")
     with pytest.raises(
         CheckpointError, match=r"another copy of job 'job' .* 'offsets/1' ends at .*150.* planned .*200"
     ):
         jobs.run(sql)
     published = 100 if when == "before the batch" else 200
-    assert read_ids(topics, sink) == list(range(published))
+    assert topics.read_ids(sink) == list(range(published))
     monkeypatch.undo()
     if when == "before the batch":  # nothing was published from the entry that was replaced
         jobs.run(sql)
-        assert read_ids(topics, sink) == list(range(300))
+        assert topics.read_ids(sink) == list(range(300))
     else:  # what was published is known, and the entry does not fit it
         with pytest.raises(PossibleDataLossError, match="Restore that checkpoint"):
             jobs.run(sql)
-        assert read_ids(topics, sink) == list(range(200))
+        assert topics.read_ids(sink) == list(range(200))
 
 
 def test_stopping_leaves_no_transaction_open(jobs, topics, topic):
     source, sink = topic(2), topic(2)
-    topics.write(source, ids(2000))
-    running = jobs.start(copy(jobs, source, sink, bounded=False, scan_max__records__per__trigger="50"))
+    topics.write_ids(source, 2000)
+    running = jobs.start(jobs.copy(source, sink, bounded=False, scan_max__records__per__trigger="50"))
     while_running(running, lambda: running.progress.records_out > 0)
     other = threading.Thread(target=running.stop)
     other.start()
     running.stop()
     other.join()
     assert not topics.open_transactions(sink)
-    seen = read_ids(topics, sink)
+    seen = topics.read_ids(sink)
     assert len(seen) == len(set(seen))
-    again = jobs.start(copy(jobs, source, sink, bounded=False))
-    while_running(again, lambda: len(read_ids(topics, sink)) >= 2000)
-    assert read_ids(topics, sink) == list(range(2000))
+    again = jobs.start(jobs.copy(source, sink, bounded=False))
+    while_running(again, lambda: len(topics.read_ids(sink)) >= 2000)
+    assert topics.read_ids(sink) == list(range(2000))

@@ -125,7 +125,7 @@ def test_keys_metadata_and_headers_go_through(jobs, topics, topic):
 
 
 def test_raw_keys_values_and_timestamps_are_copied_as_they_are(jobs, topics, topic):
-    """As seed 003 declares them: STRING and VIRTUAL, on the source and on the sink."""
+    """As Flink's documentation declares them: STRING and VIRTUAL, on the source and on the sink."""
 
     source, sink = topic(2), topic(2)
     values = [b'{"no": json', "né".encode(), b"", b"x"]
@@ -258,7 +258,7 @@ def test_protobuf_keys_and_values_are_read_and_written(jobs, topics, topic, tmp_
 
 
 def test_every_metadata_column_is_read_in_another_type_and_every_writable_one_is_written(jobs, topics, topic):
-    """The types are such as the columns' own can be cast to; offset and partition have those of seed 003."""
+    """The columns' own types can be cast to these; offset and partition have those of Flink's documentation."""
     from confluent_kafka import Producer
 
     created, appended = topic(2), topic(1, configs={"message.timestamp.type": "LogAppendTime"})

@@ -1,4 +1,4 @@
-"""What jobs count: the metrics of the seeds, on the running job and as Prometheus reads them."""
+"""What jobs count: the metrics of Flink's documentation, on the running job and as Prometheus reads them."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def documented(heading):
 
 
 def test_every_metric_of_a_table_that_is_documented_is_there_under_its_scope(jobs, topics, topic):
-    """docs/metrics.md has every name of the seeds; here are they counted on a job that reads, decodes and writes."""
+    """A job that reads, decodes and writes counts every metric that docs/metrics.md has from Flink's documentation."""
     source, sink = topic(1), topic(1)
     topics.write(source, [{"id": i} for i in range(10)])
     columns = "id BIGINT, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', WATERMARK FOR ts AS ts"

@@ -10,11 +10,8 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -38,86 +35,12 @@ from penstock.errors import (
     RecordError,
     SchemaError,
 )
-from penstock.services.postgres import PostgresServer
 from penstock.settings import Settings
 from penstock.spi import Batch, Guarantee, JobContext, NextBatch, Output
 from penstock.types import parse_columns
 from tests.committers import Memory
 from tests.spark.failpoints import before_insertion_is_committed
 from tests.waiting import eventually, while_running
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    """A PostgreSQL for the tests of this file."""
-    with PostgresServer() as started:
-        yield started
-
-
-@dataclass
-class Db:
-    """A database of a test's own, looked at by connections that share nothing with those of what is tested."""
-
-    server: PostgresServer
-    name: str
-
-    @property
-    def url(self) -> str:
-        return self.server.url.removesuffix("postgres") + self.name
-
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run a statement, and commit."""
-        address = parse_address(self.url, self.server.user, self.server.password)
-        with (
-            closing(dbapi.connect(address.connection_string(), autocommit=True)) as connection,
-            connection.cursor() as cursor,
-        ):
-            cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
-            cursor.execute(sql)
-            return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
-
-    def ids(self, table: str = "t") -> list[int]:
-        return [row[0] for row in self.rows(f"SELECT id FROM {table} ORDER BY id")]
-
-    def progress(self) -> list[tuple[Any, ...]]:
-        return self.rows("SELECT job, batch_id FROM penstock_progress ORDER BY job")
-
-    def staging(self) -> list[str]:
-        """The staging tables that are there; temporary ones end with their worker."""
-        sql = "SELECT tablename::text FROM pg_tables WHERE tablename ~ '^penstock_stage' AND schemaname = 'public'"
-        return [row[0] for row in self.rows(sql)]
-
-    def disconnect(self) -> None:
-        """End every other connection, as a network that breaks would."""
-        self.rows(
-            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-
-    def table(self, name: str, columns: str, target: str = "", **options: str) -> str:
-        """A CREATE TABLE statement of penstock's SQL."""
-        given = {
-            "connector": "postgres",
-            "url": self.url,
-            "table-name": target or name,
-            "username": self.server.user,
-            "password": self.server.password,
-            **{key.replace("__", "-").replace("_", "."): value for key, value in options.items()},
-        }
-        clause = ", ".join(f"'{key}' = '{value}'" for key, value in given.items())
-        return f"CREATE TABLE {name} ({columns}) WITH ({clause});\n"
-
-
-@pytest.fixture
-def db(server) -> Db:
-    """A new, empty database."""
-    made = Db(server, f"db_{uuid.uuid4().hex[:12]}")
-    Db(server, "postgres").rows(f"CREATE DATABASE {made.name}")
-    return made
-
-
-def ids(count, start=0):
-    return [{"id": i} for i in range(start, start + count)]
 
 
 def copy(jobs, db, source, *, bounded=True, sink=None, **options):
@@ -140,7 +63,7 @@ def forget_last_commit(jobs):
 def test_a_batch_is_neither_skipped_nor_repeated_when_a_table_comes_to_the_job(jobs, topics, topic, db, batches):
     """After the last batch was committed, and before Spark knew."""
     source = topic(1)
-    topics.write(source, ids(10 * batches))
+    topics.write_ids(source, 10 * batches)
     for table in "tu":
         db.rows(f"CREATE TABLE {table} (id bigint)")
     first = copy(jobs, db, source, scan_max__records__per__trigger="10")
@@ -150,7 +73,9 @@ def test_a_batch_is_neither_skipped_nor_repeated_when_a_table_comes_to_the_job(j
     )
     jobs.run(first)
     forget_last_commit(jobs)
-    with pytest.raises(CheckpointError, match=r"but not into 'public.u'.*Start it once with the former definition"):
+    with pytest.raises(
+        CheckpointError, match=r"but not into 'public.u'.*Start the job once with its former definition"
+    ):
         jobs.run(both)
     jobs.run(first)
     jobs.run(both)  # goes on behind them
@@ -243,7 +168,7 @@ def test_a_text_that_postgresql_cannot_hold_is_named(jobs, topics, topic, db):
 @pytest.mark.slow
 def test_a_row_that_a_constraint_refuses_stops_the_job_and_nothing_of_its_batch_is_there(jobs, topics, topic, db):
     source = topic(1)
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     db.rows("CREATE TABLE t (id bigint CHECK (id <> 7))")
     with pytest.raises(DatabaseError, match=r"violates check constraint .*SQLSTATE 23514") as raised:
         jobs.run(copy(jobs, db, source))
@@ -294,7 +219,7 @@ def test_a_wrong_password_is_not_shown(jobs, topic, db):
 def test_a_batch_whose_transaction_fails_is_redone_in_place(jobs, topics, topic, db, monkeypatch):
     """The connection breaks between the insertion and the commit, twice."""
     source, left = topic(2), [2]
-    topics.write(source, ids(500))
+    topics.write_ids(source, 500)
     db.rows("CREATE TABLE t (id bigint)")
 
     def disconnect():
@@ -313,7 +238,7 @@ def test_a_batch_whose_transaction_fails_is_redone_in_place(jobs, topics, topic,
 @pytest.mark.rule("progress decides")
 def test_a_committed_batch_that_spark_replays_is_skipped(jobs, topics, topic, db):
     source = topic(2)
-    topics.write(source, ids(300))
+    topics.write_ids(source, 300)
     db.rows("CREATE TABLE t (id bigint)")
     sql = copy(jobs, db, source, scan_max__records__per__trigger="100")
     assert jobs.run(sql).progress.records_out == 300
@@ -327,7 +252,7 @@ def test_a_committed_batch_that_spark_replays_is_skipped(jobs, topics, topic, db
 @pytest.mark.rule("progress decides")
 def test_progress_that_does_not_fit_stops_the_job(jobs, topics, topic, db):
     source = topic(1)
-    topics.write(source, ids(300))
+    topics.write_ids(source, 300)
     db.rows("CREATE TABLE t (id bigint)")
     sql = copy(jobs, db, source, scan_max__records__per__trigger="100")
     jobs.run(sql)
@@ -354,7 +279,7 @@ def test_progress_that_does_not_fit_stops_the_job(jobs, topics, topic, db):
 @pytest.mark.rule("progress decides")
 def test_a_second_query_takes_over_with_a_warning(jobs, topics, topic, db):
     source = topic(1)
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     db.rows("CREATE TABLE t (id bigint)")
     jobs.run(copy(jobs, db, source))
     shutil.rmtree(jobs.checkpoint())
@@ -371,7 +296,7 @@ def test_a_second_query_takes_over_with_a_warning(jobs, topics, topic, db):
 @pytest.mark.rule("terminal errors end the job")
 def test_a_copy_takes_over_and_the_former_owner_stops(jobs, topics, topic, tmp_path, db):
     source = topic(1)
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     db.rows("CREATE TABLE t (id bigint)")
     sql = copy(jobs, db, source, bounded=False)
     first = jobs.start(sql)
@@ -386,7 +311,7 @@ def test_a_copy_takes_over_and_the_former_owner_stops(jobs, topics, topic, tmp_p
             while not any("checkpoint" in line for line in said):  # it owns the row by then
                 said.append(second.stderr.readline())
                 assert said[-1], f"the copy ended: {said}"
-            topics.write(source, ids(10, start=10))
+            topics.write_ids(source, 10, start=10)
             with pytest.raises(FencedError, match="was taken over by run") as raised:
                 while_running(first, lambda: False)
             assert f"process {second.pid} on" in str(raised.value)
@@ -402,12 +327,12 @@ def test_a_copy_takes_over_and_the_former_owner_stops(jobs, topics, topic, tmp_p
 @pytest.mark.slow
 def test_a_database_that_restarts_is_waited_for(jobs, topics, topic, db):
     source = topic(1)
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     db.rows("CREATE TABLE t (id bigint)")
     running = jobs.start(copy(jobs, db, source, bounded=False))
     while_running(running, lambda: running.progress.records_out == 10)
     db.server.kill()
-    topics.write(source, ids(10, start=10))
+    topics.write_ids(source, 10, start=10)
     while_running(running, (jobs.checkpoint() / "offsets" / "1").exists)  # the next batch has begun
     db.server.start()
     while_running(running, lambda: len(db.ids()) >= 20)
@@ -419,7 +344,7 @@ def test_a_database_that_restarts_is_waited_for(jobs, topics, topic, db):
 @pytest.mark.slow
 def test_at_least_once_writes_without_a_checkpoint_or_progress(jobs, topics, topic, db):
     source = topic(2)
-    topics.write(source, ids(300))
+    topics.write_ids(source, 300)
     db.rows("CREATE TABLE t (id bigint)")
     jobs.run(copy(jobs, db, source, sink={"sink_delivery__guarantee": "at-least-once"}))
     assert db.ids() == list(range(300))
@@ -430,7 +355,7 @@ def test_at_least_once_writes_without_a_checkpoint_or_progress(jobs, topics, top
 def test_two_tables_of_one_database_are_committed_together(jobs, topics, topic, db):
     """Branches with filters of their own, in one transaction with one progress row."""
     source = topic(2)
-    topics.write(source, ids(300))
+    topics.write_ids(source, 300)
     db.rows("CREATE SCHEMA other")
     db.rows("CREATE TABLE t (id bigint)")
     db.rows("CREATE TABLE other.u (id bigint, parity text)")
@@ -455,8 +380,8 @@ def test_of_two_targets_only_the_one_that_has_not_committed_is_redone(jobs, topi
     from penstock.connectors.kafka.sink.committer import KafkaCommitter
 
     source, sink = topic(2), topic(2)
-    topics.write(source, ids(200), partition=0)
-    topics.write(source, ids(200, start=200), partition=1)
+    topics.write_ids(source, 200, partition=0)
+    topics.write_ids(source, 200, start=200, partition=1)
     db.rows("CREATE TABLE t (id bigint)")
     inserts = {"kafka": "INSERT INTO k SELECT * FROM s;", "postgres": "INSERT INTO t SELECT * FROM s;"}
     last = "postgres" if first == "kafka" else "kafka"
@@ -704,7 +629,7 @@ def test_a_new_owner_waits_for_a_commit_that_is_under_way(db, table, monkeypatch
 
 @pytest.mark.slow
 def test_a_zombie_that_holds_the_row_is_ended_by_the_server(db, table, monkeypatch):
-    """Stopped in the middle of its transaction (SIGSTOP, say) it would block every other run for ever."""
+    """Stopped in the middle of its transaction (SIGSTOP, say) it would block every other run forever."""
     from penstock.connectors.postgres import database
 
     usual = database._IDLE_MS
@@ -850,7 +775,7 @@ def test_tables_of_two_addresses_become_one_target_when_no_batch_is_half_done(db
     a.publish(batch(0), [0])
     b.publish(batch(0), [0])
     a.publish(batch(1), [1])
-    with pytest.raises(CheckpointError, match=r"into 'public.a', but not into 'public.b'.*Start it once"):
+    with pytest.raises(CheckpointError, match=r"into 'public.a', but not into 'public.b'.*Start the job once"):
         runs.start(("ab", merged), next_batch=1)
     a, b = runs.start(("a", None), ("b", localhost), next_batch=1)
     assert a.publish(batch(1), [1]).skipped

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
 
 from penstock.delivery import deliver
 from penstock.errors import CheckpointError, DatabaseError, FencedError
-from penstock.services.postgres import PostgresServer
 from penstock.spi import Batch, Results, Standing
+from tests.spark.conftest import Db
 from tests.spark.failpoints import before_insertion_is_committed, failures
-from tests.spark.test_postgres import Db, Runs, batch
+from tests.spark.test_postgres import Runs, batch
 
 pytestmark = [pytest.mark.rule("state commits with the output"), pytest.mark.rule("the first commit binds the attempt")]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer() as started:
-        yield started
-
-
 @pytest.fixture
 def databases(server) -> list[Db]:
-    made = [Db(server, f"db_{uuid.uuid4().hex[:12]}") for _ in range(2)]
-    for each in made:
-        Db(server, "postgres").rows(f"CREATE DATABASE {each.name}")
-    return made
+    return [Db.create(server) for _ in range(2)]
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import uuid
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -18,28 +16,13 @@ from penstock.connectors.postgres.committer import PostgresCommitter
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.staging import Staged, StageSpec, stage_rows
 from penstock.errors import DatabaseError, ExecutionError, FencedError, PenstockError, SchemaError
-from penstock.services.postgres import PostgresServer
 from penstock.spi import KIND, Guarantee
 from penstock.sql import parse_script
 from penstock.types import arrow_schema, parse_columns
 from tests.spark.failpoints import before_insertion_is_committed, failures
-from tests.spark.test_postgres import Db, batch, context, forget_last_commit, output
+from tests.spark.test_postgres import batch, context, forget_last_commit, output
 
 I, B, A, D = RowKind  # noqa: E741 - as Flink prints them: +I, -U, +U, -D
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer() as started:
-        yield started
-
-
-@pytest.fixture
-def db(server) -> Db:
-    """A new, empty database."""
-    made = Db(server, f"db_{uuid.uuid4().hex[:12]}")
-    Db(server, "postgres").rows(f"CREATE DATABASE {made.name}")
-    return made
 
 
 # --- the committer by itself -----------------------------------------------------------------------------------------

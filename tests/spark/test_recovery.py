@@ -17,23 +17,6 @@ from tests.scans import recreate
 from tests.waiting import while_running
 
 
-def ids(count, start=0):
-    return [{"id": i} for i in range(start, start + count)]
-
-
-def read_ids(topics, topic):
-    return sorted(message.json["id"] for message in topics.read(topic))
-
-
-def copy(jobs, source, sink, *, bounded=True, **options):
-    table = jobs.bounded if bounded else jobs.table
-    return (
-        table("s", "id BIGINT", source, **{"scan_startup_mode": "earliest-offset", **options})
-        + jobs.exactly_once("t", "id BIGINT", sink)
-        + "INSERT INTO t SELECT * FROM s;"
-    )
-
-
 def session_of(kafka):
     from penstock.kafka.properties import ClientConfig
     from penstock.kafka.session import session_for
@@ -92,8 +75,8 @@ def test_f11_a_topic_created_anew_with_more_partitions_is_noticed(kafka, kafka_a
     from penstock.connectors.kafka.source.enumerator import Enumerator, ReaderSpec
 
     name = topic(1)
-    topics.write(name, ids(10))
-    job = jobs.parse(copy(jobs, name, topic(1), bounded=False, scan_topic__partition__discovery_interval="1 ms"))
+    topics.write_ids(name, 10)
+    job = jobs.parse(jobs.copy(name, topic(1), bounded=False, scan_topic__partition__discovery_interval="1 ms"))
     scan = job.sinks[0].input.spec
     session = session_of(kafka)
     start = resolve_start(session, scan)
@@ -102,7 +85,7 @@ def test_f11_a_topic_created_anew_with_more_partitions_is_noticed(kafka, kafka_a
     assert at.at[name, 0].offset == 10
 
     recreate(kafka_admin, name, 2)
-    topics.write(name, ids(20, start=100), partition=0)  # ten of them lie below the position
+    topics.write_ids(name, 20, start=100, partition=0)  # ten of them lie below the position
 
     def plan_three_batches():
         position = at
@@ -117,7 +100,7 @@ def test_an_error_before_the_transaction_has_begun_is_told(jobs, topics, topic, 
     from penstock.kafka import transactions
 
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     original, asked = transactions.transaction_version, []
 
     def fail(*args, **kwargs):
@@ -128,13 +111,13 @@ def test_an_error_before_the_transaction_has_begun_is_told(jobs, topics, topic, 
 
     monkeypatch.setattr(transactions, "transaction_version", fail)
     with pytest.raises(RetriableError, match="no broker answers"):
-        jobs.run(copy(jobs, source, sink, scan_max__records__per__trigger="3"))
+        jobs.run(jobs.copy(source, sink, scan_max__records__per__trigger="3"))
 
 
 @pytest.mark.rule("batches are redone in place")
 def test_f2_a_batch_whose_worker_was_killed_is_redone(jobs, topics, topic, tmp_path):
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(100))
+    topics.write_ids(source, 100)
     mark = str(tmp_path / "killed")
 
     def rows(given):
@@ -143,13 +126,13 @@ def test_f2_a_batch_whose_worker_was_killed_is_redone(jobs, topics, topic, tmp_p
             os.kill(os.getpid(), 9)
         yield from given
 
-    job = jobs.parse(copy(jobs, source, sink))
+    job = jobs.parse(jobs.copy(source, sink))
     (written,) = job.sinks
     mapped = MapRows(written.input.schema, written.input, rows)
     from penstock import engine
 
     engine.run(replace(job, sinks=(replace(written, input=mapped),)), jobs.warnings.append)
-    assert read_ids(topics, sink) == list(range(100))
+    assert topics.read_ids(sink) == list(range(100))
     assert any("is retried" in warning for warning in jobs.warnings)
 
 
@@ -157,30 +140,30 @@ def test_f2_a_batch_whose_worker_was_killed_is_redone(jobs, topics, topic, tmp_p
 def test_f7_a_document_missing_beside_an_unfinished_first_batch_stops_the_job(jobs, topics, topic, lost):
     """Batch 0 is committed in Kafka and planned, but not committed, in the checkpoint."""
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
-    sql = copy(jobs, source, sink)
+    topics.write_ids(source, 10)
+    sql = jobs.copy(source, sink)
     jobs.run(sql)
     (jobs.checkpoint() / "commits" / "0").unlink()
     (jobs.checkpoint() / "penstock" / lost).unlink()
     with pytest.raises(CheckpointError):
         jobs.run(sql)
-    assert read_ids(topics, sink) == list(range(10))
+    assert topics.read_ids(sink) == list(range(10))
 
 
 def test_a_local_checkpoint_stays_local_where_hadoops_default_is_another_file_system(jobs, topics, topic):
     from pyspark.sql import SparkSession
 
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
-    jobs.run(copy(jobs, source, sink), name="first")  # makes the session
+    topics.write_ids(source, 10)
+    jobs.run(jobs.copy(source, sink), name="first")  # makes the session
     configuration = SparkSession.getActiveSession().sparkContext._jsc.hadoopConfiguration()
     before = configuration.get("fs.defaultFS")
     configuration.set("fs.defaultFS", "hdfs://localhost:1")
     try:
-        jobs.run(copy(jobs, source, sink), name="second")
+        jobs.run(jobs.copy(source, sink), name="second")
     finally:
         configuration.set("fs.defaultFS", before)
-    assert read_ids(topics, sink) == sorted([*range(10)] * 2)
+    assert topics.read_ids(sink) == sorted([*range(10)] * 2)
 
 
 def test_a_record_of_a_new_partition_is_named_after_a_restart(jobs, kafka_admin, topics, topic):
@@ -221,11 +204,11 @@ def test_a_batch_with_two_writers_of_one_partition_is_redone_through_owners(jobs
 
     source, sink = topic(2), topic(1)
     for partition in range(2):
-        topics.write(source, ids(30_000, start=partition * 30_000), partition=partition)
+        topics.write_ids(source, 30_000, start=partition * 30_000, partition=partition)
     monkeypatch.setattr(_Writing, "one_writer_each", lambda self, tasks: True)
-    jobs.run(copy(jobs, source, sink))
+    jobs.run(jobs.copy(source, sink))
     assert any("is retried" in warning for warning in jobs.warnings)
-    assert read_ids(topics, sink) == list(range(60_000))
+    assert topics.read_ids(sink) == list(range(60_000))
 
 
 @pytest.mark.rule("starts are resolved once")
@@ -237,7 +220,7 @@ def test_the_jobs_own_open_transaction_does_not_hold_back_the_offsets_that_it_st
 
     session, source, sink = session_of(kafka), topic(1), topic(1)
     group = f"group-{source}"
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     commit_offsets(session, group, {(source, 0): CommittedOffset(4)})
     dead = TransactionClient(session, f"tx-{sink}-job", 600_000)
     dead.init()
@@ -258,7 +241,7 @@ def test_the_jobs_own_open_transaction_does_not_hold_back_the_offsets_that_it_st
         + jobs.exactly_once("t", columns, sink)
         + "INSERT INTO t SELECT * FROM s;"
     )
-    assert read_ids(topics, sink) == list(range(4, 10))
+    assert topics.read_ids(sink) == list(range(4, 10))
 
 
 def group_offset(kafka, topic):
@@ -299,7 +282,7 @@ def test_a_groups_offsets_are_committed_when_all_targets_have_the_batch(kafka, j
     from penstock.connectors.kafka.sink.committer import PlainCommitter
 
     source, one, two = topic(1), topic(1), topic(1)
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     sql = (
         from_the_group(jobs, "s", source)
         + jobs.exactly_once("t", "id BIGINT", one)
@@ -313,8 +296,8 @@ def test_a_groups_offsets_are_committed_when_all_targets_have_the_batch(kafka, j
     assert topics.read(one) == []  # its transaction takes the offsets along, so it comes last
     shutil.rmtree(jobs.checkpoint())
     jobs.run(sql)
-    assert read_ids(topics, two) == list(range(10))
-    assert read_ids(topics, one) == list(range(10))
+    assert topics.read_ids(two) == list(range(10))
+    assert topics.read_ids(one) == list(range(10))
     assert group_offset(kafka, source) == 10
 
 
@@ -334,8 +317,8 @@ def test_no_groups_offsets_run_ahead_where_two_targets_could_commit_some(
         for name in (read, sent):
             create_topic(session_of(elsewhere), name, partitions=1)
         source = topic(1)
-        topics.write(source, ids(10))
-        Topics(elsewhere.bootstrap).write(read, ids(10))
+        topics.write_ids(source, 10)
+        Topics(elsewhere.bootstrap).write_ids(read, 10)
         inserts = {"t": "INSERT INTO t SELECT * FROM s;", "u": "INSERT INTO u SELECT * FROM r;"}
         sql = (
             from_the_group(jobs, "s", source)
@@ -349,7 +332,7 @@ def test_no_groups_offsets_run_ahead_where_two_targets_could_commit_some(
             jobs.run(sql)
         assert (group_offset(kafka, source), group_offset(elsewhere, read)) == (None, None)
         jobs.run(sql)
-        assert read_ids(topics, here) == read_ids(Topics(elsewhere.bootstrap), sent) == list(range(10))
+        assert topics.read_ids(here) == Topics(elsewhere.bootstrap).read_ids(sent) == list(range(10))
         assert (group_offset(kafka, source), group_offset(elsewhere, read)) == (10, 10)
 
 

@@ -33,23 +33,6 @@ SOON = timedelta(milliseconds=10)
 ATTEMPTS = 3
 
 
-def ids(count, start=0):
-    return [{"id": i} for i in range(start, start + count)]
-
-
-def read_ids(topics, topic):
-    return sorted(message.json["id"] for message in topics.read(topic))
-
-
-def copy(jobs, source, sink, *, bounded=True, **options):
-    table = jobs.bounded if bounded else jobs.table
-    return (
-        table("s", "id BIGINT", source, **{"scan_startup_mode": "earliest-offset", **options})
-        + jobs.exactly_once("t", "id BIGINT", sink)
-        + "INSERT INTO t SELECT * FROM s;"
-    )
-
-
 def restarted(job, strategy):
     return replace(job, settings=replace(job.settings, restart=strategy))
 
@@ -100,12 +83,10 @@ def ended(running):
 def test_a_job_that_fails_twice_is_restarted_twice_and_is_exact(jobs, topics, topic, tmp_path):
     """It has committed a batch before; the counters go on."""
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(100))
-    job = failing(
-        jobs.parse(copy(jobs, source, sink, scan_max__records__per__trigger="50")), tmp_path, 2 * ATTEMPTS, 49
-    )
+    topics.write_ids(source, 100)
+    job = failing(jobs.parse(jobs.copy(source, sink, scan_max__records__per__trigger="50")), tmp_path, 2 * ATTEMPTS, 49)
     result = engine.run(restarted(job, FixedDelay(attempts=5, delay=SOON)), jobs.warnings.append)
-    assert read_ids(topics, sink) == list(range(100))
+    assert topics.read_ids(sink) == list(range(100))
     assert not topics.open_transactions(sink)
     done = result.progress
     assert (done.restarts, done.batches, done.records_in, done.records_out) == (2, 2, 100, 100)
@@ -120,9 +101,9 @@ def test_a_job_that_fails_twice_is_restarted_twice_and_is_exact(jobs, topics, to
 
 def test_without_a_strategy_the_first_failure_ends_the_job(jobs, topics, topic, monkeypatch):
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     fail_commits(monkeypatch, times=1)
-    running = jobs.start(copy(jobs, source, sink))
+    running = jobs.start(jobs.copy(source, sink))
     with pytest.raises(ExecutionError, match="a failure before the commit") as raised:
         ended(running)
     assert told(jobs) == []
@@ -132,10 +113,10 @@ def test_without_a_strategy_the_first_failure_ends_the_job(jobs, topics, topic, 
 
 def test_a_failure_rate_that_is_exceeded_ends_the_job(jobs, topics, topic, monkeypatch):
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     fail_commits(monkeypatch, times=100)
     strategy = FailureRate(max_failures_per_interval=2, failure_rate_interval=timedelta(hours=1), delay=SOON)
-    running = engine.start(restarted(jobs.parse(copy(jobs, source, sink)), strategy), jobs.warnings.append)
+    running = engine.start(restarted(jobs.parse(jobs.copy(source, sink)), strategy), jobs.warnings.append)
     jobs.started.append(running)
     with pytest.raises(ExecutionError, match="a failure before the commit") as raised:
         ended(running)
@@ -150,15 +131,16 @@ def test_a_failure_rate_that_is_exceeded_ends_the_job(jobs, topics, topic, monke
 @pytest.mark.parametrize("bounded", [True, False], ids=["bounded", "streaming"])
 @pytest.mark.rule("terminal errors end the job")
 def test_a_poison_record_ends_the_job_with_its_position(jobs, topics, topic, bounded):
-    """At the first attempt: it would be read again for ever."""
+    """At the first attempt: it would be read again forever."""
     source, sink = topic(1), topic(1)
-    topics.write(source, [*ids(3), b"{"])
+    topics.write_ids(source, 3)
+    topics.write(source, [b"{"])
     strategy = (
         "SET 'restart-strategy.type' = 'fixed-delay';\n"
         "SET 'restart-strategy.fixed-delay.attempts' = '5';\n"
         "SET 'restart-strategy.fixed-delay.delay' = '10 ms';\n"
     )
-    running = jobs.start(BY_TASKS + strategy + copy(jobs, source, sink, bounded=bounded))
+    running = jobs.start(BY_TASKS + strategy + jobs.copy(source, sink, bounded=bounded))
     with pytest.raises(RecordError, match=f"topic '{source}', partition 0, offset 3") as raised:
         ended(running)
     assert (raised.value.topic, raised.value.partition, raised.value.offset) == (source, 0, 3)
@@ -173,7 +155,7 @@ def test_a_poison_record_ends_the_job_with_its_position(jobs, topics, topic, bou
 @pytest.mark.parametrize("claimed", [True, False], ids=["by another run", "by a producer without a claim"])
 @pytest.mark.rule("terminal errors end the job")
 def test_a_job_whose_id_was_taken_is_restarted_only_if_no_run_has_it(jobs, kafka, topics, topic, claimed):
-    """Two runs that restart would take the id from each other for ever; what left no claim is none."""
+    """Two runs that restart would take the id from each other forever; what left no claim is none."""
     from penstock.kafka.ownership import claim
     from penstock.kafka.progress import ProgressTopic
     from penstock.kafka.properties import ClientConfig
@@ -181,8 +163,8 @@ def test_a_job_whose_id_was_taken_is_restarted_only_if_no_run_has_it(jobs, kafka
     from penstock.kafka.transactions import TransactionClient
 
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
-    job = restarted(jobs.parse(copy(jobs, source, sink, bounded=False)), FixedDelay(attempts=5, delay=SOON))
+    topics.write_ids(source, 10)
+    job = restarted(jobs.parse(jobs.copy(source, sink, bounded=False)), FixedDelay(attempts=5, delay=SOON))
     running = engine.start(job, jobs.warnings.append)
     jobs.started.append(running)
     while_running(running, lambda: running.progress.records_out >= 10)
@@ -192,16 +174,16 @@ def test_a_job_whose_id_was_taken_is_restarted_only_if_no_run_has_it(jobs, kafka
     if claimed:
         progress = session.topic("__penstock_progress")
         claim(session, other, ProgressTopic(progress.name, progress.topic_id, len(progress.partitions)), "run-2")
-    topics.write(source, ids(10, start=10))
+    topics.write_ids(source, 10, start=10)
     if claimed:
         with pytest.raises(FencedError, match="was taken over by run run-2"):
             ended(running)
         assert told(jobs) == []
-        assert read_ids(topics, sink) == list(range(10))
+        assert topics.read_ids(sink) == list(range(10))
     else:
         while_running(running, lambda: len(topics.read(sink)) >= 20)
         assert "a producer that left no claim" in " ".join(told(jobs))
-        assert read_ids(topics, sink) == list(range(20))
+        assert topics.read_ids(sink) == list(range(20))
     assert running.progress.restarts == (0 if claimed else 1)
 
 
@@ -227,39 +209,39 @@ def test_a_restart_does_not_take_an_empty_checkpoint_for_a_new_job(jobs, topics,
 
     monkeypatch.setattr(KafkaCommitter, "publish", unmount)
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
-    job = restarted(jobs.parse(copy(jobs, source, sink, bounded=False)), FixedDelay(attempts=3, delay=SOON))
+    topics.write_ids(source, 10)
+    job = restarted(jobs.parse(jobs.copy(source, sink, bounded=False)), FixedDelay(attempts=3, delay=SOON))
     running = engine.start(job, warn)
     jobs.started.append(running)
     while_running(running, lambda: running.progress.records_out >= 10 and jobs.idle())
-    topics.write(source, ids(10, start=10))
+    topics.write_ids(source, 10, start=10)
     if returns:
         while_running(running, lambda: running.progress.records_out >= 20)
     else:
         with pytest.raises(CheckpointUnavailableError, match="is its volume still mounted"):
             ended(running)
-    assert read_ids(topics, sink) == list(range(20 if returns else 10))
+    assert topics.read_ids(sink) == list(range(20 if returns else 10))
 
 
 def test_a_copy_of_a_checkpoint_does_not_shut_out_the_job_that_it_was_copied_from(jobs, topics, topic):
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
-    sql = copy(jobs, source, sink, bounded=False)
+    topics.write_ids(source, 10)
+    sql = jobs.copy(source, sink, bounded=False)
     running = jobs.start(sql)
     while_running(running, lambda: running.progress.records_out >= 10 and jobs.idle())
     shutil.copytree(jobs.checkpoint(), jobs.checkpoint("other"))
     with pytest.raises(CheckpointError, match="belongs to job 'job', or is a copy of its checkpoint"):
         jobs.start(sql, "other")
-    topics.write(source, ids(10, start=10))
+    topics.write_ids(source, 10, start=10)
     while_running(running, lambda: running.progress.records_out >= 20)
-    assert read_ids(topics, sink) == list(range(20))
+    assert topics.read_ids(sink) == list(range(20))
 
 
 @pytest.mark.rule("terminal errors end the job")
 def test_another_copy_on_the_checkpoint_ends_the_job(jobs, topics, topic):
     """The copy has planned batch 1; it is at-least-once, so that no transactional id tells the two apart."""
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     sql = (
         jobs.table("s", "id BIGINT", source, scan_startup_mode="earliest-offset")
         + jobs.table("t", "id BIGINT", sink)
@@ -270,7 +252,7 @@ def test_another_copy_on_the_checkpoint_ends_the_job(jobs, topics, topic):
     while_running(running, jobs.idle)
     offsets = jobs.checkpoint() / "offsets"
     (offsets / "1").write_bytes((offsets / "0").read_bytes())
-    topics.write(source, ids(10, start=10))
+    topics.write_ids(source, 10, start=10)
     with pytest.raises(CheckpointError, match="another copy of job 'job' writes the checkpoint"):
         ended(running)
     assert told(jobs) == []
@@ -278,7 +260,7 @@ def test_another_copy_on_the_checkpoint_ends_the_job(jobs, topics, topic):
 
 def adopting(jobs, source, sink, progress):
     """A stream in batches of 10 with a progress topic of its own, told to go on whatever that knows."""
-    sql = copy(jobs, source, sink, bounded=False, scan_max__records__per__trigger="10")
+    sql = jobs.copy(source, sink, bounded=False, scan_max__records__per__trigger="10")
     job = jobs.parse(f"SET 'penstock.progress-topic' = '{progress}';\nSET 'penstock.adopt-progress' = 'true';\n{sql}")
     return restarted(job, FixedDelay(attempts=5, delay=SOON))
 
@@ -287,11 +269,11 @@ def started_adopting(jobs, kafka_admin, topics, topic, monkeypatch, failing_batc
     """A job that has published one batch, started again when its progress topic was lost. In that start the batch
     ``failing_batch`` fails once, after what ``first`` does with the name of the topic that it has then."""
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     running = engine.start(adopting(jobs, source, sink, f"old-{sink}"), jobs.warnings.append)
     while_running(running, jobs.idle)
     running.stop()
-    topics.write(source, ids(20, start=10))
+    topics.write_ids(source, 20, start=10)
     delete(kafka_admin, f"old-{sink}")
     fail_commit_of(monkeypatch, failing_batch, lambda: first(f"new-{sink}"))
     running = engine.start(adopting(jobs, source, sink, f"new-{sink}"), jobs.warnings.append)
@@ -318,7 +300,7 @@ def test_a_job_that_adopts_progress_still_does_when_it_is_restarted_before_its_f
     running, sink = started_adopting(jobs, kafka_admin, topics, topic, monkeypatch, failing_batch=1)
     while_running(running, lambda: running.progress.batches == 2)
     assert len(told(jobs)) == 1
-    assert read_ids(topics, sink) == list(range(30))
+    assert topics.read_ids(sink) == list(range(30))
     assert not running._query(running.progress, "").job.settings.adopt_progress  # nor would a further restart
 
 
@@ -335,27 +317,27 @@ def test_a_restart_does_not_adopt_a_progress_topic_that_was_lost_since_the_start
     with pytest.raises(CheckpointError, match="is gone, and the record of published batches is lost"):
         while_running(running, lambda: len(topics.read(sink)) == 30)
     assert len(told(jobs)) == 1
-    assert read_ids(topics, sink) == list(range(10 * batch))
+    assert topics.read_ids(sink) == list(range(10 * batch))
 
 
 def test_start_time_is_not_told_to_be_of_no_use_by_a_restart(jobs, topics, topic, monkeypatch):
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     fail_commits(monkeypatch, times=1)
-    job = restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=5, delay=SOON))
+    job = restarted(jobs.parse(jobs.copy(source, sink)), FixedDelay(attempts=5, delay=SOON))
     job = replace(job, settings=replace(job.settings, start_time=0))
     engine.run(job, jobs.warnings.append)
     assert len(told(jobs)) == 1
     assert not [each for each in jobs.warnings if "--start-time" in each]
-    assert read_ids(topics, sink) == list(range(10))
+    assert topics.read_ids(sink) == list(range(10))
 
 
 def test_stopping_ends_the_pause_before_a_restart(jobs, topics, topic, monkeypatch):
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     fail_commits(monkeypatch, times=1)
     strategy = FixedDelay(delay=timedelta(days=1))
-    running = engine.start(restarted(jobs.parse(copy(jobs, source, sink)), strategy), jobs.warnings.append)
+    running = engine.start(restarted(jobs.parse(jobs.copy(source, sink)), strategy), jobs.warnings.append)
     jobs.started.append(running)
     while_running(running, lambda: told(jobs))
     running.stop()
@@ -379,8 +361,8 @@ def test_what_a_restart_does_not_heal_is_told_of_a_job_that_is_being_stopped(job
 
     monkeypatch.setattr(KafkaCommitter, "publish", fail_when_stopped)
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
-    running = jobs.start(copy(jobs, source, sink))
+    topics.write_ids(source, 10)
+    running = jobs.start(jobs.copy(source, sink))
     while_running(running, publishing.is_set)
     running.stop()
     if error is FencedError:
@@ -428,21 +410,21 @@ CLOSED_BADLY = "job 'job' was not closed properly: the disk is away"
 
 def test_a_job_that_has_read_everything_has_not_failed_because_closing_it_did(jobs, topics, topic, monkeypatch):
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     fail_closings(monkeypatch, times=2)  # the job is closed when it has ended, and again when it is stopped
-    result = jobs.run(copy(jobs, source, sink))
+    result = jobs.run(jobs.copy(source, sink))
     assert not result.stopped
-    assert read_ids(topics, sink) == list(range(10))
+    assert topics.read_ids(sink) == list(range(10))
     assert jobs.warnings == [CLOSED_BADLY]
 
 
 def failing_to_publish_and_close(jobs, topics, topic, monkeypatch, error):
     """A job with a restart strategy that fails once with ``error``, and once more when that run is closed; its sink."""
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     fail_closings(monkeypatch, times=1)
     fail_publishing(monkeypatch, error)
-    return restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=5, delay=SOON)), sink
+    return restarted(jobs.parse(jobs.copy(source, sink)), FixedDelay(attempts=5, delay=SOON)), sink
 
 
 @pytest.mark.rule("terminal errors end the job")
@@ -460,7 +442,7 @@ def test_a_failure_is_followed_by_a_restart_although_closing_the_run_failed_too(
     assert (result.stopped, result.progress.restarts) == (False, 1)
     (warning,) = told(jobs)
     assert warning.endswith(f"no broker answers; {CLOSED_BADLY}")
-    assert read_ids(topics, sink) == list(range(10))
+    assert topics.read_ids(sink) == list(range(10))
 
 
 def test_stopping_a_job_whose_closing_fails_tells_that_and_ends_it(jobs, topics, topic, monkeypatch):
@@ -468,8 +450,8 @@ def test_stopping_a_job_whose_closing_fails_tells_that_and_ends_it(jobs, topics,
     from penstock.connectors.kafka.sink.committer import KafkaCommitter
 
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
-    running = jobs.start(copy(jobs, source, sink, bounded=False))
+    topics.write_ids(source, 10)
+    running = jobs.start(jobs.copy(source, sink, bounded=False))
     while_running(running, jobs.idle)
     fail_closings(monkeypatch, times=1)
     monkeypatch.setattr(KafkaCommitter, "close", lambda _: (_ for _ in ()).throw(RetriableError("no answer")))
@@ -488,12 +470,12 @@ def test_figures_that_cannot_be_gathered_fail_nothing_and_are_told_of_once(jobs,
 
     monkeypatch.setattr(Reports, "deliver", deliver)
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(20))
-    running = jobs.start(copy(jobs, source, sink, scan_max__records__per__trigger="10"))
+    topics.write_ids(source, 20)
+    running = jobs.start(jobs.copy(source, sink, scan_max__records__per__trigger="10"))
     ended(running)
     assert running.metrics is not None
     assert not running.result().stopped
-    assert read_ids(topics, sink) == list(range(20))
+    assert topics.read_ids(sink) == list(range(20))
     assert jobs.warnings == [
         "job 'job': its metrics and watermarks lack the reports of a batch: 'offsets/0' cannot be read"
     ]
@@ -510,8 +492,8 @@ def stop_queries():
 
 def test_a_stream_that_somebody_else_stops_has_not_finished(jobs, topics, topic):
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
-    running = jobs.start(copy(jobs, source, sink, bounded=False))
+    topics.write_ids(source, 10)
+    running = jobs.start(jobs.copy(source, sink, bounded=False))
     while_running(running, jobs.idle)
     stop_queries()
     with pytest.raises(QueryStoppedError, match="something other than penstock stopped its query"):
@@ -522,23 +504,23 @@ def test_a_stream_that_somebody_else_stops_has_not_finished(jobs, topics, topic)
 def test_a_bounded_job_that_somebody_else_stops_has_not_finished(jobs, topics, topic):
     """Its rate makes it last a minute."""
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(60))
-    running = jobs.start(copy(jobs, source, sink, scan_max__records__per__second="1"))
+    topics.write_ids(source, 60)
+    running = jobs.start(jobs.copy(source, sink, scan_max__records__per__second="1"))
     while_running(running, lambda: running.progress.batches)
     stop_queries()
     with pytest.raises(ExecutionError):
         ended(running)
     assert running.result().stopped
     assert running.progress.records_out < 60
-    jobs.run(copy(jobs, source, sink))
-    assert read_ids(topics, sink) == list(range(60))
+    jobs.run(jobs.copy(source, sink))
+    assert topics.read_ids(sink) == list(range(60))
 
 
 def test_a_query_that_somebody_else_stopped_is_not_started_again(jobs, topics, topic):
-    """Two sessions that run one job stop each other's query: with a strategy each they would do so for ever."""
+    """Two sessions that run one job stop each other's query: with a strategy each they would do so forever."""
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
-    job = restarted(jobs.parse(copy(jobs, source, sink, bounded=False)), FixedDelay(attempts=5, delay=SOON))
+    topics.write_ids(source, 10)
+    job = restarted(jobs.parse(jobs.copy(source, sink, bounded=False)), FixedDelay(attempts=5, delay=SOON))
     running = engine.start(job, jobs.warnings.append)
     jobs.started.append(running)
     while_running(running, jobs.idle)
@@ -554,7 +536,7 @@ def test_failures_while_starting_again_count_and_those_of_the_first_start_end_it
     from penstock.connectors.kafka.sink.committer import KafkaCommitter
 
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     opened, failures, original = [], {1: True, 3: True, 4: True}, KafkaCommitter.open
 
     def open_sometimes(self):
@@ -569,7 +551,7 @@ def test_failures_while_starting_again_count_and_those_of_the_first_start_end_it
 
     monkeypatch.setattr(KafkaCommitter, "open", open_sometimes)
     before_commit(monkeypatch, fail_once)
-    job = restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=3, delay=SOON))
+    job = restarted(jobs.parse(jobs.copy(source, sink)), FixedDelay(attempts=3, delay=SOON))
     with pytest.raises(RetriableError, match="no broker answers"):
         engine.run(job, jobs.warnings.append)
     assert told(jobs) == []
@@ -580,12 +562,12 @@ def test_failures_while_starting_again_count_and_those_of_the_first_start_end_it
         "no broker answers",
     ]
     assert (result.progress.restarts, result.progress.last_failure) == (3, "no broker answers")
-    assert read_ids(topics, sink) == list(range(10))
+    assert topics.read_ids(sink) == list(range(10))
 
 
 def test_restarts_leave_no_threads_behind(jobs, topics, topic, monkeypatch):
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
+    topics.write_ids(source, 10)
     fail_commits(monkeypatch, times=4)
     threads = []
 
@@ -593,7 +575,7 @@ def test_restarts_leave_no_threads_behind(jobs, topics, topic, monkeypatch):
         if ": restart " in text:
             threads.append(threading.active_count())
 
-    engine.run(restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=4, delay=SOON)), count)
+    engine.run(restarted(jobs.parse(jobs.copy(source, sink)), FixedDelay(attempts=4, delay=SOON)), count)
     assert len(threads) == 4
     # A connection of the JVM's that is not used any more is closed at the restart after the next.
     assert threads[-1] <= threads[0] + 1, threads
@@ -602,12 +584,12 @@ def test_restarts_leave_no_threads_behind(jobs, topics, topic, monkeypatch):
 @pytest.mark.rule("one identity per job")
 def test_a_second_job_of_the_same_name_is_refused_before_it_fences_the_first(jobs, topics, topic):
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
-    sql = copy(jobs, source, sink, bounded=False)
+    topics.write_ids(source, 10)
+    sql = jobs.copy(source, sink, bounded=False)
     running = jobs.start(sql)
     with pytest.raises(OptionsError, match="a job of this name already runs in this process"):
         jobs.start(sql)
     while_running(running, lambda: running.progress.records_out >= 10)
-    topics.write(source, ids(10, start=10))
+    topics.write_ids(source, 10, start=10)
     while_running(running, lambda: running.progress.records_out >= 20)
-    assert read_ids(topics, sink) == list(range(20))
+    assert topics.read_ids(sink) == list(range(20))

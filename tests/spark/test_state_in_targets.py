@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import uuid
-from collections.abc import Iterator
 
 import pytest
 
 from penstock.engine.checkpoint import read_location
 from penstock.engine.checkpoint.committed import read_state
 from penstock.errors import CheckpointError, DatabaseError, PossibleDataLossError
-from penstock.services.postgres import PostgresServer
 from tests.spark.failpoints import before_commit, before_insertion_is_committed, failures
-from tests.spark.test_postgres import Db
 
 ORDERS = "id BIGINT, customer STRING, amount BIGINT"
 TOTALS = "customer STRING, n BIGINT, s BIGINT, PRIMARY KEY (customer) NOT ENFORCED"
@@ -26,19 +22,11 @@ COUNT = 240
 pytestmark = pytest.mark.slow  # a broker, a PostgreSQL and Spark, each job started several times
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer() as started:
-        yield started
-
-
 @pytest.fixture
-def db(server) -> Db:
+def db(db):
     """A new database with the table of noted orders."""
-    made = Db(server, f"db_{uuid.uuid4().hex[:12]}")
-    Db(server, "postgres").rows(f"CREATE DATABASE {made.name}")
-    made.rows("CREATE TABLE noted (id bigint, note text)")
-    return made
+    db.rows("CREATE TABLE noted (id bigint, note text)")
+    return db
 
 
 def order(number):
@@ -110,7 +98,9 @@ def test_a_batch_that_only_postgres_has_is_finished_with_the_output_that_was_kep
 
     repeating = sql.replace("exactly-once', 'sink.transactional-id-prefix' = 'totals", "at-least-once")
     assert repeating != sql
-    with pytest.raises(CheckpointError, match=r"upsert-kafka 'totals' .*may lack it.*Start it once with the former"):
+    with pytest.raises(
+        CheckpointError, match=r"upsert-kafka 'totals' .*may lack it.*Start the job once with its former"
+    ):
         jobs.run(repeating)
     assert topics.read(target) == []
 
@@ -203,3 +193,18 @@ def test_a_table_that_was_left_out_for_a_while_comes_back_when_progress_is_adopt
     run("SET 'penstock.adopt-progress' = 'true';\n" + both, [])
     assert totals(topics, target) == expected(120)
     assert noted(db) == [(number, f"c{number % 7}") for number in (*range(20), *range(100, 120))]
+
+
+def test_a_job_whose_only_step_kept_nothing_may_go_on_without_it(jobs, topics, topic, db):
+    source, target = topic(), topic()
+    sql = "SET 'penstock.available-now' = 'true';\n"
+    sql += jobs.table("orders", ORDERS, source, scan_startup_mode="earliest-offset")
+    exactly_once = {"sink_delivery__guarantee": "exactly-once"}
+    sql += jobs.table("copies", "id BIGINT, note STRING", target, sink_transactional__id__prefix="p", **exactly_once)
+    sql += db.table("noted", "id BIGINT, note STRING", **exactly_once)
+    unnested = "SELECT id, t.note FROM orders CROSS JOIN UNNEST(ARRAY['a', 'b']) AS t (note)"
+    for number, query in enumerate([unnested, "SELECT id, 'c' FROM orders", unnested]):
+        topics.write(source, [order(number)])
+        jobs.run(f"{sql}EXECUTE STATEMENT SET BEGIN INSERT INTO copies {query}; INSERT INTO noted {query}; END;")
+    assert noted(db) == [(0, "a"), (0, "b"), (1, "c"), (2, "a"), (2, "b")]
+    assert sorted((each.json["id"], each.json["note"]) for each in topics.read(target)) == noted(db)

@@ -14,22 +14,6 @@ from penstock.testing import Disturbance, Mishap, TransactionInspector
 DOCUMENT = Path(__file__).parents[2] / "docs" / "testing.md"
 
 
-def ids(count):
-    return [{"id": i} for i in range(count)]
-
-
-def copy(jobs, source, sink):
-    return (
-        jobs.bounded("s", "id BIGINT", source)
-        + jobs.exactly_once("t", "id BIGINT", sink)
-        + "INSERT INTO t SELECT * FROM s;"
-    )
-
-
-def read_ids(topics, topic):
-    return sorted(message.json["id"] for message in topics.read(topic))
-
-
 def test_the_example_of_the_document_runs(tmp_path):
     example = re.findall(r"^```python\n(.*?)^```$", DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL)[0]
     names = {"__name__": "example"}
@@ -39,28 +23,28 @@ def test_the_example_of_the_document_runs(tmp_path):
 
 def test_a_job_stops_at_a_record_and_goes_on_when_it_is_started_again(jobs, topics, topic, tmp_path):
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(100))
+    topics.write_ids(source, 100)
     stop = Disturbance(lambda row: row["id"] == 50, Mishap.STOP, tmp_path / "stop")
-    job = stop.on(jobs.parse(copy(jobs, source, sink)))
+    job = stop.on(jobs.parse(jobs.copy(source, sink)))
     with pytest.raises(ExecutionError, match="marked to stop the job"):
         engine.run(job)
     assert topics.read(sink) == []
     engine.run(job)
-    assert read_ids(topics, sink) == list(range(100))
+    assert topics.read_ids(sink) == list(range(100))
 
 
 def test_a_task_waits_at_a_record_until_it_is_released(kafka, jobs, topics, topic, tmp_path):
     source, sink = topic(1), topic(1)
-    topics.write(source, ids(100))
+    topics.write_ids(source, 100)
     pause = Disturbance(lambda row: row["id"] == 50, Mishap.PAUSE, tmp_path / "pause")
-    running = engine.start(pause.on(jobs.parse(copy(jobs, source, sink))))
+    running = engine.start(pause.on(jobs.parse(jobs.copy(source, sink))))
     jobs.started.append(running)
     pause.wait(120)
     assert topics.read(sink) == []
     pause.release()
     while not running.wait(timeout=120):
         pass
-    assert read_ids(topics, sink) == list(range(100))
+    assert topics.read_ids(sink) == list(range(100))
     inspector = TransactionInspector(kafka.bootstrap)
     assert inspector.wait_until_none_open([sink]) == []
     # Its end reaches the sink's partition before the coordinator has noted that it has reached them all.

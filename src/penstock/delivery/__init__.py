@@ -3,7 +3,16 @@
 The Kafka and PostgreSQL connectors store their own records of progress and claims.
 """
 
-from penstock.delivery.decisions import Decision, Publish, Skip, TakeOver, check_ahead, decide
+from penstock.delivery.decisions import (
+    FINISH_BATCH,
+    Decision,
+    Publish,
+    Skip,
+    TakeOver,
+    check_ahead,
+    check_stateless,
+    decide,
+)
 from penstock.delivery.progress import Claim, Progress, canonical, utc
 from penstock.delivery.retries import attempted
 from penstock.delivery.targets import Attempt, Delivered, Operators, deliver

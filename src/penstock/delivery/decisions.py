@@ -6,6 +6,13 @@ from dataclasses import dataclass
 
 from penstock.delivery.progress import Progress, canonical
 from penstock.errors import CheckpointError, PossibleDataLossError
+from penstock.spi import JobContext
+
+#: What to do when the definition of a job has changed while a batch was half done.
+FINISH_BATCH = (
+    "Start the job once with its former definition so that it finishes this batch, stop it, then start it with the new "
+    "one"
+)
 
 
 @dataclass(frozen=True)
@@ -89,3 +96,13 @@ def check_ahead(record: Progress, batch: Progress, place: str) -> None:
             f"the checkpoint continues with {batch}, but {record} was published already, according to {place}: an "
             "older checkpoint was restored. Restore the latest one"
         )
+
+
+def check_stateless(context: JobContext, record: Progress | None) -> None:
+    """Raises CheckpointError when a job without state had some by its last recorded progress, of whichever batch."""
+    if record is None or record.query_id != context.query_id or not record.state or context.keeps_nothing(record.state):
+        return
+    raise CheckpointError(
+        f"job '{context.job}' had state in batch {record.batch_id} and has none now, which would lose it. Start the "
+        "job with its former definition, or this one with a new checkpoint"
+    )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.clock import now_ms
+from penstock.spi import Batch
 
 
 def canonical(value: Any) -> str:
@@ -51,6 +52,12 @@ class Progress:
         """A batch with the positions of each source before and after it; ``end`` is None if it is not planned."""
         after = None if end is None else {"sources": list(end)}
         return cls(query_id, batch_id, {"sources": list(start)}, after, tables, state)
+
+    @classmethod
+    def of_batch(cls, query_id: str, batch: Batch, tables: tuple[str, ...]) -> Progress:
+        """A planned batch that is published into ``tables``, with the reference to the state after it."""
+        state = "" if batch.results is None else batch.results.state
+        return cls.of(query_id, batch.id, batch.start, batch.end, tables, state)
 
     def __str__(self) -> str:
         end = "" if self.end is None else f" to {canonical(self.end)}"

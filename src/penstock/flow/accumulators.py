@@ -178,7 +178,7 @@ class Accumulators:
 
 def _appearances(given: GroupValues, pairs: Groups, before: npt.NDArray[np.int64]) -> GroupValues:
     """The values that appeared and disappeared, in the order of their arrival, where each of the ``pairs`` of a group
-    and a value was there ``before`` so often. One that was away for a moment disappears and appears."""
+    and a value occurred ``before`` times. One that was away for a moment disappears and appears."""
     weights = given.weights[pairs.order]
     pair = pairs.index[pairs.order]
     totals = np.cumsum(weights)

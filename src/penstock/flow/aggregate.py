@@ -45,8 +45,8 @@ GROUPS = "groups"
 
 @dataclass(frozen=True)
 class GroupAggregateOperator:
-    """Groups rows by keys, and gives each group's result anew when it changed. A group without rows has none, also the
-    only group of an aggregate without keys, as in Flink.
+    """Emits a group's new result when it changes. An empty group has no result, even the only group of an aggregate
+    without keys, as in Flink.
 
     Sums of whole numbers wrap at the width of their type, as in Flink. A decimal sum with more than 38 digits is NULL
     for as long as it has them. Sums of FLOAT are kept as DOUBLE; when all of a group's values are retracted the next
@@ -159,13 +159,15 @@ def _check(call: AggregateCall, schema: pa.Schema) -> None:
     if call.function not in _FUNCTIONS:
         known = ", ".join(_FUNCTIONS)
         raise UnsupportedError((Problem(f"there is no aggregate function {call.function}", hint=f"use {known}"),))
-    kind = _type(_argument(call), schema)
+    kind, hint = _type(_argument(call), schema), "CAST the argument"
     if "SUM" in _FUNCTIONS[call.function] and sum_type(kind) is None:
         raise UnsupportedError(
-            (Problem(f"{call.function} needs numbers, not {kind}", where=f"column '{call.argument}'"),)
+            (Problem(f"{call.function} needs numbers, not {kind}", where=f"column '{call.argument}'", hint=hint),)
         )
     if call.function in ("MIN", "MAX") and pa.types.is_nested(kind):
-        raise UnsupportedError((Problem(f"{call.function} of {kind} has no order", where=f"column '{call.argument}'"),))
+        raise UnsupportedError(
+            (Problem(f"{call.function} of {kind} has no order", where=f"column '{call.argument}'", hint=hint),)
+        )
 
 
 def _result(call: AggregateCall, state: pa.RecordBatch) -> pa.Array:

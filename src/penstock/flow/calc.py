@@ -14,7 +14,7 @@ from penstock.plan.enforcing import not_null
 from penstock.plan.expressions import ColumnRef, Expression, cast, coerce, rewrite
 from penstock.plan.nodes import Filter, Node, Project, Scan, Sink
 from penstock.plan.walk import base, calculations
-from penstock.spi import DEAD_LETTER, HIDDEN
+from penstock.spi import DEAD_LETTER, located
 from penstock.types import STRING, DataType, Field, StringType, TimestampType, arrow_type
 from penstock.types.casts import alike, widens
 
@@ -61,7 +61,7 @@ class Calc:
         try:
             made = self.items.columns(rows)
         except RecordError as error:
-            raise _located(error, rows) from None
+            raise located(error, rows, error.offset) from None
         fields = [*self.schema, *(rows.schema.field(name) for name in carried)]
         return pa.RecordBatch.from_arrays([*made, *map(rows.column, carried)], schema=pa.schema(fields))
 
@@ -71,17 +71,9 @@ def _filtered(rows: pa.RecordBatch, condition: Evaluator, names: Sequence[str]) 
     try:
         found = condition.column(rows)
     except RecordError as error:
-        raise _located(error, rows) from None
+        raise located(error, rows, error.offset) from None
     chosen = rows.select(list(names))
     return chosen if found.true_count == rows.num_rows else chosen.filter(found)
-
-
-def _located(error: RecordError, rows: pa.RecordBatch) -> RecordError:
-    """``error`` of the row that it numbers, with the row's partition and offset if they are known."""
-    partition, offset = -1, -1
-    if set(HIDDEN.names) <= set(rows.schema.names):
-        partition, offset = (rows.column(name)[error.offset].as_py() for name in HIDDEN.names)
-    return RecordError(error.reason, "", partition, offset, hint=error.hint)
 
 
 # --- from plans ----------------------------------------------------------------------------------------------

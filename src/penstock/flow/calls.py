@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from penstock.errors import RecordError
 from penstock.plan.functions import BatchFunction, OpenFunction
 from penstock.plan.nodes import MapRows
-from penstock.spi import DEAD_LETTER, HIDDEN, Task
+from penstock.spi import DEAD_LETTER, Task, located
 from penstock.types import arrow_schema
 
 _Rows = Callable[[Iterator[tuple[Any, ...]]], Iterator[tuple[Any, ...]]]
@@ -61,7 +61,10 @@ class Called:
         try:
             arrays, origin = function(columns)
         except RecordError as error:
-            raise located(error, batch, chosen) from error
+            if error.topic or error.offset < 0:
+                raise
+            row = error.offset if chosen is None else int(chosen[error.offset])
+            raise located(error, batch, row) from error
         return arrays, origin if chosen is None else chosen[origin]
 
     def _batch(self, function: OpenFunction, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -109,18 +112,6 @@ def beside(
     made = order >= len(staying)
     index = pa.array(order - len(staying), pa.int64(), mask=~made)
     return [each.take(index) for each in arrays], rows[order], made
-
-
-def located(error: RecordError, batch: pa.RecordBatch, chosen: NDArray[np.int64] | None = None) -> RecordError:
-    """``error`` of the row that it numbers among the ``chosen`` ones, with the row's partition and offset if they are
-    known."""
-    if error.topic or error.offset < 0:
-        return error
-    row = error.offset if chosen is None else int(chosen[error.offset])
-    partition, offset = -1, -1
-    if set(HIDDEN.names) <= set(batch.schema.names):
-        partition, offset = (batch.column(name)[row].as_py() for name in HIDDEN.names)
-    return type(error)(error.reason, "", partition, offset, error.format, error.field, error.hint)
 
 
 def _dead(batch: pa.RecordBatch) -> NDArray[np.int64]:

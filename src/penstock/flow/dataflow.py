@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from penstock.flow.assigning import OfBatches
 from penstock.flow.exchange import (
     ENCODED,
-    FIGURES,
+    REPORTS,
     ROWS,
     STATE,
     TIMES,
@@ -34,7 +34,7 @@ from penstock.flow.segments import SegmentRef, TableSpec
 from penstock.flow.state import StateStore
 from penstock.flow.storage import Storage
 from penstock.flow.times import NEVER, Awaited, Clock, Measured, Timing, clock_of
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Stage, Task
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Stage, Task, without_dead_letters
 from penstock.types import RowKind, arrow_schema
 
 
@@ -91,7 +91,7 @@ class Branch:
 class Vertex:
     """An operator, or the end of an output (:class:`Changes`), in the stage number ``stage`` after that of the scans.
     Its results go through each of ``outs``. ``timings`` are the numbers of those that its rows have event time of.
-    ``ttls`` are the times to live, in milliseconds, of the rows that it keeps of each of its inputs; None for ever."""
+    ``ttls`` are the times to live, in milliseconds, of the rows that it keeps of each of its inputs; None: forever."""
 
     number: int
     stage: int
@@ -110,8 +110,8 @@ class Vertex:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The driver's instructions for the tasks of one batch. ``owners`` tasks share the keys; ``whole``: the one reading
+class BatchInstructions:
+    """What the driver tells the tasks of one batch. ``owners`` tasks share the keys; ``whole``: the one reading
     task does everything. ``name`` distinguishes the attempt at the batch; names of segments begin with it. ``tasks`` is
     the number of reading tasks. ``tables`` has the state before the batch, ``now_ms`` is the time of the batch and
     ``before_ms`` that of the batch before, in milliseconds since the epoch. ``awaited`` has the event time of each
@@ -157,7 +157,7 @@ class Dataflow:
 
     @property
     def processing(self) -> bool:
-        """Whether an operator depends on the time of processing."""
+        """Whether an operator depends on processing time."""
         return any(isinstance(each.operator, TimedOperator) and each.operator.processing for each in self.vertices)
 
     @property
@@ -165,31 +165,33 @@ class Dataflow:
         """The number of stages after that of the scans."""
         return max((vertex.stage for vertex in self.vertices), default=0)
 
-    def read(self, scan: int, plan: Plan, task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, scan: int, instructions: BatchInstructions, task: Task, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         """The work of a task that reads ``batches`` of a scan: rows of :data:`EXCHANGE`."""
-        with Sender(Origin(scan, task.number), plan.folder) as sender:
-            work = _Work(self, plan, sender, task)
+        with Sender(Origin(scan, task.number), instructions.folder) as sender:
+            work = _Work(self, instructions, sender, task)
             mine = [branch for branch in self.branches if branch.scan == scan]
             for batch in batches:
                 if not batch.num_rows:
                     continue
-                rows = _without_dead_letters(batch)
+                rows = without_dead_letters(batch)
                 work.measure(rows)
                 for branch in mine:
                     work.branch(branch, batch if branch.calc is None else rows)
-                if work.waiting_bytes > plan.waiting_bytes:
+                if work.waiting_bytes > instructions.waiting_bytes:
                     work.send()
                     yield sender.rows()
             if self.timings or self.processing:
                 work.tell()
-            if plan.whole:
+            if instructions.whole:
                 for stage in range(1, self.stages + 1):
                     work.stage(stage)
             work.end()
             yield sender.rows()
 
     def run(
-        self, stage: int, plan: Plan, owner: int, rows: Iterable[pa.RecordBatch], spill: str
+        self, stage: int, instructions: BatchInstructions, owner: int, rows: Iterable[pa.RecordBatch], spill: str
     ) -> Iterator[pa.RecordBatch]:
         """The work of one owner in a stage: rows of :data:`EXCHANGE` from its rows, which are sorted by
         :data:`penstock.flow.exchange.ORDER`. Rows for later stages and for the driver pass through.
@@ -201,8 +203,8 @@ class Dataflow:
         sent: dict[int, list[pa.RecordBatch]] = {}
         size = 0
         with (
-            Spill(spill, plan.owned_bytes) as spilled,
-            Sender(Origin(len(self.branches) + stage, owner), plan.folder) as sender,
+            Spill(spill, instructions.owned_bytes) as spilled,
+            Sender(Origin(len(self.branches) + stage, owner), instructions.folder) as sender,
         ):
             for number, batch in received(rows):
                 if number in edges:
@@ -213,9 +215,11 @@ class Dataflow:
                     sent.setdefault(number, []).append(batch)
                 yield batch
             divided = any(edge.keys for edge in edges.values())  # else all rows have one hash
-            parts = max(1, -(-size // plan.owned_bytes)) if divided else 1
+            parts = max(1, -(-size // instructions.owned_bytes)) if divided else 1
             for part in range(owner * parts, (owner + 1) * parts):
-                work = _Work(self, plan, sender, Task(owner, plan.owners), part, plan.owners * parts)
+                work = _Work(
+                    self, instructions, sender, Task(owner, instructions.owners), part, instructions.owners * parts
+                )
                 for number, batches in sent.items():
                     if number == TIMES:
                         work.hear(batches)
@@ -241,7 +245,7 @@ class _Work:
     all hashes."""
 
     flow: Dataflow
-    plan: Plan
+    instructions: BatchInstructions
     sender: Sender
     task: Task
     part: int = 0
@@ -278,7 +282,7 @@ class _Work:
     def tell(self) -> None:
         """Send what was measured to every owner."""
         data = pa.py_buffer(self.measured.to_bytes())
-        for owner in range(self.plan.owners):
+        for owner in range(self.instructions.owners):
             self.sender.put(TIMES, owner, data, 0, inline=True)
 
     def hear(self, rows: Iterable[pa.RecordBatch]) -> None:
@@ -291,7 +295,7 @@ class _Work:
         """Rows of the exchange for this owner that came through an edge, as far as they are of this part."""
         taken = self.inputs.setdefault((edge.vertex, edge.input), [])
         for batch in itertools.chain.from_iterable(map(self.receiver.batches, rows)):
-            if self.parts == self.plan.owners:  # all that the owner got
+            if self.parts == self.instructions.owners:  # all that the owner got
                 taken.append(batch)
                 continue
             chosen = np.flatnonzero(owner_of(batch.column(HASH).to_numpy(), self.parts) == self.part)
@@ -301,7 +305,7 @@ class _Work:
         """Rows for an edge: to a vertex of this task, or to other tasks."""
         if not rows.num_rows:
             return
-        if edge.local or self.plan.whole:
+        if edge.local or self.instructions.whole:
             self.inputs.setdefault((edge.vertex, edge.input), []).append(rows)
         else:
             self.waiting.setdefault(edge.number, (edge, []))[1].append(rows)
@@ -321,27 +325,27 @@ class _Work:
             change = pa.field(KIND, pa.int8()) if each.kinds else pa.field(WEIGHT, pa.int64())
             schema = pa.schema([*each.schema, change, pa.field(HASH, pa.uint64())])
             inputs.append(joined(self.inputs.pop((vertex.number, number), []), schema))
-        clock = clock_of(vertex.timings, self.plan.awaited, self.measured, self.plan.now_ms)
+        clock = clock_of(vertex.timings, self.instructions.awaited, self.measured, self.instructions.now_ms)
         if isinstance(operator, TimedOperator) and operator.processing:
             # The present millisecond is not over: rows may still come in it.
-            clock = Clock(self.plan.before_ms - 1, self.plan.now_ms - 1, self.plan.now_ms)
+            clock = Clock(self.instructions.before_ms - 1, self.instructions.now_ms - 1, self.instructions.now_ms)
         timed = isinstance(operator, TimedOperator) and clock.moves
         if not timed and not any(each.num_rows for each in inputs):
             return
-        before = self.plan.tables.get(operator.uid, {})
+        before = self.instructions.tables.get(operator.uid, {})
         store = StateStore(
             Storage.of(self.flow.storage),
             vertex.tables,
             before,
             low,
             high,
-            f"{self.plan.name}-{vertex.number}-{low >> 32:08x}-",
+            f"{self.instructions.name}-{vertex.number}-{low >> 32:08x}-",
             uid=operator.uid,
-            now_ms=self.plan.now_ms,
-            last=self.plan.last,
+            now_ms=self.instructions.now_ms,
+            last=self.instructions.last,
         )
         rows = self._processed(operator, inputs, store, clock)
-        if vertex.tables and not self.plan.last:
+        if vertex.tables and not self.instructions.last:
             self._keep(operator.uid, store.flush(), low, high)
         if vertex.output is not None:
             self.results.setdefault(vertex.output, []).append(rows)
@@ -356,8 +360,8 @@ class _Work:
             return operator.process(inputs, store)
         advance = operator.advance(inputs, store, clock)
         watermark = NEVER if operator.processing else clock.after
-        figures = {"uid": operator.uid, "late": advance.late, "watermark": watermark, "wake": advance.wake}
-        self.sender.put(FIGURES, 0, pa.py_buffer(json.dumps(figures).encode()), 0, inline=True)
+        report = {"uid": operator.uid, "late": advance.late, "watermark": watermark, "wake": advance.wake}
+        self.sender.put(REPORTS, 0, pa.py_buffer(json.dumps(report).encode()), 0, inline=True)
         return advance.rows
 
     def _keep(self, uid: str, tables: Mapping[str, Sequence[SegmentRef]], low: int, high: int) -> None:
@@ -370,12 +374,12 @@ class _Work:
         """Send the rows for other tasks."""
         for edge, batches in self.waiting.values():
             rows = joined(batches, edge.sent)
-            if edge.combiner is not None and edge.combined is not None and len(rows) >= self.plan.combined_rows:
+            if edge.combiner is not None and edge.combined is not None and len(rows) >= self.instructions.combined_rows:
                 fewer = edge.combiner.combined(rows)
                 if fewer is not None:
-                    self.sender.send(edge.combined.number, fewer, self.plan.owners)
+                    self.sender.send(edge.combined.number, fewer, self.instructions.owners)
                     continue
-            self.sender.send(edge.number, rows, self.plan.owners)
+            self.sender.send(edge.number, rows, self.instructions.owners)
         self.waiting, self.waiting_bytes = {}, 0
 
     def end(self) -> None:
@@ -389,7 +393,7 @@ class _Work:
                 for batch in batches:
                     self.sender.hand(of_target(ROWS, number), 0, batch)
                 continue
-            task = Task(self.task.number, self.task.of, folder=self.plan.folder)
+            task = Task(self.task.number, self.task.of, folder=self.instructions.folder)
             for batch in target.stage.run(task, batches):
                 self.sender.hand(of_target(ENCODED, number), 0, batch, inline=True)
 
@@ -439,14 +443,6 @@ def _with_kinds(rows: pa.RecordBatch) -> pa.RecordBatch:
         index = rows.schema.get_field_index(KIND)
         return rows.set_column(index, KIND, rows.column(index).fill_null(int(RowKind.INSERT)))
     return rows.append_column(KIND, pa.array(np.full(rows.num_rows, int(RowKind.INSERT), np.int8)))
-
-
-def _without_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of the table."""
-    if DEAD_LETTER not in batch.schema.names:
-        return batch
-    letters = batch.column(DEAD_LETTER)
-    return batch if letters.null_count == len(letters) else batch.filter(letters.is_null())
 
 
 def _dead_letters(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:

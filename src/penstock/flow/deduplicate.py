@@ -27,7 +27,7 @@ SEEN = "seen"
 class DeduplicateOperator:
     """Keeps one row of each key, of rows that are never retracted.
 
-    By arrival the first row stays for ever, and the last one is replaced by each that comes. By the column ``order`` a
+    By arrival the first row stays forever, and the last one is replaced by each that comes. By the column ``order`` a
     smaller row replaces the first one and an equal or larger row the last one, as in Flink; NULL is the smallest.
     """
 

@@ -36,8 +36,8 @@ EXCHANGE = pa.schema(
 ORDER = ("edge", "scan", "task", "ordinal")
 
 #: The ``edge`` of results for the driver: what a committer's stage gave, rows of outputs, the state of an operator, and
-#: its figures.
-ENCODED, ROWS, STATE, FIGURES = -1, -2, -3, -4
+#: its report.
+ENCODED, ROWS, STATE, REPORTS = -1, -2, -3, -4
 #: The ``edge`` of event times that reading tasks have measured: every owner gets all, in every stage, and the driver.
 TIMES = -5
 #: Each target has edges of its own for its results: those of the target before it, less this.

@@ -35,8 +35,8 @@ from penstock.types import DataType, IntervalType, NullType, arrow_type
 
 @dataclass(frozen=True)
 class Lacking:
-    """Why a part of a plan has no kernels, for people: the ``function`` with the types of its arguments, and its place
-    in the user's text."""
+    """A human-readable description of why a part of a plan has no kernels: the ``function`` with the types of its
+    arguments, and its place in the user's text."""
 
     function: str
     place: Place | None = None
@@ -90,7 +90,7 @@ class _Step:
     kernel: Kernel | None
     args: tuple[int, ...] = ()
     constant: Vector | None = None
-    #: Whether it is computed for each row or batch anew, of constant arguments too.
+    #: Whether each row or batch computes it again, even of constant arguments.
     volatile: bool = False
 
     def of(self, made: Sequence[Vector], rows: int) -> Vector:

@@ -93,8 +93,8 @@ class Operator(KeepsState, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Advance:
-    """What an operator gives that knows time: rows as those of :meth:`Operator.process`, the number of late rows, which
-    it dropped, and the time of processing at which it has more to give, even if no row comes; None for never."""
+    """The output of a timed operator: rows as in :meth:`Operator.process`, the number of late rows dropped, and the
+    processing time at which it has more to emit without input (None: never)."""
 
     rows: pa.RecordBatch
     late: int = 0
@@ -104,7 +104,7 @@ class Advance:
 @runtime_checkable
 class TimedOperator(KeepsState, Protocol):
     """A step with state that depends on time. It runs in batches without rows too, when the watermark moves. If it is
-    ``processing``, the time of processing is its watermark."""
+    ``processing``, processing time is its watermark."""
 
     @property
     def processing(self) -> bool: ...

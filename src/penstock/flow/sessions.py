@@ -38,7 +38,7 @@ from penstock.types import BIGINT, Field, RowType, arrow_schema
 
 _BOUNDS, _ROWS = "sessions", "rows"
 _START, _END = "__start", "__end"
-#: The column with the time of processing of a row that is kept.
+#: The column with the processing time of a row that is kept.
 _TIME = "__time"
 #: The columns of a session.
 _BOUND = pa.schema([pa.field(_START, pa.int64()), pa.field(_END, pa.int64())])
@@ -119,7 +119,7 @@ class SessionOperator:
 
     @property
     def kept(self) -> Input:
-        """The rows that are kept: those of the input, with their time if that is the time of processing."""
+        """The rows that are kept: those of the input, with their time if that is processing time."""
         (given,) = self.inputs
         fields = [*given.schema, *([pa.field(_TIME, pa.int64())] if self.processing else [])]
         return Input(pa.schema(fields), given.keys)

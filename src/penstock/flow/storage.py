@@ -97,8 +97,8 @@ class Storage(abc.ABC):
         """Delete a file, if there is one of that name."""
 
     def unseen(self, names: Collection[str]) -> list[str]:
-        """Which of these files, written by other machines perhaps, this one does not find. A storage that all machines
-        reach under one address answers none."""
+        """The files, possibly written by other machines, that this machine cannot see; always empty for storage that
+        all machines reach under one address."""
         return []
 
 

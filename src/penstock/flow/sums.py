@@ -1,4 +1,4 @@
-"""Compiled loops over rows of groups: sums and extremes per group."""
+"""Rows of groups: sums and extremes per group, by compiled loops, and the numbers of rows that follow one another."""
 
 from __future__ import annotations
 
@@ -55,3 +55,8 @@ def smallest(
     out = np.full(groups, -1, np.int64)
     _find_smallest(out, index, rows, values)
     return out
+
+
+def ranges(starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The ``sizes[i]`` numbers from ``starts[i]`` on, for each i."""
+    return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))

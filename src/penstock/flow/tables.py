@@ -16,6 +16,7 @@ from penstock.flow.hashing import Groups, Hashes, row_hashes, runs_of
 from penstock.flow.loops import count_found
 from penstock.flow.merging import added, merged
 from penstock.flow.segments import END, Segment, SegmentReader, SegmentRef, SegmentWriter, TableSpec
+from penstock.flow.sums import ranges
 from penstock.formats.columns.buffers import batch_of
 
 
@@ -191,7 +192,7 @@ class MultisetState(Table):
             segment, which, rows, ends = self._find(ref, groups, everything)
             sizes = ends - rows
             if len(which) and sizes.max() > 1:
-                which, rows = np.repeat(which, sizes), _spread(rows, sizes)
+                which, rows = np.repeat(which, sizes), ranges(rows, sizes)
             same = same_rows(segment.keys, rows, groups.keys.columns, which)
             if not same.all():
                 which, rows = which[same], rows[same]
@@ -270,8 +271,3 @@ def _same_keys(segment: Segment, rows: Rows, ends: Rows, groups: Groups, which: 
         groups_found.append(which[same])
         rows_found.append(rows[same])
     return np.concatenate(groups_found), np.concatenate(rows_found)
-
-
-def _spread(starts: Rows, sizes: Rows) -> Rows:
-    """The ``sizes[i]`` numbers from ``starts[i]`` on, for each i."""
-    return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))

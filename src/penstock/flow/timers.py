@@ -40,8 +40,8 @@ def set_timers(state: StateStore, groups: Groups, which: Rows, times: Millis) ->
 
 
 def parts_of(times: Millis, after: int) -> Millis:
-    """The parts of rows with these ``times``, which the watermark ``after`` this batch has not reached: never after the
-    row's own time, and the earlier the further away it is. It has not reached the parts either."""
+    """The timer part of each of these ``times``: never later than the time itself, and coarser the further away it is.
+    The watermark has reached neither."""
     distances = times - max(after, int(times.min()) - 1)
     widths: Millis = 1 << np.maximum(np.frexp(distances)[1].astype(np.int64) - 1 - _SHARE, 0)
     return times // widths * widths

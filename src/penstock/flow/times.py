@@ -27,7 +27,7 @@ MOMENT = "moment"
 @dataclass(frozen=True)
 class Clock:
     """The times of a batch, as an operator sees them: the watermark at the end of the batch ``before``, by which rows
-    are late, and that ``after`` this batch, which closes windows; and the time of processing, ``now``."""
+    are late, and that ``after`` this batch, which closes windows; and the processing time ``now``."""
 
     before: int
     after: int

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from penstock.flow.equality import list_parts
 from penstock.flow.hashing import taken
 from penstock.flow.ordinals import valid_of
+from penstock.flow.sums import ranges
 from penstock.plan.nodes import Unnest
 from penstock.types import ArrayType, MapType, RowType, arrow_schema
 
@@ -57,24 +58,19 @@ class Unnesting:
         assert parts is not None  # noqa: S101 - the binder took no other collection
         offsets, values = parts
         sizes = np.where(valid_of(column), np.diff(offsets), 0)
-        places = _ranges(offsets[:-1], sizes)
+        places = ranges(offsets[:-1], sizes)
         rows = np.repeat(np.arange(len(sizes)), sizes)
         if self.counted:
             keys, counts = values
             times = pc.fill_null(counts, 0).to_numpy()[places]
             rows, places, values = np.repeat(rows, times), np.repeat(places, times), (keys,)
             sizes = np.bincount(rows, minlength=len(sizes))
-        numbers = _ranges(np.ones(len(sizes), np.int64), sizes)
+        numbers = ranges(np.ones(len(sizes), np.int64), sizes)
         if self.outer:
             rows, places, numbers = _with_empty(rows, places, numbers, np.flatnonzero(sizes == 0))
         indices = pa.array(places, mask=places < 0)
         found = [each.take(indices) for each in values]
         return rows, found[0].flatten() if self.fields else found, pa.array(numbers, mask=numbers < 1)
-
-
-def _ranges(starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The ``sizes[i]`` numbers from ``starts[i]`` on, for each i."""
-    return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
 
 
 def _with_empty(

@@ -19,7 +19,7 @@ from penstock.plan.nodes import (
 
 def lifetimes(node: Node, default: timedelta | None) -> tuple[timedelta | None, ...]:
     """The times to live of the rows that a step keeps of each of its inputs: those of its hints, else the ``default``
-    of the job; None for rows that are kept for ever."""
+    of the job; None for rows that are kept forever."""
     match node:
         case Join(left_ttl=left, right_ttl=right):
             given: tuple[timedelta | None, ...] = (left, right)

@@ -55,6 +55,22 @@ class Step(Node):
 
 
 @dataclass(frozen=True)
+class TwoInputs(Node):
+    """A node with two inputs."""
+
+    left: Node
+    right: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    def with_inputs(self, inputs: Sequence[Node]) -> Self:
+        left, right = inputs
+        return self if left is self.left and right is self.right else replace(self, left=left, right=right)
+
+
+@dataclass(frozen=True)
 class Scan(Node):
     """Reads a table. ``spec`` is the connector's own frozen description. The default ``uid`` is the table's name.
     ``key`` has the columns of the table's PRIMARY KEY, which is believed."""
@@ -130,7 +146,7 @@ class AggregateCall:
 @dataclass(frozen=True)
 class GroupAggregate(Step):
     """Groups rows by the columns ``keys``. ``schema`` has the keys, then the ``calls``. Without keys there is one
-    group. ``ttl`` is the time to live of its state; None for that of the job, and no time at all for ever."""
+    group. ``ttl`` is the time to live of its state; None for that of the job, zero for rows that are kept forever."""
 
     keys: tuple[str, ...]
     calls: tuple[AggregateCall, ...]
@@ -185,26 +201,16 @@ class JoinKind(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Join(Node):
+class Join(TwoInputs):
     """Pairs the rows of ``left`` and ``right`` whose keys are equal and not null. ``schema`` has the columns of the
     left, then those of the right, under names of its own. ``left_ttl`` and ``right_ttl`` are the times to live of the
     rows of each side, as of :class:`GroupAggregate`."""
 
-    left: Node
-    right: Node
     kind: JoinKind
     left_keys: tuple[str, ...]
     right_keys: tuple[str, ...]
     left_ttl: timedelta | None = field(default=None, kw_only=True)
     right_ttl: timedelta | None = field(default=None, kw_only=True)
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.left, self.right)
-
-    def with_inputs(self, inputs: Sequence[Node]) -> Self:
-        left, right = inputs
-        return self if left is self.left and right is self.right else replace(self, left=left, right=right)
 
 
 @dataclass(frozen=True)
@@ -236,21 +242,11 @@ class SetKind(enum.Enum):
 
 
 @dataclass(frozen=True)
-class SetOperation(Node):
+class SetOperation(TwoInputs):
     """Rows of ``left`` that are, or are not, rows of ``right`` too, whose columns correspond by position and have the
     same types. The schema is that of ``left``."""
 
-    left: Node
-    right: Node
     kind: SetKind
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.left, self.right)
-
-    def with_inputs(self, inputs: Sequence[Node]) -> Self:
-        left, right = inputs
-        return self if left is self.left and right is self.right else replace(self, left=left, right=right)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Windowed:
 @dataclass(frozen=True, kw_only=True)
 class Traits:
     """``kinds`` are the row kinds that a node gives. ``bounded``: whether its rows end. ``rowtimes`` and ``proctimes``
-    are the columns that are time attributes: event time that watermarks follow, and the time of processing. ``window``
+    are the columns that are time attributes: event time that watermarks follow, and processing time. ``window``
     has the columns of the window that each row belongs to, and how it was assigned to it.
 
     ``upsert_keys`` are the keys of the table that the rows make up, such that all changes of a key's row come in order;

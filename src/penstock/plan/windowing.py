@@ -45,10 +45,10 @@ class Windowing:
         return self.step or self.size
 
     def describe(self) -> str:
-        """For people: ``hop(ts, 5 s, 1 min)``."""
+        """A human-readable description: ``hop(ts, 5 s, 1 min)``."""
         lengths = [_shown(each) for each in (self.step, self.size) if each]
         lengths += [f"offset {_shown(self.offset)}"] if self.offset else []
-        time = "the time of processing" if self.processing else self.time
+        time = "processing time" if self.processing else self.time
         of = f" of each {', '.join(self.keys)}" if self.keys else ""
         return f"{self.kind.value}({', '.join([time, *lengths])}){of}"
 
@@ -67,7 +67,7 @@ class Attached:
         return False
 
     def describe(self) -> str:
-        """For people."""
+        """A human-readable description."""
         return f"the windows {self.start} to {self.end}"
 
 

@@ -20,13 +20,16 @@ from penstock.spi.frames import (
     frame_reader,
     frame_schema,
     guarded,
+    located,
     mapped,
     on_one_machine,
+    origin_of,
     pickled,
     placed,
     staged,
     unpickled,
     unreported,
+    without_dead_letters,
 )
 from penstock.spi.metrics import Counter, Gauge, Meter, Metric, MetricGroup
 from penstock.spi.registry import Registry, connectors, formats, unknown_connector

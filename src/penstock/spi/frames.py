@@ -12,8 +12,8 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 
 import pyarrow as pa
 
-from penstock.errors import AbortableError, ExecutionError, PenstockError, from_wire, to_wire
-from penstock.spi.runtime import HIDDEN, INSTRUCTIONS, REPORT, Stage, Task
+from penstock.errors import AbortableError, ExecutionError, PenstockError, RecordError, from_wire, to_wire
+from penstock.spi.runtime import DEAD_LETTER, HIDDEN, INSTRUCTIONS, REPORT, Stage, Task
 from penstock.types import RowType, arrow_schema, spark_ddl
 
 _P = ParamSpec("_P")
@@ -92,6 +92,28 @@ def unreported(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Batches with the column :data:`REPORT`, of a source that has nothing to report."""
     for each in batches:
         yield each.append_column(pa.field(REPORT, pa.binary()), pa.nulls(each.num_rows, pa.binary()))
+
+
+def without_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of ``batch`` that are not dead letters."""
+    if DEAD_LETTER not in batch.schema.names:
+        return batch
+    letters = batch.column(DEAD_LETTER)
+    return batch if letters.null_count == len(letters) else batch.filter(letters.is_null())
+
+
+def origin_of(batch: pa.RecordBatch, row: int) -> tuple[int, int]:
+    """The number of the partition, and the offset, that a row of ``batch`` came from: -1 for both unless the batch has
+    the columns :data:`HIDDEN`."""
+    if not set(HIDDEN.names) <= set(batch.schema.names):
+        return -1, -1
+    partition, offset = (batch.column(name)[row].as_py() for name in HIDDEN.names)
+    return partition, offset
+
+
+def located(error: RecordError, batch: pa.RecordBatch, row: int) -> RecordError:
+    """``error``, which is about a ``row`` of ``batch``, with the partition and the offset that the row came from."""
+    return type(error)(error.reason, "", *origin_of(batch, row), error.format, error.field, error.hint)
 
 
 def guarded(run: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:

@@ -112,6 +112,8 @@ class JobContext:
     restarted: bool = False
     #: Whether the job began with a savepoint.
     forked: bool = False
+    #: Whether the state of a reference in the job's progress is that of no step, so that a job without state may go on.
+    keeps_nothing: Callable[[str], bool] = lambda _: False
 
     @property
     def identity(self) -> str:
@@ -279,7 +281,7 @@ class Published:
     """What one batch wrote through one committer: ``written`` to each of its outputs, in their order.
 
     ``consumed`` has the numbers of the sources whose consumption the committer records: True where it has, False where
-    it has not the right to.
+    it lacks permission.
     """
 
     written: tuple[Written, ...] = ()
@@ -341,7 +343,7 @@ class Source(Protocol):
         """How many offsets lie between the two positions."""
 
     def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:
-        """What was lost between the two positions before it was read, in sentences for people."""
+        """What was lost between the two positions before it was read, as human-readable sentences."""
         return ()
 
     def ended(self, reached: dict[str, Any] | None) -> bool:
@@ -360,8 +362,8 @@ class Source(Protocol):
         return None
 
     def done(self, end: dict[str, Any], recorded: bool | None) -> None:
-        """All batches up to ``end`` are done. ``recorded`` says whether a committer has recorded this (False: it has
-        not the right to). With None no committer has, and the source informs its system. That is for observers only,
+        """All batches up to ``end`` are done. ``recorded`` says whether a committer has recorded this (False: it
+        lacks permission). With None no committer has, and the source informs its system. That is for observers only,
         so it never fails."""
         return
 

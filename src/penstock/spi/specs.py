@@ -49,10 +49,10 @@ class SinkCapabilities:
     """What a sink accepts and promises.
 
     It accepts rows of ``kinds``. ``guarantee`` is None where rows may be repeated and the user has not agreed to that.
-    ``commits_to`` names what is committed together, for people; empty when the sink commits nothing. ``destinations``
-    distinguish tables of one name. ``transactional_id_prefix`` is that of an exactly-once sink whose job has a
-    transactional id. With ``upsert_keys`` it keeps one row for each value of these columns: it needs no row before an
-    update, and of a deleted row only the key. ``staged``: its committer has work that reading tasks can do
+    ``commits_to`` is a human-readable name of what is committed together; empty when the sink commits nothing.
+    ``destinations`` distinguish tables of one name. ``transactional_id_prefix`` is that of an exactly-once sink whose
+    job has a transactional id. With ``upsert_keys`` it keeps one row for each value of these columns: it needs no row
+    before an update, and of a deleted row only the key. ``staged``: its committer has work that reading tasks can do
     (:meth:`penstock.spi.Committer.stage`). ``remedy`` tells how a table is declared that takes more kinds.
     """
 
@@ -94,7 +94,7 @@ class SinkSpec(Protocol):
         """The problems that the job's settings cause."""
 
     def describe(self) -> str:
-        """A few lines for people. Secrets are masked."""
+        """A human-readable description. Secrets are masked."""
 
 
 @runtime_checkable
@@ -113,4 +113,4 @@ class ScanSpec(Protocol):
         """The problems that the job's settings cause."""
 
     def describe(self) -> str:
-        """A few lines for people. Secrets are masked."""
+        """A human-readable description. Secrets are masked."""

@@ -210,7 +210,7 @@ def test_a_sequence_needs_both_ends_of_a_type_that_has_one():
         )
 
     assert [f"{each.key}: {each.reason}" for each in caught.value.problems] == [
-        "fields.b.kind: there is no sequence of BOOLEAN",
+        "fields.b.kind: BOOLEAN cannot be a sequence; use random",
         "fields.i.end: is required for a sequence",
         "fields.t.end: the sequence from 1 to 200 is beyond the range of TINYINT",
     ]

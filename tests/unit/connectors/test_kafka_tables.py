@@ -101,7 +101,7 @@ def test_a_discovery_interval_that_is_not_positive_switches_it_off(interval):
 
 
 def test_only_sql_gives_a_source_a_group():
-    """As the options of tables and those of pipelines have it in seed 003."""
+    """As Flink's documentation has it for the options of tables and for those of pipelines."""
     options = {"scan.startup.mode": "earliest-offset"}
     groups = {surface: scan(with_options(options, surface=surface)).group_id for surface in Surface}
 

@@ -1,4 +1,4 @@
-"""Every name of the seeds is there under the same path, with the same arguments and defaults."""
+"""Every name of PyFlink's documented API is there under the same path, with the same arguments and defaults."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.seeds.__main__ import NAMES
+from tests.pyflink_names.__main__ import NAMES
 
-SEEDS = json.loads(NAMES.read_text("utf-8"))["seeds"]
+PAGES = json.loads(NAMES.read_text("utf-8"))["pages"]
 
 
 def found(path: str) -> Any:
@@ -31,7 +31,7 @@ def found(path: str) -> Any:
 
 
 def shown(function: Any, *, bound: bool) -> list[dict[str, Any]]:
-    """The arguments of a function as the seeds' names have them, without the object if it is not ``bound``."""
+    """The arguments of a function as the pages have them, without the object if it is not ``bound``."""
     arguments: list[dict[str, Any]] = []
     for each in list(inspect.signature(function).parameters.values())[0 if bound else 1 :]:
         argument: dict[str, Any] = {"name": each.name}
@@ -49,12 +49,12 @@ def plain(value: Any) -> Any:
 
 
 def cases() -> Iterator[tuple[str, str, Any]]:
-    """What each seed says of each name: (name, kind, content)."""
-    classes = {f"{each['module']}.{each['name']}" for seed in SEEDS.values() for each in seed["classes"]}
-    for seed in SEEDS.values():
-        for path in sorted(set(seed["mentioned"]) - classes):
+    """What each page says of each name: (name, kind, content)."""
+    classes = {f"{each['module']}.{each['name']}" for page in PAGES.values() for each in page["classes"]}
+    for page in PAGES.values():
+        for path in sorted(set(page["mentioned"]) - classes):
             yield path, "mentioned", None
-        for each in seed["classes"]:
+        for each in page["classes"]:
             path = f"{each['module']}.{each['name']}"
             yield path, "class", each
             for name, value in each["constants"].items():
@@ -67,7 +67,7 @@ CASES = [pytest.param(*each, id=f"{each[0]}-{each[1]}") for each in cases()]
 
 
 def check(path: str, kind: str, content: Any) -> None:
-    """Raises AssertionError, ImportError or AttributeError unless penstock has the name as the seed says."""
+    """Raises AssertionError, ImportError or AttributeError unless penstock has the name as the page says."""
     value = found(path)
     match kind:
         case "class":
@@ -93,7 +93,7 @@ def check(path: str, kind: str, content: Any) -> None:
 
 
 @pytest.mark.parametrize(("path", "kind", "content"), CASES)
-def test_a_name_of_the_seeds_is_there(path, kind, content):
+def test_a_documented_name_is_there(path, kind, content):
     check(path, kind, content)
 
 
@@ -120,12 +120,12 @@ def test_a_name_that_differs_is_noticed(path, kind, content):
         check(path, kind, content)
 
 
-def test_the_names_are_those_of_the_seeds():
+def test_the_names_are_those_of_the_pages():
     """Counted by hand in the pages."""
     numbers = {
         each["name"]: len(each["methods"]) + len(each["constants"])
-        for seed in SEEDS.values()
-        for each in seed["classes"]
+        for page in PAGES.values()
+        for each in page["classes"]
     }
     assert numbers == {
         "Semantic": 3,

@@ -15,7 +15,7 @@ import pytest
 
 from penstock.datastream.refusals import ABSENT, LATER, STREAM_MODULES
 from penstock.errors import UnsupportedError
-from tests.seeds.released import RELEASED
+from tests.pyflink_names.released import RELEASED
 from tests.unit.datastream.test_names import found, shown
 
 PUBLIC = json.loads(RELEASED.read_text("utf-8"))["public"]

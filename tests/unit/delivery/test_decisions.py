@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from penstock.delivery import Decision, Progress, Publish, Skip, TakeOver, decide
+from penstock.delivery import Decision, Progress, Publish, Skip, TakeOver, check_stateless, decide
 from penstock.errors import CheckpointError, PossibleDataLossError
+from tests.committers import context_of
 
 START, END = {"orders": {"0": 10}}, {"orders": {"0": 20}}
 
@@ -99,3 +101,19 @@ class TestProgressDecides:
             decided(record, batch, START, END)
         assert "topic" not in str(raised.value)
         assert "transactional id" not in str(raised.value)
+
+
+class TestStateless:
+    """A job that has no state now."""
+
+    @pytest.mark.parametrize(
+        "record", [None, Progress("query", 7, START, END), Progress("another", 7, START, END, state="s")]
+    )
+    def test_it_goes_on_if_it_had_none(self, record: Progress | None) -> None:
+        check_stateless(context_of(), record)
+
+    def test_it_may_not_lose_the_state_of_its_steps(self) -> None:
+        record = Progress("query", 7, START, END, state="s")
+        with pytest.raises(CheckpointError, match="'job' had state in batch 7 and has none now"):
+            check_stateless(context_of(), record)
+        check_stateless(replace(context_of(), keeps_nothing=lambda state: state == "s"), record)

@@ -14,6 +14,7 @@ import pytest
 
 from penstock.engine.session import workers
 from penstock.engine.session.workers import fork_server, launcher
+from tests.processes import running
 from tests.waiting import eventually
 
 
@@ -171,11 +172,3 @@ def test_forks_of_a_fork_do_not_keep_it(start):
         assert running(child)
     finally:
         os.kill(child, signal.SIGKILL)
-
-
-def running(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):  # the latter when it ends between opening and reading
-        return False

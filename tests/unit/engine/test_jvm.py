@@ -11,6 +11,7 @@ import pytest
 
 from penstock.engine.session.jvm import Jvm
 from penstock.errors import ExecutionError
+from tests.processes import running
 from tests.waiting import eventually
 
 
@@ -76,11 +77,3 @@ def test_a_jvm_that_nobody_has_connected_to_ends_with_its_process(spark_submit, 
     pid, answer = (tmp_path / "told").read_text().split()
     eventually(lambda: not running(int(pid)))
     assert not Path(answer).parent.exists()
-
-
-def running(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False

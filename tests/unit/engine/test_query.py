@@ -1,4 +1,4 @@
-"""What Spark reports, as one line for people."""
+"""What Spark reports, as one human-readable line."""
 
 from __future__ import annotations
 

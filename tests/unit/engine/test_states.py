@@ -179,7 +179,8 @@ def test_a_table_that_may_lack_a_committed_batch_is_named(folder: Folder) -> Non
     states = folder.run()
     for reference in (state, ""):
         with pytest.raises(
-            CheckpointError, match=r"batch 0 .*kafka 'a' topic.* may lack it.*Start it once with the former definition"
+            CheckpointError,
+            match=r"batch 0 .*kafka 'a' topic.* may lack it.*Start the job once with its former definition",
         ):
             states.check_sinks(0, reference, now, everywhere=False)
     states.check_sinks(0, state, now, everywhere=True)  # all tables have it

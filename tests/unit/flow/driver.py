@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.flow.dataflow import Dataflow, Plan
+from penstock.flow.dataflow import BatchInstructions, Dataflow
 from penstock.flow.event_times import EventTimes
-from penstock.flow.exchange import EXCHANGE, FIGURES, ORDER, ROWS, STATE, TIMES, Receiver, of_target
+from penstock.flow.exchange import EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, of_target
 from penstock.flow.manifest import Manifest, merged
 from penstock.flow.storage import Storage
 from penstock.flow.times import Measured
@@ -62,7 +62,7 @@ class Driver:
         end = {"numbers": self.partitions, "idle": self.idle, "ended": ended}
         batch = Batch(self.batch, (None,) * scans, (end,) * scans, len(tasks))
         awaited = times.awaited(batch, self.manifest)
-        plan = Plan(
+        instructions = BatchInstructions(
             name,
             len(tasks),
             owners,
@@ -77,7 +77,7 @@ class Driver:
         rows = [
             row
             for number, (scan, batches) in enumerate(tasks)
-            for row in self.flow.read(scan, plan, Task(number, len(tasks)), batches)
+            for row in self.flow.read(scan, instructions, Task(number, len(tasks)), batches)
         ]
         for stage in range(1, 1 if whole else self.flow.stages + 1):
             table = pa.Table.from_batches(rows, EXCHANGE).sort_by([(each, "ascending") for each in ORDER])
@@ -88,16 +88,16 @@ class Driver:
             rows = [
                 row
                 for owner, part in parts
-                for row in self.flow.run(stage, plan, owner, part.to_batches(), self.flow.storage)
+                for row in self.flow.run(stage, instructions, owner, part.to_batches(), self.flow.storage)
             ]
         edges = self.edges = by_edge(rows)
-        reports, told, figures = (
+        states, told, reports = (
             [bytes(each) for each in Receiver().data(edges[edge])] if edge in edges else []
-            for edge in (STATE, TIMES, FIGURES)
+            for edge in (STATE, TIMES, REPORTS)
         )
-        self.late += sum(json.loads(each)["late"] for each in figures)
+        self.late += sum(json.loads(each)["late"] for each in reports)
         reached = times.after(batch, self.manifest, Measured.of(told))
-        after = merged(self.manifest, self.batch, reports, self.now_ms, reached)
+        after = merged(self.manifest, self.batch, states, self.now_ms, reached)
         storage = Storage.of(self.flow.storage)
         self.manifest = Manifest.read(storage, after.write(storage, f"{name}.manifest"))
         self.batch += 1

@@ -333,7 +333,7 @@ def test_a_single_value_may_be_null_and_a_second_one_is_an_error() -> None:
     ("call", "problem"),
     [
         (AggregateCall("c", "MEDIAN", DOUBLE, "wide"), "there is no aggregate function MEDIAN (use COUNT,"),
-        (AggregateCall("c", "SUM", STRING, "name"), "column 'name': SUM needs numbers, not string"),
+        (AggregateCall("c", "SUM", STRING, "name"), "column 'name': SUM needs numbers, not string (CAST the argument)"),
     ],
 )
 def test_other_calls_are_refused(call: AggregateCall, problem: str) -> None:

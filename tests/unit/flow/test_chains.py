@@ -165,7 +165,7 @@ def test_a_join_of_aggregates(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_aggregate_of_a_join_of_normalised_tables(seed: int) -> None:
+def test_an_aggregate_of_a_join_of_normalized_tables(seed: int) -> None:
     rng = Example(seed)
     orders = random_upserts(rng, 6, lambda key: (key, *random_order(rng)[1:]), rng.randrange(18), full=False)
     customers = random_upserts(rng, 5, lambda key: (key, random_customer(rng)[1]), rng.randrange(15), full=True)

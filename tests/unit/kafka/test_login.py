@@ -33,7 +33,7 @@ def reasons(properties: dict[str, str]) -> dict[str, str]:
 
 
 def test_a_secured_table_in_the_spelling_of_flinks_cloud() -> None:
-    """Seed 003: stores without a type, a shaded login module, and no comparison of host names."""
+    """As in Flink's documentation: stores without a type, a shaded login module, and no comparison of host names."""
     folder = "/flink/usrlib/kafka.client"
     shaded = "org.apache.flink.kafka.shaded.org.apache.kafka.common.security.scram.ScramLoginModule"
     config = ClientConfig.from_properties(

@@ -26,7 +26,7 @@ class BlackholeSinkSpec(AnySettings):
     capabilities: ClassVar = SinkCapabilities(kinds=CHANGES, guarantee=Guarantee.NONE, staged=True)
 
     def describe(self) -> str:
-        """One line for people."""
+        """A human-readable description, one line."""
         return f"blackhole sink '{self.table}'"
 
 

@@ -101,7 +101,7 @@ class _Reading:
     def _sequence(self, path: str, data_type: DataType) -> int:
         bounds = [self._number(path, option, "is required for a sequence") for option in ("start", "end")]
         if root(data_type) not in (*_INTEGERS, *_REALS, "DECIMAL", "STRING"):
-            self._problem(path, "kind", f"there is no sequence of {data_type.text()}")
+            self._problem(path, "kind", f"{data_type.text()} cannot be a sequence; use random")
         if None in bounds:
             return 0
         start, end = (int(each) for each in bounds if each is not None)

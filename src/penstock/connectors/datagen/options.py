@@ -28,7 +28,7 @@ class DatagenOptions(OptionSet):
         "number-of-rows",
         _ROWS,
         default=None,
-        default_text="for ever, or until the first sequence is at its end",
+        default_text="forever, or until the first sequence is at its end",
         doc="The number of rows, after which the table ends.",
         example="1000",
     )

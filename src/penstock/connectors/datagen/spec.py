@@ -13,7 +13,7 @@ from penstock.types import RowType
 
 @dataclass(frozen=True, kw_only=True)
 class DatagenScanSpec(AnySettings):
-    """Makes rows of ``schema``, each column by one of the ``generators``. ``rows`` is their number; None for ever."""
+    """Makes rows of ``schema``, each column by one of the ``generators``. ``rows`` is their number; None: no end."""
 
     table: str
     options: DatagenOptions
@@ -30,6 +30,6 @@ class DatagenScanSpec(AnySettings):
         """None: there is no record that could not be decoded."""
 
     def describe(self) -> str:
-        """A few lines for people."""
+        """A human-readable description."""
         end = "never" if self.rows is None else f"with row {self.rows}"
         return f"datagen scan '{self.table}'\n  rate: {self.options.rows_per_second} rows a second\n  end: {end}"

@@ -60,7 +60,7 @@ class FilesystemScanSpec(FilesystemSpec):
         """None: a line that cannot be decoded fails the job, or is ignored where the format is told so."""
 
     def describe(self) -> str:
-        """A few lines for people."""
+        """A human-readable description."""
         return self._text("scan")
 
 
@@ -76,5 +76,5 @@ class FilesystemSinkSpec(FilesystemSpec):
         )
 
     def describe(self) -> str:
-        """A few lines for people."""
+        """A human-readable description."""
         return self._text("sink")

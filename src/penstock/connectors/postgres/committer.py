@@ -12,7 +12,17 @@ from penstock.connectors.postgres.progress import TABLE, ProgressRow, ProgressTa
 from penstock.connectors.postgres.staging import CopyRows, Staged, digest
 from penstock.connectors.postgres.staging_tables import StagingTables, transaction_of
 from penstock.connectors.postgres.tables import Table, current_schema, find_tables
-from penstock.delivery import Claim, Progress, Skip, TakeOver, attempted, check_ahead, decide
+from penstock.delivery import (
+    FINISH_BATCH,
+    Claim,
+    Progress,
+    Skip,
+    TakeOver,
+    attempted,
+    check_ahead,
+    check_stateless,
+    decide,
+)
 from penstock.errors import (
     CheckpointError,
     DatabaseError,
@@ -202,8 +212,7 @@ class PostgresCommitter(Committer):
             raise CheckpointError(
                 f"{batch} was committed into {', '.join(map(repr, sorted(done)))}, "
                 + (f"but not into {missing}: " if missing else "not in one transaction: ")
-                + "the job's definition has changed since. Start it once with the former definition, so that it "
-                "finishes this batch, and stop it; then start it with the present one"
+                + f"the job's definition has changed since. {FINISH_BATCH}"
             )
 
     def _inherit(self) -> None:
@@ -244,11 +253,11 @@ class PostgresCommitter(Committer):
         Retries a few times after passing errors. Raises FencedError when another run took over, and
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
-        progress = self._progress_of(batch)
+        progress = Progress.of_batch(self._context.query_id, batch, self._names)
         if self._is_done(progress):
             return Published(skipped=True)
         if batch.results is None:
-            self._check_stateless()
+            check_stateless(self._context, self._progress)
         else:
             frame = batch.results.frame()
         errors = DatabaseError, KafkaError
@@ -258,7 +267,7 @@ class PostgresCommitter(Committer):
 
     def standing(self, batch: Batch) -> Standing:
         """Whether its row has the batch, and the state that it refers to."""
-        progress = self._progress_of(batch)
+        progress = Progress.of_batch(self._context.query_id, batch, self._names)
         if self._is_done(progress, warns=False):
             return Standing(True, self._progress.state if self._progress else "")
         if batch.id == 0:
@@ -274,18 +283,6 @@ class PostgresCommitter(Committer):
         if known is not None and known.query_id == self._context.query_id and known.batch_id >= upcoming - 1:
             return known.state
         return self._states.get(upcoming - 1, "")
-
-    def _progress_of(self, batch: Batch) -> Progress:
-        state = "" if batch.results is None else batch.results.state
-        return Progress.of(self._context.query_id, batch.id, batch.start, batch.end, self._names, state)
-
-    def _check_stateless(self) -> None:
-        """Raises CheckpointError for a job that had state before and has none now."""
-        if self._progress is not None and self.state(0):  # of whichever batch
-            raise CheckpointError(
-                f"job '{self._context.job}' had state in batch {self._progress.batch_id} and has none now, which would "
-                "lose it. Start the former definition, or a new checkpoint"
-            )
 
     def _owned_attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:
         try:

@@ -33,7 +33,7 @@ class PostgresSinkSpec(AnySettings):
         )
 
     def describe(self) -> str:
-        """A few lines for people. Secrets are left out."""
+        """A human-readable description. Secrets are left out."""
         user = f" as '{self.address.username}'" if self.address.username else ""
         return "\n".join((
             f"postgres sink '{self.table}'",

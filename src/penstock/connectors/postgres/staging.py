@@ -27,7 +27,7 @@ from penstock.connectors.postgres.changes import LastChanges, deletions
 from penstock.connectors.postgres.columns import stage_type
 from penstock.connectors.postgres.database import CommitOutcomeError, Transaction, database_at
 from penstock.errors import DatabaseUnavailableError, RecordError
-from penstock.spi import HIDDEN, KIND, Output, Written
+from penstock.spi import KIND, Output, Written, origin_of
 
 #: How long a running job waits for a database that cannot be reached.
 PATIENCE_SECONDS = 30.0
@@ -208,7 +208,7 @@ def _refuse_null(branch: PostgresOutput, name: str, column: pa.Array, origins: p
         raise RecordError(
             f"table '{branch.table}': NULL cannot be part of the PRIMARY KEY",
             "",
-            *_origin(origins, row),
+            *origin_of(origins, row),
             field=name,
             hint=f"leave such rows out: WHERE {name} IS NOT NULL",
         )
@@ -228,16 +228,10 @@ def _refuse_nul(branch: PostgresOutput, name: str, column: pa.Array, origins: pa
     raise RecordError(
         f"table '{branch.table}': a text of PostgreSQL cannot hold the character U+0000",
         "",
-        *_origin(origins, row),
+        *origin_of(origins, row),
         field=name,
         hint="remove it in the query, or filter rows with it",
     )
-
-
-def _origin(origins: pa.RecordBatch, row: int) -> tuple[int, int]:
-    """The number of the partition, and the offset, of a row."""
-    partition, offset = (origins.column(each)[row].as_py() for each in HIDDEN.names)
-    return partition, offset
 
 
 def _has_zero_byte(texts: pa.StringArray) -> bool:

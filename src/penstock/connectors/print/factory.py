@@ -58,7 +58,7 @@ class PrintSinkSpec(AnySettings):
         return SinkCapabilities(kinds=CHANGES, guarantee=self.options.guarantee)
 
     def describe(self) -> str:
-        """One line for people."""
+        """A human-readable description, one line."""
         return f"print sink '{self.table}' to standard {'error' if self.options.standard_error else 'output'}"
 
 

@@ -40,7 +40,7 @@ class ValuesScanSpec(AnySettings):
         """None: rows are checked when the table is declared, so all of them can be read."""
 
     def describe(self) -> str:
-        """A few lines for people."""
+        """A human-readable description."""
         end = "with the last row" if self.options.bounded else "never"
         return f"values scan '{self.table}'\n  rows: {self.rows.num_rows} of '{self.options.data_id}'\n  end: {end}"
 
@@ -66,5 +66,5 @@ class ValuesSinkSpec(AnySettings):
         return SinkCapabilities(kinds=kinds, guarantee=self.options.guarantee)
 
     def describe(self) -> str:
-        """A line for people."""
+        """A human-readable description, one line."""
         return f"values sink '{self.table}' to '{self.data_id}'"

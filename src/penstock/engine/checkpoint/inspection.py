@@ -1,4 +1,4 @@
-"""The state in a checkpoint or a savepoint, for people: how large it is, and its rows."""
+"""A human-readable description of the state in a checkpoint or a savepoint: how large it is, and its rows."""
 
 from __future__ import annotations
 

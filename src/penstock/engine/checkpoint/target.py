@@ -47,7 +47,7 @@ class CheckpointTarget(Committer):
 
     def _check_positions(self, batch: Batch, known: Mapping[str, Any]) -> None:
         """Raises PossibleDataLossError unless the document ends where the batch does, or begins. A batch has its number
-        from Spark's log, where it may be planned anew: in a copy of the checkpoint with files of different moments, by
+        from Spark's log, where it may be planned again: in a copy of the checkpoint with files of different moments, by
         another copy of the job, after a power failure. Former versions have written no positions."""
         found, done = known.get("positions"), known["batch"] == batch.id
         log = batch.end if done else batch.start

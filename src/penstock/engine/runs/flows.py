@@ -20,21 +20,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.clock import now_ms
-from penstock.delivery import attempted, deliver
+from penstock.delivery import FINISH_BATCH, attempted, deliver
 from penstock.engine.checkpoint.committed import read_state, write_state
 from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.engine.runs.batch_times import BatchTimes
 from penstock.engine.runs.batches import StepProgress
-from penstock.engine.runs.figures import Figures, figures_of, next_wake, operator_times
 from penstock.engine.runs.identity import shown_sink
+from penstock.engine.runs.operator_reports import OperatorReport, next_wake, operator_reports, operator_times
 from penstock.engine.runs.sources import Readings
 from penstock.engine.runs.states import States
 from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, Problem, UnsupportedError
-from penstock.flow.dataflow import Dataflow, Plan, Target, completed, placed_schema
+from penstock.flow.dataflow import BatchInstructions, Dataflow, Target, completed, placed_schema
 from penstock.flow.event_times import EventTimes
-from penstock.flow.exchange import ENCODED, EXCHANGE, FIGURES, ORDER, ROWS, STATE, TIMES, Receiver, of_target
+from penstock.flow.exchange import ENCODED, EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, of_target
 from penstock.flow.inspection import TableSize, size_of
 from penstock.flow.manifest import KeptOutput, Manifest, Sinks, merged
 from penstock.flow.planner import Planner
@@ -111,7 +111,7 @@ class FlowRun:
     _state: str = field(default="", init=False)
     _readings: Readings | None = field(default=None, init=False)
     #: What the operators of the batch under way report, by uid.
-    _figures: dict[str, Figures] = field(default_factory=dict, init=False)
+    _operator_reports: dict[str, OperatorReport] = field(default_factory=dict, init=False)
     _batch_times: BatchTimes = field(init=False)
     #: The event time that was measured in the batch under way.
     _measured: Measured = field(default_factory=Measured, init=False)
@@ -256,9 +256,9 @@ class FlowRun:
             lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context, (ExecutionError,)
         )
         reports = _data(rows, STATE)
-        self._figures = figures_of(_data(rows, FIGURES))
+        self._operator_reports = operator_reports(_data(rows, REPORTS))
         if self.flow.processing:
-            self._ask(next_wake(self._figures.values(), before.time_ms, now))
+            self._ask(next_wake(self._operator_reports.values(), before.time_ms, now))
         self._measured = Measured.of(_data(rows, TIMES))
         times = self._times.after(batch, before, self._measured)
         results = [of_target(edge, target) for target in range(len(self.outputs)) for edge in (ENCODED, ROWS)]
@@ -267,7 +267,7 @@ class FlowRun:
         sinks = self._sinks
         changed = sinks != before.sinks and bool(state or sinks.repeating)
         if final or reports or self._several or times != before.times or changed:
-            seen = operator_times(before.operator_times, self._figures)
+            seen = operator_times(before.operator_times, self._operator_reports)
             after = merged(before, batch.id, reports, now, times)
             after = replace(after, sinks=sinks, operator_times=seen, final=final)
             self._check_shared(after.files() - before.files())
@@ -286,8 +286,7 @@ class FlowRun:
             tables = ", ".join(map(repr, itertools.chain(*output.tables))) if output else "one target"
             raise CheckpointError(
                 f"batch {batch.id} is not in all targets of job '{self.context.job}' yet, and it was computed for "
-                f"{tables}: the job's definition has changed since. Start it once with the former definition, so that "
-                "it finishes this batch, and stop it; then start it with the present one"
+                f"{tables}: the job's definition has changed since. {FINISH_BATCH}"
             )
         return FlowAttempt(self, state, output.read(self._states.storage))
 
@@ -325,7 +324,7 @@ class FlowRun:
         owners = 1 if alone else max(1, self.context.parallelism)
         name = f"{batch.id:09d}-{uuid.uuid4().hex[:12]}"
         awaited = self._times.awaited(batch, before)
-        plan = Plan(
+        instructions = BatchInstructions(
             name,
             batch.tasks,
             owners,
@@ -340,8 +339,8 @@ class FlowRun:
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):
             owned = job.repartitionById(owners, "owner").sortWithinPartitions(*ORDER)
-            job = mapped(owned, partial(_own, flow, stage, plan), from_arrow_schema(EXCHANGE))
-        context.setLocalProperty(INSTRUCTIONS, pickled(plan))
+            job = mapped(owned, partial(_own, flow, stage, instructions), from_arrow_schema(EXCHANGE))
+        context.setLocalProperty(INSTRUCTIONS, pickled(instructions))
         try:
             table = job.toArrow()
         except (PySparkException, Py4JJavaError) as error:
@@ -367,8 +366,8 @@ class FlowRun:
 
     def _count(self) -> None:
         """Count what the operators of a committed batch report."""
-        figures, self._figures = self._figures, {}
-        for uid, each in figures.items():
+        reports, self._operator_reports = self._operator_reports, {}
+        for uid, each in reports.items():
             each.count(self.context.operator(uid))
 
     def _ask(self, at: int | None) -> None:
@@ -411,13 +410,17 @@ class FlowRun:
 
 
 def _read(flow: Dataflow, scan: int, task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    plan: Plan = unpickled(task.instructions)
-    yield from flow.read(scan, plan, replace(task, number=task.number % plan.tasks, of=plan.tasks), batches)
+    instructions: BatchInstructions = unpickled(task.instructions)
+    yield from flow.read(
+        scan, instructions, replace(task, number=task.number % instructions.tasks, of=instructions.tasks), batches
+    )
 
 
-def _own(flow: Dataflow, stage: int, plan: Plan, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _own(
+    flow: Dataflow, stage: int, instructions: BatchInstructions, rows: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     context: Any = TaskContext.get()
-    yield from flow.run(stage, plan, context.partitionId(), rows, _spill_folder())
+    yield from flow.run(stage, instructions, context.partitionId(), rows, _spill_folder())
 
 
 def _spill_folder() -> str:

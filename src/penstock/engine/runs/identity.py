@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.delivery import FINISH_BATCH
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.errors import CheckpointError, CheckpointUnavailableError
 from penstock.plan.nodes import Job, Scan, Sink
@@ -65,8 +66,8 @@ def identify(
     if earlier and known.get("sinks", sinks) != sinks and checkpoint.offsets(checkpoint.first_batch()) is not None:
         raise CheckpointError(
             f"the checkpoint '{location}' is of an earlier version, its batch {checkpoint.first_batch()} is not "
-            f"finished, and its job wrote to {', '.join(known['sinks'])}, not {', '.join(sinks)}. Start it once with "
-            "the former definition, so that it finishes this batch, and stop it; then start it with the present one"
+            f"finished, and its job wrote to {', '.join(known['sinks'])}, not {', '.join(sinks)}. "
+            f"{FINISH_BATCH}"
         )
     if "secret" not in known:  # copies that start at once get one secret
         known |= checkpoint.create("seal", {"secret": secrets.token_hex(32), "unsealed": True})

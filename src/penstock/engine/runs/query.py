@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.engine.checkpoint import JobCheckpoint, read_location
-from penstock.engine.checkpoint.committed import STATE, write_started, write_stopped
+from penstock.engine.checkpoint.committed import STATE, keeps_nothing, write_started, write_stopped
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, write_starts
 from penstock.engine.runs.batches import JobProgress, described, published
 from penstock.engine.runs.failures import FOREIGN, explained, gone, stopped_by_others, translated
@@ -213,9 +214,8 @@ class Query:
             raise ExecutionError("; ".join(map(str, failures))) from failures[0]
 
     def _rest(self) -> None:
-        """Write which batch was published last, for savepoints: no other one was. Not after a batch that has failed,
-        which a committer may have, or a run that has taken over; unless the only committer has aborted its transaction,
-        as it does when the job is stopped under a batch. What was sent without one stays in the topic."""
+        """Record which batch was published last, for savepoints. Skipped after a failed batch, which a committer may
+        still have committed, and after a takeover; an abort by the only committer is safe."""
         aborts = len(self._committers) == 1 and self._committers[0].keeps_state
         aborted = aborts and isinstance(self._failure, AbortableError)
         if self._published is not None and (aborted or not self._unfinished):
@@ -353,6 +353,7 @@ class Query:
             metrics=self.metrics,
             restarted=self.progress.restarts > 0,
             forked="origin" in identity,
+            keeps_nothing=partial(keeps_nothing, self.checkpoint),
         )
 
     def _origin(self, savepoint: str) -> dict[str, Any]:

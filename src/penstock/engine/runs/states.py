@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from penstock.clock import now_ms
+from penstock.delivery import FINISH_BATCH
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.engine.checkpoint.committed import STATE, read_state
 from penstock.errors import CheckpointError
@@ -53,8 +54,8 @@ class States:
         self._old = frozenset(each.name for each in self.storage.files() if 0 < each.written_ms <= latest)
 
     def look(self, checkpoint: Checkpoint, origin: str) -> None:
-        """Look for the state that the checkpoint names, else ``origin``, before the job takes its targets over: a run
-        that is healthy would be shut out for nothing (rule "look before taking over").
+        """Check the state that the checkpoint names (or ``origin``) before taking the targets over, so that a healthy
+        run is not fenced for nothing (rule "look before taking over").
 
         Raises CheckpointError as :meth:`after`, and if a file of it is missing.
         """
@@ -88,16 +89,16 @@ class States:
         return self.last
 
     def check_sinks(self, batch: int, reference: str, sinks: Sinks, *, everywhere: bool) -> None:
-        """Raises CheckpointError for repeating tables among ``sinks`` that the job did not write, or wrote otherwise,
-        when it computed the batch with the state after it, which one of its tables has; ``everywhere``: all have it."""
+        """Raise CheckpointError if ``batch``, whose state is ``reference``, was committed by one table and may be
+        missing from an at-least-once table that the job did not write, or wrote exactly-once, at the time.
+        ``everywhere``: every table has the batch."""
         had = self.after(reference).sinks
         lacking = [] if had is None else sinks.lacking(had, everywhere=everywhere)
         if lacking:
             raise CheckpointError(
                 f"batch {batch} was committed, and {', '.join(lacking)} may lack it, which the job of the checkpoint "
-                f"'{self.location}' did not write then, or wrote exactly once: the job's definition has changed since. "
-                "Start it once with the former definition, so that it finishes this batch, and stop it; then start it "
-                "with the present one"
+                f"'{self.location}' did not write then, or wrote exactly-once: the job's definition has changed since. "
+                f"{FINISH_BATCH}"
             )
 
     def write(self, manifest: Manifest, name: str) -> str:

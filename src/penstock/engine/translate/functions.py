@@ -128,6 +128,11 @@ def _not_null(call: Call, args: Sequence[str]) -> str:
 
 
 _CAST = "CAST({}({}) AS {{type}})"
+#: Spark finds nothing from a place below 1, nor '' behind the end, and gives 0 for a place that is NULL.
+_LOCATE_FROM = (
+    "CASE WHEN {2} IS NULL THEN NULL WHEN {0} = '' AND {1} IS NOT NULL THEN 1 "
+    "ELSE locate({0}, {1}, greatest({2}, 1)) END"
+)
 
 #: Functions of the same arguments, and of the same name in lower case.
 _SAME = """
@@ -151,7 +156,7 @@ RENDERINGS: dict[str, Rendering] = {
     "REPLACE": _replace,
     "SUBSTRING": _substring,
     "REGEXP_REPLACE": _regexp_replace,
-    "LOCATE": _as("locate({0}, {1})", "CASE WHEN {2} IS NOT NULL THEN locate({0}, {1}, {2}) END"),  # Spark: 0
+    "LOCATE": _as("locate({0}, {1})", _LOCATE_FROM),
     # numbers
     **{name: _exact(_CAST.format(name.lower(), "{0}")) for name in ("CEIL", "FLOOR")},
     "SIGN": _as(_CAST.format("sign", "{0}")),

@@ -306,7 +306,7 @@ def _sized_bytes(target: BinaryType, values: pa.Array) -> pa.Array:
 
 
 def _decoded(values: pa.Array) -> pa.Array:
-    """UTF-8, with a replacement character in place of what is none."""
+    """UTF-8; invalid bytes become U+FFFD."""
     try:
         return pc.cast(values, pa.string())
     except pa.ArrowInvalid:

@@ -29,7 +29,8 @@ def _first_of_each(values: Iterable[Any]) -> Array:
 
 
 def _compare(one: Any, other: Any) -> int:
-    """As Flink sorts: what is not greater is less, so that the place of NaN depends on where it was."""
+    """Compare as Flink's sort does: a value that is not greater is less, so NaN's position depends on its input
+    position."""
     return 1 if one > other else -1
 
 

@@ -8,6 +8,7 @@ Both engines backtrack in the same order. They differ in names, in classes withi
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 from penstock.flow.kernels.characters import joined, units
@@ -306,9 +307,9 @@ REGEXP_REPLACE = row_by_row(_replace)
 # --- patterns of SQL -------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
-def like_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
-    """The pattern of LIKE. Raises ValueFailure for an escape before another character than a mark."""
+def like_regex(pattern: str, escape: str, quote: Callable[[str], str]) -> str:
+    """The regular expression of a pattern of LIKE, in which ``quote`` makes a character stand for itself. Raises
+    ValueFailure for an escape before another character than a mark."""
     parts, at = [], 0
     while at < len(pattern):
         each = pattern[at]
@@ -316,11 +317,16 @@ def like_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
             at += 1
             if at == len(pattern) or pattern[at] not in ("%", "_", escape):
                 raise ValueFailure(f"the escape in '{pattern}' does not precede %, _ or itself")
-            parts.append(re.escape(pattern[at]))
+            parts.append(quote(pattern[at]))
         else:
-            parts.append({"%": ".*", "_": "."}.get(each) or re.escape(each))
+            parts.append({"%": ".*", "_": "."}.get(each) or quote(each))
         at += 1
-    return re.compile("".join(parts), re.DOTALL)
+    return "".join(parts)
+
+
+@lru_cache(maxsize=256)
+def _like_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
+    return re.compile(like_regex(pattern, escape, re.escape), re.DOTALL)
 
 
 _SIMILAR_CLASSES = {
@@ -365,5 +371,5 @@ def similar_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
         raise ValueFailure(f"'{pattern}' is no pattern: {error}") from None
 
 
-LIKE = row_by_row(lambda text, pattern, escape="": like_pattern(pattern, escape).fullmatch(text) is not None)
+LIKE = row_by_row(lambda text, pattern, escape="": _like_pattern(pattern, escape).fullmatch(text) is not None)
 SIMILAR = row_by_row(lambda text, pattern, escape="": similar_pattern(pattern, escape).fullmatch(text) is not None)

@@ -26,7 +26,7 @@ _SPACE = " \t\n\r"
 
 
 class _Unreadable(Exception):
-    """A text that is no JSON."""
+    """Text that is not JSON."""
 
 
 def _constant(text: str) -> None:

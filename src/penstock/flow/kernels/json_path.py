@@ -25,7 +25,7 @@ class PathError(Exception):
 
 
 class InvalidPathError(Exception):
-    """A text that is no path."""
+    """Text that is not a path."""
 
 
 class UnsupportedPathError(Exception):

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 
 from penstock.flow.kernels import rowwise
 from penstock.flow.kernels.characters import has_pairs
+from penstock.flow.kernels.java_regex import like_regex
+from penstock.flow.kernels.rowwise import ValueFailure
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel, Strict, Values, Vector, valid_rows
 from penstock.plan.expressions import Call, Literal
@@ -224,24 +226,11 @@ def _matching(pattern: str, escape: str = "") -> Callable[[pa.Array], pa.Array] 
         if after:
             return lambda values: pc.starts_with(values, text)
         return lambda values: pc.equal(values, text)
-    regex = _regex(pattern, escape)
-    return None if regex is None else lambda values: pc.match_substring_regex(values, regex)
-
-
-def _regex(pattern: str, escape: str) -> str | None:
-    """The regular expression of a pattern; None if an escape stands before another character than a mark."""
-    parts, at = [], 0
-    while at < len(pattern):
-        each = pattern[at]
-        if escape and each == escape:
-            at += 1
-            if at == len(pattern) or pattern[at] not in ("%", "_", escape):
-                return None
-            parts.append(_quoted(pattern[at]))
-        else:
-            parts.append({"%": ".*", "_": "."}.get(each) or _quoted(each))
-        at += 1
-    return rf"\A(?s:{''.join(parts)})\z"
+    try:
+        regex = rf"\A(?s:{like_regex(pattern, escape, _quoted)})\z"
+    except ValueFailure:  # the row-by-row kernel raises it, for the first row
+        return None
+    return lambda values: pc.match_substring_regex(values, regex)
 
 
 def _quoted(character: str) -> str:

@@ -11,15 +11,15 @@ import pyarrow as pa
 
 from penstock.errors import RecordError
 from penstock.formats.avro import read_kernel, write_kernel
-from penstock.formats.avro.normal_form import Normaliser
+from penstock.formats.avro.normal_form import Normalizer
 from penstock.formats.avro.program import CONSTANT, NODE, STEP, VALUE, WIRE, WIRE_FIXED, B
 from penstock.formats.avro.read_compiler import reading
 from penstock.formats.avro.read_reasons import READ_REASONS, REPEATS
 from penstock.formats.avro.schema import Record, Schema
 from penstock.formats.avro.write_compiler import writing
 from penstock.formats.columns.buffers import Bytes, binary_parts, messages_of
+from penstock.formats.columns.codec import Picklable
 from penstock.formats.columns.nested import NestedColumns, NestedInputs, Shape
-from penstock.formats.columns.row_format import Picklable
 from penstock.formats.exact.errors import FieldError, Malformed
 from penstock.formats.loops.program import Program
 from penstock.formats.loops.record_status import EXACT, READ
@@ -86,8 +86,8 @@ class DatumReader(Picklable):
         return reading(self.writer, self.reader, self._shape)
 
     @cached_property
-    def _normaliser(self) -> Normaliser:
-        return Normaliser(self.writer)
+    def _normalizer(self) -> Normalizer:
+        return Normalizer(self.writer)
 
     def read(self, data: Spans) -> Read:
         """Read every record. Bytes after the record in its span are ignored, as in Flink.
@@ -103,7 +103,7 @@ class DatumReader(Picklable):
         normal, failed = {}, []
         for record in repeating[whole].tolist():
             try:
-                normal[record] = self._normaliser.normal(data.text[data.starts[record] : data.stops[record]].tobytes())
+                normal[record] = self._normalizer.normal(data.text[data.starts[record] : data.stops[record]].tobytes())
             except Malformed:
                 failed.append(record)
         again = self._run(data.replaced(normal) if normal else data, compare_keys=False)

@@ -14,7 +14,7 @@ from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import parse
 from penstock.formats.columns.buffers import validity
-from penstock.formats.columns.row_format import TableCodec
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.exact.merge import completed
 from penstock.formats.loops.record_status import NO_ROW, READ
 from penstock.spi import Decoded

@@ -10,7 +10,7 @@ from penstock.formats.avro.datum import DatumWriter
 from penstock.formats.avro.derived_schema import record_of
 from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.options import AvroOptions, Encoding
-from penstock.formats.columns.row_format import TableCodec
+from penstock.formats.columns.codec import TableCodec
 
 
 class AvroEncoder(TableCodec[AvroOptions]):

@@ -16,7 +16,7 @@ from penstock.formats.exact.errors import Malformed
 
 
 @dataclass(frozen=True)
-class Normaliser:
+class Normalizer:
     """Normalizes data of one schema. Slow; for single records."""
 
     schema: Schema

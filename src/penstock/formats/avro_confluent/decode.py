@@ -16,7 +16,7 @@ from penstock.formats.avro.schema import Record, Schema
 from penstock.formats.avro_confluent.client import SchemaRegistry, UnknownSchema, registry_for
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.formats.columns.buffers import batch_of, validity
-from penstock.formats.columns.row_format import TableCodec
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.loops.record_status import EXACT, NO_ROW, READ
 from penstock.spi import BadRecord, Decoded
 from penstock.types import RowType, arrow_schema

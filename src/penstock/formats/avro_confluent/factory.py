@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from penstock.formats.avro_confluent.decode import AvroConfluentDecoder
 from penstock.formats.avro_confluent.encode import AvroConfluentEncoder
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
-from penstock.formats.columns.row_format import RowFormat
+from penstock.formats.columns.codec import RowFormat
 
 
 @dataclass(frozen=True)

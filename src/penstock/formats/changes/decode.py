@@ -17,7 +17,7 @@ from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, 
 from penstock.formats.changes.metadata import Metadata
 from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.columns.buffers import batch_of
-from penstock.formats.columns.row_format import TableCodec
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.schema import check_schema
 from penstock.spi import BadRecord, Decoded

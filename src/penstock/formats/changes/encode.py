@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.columns.buffers import check_size
-from penstock.formats.columns.row_format import TableCodec
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.json.encode import JsonEncoder
 from penstock.types import RowKind
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.formats.columns.buffers import binary_parts, validity
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.columns.nested import NestedColumns
-from penstock.formats.columns.row_format import TableCodec
 from penstock.formats.csv import read_kernel
 from penstock.formats.csv.exact_reader import ExactCsvReader
 from penstock.formats.csv.options import CsvOptions

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.formats.columns.buffers import Bytes, cast, messages_of
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.columns.nested import NestedInputs, Shape
-from penstock.formats.columns.row_format import TableCodec
 from penstock.formats.csv import write_kernel
 from penstock.formats.csv.exact_writer import csv_lines, csv_texts
 from penstock.formats.csv.options import CsvOptions

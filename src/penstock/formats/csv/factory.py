@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.formats.columns.row_format import RowFormat
+from penstock.formats.columns.codec import RowFormat
 from penstock.formats.csv.decode import CsvDecoder
 from penstock.formats.csv.encode import CsvEncoder
 from penstock.formats.csv.options import CsvOptions

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.formats.avro_confluent.encode import AvroConfluentEncoder
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
-from penstock.formats.columns.row_format import TableCodec
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.debezium_avro_confluent.decode import envelope_of
 from penstock.types import RowKind, arrow_schema
 

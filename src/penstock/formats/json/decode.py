@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.formats.columns.buffers import Bytes, binary_parts, validity
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.columns.nested import NestedColumns
-from penstock.formats.columns.row_format import TableCodec
 from penstock.formats.exact.merge import completed
 from penstock.formats.json import read_kernel
 from penstock.formats.json.exact_reader import ExactJsonReader

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.formats.columns.buffers import Bytes, cast, messages_of
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.columns.nested import NestedInputs, Shape
-from penstock.formats.columns.row_format import TableCodec
 from penstock.formats.exact.merge import with_texts
 from penstock.formats.json import write_kernel
 from penstock.formats.json.exact_writer import json_texts

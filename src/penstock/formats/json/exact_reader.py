@@ -150,7 +150,7 @@ class ExactJsonReader:
         if isinstance(value, Object | list):
             return _serialized(value, self._decimals)
         if isinstance(value, Number) and not self.options.json_parser:
-            return _normalised(value, self._decimals)
+            return _normalized(value, self._decimals)
         return _scalar(value)
 
     def _array(self, element: DataType) -> _Convert:
@@ -261,7 +261,7 @@ def _bytes(value: Document) -> bytes:
     return parse_base64(value)
 
 
-def _normalised(value: Number, decimals: bool) -> str:
+def _normalized(value: Number, decimals: bool) -> str:
     """A number as the tree parser writes it: an integer unchanged, others as Java prints the double or, with a DECIMAL
     column, the BigDecimal without trailing zeros. Raises ValueError for a number beyond BigDecimal."""
     if value.whole:
@@ -297,7 +297,7 @@ def _serialized(value: Document, decimals: bool) -> str:
         elif isinstance(each, str):
             parts.append(quote(each))
         elif isinstance(each, Number):
-            text = _normalised(each, decimals)
+            text = _normalized(each, decimals)
             parts.append(quote(text) if text.endswith("Infinity") else text)
         else:
             parts.append(_scalar(each))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.formats.columns.row_format import RowFormat
+from penstock.formats.columns.codec import RowFormat
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.encode import JsonEncoder
 from penstock.formats.json.options import JsonOptions

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.formats.columns.buffers import binary_parts, validity
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.columns.nested import NestedColumns
-from penstock.formats.columns.row_format import TableCodec
 from penstock.formats.exact.errors import FieldError, Malformed
 from penstock.formats.exact.merge import completed
 from penstock.formats.loops.record_status import NO_ROW, READ

@@ -21,7 +21,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from penstock.errors import OptionsError, Problem, nearest
-from penstock.formats.columns.row_format import Picklable
+from penstock.formats.columns.codec import Picklable
 from penstock.formats.protobuf.java_names import java_names
 
 _INSTALL = "pip install 'penstock[protobuf]', or set 'descriptor-file'"

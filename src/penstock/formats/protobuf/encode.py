@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from penstock.errors import RecordError
 from penstock.formats.columns.buffers import messages_of
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.columns.nested import NestedInputs
-from penstock.formats.columns.row_format import TableCodec
 from penstock.formats.loops import type_roots
 from penstock.formats.loops.program import Program
 from penstock.formats.protobuf import write_kernel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.formats.columns.row_format import RowFormat
+from penstock.formats.columns.codec import RowFormat
 from penstock.formats.protobuf.decode import ProtobufDecoder
 from penstock.formats.protobuf.encode import ProtobufEncoder
 from penstock.formats.protobuf.options import ProtobufOptions

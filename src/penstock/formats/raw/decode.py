@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.formats.columns.buffers import Bytes, binary_parts, from_buffers, validity
-from penstock.formats.columns.row_format import TableCodec
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.raw.charsets import read_text
 from penstock.formats.raw.column import only_column, wire_type
 from penstock.formats.raw.options import Endianness, RawOptions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.formats.columns.row_format import RowFormat
+from penstock.formats.columns.codec import RowFormat
 from penstock.formats.raw.decode import RawDecoder
 from penstock.formats.raw.encode import RawEncoder
 from penstock.formats.raw.options import RawOptions

@@ -22,7 +22,17 @@ from penstock.connectors.kafka.sink.writer import (
     stage_rows,
 )
 from penstock.deadline import Deadline
-from penstock.delivery import Decision, Progress, Skip, TakeOver, attempted, check_ahead, decide
+from penstock.delivery import (
+    FINISH_BATCH,
+    Decision,
+    Progress,
+    Skip,
+    TakeOver,
+    attempted,
+    check_ahead,
+    check_stateless,
+    decide,
+)
 from penstock.errors import (
     AbortableError,
     AuthorizationError,
@@ -435,7 +445,7 @@ class KafkaCommitter(_Writing):
         Retries a few times when the broker aborts. Raises FencedError when another instance took over, and
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
-        progress = self._progress_of(batch)
+        progress = Progress.of_batch(self.context.query_id, batch, self._tables)
         decision = self._decided(progress)
         if isinstance(decision, Skip):
             self._check_tables(decision.record)
@@ -443,7 +453,7 @@ class KafkaCommitter(_Writing):
         if isinstance(decision, TakeOver):
             self.context.warn(decision.warning)
         if batch.results is None:
-            self._check_stateless()
+            check_stateless(self.context, self._progress)
         # Before anything is sent: a record above the topic's limit raises here.
         progress_batch(self._progress_topic(), self.transactional_id, progress)
         errors = KafkaError, TransactionExpiredError
@@ -453,7 +463,7 @@ class KafkaCommitter(_Writing):
 
     def standing(self, batch: Batch) -> Standing:
         """Whether progress has the batch, and the state that it refers to."""
-        decision = self._decided(self._progress_of(batch))
+        decision = self._decided(Progress.of_batch(self.context.query_id, batch, self._tables))
         if isinstance(decision, Skip):
             self._check_tables(decision.record)
             return Standing(True, decision.record.state)
@@ -470,10 +480,6 @@ class KafkaCommitter(_Writing):
             return ""
         return known.state
 
-    def _progress_of(self, batch: Batch) -> Progress:
-        state = "" if batch.results is None else batch.results.state
-        return Progress.of(self.context.query_id, batch.id, batch.start, batch.end, self._tables, state)
-
     def _decided(self, batch: Progress) -> Decision:
         """Whether to publish a batch. Raises FencedError, PossibleDataLossError or CheckpointError."""
         try:
@@ -482,14 +488,6 @@ class KafkaCommitter(_Writing):
             self.check_owner()  # another copy on the checkpoint is the better explanation
             raise
 
-    def _check_stateless(self) -> None:
-        """Raises CheckpointError for a job that had state before and has none now."""
-        if self._progress is not None and self.state(0):  # of whichever batch
-            raise CheckpointError(
-                f"job '{self.context.job}' had state in batch {self._progress.batch_id} and has none now, which would "
-                "lose it. Start the former definition, or a new checkpoint"
-            )
-
     def _check_tables(self, published: Progress) -> None:
         """Raises CheckpointError for a batch that was published without one of the present tables, which would never
         get it."""
@@ -497,8 +495,7 @@ class KafkaCommitter(_Writing):
         if missing:
             raise CheckpointError(
                 f"{published} was published into {', '.join(map(repr, published.tables))}, but not into "
-                f"{', '.join(map(repr, missing))}, which the job did not write then. Start it once with the former "
-                "definition, so that it finishes this batch, and stop it; then start it with the present one"
+                f"{', '.join(map(repr, missing))}, which the job did not write then. {FINISH_BATCH}"
             )
 
     def check_owner(self) -> None:

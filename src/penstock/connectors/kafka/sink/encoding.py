@@ -24,7 +24,7 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import EncodedBatch, RecordTooLargeError, encode
 from penstock.kafka.reserved import is_reserved
 from penstock.options import java_pattern
-from penstock.spi import HIDDEN, KIND, ChangeFormat, FormatSpec, Task, formats
+from penstock.spi import KIND, ChangeFormat, FormatSpec, Task, formats, located, origin_of
 from penstock.types import RowKind, RowType, arrow_type
 
 #: The brokers' default of max.message.bytes, for topics whose settings the user may not read.
@@ -113,7 +113,7 @@ class RowEncoder:
             try:
                 found = self._value(changes.rows.take(pa.array(live)), None)
             except RecordError as error:
-                raise _at_row(error, int(live[error.offset])) from error
+                raise _numbered(error, int(live[error.offset])) from error
             return pc.take(found, pa.array(np.cumsum(~deletes) - 1, mask=deletes))
 
         if len(changes):
@@ -180,7 +180,7 @@ class RowEncoder:
                 raise RecordError(
                     f"the row's topic is {topic!r}, which is {refused}",
                     "",
-                    *_origin(hidden, row),
+                    *origin_of(hidden, row),
                     field="topic",
                     hint=f"correct the metadata column of table '{self._sink.table}', or the table's topics",
                 )
@@ -273,31 +273,22 @@ def _kinds(hidden: pa.RecordBatch) -> _Kinds:
     return kinds
 
 
-def _origin(hidden: pa.RecordBatch, row: int) -> tuple[int, int]:
-    """The partition's number and the offset of a row."""
-    partition, offset = (hidden.column(name)[row].as_py() for name in HIDDEN.names)
-    return partition, offset
-
-
 @contextmanager
 def _located(topic: str, hidden: pa.RecordBatch) -> Iterator[None]:
     """Raises the RecordErrors of rows with the partition's number and the offset of the row."""
     try:
         yield
     except RecordTooLargeError as error:
-        raise _moved(error, f"topic '{topic}': a {error}", *_origin(hidden, error.row)) from error
+        raise RecordError(f"topic '{topic}': a {error}", "", *origin_of(hidden, error.row), hint=error.hint) from error
     except RecordError as error:
         if error.topic or error.offset < 0:
             raise
-        raise _moved(error, error.reason, *_origin(hidden, error.offset)) from error
+        raise located(error, hidden, error.offset) from error
 
 
-def _moved(error: RecordError, reason: str, partition: int, offset: int) -> RecordError:
-    return RecordError(reason, "", partition, offset, error.format, error.field, error.hint)
-
-
-def _at_row(error: RecordError, row: int) -> RecordError:
-    return _moved(error, error.reason, -1, row)
+def _numbered(error: RecordError, row: int) -> RecordError:
+    """``error`` about the row of that number."""
+    return type(error)(error.reason, "", -1, row, error.format, error.field, error.hint)
 
 
 def _encoder(spec: FormatSpec, schema: RowType) -> _Encode:

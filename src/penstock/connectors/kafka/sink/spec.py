@@ -90,7 +90,7 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
         return progress_problems(self.topics, settings, "topic", self.table)
 
     def describe(self) -> str:
-        """A few lines for people. Secrets are masked."""
+        """A human-readable description. Secrets are masked."""
         guarantee = self.guarantee.value
         if self.guarantee is Guarantee.EXACTLY_ONCE:
             guarantee += f" as '{self.transactional_id_prefix}'"

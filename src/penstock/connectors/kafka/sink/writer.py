@@ -19,7 +19,7 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import EncodedBatch
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import session_for
-from penstock.spi import DEAD_LETTER, Output, ScratchFile, Task, unpickled
+from penstock.spi import Output, ScratchFile, Task, unpickled, without_dead_letters
 
 #: The output of writing tasks. A record batch on its way to the task that owns its partition has ``data``, or the
 #: ``file`` and ``position`` of its ``bytes``. An acknowledgement, one per task and partition, has sequences instead.
@@ -228,7 +228,7 @@ def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Ite
         RowEncoder(branch.spec, branch.client, partitions, spec.limits, task, reserved) for branch in spec.branches
     ]
     for batch in rows:
-        kept = _without_dead_letters(batch)
+        kept = without_dead_letters(batch)
         for number, (branch, encoder) in enumerate(zip(spec.branches, encoders, strict=True)):
             part, hidden = branch.rows(kept if branch.column is None else batch)
             for topic, encoded in encoder.encode(part, hidden):
@@ -236,14 +236,6 @@ def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Ite
     for number, encoder in enumerate(encoders):
         for topic, encoded in encoder.finish():
             yield number, topic, encoded
-
-
-def _without_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of the table."""
-    if DEAD_LETTER not in batch.schema.names:
-        return batch
-    letters = batch.column(DEAD_LETTER)
-    return batch if letters.null_count == len(letters) else batch.filter(letters.is_null())
 
 
 def _acknowledged(producer: Producer, task: Task, counts: _Counts) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""The metrics of a kafka source, with the names and groups of Flink's connector (seeds 003, 004)."""
+"""The metrics of a kafka source, with the names and groups of Flink's connector."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ class SourceMetrics:
         operator.gauge("currentEmitEventTimeLag", lambda: self._last.emit_lag)
         operator.gauge("sourceIdleTime", lambda: (time.monotonic() - self._last_records) * 1000)
         operator.gauge("pendingRecords", pending)
-        operator.gauge("numBytesInPerScond", operator.meter("numBytesInPerSecond").get_rate)  # as seed 003 spells it
+        operator.gauge(
+            "numBytesInPerScond", operator.meter("numBytesInPerSecond").get_rate
+        )  # as Flink's documentation spells it
         operator.gauge("currentOutputWatermark", lambda: self._watermark)
         operator.gauge("watermarkLag", lambda: None if self._watermark is None else now_ms() - self._watermark)
         if self._consumer:

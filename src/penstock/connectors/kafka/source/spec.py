@@ -124,7 +124,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
         return tp[0] or self.options.topic[0], tp[1]
 
     def describe(self) -> str:
-        """A few lines for people. Secrets are masked."""
+        """A human-readable description. Secrets are masked."""
         start = self.options.startup_mode.value
         if self.options.startup_mode is StartupMode.GROUP_OFFSETS:
             start += f" of '{self.group_id}', else {self.reset.value}"

@@ -1,8 +1,8 @@
-"""``python -m tests.seeds FOLDER``: writes ``names.json``, every class, method, argument and default of the seeds 000,
-001 and 002, which are pages about PyFlink.
+"""``python -m tests.pyflink_names FOLDER``: writes ``names.json``, every class, method, argument and default that
+the pages 000, 001 and 002 in FOLDER document of PyFlink's API.
 
-Two of them are pages that Sphinx made, the third is a source file whose line breaks are lost. The texts of the seeds
-stay where they are; what is kept of them are the names, and a hash that says which text they come from.
+Two of them are pages that Sphinx made, the third is a source file whose line breaks are lost. The pages stay where they
+are; what is kept of them are the names, and a hash that says which text they come from.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 NAMES = Path(__file__).parent / "names.json"
-_HOW = "Made by `python -m tests.seeds FOLDER` from the seeds in FOLDER. Do not edit it."
+_HOW = "Made by `python -m tests.pyflink_names FOLDER` from the pages in FOLDER. Do not edit it."
 #: A line of a page: ``class pyflink.datastream.StateBackend(j_state_backend)[source]¶``. The marks depend on Sphinx.
 _CLASS = re.compile(r"^class (?:(?P<module>[\w.]+)\.)?(?P<name>\w+)(?:\((?P<arguments>.*)\))?\[source\](?:¶|#)$")
 _METHOD = re.compile(r"^(?P<static>static )?(?P<name>\w+)\((?P<arguments>.*)\)\[source\]¶$")
@@ -113,18 +113,18 @@ def mentioned(text: str) -> list[str]:
     return sorted(imported.union(_MENTIONED.findall(text)))
 
 
-def seed(folder: Path, number: str) -> Path:
-    """The file of a seed."""
+def page_file(folder: Path, number: str) -> Path:
+    """The file of a page."""
     (found,) = folder.glob(f"{number}_*.txt")
     return found
 
 
 def main() -> None:
     """Write the names."""
-    parser = argparse.ArgumentParser(description="write the names of the seeds 000, 001 and 002")
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of the seeds")
+    parser = argparse.ArgumentParser(description="write the names of PyFlink's documented API")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder with the pages 000, 001 and 002")
     folder: Path = parser.parse_args().folder
-    files = {number: seed(folder, number) for number in ("000", "001", "002")}
+    files = {number: page_file(folder, number) for number in ("000", "001", "002")}
     texts = {number: path.read_text("utf-8") for number, path in files.items()}
     classes = {
         "000": list(page(_one_class(texts["000"]), "pyflink.datastream.connectors.kafka")),
@@ -133,7 +133,7 @@ def main() -> None:
     }
     names = {
         "how": _HOW,
-        "seeds": {
+        "pages": {
             number: {
                 "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
                 "mentioned": mentioned(texts[number]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.engine.runs.figures import Figures, next_wake, operator_times
+from penstock.engine.runs.operator_reports import OperatorReport, next_wake, operator_times
 from penstock.flow.times import NEVER, OperatorTime
 
 
@@ -18,11 +18,11 @@ from penstock.flow.times import NEVER, OperatorTime
     ],
 )
 def test_the_next_batch_is_for_the_first_operator(wakes: list[int | None], before: int, expected: int | None) -> None:
-    assert next_wake([Figures(0, NEVER, each) for each in wakes], before, 10) == expected
+    assert next_wake([OperatorReport(0, NEVER, each) for each in wakes], before, 10) == expected
 
 
 def test_late_rows_add_up_and_the_watermark_is_the_last_one() -> None:
     before = {"a": OperatorTime(20, 1), "quiet": OperatorTime(5, 2)}
-    figures = {"a": Figures(2, 30), "b": Figures(0, 30), "clock": Figures(0, NEVER)}
-    found = operator_times(before, figures)
+    reports = {"a": OperatorReport(2, 30), "b": OperatorReport(0, 30), "clock": OperatorReport(0, NEVER)}
+    found = operator_times(before, reports)
     assert found == {"a": OperatorTime(30, 3), "b": OperatorTime(30, 0), "quiet": OperatorTime(5, 2)}

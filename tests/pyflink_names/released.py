@@ -1,5 +1,5 @@
-"""``python -m tests.seeds.released 1.20.0=FOLDER 2.2.0=FOLDER``: writes ``released.json``, the classes, methods,
-arguments and defaults of released PyFlinks that programs about Kafka use.
+"""``python -m tests.pyflink_names.released 1.20.0=FOLDER 2.2.0=FOLDER``: writes ``released.json``, the classes,
+methods, arguments and defaults of released PyFlinks that programs about Kafka use.
 
 Each FOLDER holds the package ``pyflink`` of that release. Its sources are read, not imported: it needs a Java.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 RELEASED = Path(__file__).parent / "released.json"
-_HOW = "Made by `python -m tests.seeds.released VERSION=FOLDER ...`. Do not edit it."
+_HOW = "Made by `python -m tests.pyflink_names.released VERSION=FOLDER ...`. Do not edit it."
 
 #: The modules that are read, by the release; None stands for all public classes. Classes of the former Kafka connector,
 #: and others that Flink 2 has no more, are those of the last release before it.

@@ -11,7 +11,7 @@ from penstock.spi import MetricGroup
 
 
 @dataclass(frozen=True)
-class Figures:
+class OperatorReport:
     """An operator's late rows in a batch, the watermark at its end, in ms since 1970, and the time at which it needs
     another batch."""
 
@@ -26,31 +26,33 @@ class Figures:
             group.gauge("currentInputWatermark", lambda: self.watermark)
 
 
-def next_wake(figures: Iterable[Figures], before_ms: int, now_ms: int) -> int | None:
-    """When operators need another batch after one at ``now_ms`` that has these figures, and came after one at
+def next_wake(reports: Iterable[OperatorReport], before_ms: int, now_ms: int) -> int | None:
+    """When operators need another batch after one at ``now_ms`` that has these reports, and came after one at
     ``before_ms``; None if they need none. Where the clock of the machine was set back, so that no time has passed,
     operators without rows have not run, and are asked again."""
     if now_ms <= before_ms:
         return now_ms + 1
-    return min((each.wake for each in figures if each.wake is not None), default=None)
+    return min((each.wake for each in reports if each.wake is not None), default=None)
 
 
-def operator_times(before: Mapping[str, OperatorTime], figures: Mapping[str, Figures]) -> dict[str, OperatorTime]:
-    """What operators have seen of event time by the end of a batch with these figures, from what they had seen before.
+def operator_times(
+    before: Mapping[str, OperatorTime], reports: Mapping[str, OperatorReport]
+) -> dict[str, OperatorTime]:
+    """What operators have seen of event time by the end of a batch with these reports, from what they had seen before.
     Those that go by the clock of the machine have no part in it."""
     found = dict(before)
-    for uid, each in figures.items():
+    for uid, each in reports.items():
         if uid in before or each.watermark > NEVER:
             found[uid] = OperatorTime(each.watermark, each.late + (before[uid].late if uid in before else 0))
     return found
 
 
-def figures_of(reports: Iterable[bytes]) -> dict[str, Figures]:
-    """The figures of each operator, by uid, from the reports of its owners."""
-    found: dict[str, Figures] = {}
+def operator_reports(reports: Iterable[bytes]) -> dict[str, OperatorReport]:
+    """The report of each operator, by uid, from those of its owners."""
+    found: dict[str, OperatorReport] = {}
     for report in map(json.loads, reports):
-        before = found.get(report["uid"], Figures(0, NEVER))
+        before = found.get(report["uid"], OperatorReport(0, NEVER))
         wakes = [each for each in (before.wake, report["wake"]) if each is not None]
         watermark = max(before.watermark, report["watermark"])
-        found[report["uid"]] = Figures(before.late + report["late"], watermark, min(wakes, default=None))
+        found[report["uid"]] = OperatorReport(before.late + report["late"], watermark, min(wakes, default=None))
     return found
