@@ -145,7 +145,7 @@ MORE_QUERIES = st.recursive(st.sampled_from(_LEAVES), lambda inner: _grown(_MORE
 
 def random_query(rng: random.Random, steps: int, *, inner: bool = False) -> str:
     """A query of so many steps over the tables. INTERSECT ALL and EXCEPT ALL are the last step only: in an ``inner``
-    query, Flink compares no columns that the query around it does not read."""
+    query, Flink compares no columns that the outer query does not read."""
     if not steps:
         return rng.choice([*_LEAVES, *_WINDOWS])
     form = rng.choice(_FORMS_OF_FLINK if inner else [*_FORMS_OF_FLINK, _SETS_OF_FLINK])

@@ -1,4 +1,4 @@
-"""Queries in expressions that read columns of the query around them, and IN with rows, from SQL to rows: however the
+"""Queries in expressions that read columns of the outer query, and IN with rows, from SQL to rows: however the
 changes of the tables are cut into batches, SQLite gives the same rows for the tables that they end with."""
 
 from __future__ import annotations

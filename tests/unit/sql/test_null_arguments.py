@@ -15,7 +15,7 @@ from penstock.errors import DefinitionError, RecordError
 from penstock.flow.expressions import Lacking, compile_expression
 from penstock.flow.kernels.session import Session
 from penstock.sql import expression
-from penstock.sql.bind.catalogue import CATALOGUE, REFUSED
+from penstock.sql.bind.builtin_functions import CATALOGUE, REFUSED
 from penstock.sql.bind.functions import ALIASES, SIGNATURES
 from penstock.types import arrow_schema, parse_columns
 

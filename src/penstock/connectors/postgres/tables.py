@@ -1,4 +1,4 @@
-"""The tables of the database that a job writes: found in its catalogue, and compared with the job's declarations."""
+"""The tables of the database that a job writes: found in its catalog, and compared with the job's declarations."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from penstock.plan.nodes import Ranking
 from penstock.sql.bind import special_functions
 from penstock.sql.bind.aggregates import JSON_AGGREGATES, GroupId, Grouping, GroupingBits, aggregate
 from penstock.sql.bind.arithmetic import arithmetic, sign
-from penstock.sql.bind.catalogue import REFUSED
+from penstock.sql.bind.builtin_functions import REFUSED
 from penstock.sql.bind.functions import ALIASES, SIGNATURES, families
 from penstock.sql.bind.group_windows import FUNCTIONS, group_window
 from penstock.sql.bind.literals import literal

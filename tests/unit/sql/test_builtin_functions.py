@@ -11,7 +11,7 @@ import pytest
 from penstock.errors import UnsupportedError
 from penstock.sql import expression
 from penstock.sql.bind.aggregates import FUNCTIONS
-from penstock.sql.bind.catalogue import CATALOGUE, REFUSED
+from penstock.sql.bind.builtin_functions import CATALOGUE, REFUSED
 from penstock.sql.bind.functions import ALIASES, SIGNATURES
 from penstock.sql.bind.scope import FORMS
 from penstock.sql.parse.vocabulary import AGGREGATES, RANKINGS
