@@ -39,6 +39,8 @@ class LocalAggregate:
 
     def combined(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
         """The groups of rows of the input; None if they would hardly be fewer."""
+        if not repeating(hashes_of(rows)):
+            return None
         prepared, hashes = self._prepared(rows)
         return self._grouped(prepared, hashes) if repeating(hashes) else None
 
