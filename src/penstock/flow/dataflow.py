@@ -50,8 +50,7 @@ class Passing:
 class Edge:
     """A way for rows of ``schema``: to the input number ``input`` of the vertex number ``vertex``, by ``keys``. Rows of
     a ``local`` edge stay in their task, whose vertices have the same owners of keys. ``kinds``: the rows have the
-    column :data:`KIND` instead of a weight. With a ``combiner`` there is an edge ``combined`` for what it makes of many
-    rows."""
+    column :data:`KIND` instead of a weight. ``combined`` is the edge for what its ``combiner`` makes of many rows."""
 
     number: int
     schema: pa.Schema
@@ -374,11 +373,10 @@ class _Work:
         """Send the rows for other tasks."""
         for edge, batches in self.waiting.values():
             rows = joined(batches, edge.sent)
-            if edge.combiner is not None and edge.combined is not None and len(rows) >= self.instructions.combined_rows:
-                fewer = edge.combiner.combined(rows)
-                if fewer is not None:
-                    self.sender.send(edge.combined.number, fewer, self.instructions.owners)
-                    continue
+            way = edge.combined
+            if way is not None and way.combiner is not None and len(rows) >= self.instructions.combined_rows:
+                fewer = way.combiner.combined(rows)
+                edge, rows = (edge, rows) if fewer is None else (way, fewer)  # noqa: PLW2901
             self.sender.send(edge.number, rows, self.instructions.owners)
         self.waiting, self.waiting_bytes = {}, 0
 

@@ -42,7 +42,7 @@ class LocalAggregate:
         if not repeating(hashes_of(rows)):
             return None
         prepared, hashes = self._prepared(rows)
-        return self._grouped(prepared, hashes) if repeating(hashes) else None
+        return self._grouped(prepared, hashes) if self.slices is None or repeating(hashes) else None
 
     def joined(self, groups: pa.RecordBatch, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Groups as :meth:`combined` gives them, and those of other rows of the input."""

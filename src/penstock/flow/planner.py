@@ -200,13 +200,12 @@ class Planner:
 
     def _edge(self, inputs: Sequence[Input], position: int, vertex: int, *, local: bool) -> Edge:
         """A new edge to an input of a vertex, with one for what is made of its rows where they can be combined."""
-        into, combiner = inputs[position], None
-        combined: Edge | None = None
-        if not local and position + 1 < len(inputs) and (combiner := inputs[position + 1].combiner) is not None:
+        into, combined = inputs[position], None
+        if not local and position + 1 < len(inputs) and inputs[position + 1].combiner is not None:
             combined = self._edge(inputs, position + 1, vertex, local=False)
         number = self._edges
         self._edges += 1
-        return Edge(number, into.schema, vertex, position, into.keys, into.kinds, local, combiner, combined)
+        return Edge(number, into.schema, vertex, position, into.keys, into.kinds, local, into.combiner, combined)
 
     def _connect(self, way: _Way, edge: Edge) -> None:
         if isinstance(way.origin, Scan):
