@@ -13,7 +13,7 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 import pyarrow as pa
 
 from penstock.errors import AbortableError, ExecutionError, PenstockError, RecordError, from_wire, to_wire
-from penstock.spi.runtime import DEAD_LETTER, HIDDEN, INSTRUCTIONS, REPORT, Stage, Task
+from penstock.spi.runtime import DEAD_LETTER, HIDDEN, INSTRUCTIONS, REPORT, SentStage, Stage, Task
 from penstock.types import RowType, arrow_schema, spark_ddl
 
 _P = ParamSpec("_P")
@@ -48,7 +48,7 @@ def failure_of(job: Exception) -> PenstockError:
 
 class ScanDataSource:
     """What the data sources of connectors have in common, which derive from it and from PySpark's ``DataSource``. Spark
-    knows them as ``format``. Their stream reader is a ``reader_class`` of the spec that :func:`frame_reader` was given.
+    knows them as ``format``. Their stream reader is a ``reader_class`` of the spec that :func:`read_frame` was given.
     """
 
     format: ClassVar[str]
@@ -61,18 +61,21 @@ class ScanDataSource:
         return cls.format
 
     def schema(self) -> str:
-        """Not asked for: :func:`frame_reader` gives the schema."""
+        """Not asked for: :func:`read_frame` gives the schema."""
         raise ExecutionError(f"a scan of '{self.format}' has no schema of its own")
 
     def streamReader(self, schema: Any) -> Any:
         """The reader that plans and reads."""
-        return self.reader_class(unpickled(self.options[_SPEC]))
+        return self.reader_class(*unpickled(self.options[_SPEC]))
 
 
-def frame_reader(spark: Any, source: type[ScanDataSource], schema: Any, spec: Any) -> Any:
-    """What loads the streaming DataFrame of a data source, with this ``schema``."""
+def read_frame(spark: Any, source: type[ScanDataSource], schema: Any, spec: Any, stage: SentStage | None = None) -> Any:
+    """The streaming DataFrame of a data source, with this ``schema``, or the result of ``stage`` on it. The reader gets
+    the ``spec``, and the text of a stage."""
     spark.dataSource.register(source)
-    return spark.readStream.format(source.format).schema(schema).option(_SPEC, pickled(spec))
+    given = (spec,) if stage is None else (spec, stage.text)
+    columns = schema if stage is None else stage.columns
+    return spark.readStream.format(source.format).schema(columns).option(_SPEC, pickled(given)).load()
 
 
 def frame_schema(schema: RowType, *more: str) -> str:

@@ -25,9 +25,9 @@ from penstock.spi import (
     Source,
     SourcePartition,
     Task,
-    frame_reader,
     frame_schema,
     placed,
+    read_frame,
     source_document,
     staged,
     unreported,
@@ -75,9 +75,8 @@ class DatagenSource(Source):
 
     def frame(self, stage: SentStage | None = None) -> DataFrame:
         """The streaming DataFrame, or the result of ``stage`` on it."""
-        schema = frame_schema(self._scan.schema) if stage is None else stage.columns
-        spec = self._making, None if stage is None else stage.text
-        frame: DataFrame = frame_reader(self._spark, DatagenDataSource, schema, spec).load()
+        schema = frame_schema(self._scan.schema)
+        frame: DataFrame = read_frame(self._spark, DatagenDataSource, schema, self._making, stage)
         return frame
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
@@ -109,8 +108,8 @@ class DatagenSource(Source):
 class DatagenReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and makes rows in tasks."""
 
-    def __init__(self, spec: tuple[Making, str | None]):
-        self._making, self._stage = spec
+    def __init__(self, making: Making, stage: str | None = None):
+        self._making, self._stage = making, stage
         self._began = now_ms()
 
     def initialOffset(self) -> dict[str, Any]:

@@ -30,11 +30,11 @@ from penstock.spi import (
     SourcePartition,
     Task,
     Written,
-    frame_reader,
     frame_schema,
     guarded,
     mapped,
     placed,
+    read_frame,
     source_document,
     staged,
     unreported,
@@ -99,9 +99,8 @@ class FilesSource(Source):
 
     def frame(self, stage: SentStage | None = None) -> DataFrame:
         """The streaming DataFrame, or the result of ``stage`` on it."""
-        schema = frame_schema(self._reading.scan.schema) if stage is None else stage.columns
-        spec = self._reading, None if stage is None else stage.text
-        frame: DataFrame = frame_reader(self._spark, FilesDataSource, schema, spec).load()
+        schema = frame_schema(self._reading.scan.schema)
+        frame: DataFrame = read_frame(self._spark, FilesDataSource, schema, self._reading, stage)
         return frame
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
@@ -138,8 +137,8 @@ class FilesSource(Source):
 class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and reads files in tasks."""
 
-    def __init__(self, spec: tuple[Reading, str | None]):
-        self._reading, self._stage = spec
+    def __init__(self, reading: Reading, stage: str | None = None):
+        self._reading, self._stage = reading, stage
 
     def initialOffset(self) -> dict[str, Any]:
         """The first file, or that of a savepoint."""

@@ -73,12 +73,12 @@ from penstock.spi import (
     Stage,
     Task,
     failure_of,
-    frame_reader,
     frame_schema,
     guarded,
     mapped,
     on_one_machine,
     pickled,
+    read_frame,
     source_document,
     staged,
 )
@@ -226,9 +226,8 @@ class KafkaScan(Source):
 
     def frame(self, stage: SentStage | None = None) -> DataFrame:
         """The streaming DataFrame, with metadata columns in their native types, or the result of ``stage`` on it."""
-        schema = frame_schema(self._scan.native, *self._more()) if stage is None else stage.columns
-        spec = self._enumerator.spec, None if stage is None else stage.text
-        frame: DataFrame = frame_reader(self._context.spark, KafkaDataSource, schema, spec).load()
+        schema = frame_schema(self._scan.native, *self._more())
+        frame: DataFrame = read_frame(self._context.spark, KafkaDataSource, schema, self._enumerator.spec, stage)
         return frame
 
     def on_driver(self, stage: Stage, start: dict[str, Any] | None, end: dict[str, Any]) -> OnDriver:
@@ -386,8 +385,8 @@ class KafkaScan(Source):
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and reads ranges in tasks."""
 
-    def __init__(self, spec: tuple[ReaderSpec, str | None]):
-        self._spec, self._stage = spec  # the stage is unpickled by tasks only: it brings the data plane with it
+    def __init__(self, spec: ReaderSpec, stage: str | None = None):
+        self._spec, self._stage = spec, stage  # the stage is unpickled by tasks only: it brings the data plane with it
         self._enumerator = Enumerator(self._spec)
 
     def initialOffset(self) -> dict[str, Any]:

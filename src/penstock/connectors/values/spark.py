@@ -33,8 +33,8 @@ from penstock.spi import (
     Source,
     SourcePartition,
     Written,
-    frame_reader,
     frame_schema,
+    read_frame,
 )
 from penstock.types import TINYINT, RowKind, spark_type
 
@@ -87,7 +87,7 @@ class RowsSource(Source):
         kinds = () if self._scan.options.kinds == INSERTIONS else (f"{KIND} {spark_type(TINYINT)}",)
         schema = frame_schema(self._scan.schema, *kinds)
         spec = self._scan, self._ordinal, self._start
-        frame: DataFrame = frame_reader(self._spark, ValuesDataSource, schema, spec).load()
+        frame: DataFrame = read_frame(self._spark, ValuesDataSource, schema, spec)
         return frame
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
