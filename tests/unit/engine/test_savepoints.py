@@ -224,7 +224,8 @@ def run_of(checkpoint: Checkpoint, targets: list[Target], monkeypatch: pytest.Mo
     spark: Any = None
     job: Any = SimpleNamespace(name="totals")
     place = checkpoint.place
-    query = Query(job, spark, place, pytest.fail, lambda: False, JobProgress(), MetricGroup(), "q-1")
+    lease: Any = SimpleNamespace(check=lambda: None)
+    query = Query(job, spark, place, pytest.fail, lambda: False, JobProgress(), MetricGroup(), "q-1", lease)
     write_started(place, query._run)
     query._committers, query._outputs = list(targets), [[] for _ in targets]
     monkeypatch.setattr("penstock.engine.runs.query.described", lambda number, *_: Batch(number, (), (), 1))

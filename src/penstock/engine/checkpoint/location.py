@@ -54,6 +54,11 @@ def open_checkpoint(spark: SparkSession, location: str | None, job: str) -> JobC
         ) from error
 
 
+def local_checkpoint(location: str | None, job: str) -> JobCheckpoint | None:
+    """As :func:`open_checkpoint`, without Spark; None if it is not on this machine."""
+    return _local(job_location(location, job))
+
+
 def job_location(location: str | None, job: str) -> str:
     """Where the checkpoint of ``job`` is, under ``location`` or at the default one."""
     return f"{location.rstrip('/')}/{_folder(job)}" if location else default_location(job)
