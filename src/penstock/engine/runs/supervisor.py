@@ -18,6 +18,7 @@ from penstock.engine.runs.batches import JobProgress
 from penstock.engine.runs.failures import gone
 from penstock.engine.runs.query import Query
 from penstock.engine.runs.restarts import Restarts
+from penstock.engine.runs.start_checks import check_start
 from penstock.engine.session import is_alive, make_quick_starts, spark_session
 from penstock.errors import ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_settings
@@ -56,6 +57,7 @@ def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
     check_guarantees(job)
     check_settings(job)
     job = with_dead_letters(job)
+    check_start(job, warn)
     spark = spark_session(job.settings, job.name)
     _check_alone(job, spark)
     location, folder = job.settings.checkpoint_dir, None
