@@ -27,6 +27,7 @@ import sys
 from penstock.engine.checkpoint import read_location
 from penstock.engine.checkpoint.lease import Lease
 held = Lease.acquire(read_location(sys.argv[1]), "totals", take_over="--take-over" in sys.argv, warn=print)
+held.claim(lambda: True)
 print("there", flush=True)
 sys.stdin.read()
 held.release()
@@ -48,6 +49,12 @@ class Leases:
     def acquire(self, place: JobCheckpoint | None = None, *, take_over: bool = False) -> Lease:
         found = Lease.acquire(place or self.place, "totals", take_over=take_over, warn=self.warnings.append)
         self.stack.callback(found.release)
+        return found
+
+    def take_over(self, place: JobCheckpoint | None = None, stopping: Callable[[], bool] = lambda: True) -> Lease:
+        """As a start that takes over does it; by default it does not wait for the other one."""
+        found = self.acquire(place, take_over=True)
+        found.claim(stopping)
         return found
 
     def holder(self, *arguments: str) -> subprocess.Popen[str]:
@@ -139,7 +146,7 @@ def test_a_copy_of_the_checkpoint_of_a_job_that_runs_is_refused(leases: Leases, 
     copy.write("owner.1", leases.place.read("owner.1") or {})
     with pytest.raises(AlreadyRunningError, match=rf"or a copy of it: process {first.pid} "):
         leases.acquire(copy)
-    taken = leases.acquire(copy, take_over=True)
+    taken = leases.take_over(copy, pytest.fail)
     assert taken.former is None  # it works elsewhere, and does not see this one
     assert not taken.owner.rivals
     assert re.match(rf"job 'totals': takes over from process {first.pid} on", leases.warnings[0])
@@ -236,26 +243,34 @@ def test_the_one_that_takes_over_waits_for_the_end_of_the_other(
     place = JobCheckpoint("there", ArrowFiles(leases.folder.as_uri()))  # without locks
     first = leases.acquire(place)
     second = leases.acquire(place, take_over=True)
+    first.look()  # until the second has nothing else to look for
     slept = iter([lambda: None, first.release])
     monkeypatch.setattr(lease.time, "sleep", lambda _: next(slept)())
-    second.await_former(lambda: False)
+    second.claim(lambda: False)
     assert not list(slept)
     second.look()
+
+
+def test_a_start_that_fails_before_it_takes_over_leaves_the_other_alone(leases: Leases) -> None:
+    first = leases.acquire()
+    leases.acquire(take_over=True).release()
+    first.look()
+    assert leases.warnings == []
 
 
 def test_one_that_stands_still_is_not_waited_for(leases: Leases, monkeypatch: pytest.MonkeyPatch) -> None:
     first = leases.holder()
     first.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WNOWAIT)
-    second = leases.acquire(take_over=True)
     monkeypatch.setattr(lease.time, "sleep", pytest.fail)
-    second.await_former(lambda: False)
-    assert second.is_rival((second.former and str(second.former.process)) or "")
+    second = leases.take_over(stopping=lambda: False)
+    assert second.former is not None
+    assert second.is_rival(str(second.former.process))
 
 
 def test_rivals_are_known_to_later_owners(leases: Leases) -> None:
     first = leases.holder()
-    second = leases.acquire(take_over=True)
+    second = leases.take_over()
     second.release()
     third = leases.acquire()
     assert third.is_rival(f"process {first.pid} on {third.owner.process.host}")
@@ -264,7 +279,7 @@ def test_rivals_are_known_to_later_owners(leases: Leases) -> None:
 
 def test_the_lock_of_the_other_is_taken_when_that_has_ended(leases: Leases) -> None:
     first = leases.holder()
-    second = leases.acquire(take_over=True)
+    second = leases.take_over()
     assert not second.owner.locked
     first.kill()
     first.wait()

@@ -45,8 +45,6 @@ class Lease:
     def is_rival(self, process: str) -> bool:
         return process == RIVAL
 
-    def await_former(self, stopping: Callable[[], bool]) -> None: ...
-
     def release(self) -> None:
         self.released += 1
 

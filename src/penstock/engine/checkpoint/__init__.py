@@ -9,4 +9,11 @@ from penstock.engine.checkpoint.location import (
     read_location,
 )
 
-__all__ = ["JobCheckpoint", "default_location", "job_location", "local_checkpoint", "open_checkpoint", "read_location"]
+__all__ = [
+    "JobCheckpoint",
+    "default_location",
+    "job_location",
+    "local_checkpoint",
+    "open_checkpoint",
+    "read_location",
+]

@@ -37,15 +37,17 @@ _OWNER, _ALIVE, _LOCK = "owner", "alive", "owner.lock"
 
 @dataclass(eq=False)
 class Lease:
-    """The lease of ``checkpoint``, from :meth:`acquire` until :meth:`release`. ``owner`` is this process, ``number``
-    that of its document. ``former`` is the owner that it has taken over from, if that was alive."""
+    """The lease of ``checkpoint``, from :meth:`acquire` until :meth:`release`. ``owner`` is this process. ``number`` is
+    that of its document, 0 until :meth:`claim`. ``former`` is the owner that it has taken over from, if that was alive.
+    """
 
     checkpoint: JobCheckpoint
     job: str
     owner: Owner
-    number: int
-    former: Owner | None
+    warn: Callable[[str], None]
     _lock: Lock
+    number: int = field(default=0, init=False)
+    former: Owner | None = field(default=None, init=False)
     #: Called, in a thread of its own, when another copy of the job was seen to have taken over.
     on_lost: Callable[[FencedError], None] | None = field(default=None, init=False)
     _renewals: int = field(default=0, init=False)
@@ -57,49 +59,71 @@ class Lease:
     def acquire(
         cls, checkpoint: JobCheckpoint, job: str, *, take_over: bool = False, warn: Callable[[str], None]
     ) -> Lease:
-        """Become the owner, unless the owner of now still runs; ``take_over``: even then. Waits up to
-        :data:`SILENCE_SECONDS` to see whether an owner on another machine is alive.
+        """Become the owner, unless the owner of now still runs. Waits up to :data:`SILENCE_SECONDS` to see whether an
+        owner on another machine is alive. With ``take_over`` it may run: then :meth:`claim` ends it.
 
         Raises AlreadyRunningError, which names the owner, and CheckpointUnavailableError.
         """
         lock = checkpoint.lock(_LOCK)
+        lease = cls(checkpoint, job, replace(Owner.new(), locked=lock.taken), warn, lock)
         try:
-            watch = None if take_over else _Watch(checkpoint, job, warn, lock.held)
-            lease = cls._claim(checkpoint, job, lock, watch, warn)
-            lease._renew()
+            if not take_over:
+                lease._claim(_Watch(checkpoint, job, warn, lock.held))
+            elif _live(_latest(checkpoint)[1]) is None:
+                lease._claim(None)
         except BaseException:
             lock.release()
             raise
-        lease._thread = threading.Thread(target=lease._keep, name=f"lease of {job}", daemon=True)
-        lease._thread.start()
         return lease
 
-    @classmethod
-    def _claim(
-        cls, checkpoint: JobCheckpoint, job: str, lock: Lock, watch: _Watch | None, warn: Callable[[str], None]
-    ) -> Lease:
+    def claim(self, stopping: Callable[[], bool]) -> None:
+        """Be the owner from now on, for the others too. Called when nothing else keeps the job from its start: who was
+        the owner ends when it sees that, and is waited for. One that stands still, or does not see it for
+        :data:`SILENCE_SECONDS`, is shut out by the targets.
+
+        Raises FencedError if another copy of the job has become the owner since.
+        """
+        if self.number:
+            self.look()
+            return
+        self._claim(None)
+        former, until = self.former, time.monotonic() + SILENCE_SECONDS
+        while former is not None and time.monotonic() < until and not stopping():
+            known = _document(self.checkpoint, f"{_OWNER}.{self.number - 1}")
+            if known.get("ended") or _has_ended(former):
+                return
+            if this_process().is_neighbour(former.process) and former.process.stands_still():
+                return
+            time.sleep(_POLL_SECONDS)
+
+    def _claim(self, watch: _Watch | None) -> None:
         """Write the document of this process behind that of an owner which ``watch`` does not see alive."""
-        mine = replace(Owner.new(), locked=lock.taken)
+        checkpoint, mine = self.checkpoint, self.owner
         while True:
-            number, former = _latest(checkpoint)
+            number, before = _latest(checkpoint)
             if watch is not None:
-                watch.check(number, former)
-                if _latest(checkpoint) != (number, former):
+                watch.check(number, before)
+                if _latest(checkpoint) != (number, before):
                     continue
-            live = former if former is not None and not former.ended and not _has_ended(former) else None
-            # With its lock, this folder is a copy of the one where the former works.
-            here = live if live is not None and not (_locks_here(live.process) and live.locked and lock.taken) else None
-            rivals = [*(former.rivals if former else ()), *([str(here.process)] if here else ())]
+            live = here = _live(before)
+            if live is not None and live.locked and mine.locked and _locks_here(live.process):
+                here = None  # with its lock, this folder is a copy of the one where the former works
+            rivals = [*(before.rivals if before else ()), *([str(here.process)] if here else ())]
             owner = replace(mine, rivals=tuple(dict.fromkeys(rivals))[-_MOST_RIVALS:])
             found = checkpoint.create(f"{_OWNER}.{number + 1}", owner.to_json())
-            if found.get("id") != mine.id or _latest(checkpoint)[0] != number + 1:
-                continue
-            for old in range(max(1, number - 2), number):
-                checkpoint.delete(f"{_OWNER}.{old}")
-                checkpoint.delete(f"{_ALIVE}.{old}")
-            if watch is None and live is not None:
-                warn(f"job '{job}': takes over from {live}")
-            return cls(checkpoint, job, owner, number + 1, here if watch is None else None, lock)
+            if found.get("id") == mine.id and _latest(checkpoint)[0] == number + 1:
+                break
+        self.owner, self.number = owner, number + 1
+        for old in range(max(1, number - 2), number):
+            checkpoint.delete(f"{_OWNER}.{old}")
+            checkpoint.delete(f"{_ALIVE}.{old}")
+        if watch is None and live is not None:
+            self.former = here
+            self.warn(f"job '{self.job}': takes over from {live}")
+        self._renew()
+        self._looked = time.monotonic()
+        self._thread = threading.Thread(target=self._keep, name=f"lease of {self.job}", daemon=True)
+        self._thread.start()
 
     # --- while it lasts --------------------------------------------------------------------------------------
 
@@ -129,18 +153,6 @@ class Lease:
         """Whether a process of this name owned the checkpoint before, and may not have ended."""
         return process in self.owner.rivals
 
-    def await_former(self, stopping: Callable[[], bool]) -> None:
-        """Wait until the copy that was taken over from has ended, which it does when it sees that. One that stands
-        still, or does not see it for :data:`SILENCE_SECONDS`, is shut out by the targets."""
-        former, until = self.former, time.monotonic() + SILENCE_SECONDS
-        while former is not None and time.monotonic() < until and not stopping():
-            known = self._read(f"{_OWNER}.{self.number - 1}")
-            if known.get("ended") or _has_ended(former):
-                return
-            if this_process().is_neighbour(former.process) and former.process.stands_still():
-                return
-            time.sleep(_POLL_SECONDS)
-
     def release(self) -> None:
         """The job has ended: the next start need not ask whether this process does. Safe to call more than once. Raises
         CheckpointError."""
@@ -150,8 +162,9 @@ class Lease:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(SILENCE_SECONDS)
         try:
-            self.checkpoint.write(f"{_OWNER}.{self.number}", self.owner.over().to_json())
-            self.checkpoint.delete(f"{_ALIVE}.{self.number}")
+            if self.number:
+                self.checkpoint.write(f"{_OWNER}.{self.number}", self.owner.over().to_json())
+                self.checkpoint.delete(f"{_ALIVE}.{self.number}")
         finally:
             self._lock.release()
 
@@ -177,9 +190,6 @@ class Lease:
                 self.owner = replace(self.owner, locked=True)
                 self.checkpoint.write(f"{_OWNER}.{self.number}", self.owner.to_json())
 
-    def _read(self, name: str) -> dict[str, Any]:
-        return _document(self.checkpoint, name)
-
 
 @dataclass
 class _Watch:
@@ -192,7 +202,8 @@ class _Watch:
 
     def check(self, number: int, owner: Owner | None) -> None:
         """Raise AlreadyRunningError if the owner of now, whose document has this number, does."""
-        if owner is None or owner.ended or _has_ended(owner):
+        owner = _live(owner)
+        if owner is None:
             return
         me, process = this_process(), owner.process
         if process == me and owner.locked:
@@ -230,9 +241,14 @@ class _Watch:
     def _refusal(self, owner: Owner, still: str) -> AlreadyRunningError:
         return AlreadyRunningError(
             f"job '{self.job}' runs already, on the checkpoint '{self.checkpoint.location}' or a copy of it: "
-            f"{owner}{still}. Stop it first, or take its place, which ends it, with --take-over ('penstock.take-over' = "
-            "'true')"
+            f"{owner}{still}. Stop it first, or take its place with --take-over ('penstock.take-over' = 'true'), which "
+            "ends it"
         )
+
+
+def _live(owner: Owner | None) -> Owner | None:
+    """The owner, unless it is known to have ended."""
+    return None if owner is None or owner.ended or _has_ended(owner) else owner
 
 
 def _has_ended(owner: Owner) -> bool:

@@ -71,6 +71,10 @@ class Query:
     query_id: str
     #: That of the checkpoint.
     lease: Lease
+    #: Takes what is neither a warning nor an error.
+    say: Callable[[str], None] = lambda _: None
+    #: Whether it goes on from a checkpoint or a savepoint, once it is started.
+    continues: bool = field(default=False, init=False)
     #: Spark's handle on it, once it is started.
     spark_query: StreamingQuery | None = field(default=None, init=False)
     #: Starts it.
@@ -128,8 +132,8 @@ class Query:
         if self._flow is not None:
             self._flow.check()
             self.progress = self._with_state(self._flow)
-        # A copy that was taken over from shuts nobody out. It may have stood still in between.
-        self.lease.look()
+        # Before and after: a copy that was taken over from may have stood still in between, and shuts nobody out.
+        self.lease.claim(self.stopping)
         for committer in self._committers:
             committer.open()
         self.lease.look()
@@ -141,6 +145,9 @@ class Query:
                 frame = readings.staged(*staged) if staged else build(self.job.sinks, outputs, readings)
         write_started(self.checkpoint, self._run)
         self._reached = self.checkpoint.offsets(self.checkpoint.first_batch() - 1)
+        self.continues = bool(self._reached) or context.forked
+        if not context.restarted:
+            self._say_starts()
         writer = frame.writeStream.foreachBatch(self._batch).queryName(self.job.name)
         writer = writer.option("checkpointLocation", self.checkpoint.spark_uri)
         if self._bounded:
@@ -151,6 +158,19 @@ class Query:
             writer = writer.trigger(processingTime=f"{millis} milliseconds")
         self._writer = writer
         self._begin(writer)
+
+    def _say_starts(self) -> None:
+        """Say where each table is read from, and why, in a line for each table."""
+        usual = "starts at its beginning"
+        if self.continues:
+            usual = f"continues from the {'checkpoint' if self._reached else 'savepoint'}"
+        reached = self._reached or [None] * len(self._sources)
+        lines = (
+            f"table '{scan.table}' {source.start_text(at) or usual}"
+            for scan, source, at in zip(self._scans, self._sources, reached, strict=False)
+        )
+        for line in dict.fromkeys(lines):
+            self.say(f"job '{self.job.name}': {line}")
 
     def _begin(self, writer: DataStreamWriter) -> None:
         """Start the Spark query; in batch mode only if all records are there: a source that is complete would make the

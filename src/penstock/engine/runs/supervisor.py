@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 import threading
 import time
@@ -13,13 +14,14 @@ from dataclasses import dataclass, replace
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-from penstock.engine.checkpoint import JobCheckpoint, local_checkpoint, open_checkpoint, read_location
+from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint, read_location
 from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import write_savepoint
 from penstock.engine.runs.batches import JobProgress
 from penstock.engine.runs.failures import gone
 from penstock.engine.runs.query import Query
 from penstock.engine.runs.restarts import Restarts
+from penstock.engine.runs.start_checks import check_start
 from penstock.engine.session import is_alive, make_quick_starts, spark_session
 from penstock.errors import (
     AnotherCopyError,
@@ -36,6 +38,8 @@ from penstock.plan.nodes import Job
 from penstock.plan.planning import planned
 from penstock.spi import MetricGroup
 
+_log = logging.getLogger("penstock")
+
 #: How often a job goes on after another copy of it before it has published a batch again. The other one ends when it
 #: looks; a program that does not look would go on for ever.
 _MOST_CONFLICTS = 5
@@ -43,17 +47,20 @@ _MOST_CONFLICTS = 5
 
 @dataclass(frozen=True)
 class JobResult:
-    """The result of a job. ``stopped``: it was stopped before its sources were read."""
+    """The result of a job. ``stopped``: it was stopped before its sources were read. ``continued``: it went on from a
+    checkpoint or a savepoint."""
 
     job: str
     progress: JobProgress
     stopped: bool
     seconds: float
+    continued: bool = False
 
 
-def run(job: Job, warn: Callable[[str], None] | None = None) -> JobResult:
-    """Run ``job`` until all its sources are bounded and read. Raises the PenstockError that ended it."""
-    running = start(job, warn)
+def run(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[str], None] | None = None) -> JobResult:
+    """Run ``job`` until all its sources are bounded and read. Raises the PenstockError that ended it. ``warn`` and
+    ``say`` as in :func:`start`."""
+    running = start(job, warn, say)
     try:
         while not running.wait(timeout=3600):
             pass
@@ -62,9 +69,9 @@ def run(job: Job, warn: Callable[[str], None] | None = None) -> JobResult:
     return running.result()
 
 
-def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
+def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[str], None] | None = None) -> RunningJob:
     """Start ``job`` and return while it runs. Raises a PenstockError if it cannot be started: only a job that has run
-    is restarted."""
+    is restarted. ``warn`` gets warnings, ``say`` other news, which Python's log has too."""
     warn = warn or (lambda _: None)
     job = planned(job)
     check_guarantees(job)
@@ -79,14 +86,16 @@ def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
     with ExitStack() as undone:
         if folder is not None:
             undone.callback(folder.cleanup)
-        # Before Spark, which takes seconds; without Spark other storages cannot be read.
-        local = local_checkpoint(location, job.name)
-        lease = None if local is None else _lease(local, job, warn, undone)
+        lease = check_start(job, warn)
+        if lease is not None:
+            undone.callback(lease.release)
         spark = spark_session(job.settings, job.name)
         _check_session(job, spark)
         checkpoint = open_checkpoint(spark, location, job.name)
-        lease = lease or _lease(checkpoint, job, warn, undone)
-        running = RunningJob(job, spark, checkpoint, warn, lease)
+        if lease is None:
+            lease = Lease.acquire(checkpoint, job.name, take_over=job.settings.take_over, warn=warn)
+            undone.callback(lease.release)
+        running = RunningJob(job, spark, checkpoint, warn, lease, _logged(say))
         running.folder = folder
         undone.pop_all()
     try:
@@ -97,11 +106,15 @@ def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
     return running
 
 
-def _lease(checkpoint: JobCheckpoint, job: Job, warn: Callable[[str], None], undone: ExitStack) -> Lease:
-    """The lease of the job's checkpoint, which ``undone`` gives back. Raises AlreadyRunningError."""
-    lease = Lease.acquire(checkpoint, job.name, take_over=job.settings.take_over, warn=warn)
-    undone.callback(lease.release)
-    return lease
+def _logged(say: Callable[[str], None] | None) -> Callable[[str], None]:
+    """``say`` to the log too."""
+
+    def both(text: str) -> None:
+        _log.info(text)
+        if say is not None:
+            say(text)
+
+    return both
 
 
 def _check_alone(job: Job) -> None:
@@ -139,7 +152,13 @@ class RunningJob:
     """
 
     def __init__(
-        self, job: Job, spark: SparkSession, checkpoint: JobCheckpoint, warn: Callable[[str], None], lease: Lease
+        self,
+        job: Job,
+        spark: SparkSession,
+        checkpoint: JobCheckpoint,
+        warn: Callable[[str], None],
+        lease: Lease,
+        say: Callable[[str], None] = lambda _: None,
     ):
         self.job = job
         self.checkpoint = checkpoint
@@ -148,6 +167,7 @@ class RunningJob:
         self._spark = spark
         self._warn = warn
         self._lease = lease
+        self._say = say
         self._restarts = Restarts(job.settings.restart)
         self._stopping = threading.Event()
         self._over = threading.Event()
@@ -167,7 +187,6 @@ class RunningJob:
 
     def start(self) -> None:
         """Start the first run. Raises the PenstockError that prevents it."""
-        self._lease.await_former(self._stopping.is_set)
         self._run.start()
         self._lease.on_lost = self._lost
         self._thread = _Supervision(self, self._supervise)
@@ -196,7 +215,8 @@ class RunningJob:
 
     def result(self) -> JobResult:
         """The result of the job so far."""
-        return JobResult(self.job.name, self.progress, not self._finished, time.monotonic() - self._begun)
+        seconds = time.monotonic() - self._begun
+        return JobResult(self.job.name, self.progress, not self._finished, seconds, self._run.continues)
 
     def savepoint(self, directory: str | None = None) -> str | None:
         """The path of a new savepoint of what is committed, in ``directory`` or that of the job's settings; None if
@@ -263,6 +283,7 @@ class RunningJob:
             self._metrics,
             former_id,
             self._lease,
+            self._say,
         )
 
     def _supervise(self) -> None:
