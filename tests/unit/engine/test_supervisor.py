@@ -57,8 +57,11 @@ class Run:
     progress: JobProgress = field(default_factory=JobProgress)
     fits_log: bool = True
     query_id: str = "q"
+    at_start: PenstockError | None = None
 
-    def start(self) -> None: ...
+    def start(self) -> None:
+        if self.at_start is not None:
+            raise self.at_start
 
     def close(self) -> None: ...
 
@@ -159,6 +162,23 @@ def test_a_run_that_is_told_of_a_newer_copy_ends(job: Job) -> None:
     job.running._run = run  # type: ignore[assignment]
     job.running._lost(LOST)
     assert job.supervise(run) is LOST
+
+
+@pytest.mark.parametrize("failure", OTHERS[:2], ids=lambda each: type(each).__name__)
+def test_the_newer_copy_gets_through_its_first_start(job: Job, failure: PenstockError) -> None:
+    job.running._run = Run(at_start=failure)  # type: ignore[assignment]
+    job.runs += [Run(at_start=failure), Run()]
+    job.running.start()
+    assert job.running.wait(60)
+    assert [warning.split(":")[1] for warning in job.warnings] == [" restart 1 in 0 s", " restart 2 in 0 s"]
+
+
+def test_a_start_that_fails_otherwise_fails(job: Job) -> None:
+    failure = FencedError("taken over", STRANGER)
+    job.running._run = Run(at_start=failure)  # type: ignore[assignment]
+    with pytest.raises(FencedError) as raised:
+        job.running.start()
+    assert raised.value is failure
 
 
 def test_a_log_whose_last_entry_was_replaced_is_not_gone_on_from(job: Job) -> None:

@@ -90,7 +90,6 @@ def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[st
         if lease is not None:
             undone.callback(lease.release)
         spark = spark_session(job.settings, job.name)
-        _check_session(job, spark)
         checkpoint = open_checkpoint(spark, location, job.name)
         if lease is None:
             lease = Lease.acquire(checkpoint, job.name, take_over=job.settings.take_over, warn=warn)
@@ -187,7 +186,12 @@ class RunningJob:
 
     def start(self) -> None:
         """Start the first run. Raises the PenstockError that prevents it."""
-        self._run.start()
+        while (failure := self._started()) is not None:  # another copy may act between two steps of a start
+            if not self._outlives(failure):
+                raise failure
+            restart = self._restarts.at_once()
+            self._warn(f"job '{self.job.name}': {restart}: {failure}")
+            self._run = self._query(replace(self._run.progress, restarts=restart.number), self._run.query_id)
         self._lease.on_lost = self._lost
         self._thread = _Supervision(self, self._supervise)
         self._thread.start()
@@ -330,17 +334,13 @@ class RunningJob:
                 return False
             # Either stop() finds this run and closes it, or it has set the event before.
             self._run = self._query(replace(self._run.progress, restarts=restart.number), self._run.query_id)
-            try:
-                _check_session(self.job, self._spark)
-                self._run.start()
-            except PenstockError as error:
-                self._close(error)
-                failure = self._as_known_now(error)
-            else:
+            failed = self._started()
+            if failed is None:
                 self._pausing = False
                 if self._stopping.is_set():
                     self._close(None)
                 return True
+            failure = failed
             if self._stopping.is_set():
                 return False
 
@@ -383,6 +383,16 @@ class RunningJob:
             except PenstockError:
                 pass
         return failure
+
+    def _started(self) -> PenstockError | None:
+        """Start the run. What has kept it from that; then it is closed."""
+        try:
+            _check_session(self.job, self._spark)
+            self._run.start()
+        except PenstockError as error:
+            self._close(error)
+            return self._as_known_now(error)
+        return None
 
     def _close(self, failure: PenstockError | None) -> None:
         """Close the run, which ended with ``failure``."""
