@@ -34,7 +34,8 @@ class Changes:
 
     The ``keys`` are the sink's for UPSERTS; for RETRACTIONS they are the rows' upsert keys, or None without any: an
     addition and a retraction of one key are an update. With no column in the key there is at most one row.
-    ``netting``: the input may have rows that cancel one another.
+    ``netting``: the input may have rows that cancel one another. ``ordered``: several rows may have one key of UPSERTS,
+    and the one that came last counts.
     """
 
     uid: str
@@ -42,6 +43,7 @@ class Changes:
     keys: tuple[str, ...] | None
     mode: Mode
     netting: bool = False
+    ordered: bool = False
 
     @property
     def inputs(self) -> tuple[Input, ...]:

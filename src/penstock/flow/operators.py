@@ -22,6 +22,9 @@ from penstock.formats.columns.buffers import batch_of
 
 #: Columns that rows have beside those of their node: int64, uint64 and int8 (a RowKind).
 WEIGHT, HASH, KIND = "__weight", "__hash", "__kind"
+#: The int64 column of rows that go to an operator whose result depends on the order of arrival, where it would be lost:
+#: the place of the row that caused the change among those of its batch.
+ARRIVED = "__arrived"
 
 #: Owners of keys are ranges of the upper half of the hash; the lower half is free to tell rows of one key apart.
 _UPPER_HALF = np.uint64(0xFFFFFFFF00000000)
@@ -78,6 +81,11 @@ class KeepsState(Protocol):
 
     @property
     def schema(self) -> pa.Schema: ...
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the result depends on the order in which the rows of a batch arrive."""
+        ...
 
 
 class Operator(KeepsState, Protocol):
@@ -142,7 +150,7 @@ class Delta:
         return Delta(taken(self.rows, indices), self.weights[indices], self.hashes[indices])
 
     def netted(self) -> Delta:
-        """The same change in which no row cancels another. Rows that are only added stay as they are."""
+        """The same change in which no row cancels another. Rows stay in their order, each where it came last."""
         negative = self.weights < 0
         if not negative.any():
             return self if self.weights.all() else self.at(self.weights != 0)
@@ -151,9 +159,12 @@ class Delta:
         groups = Groups.of(finer_hashes(changing.hashes, changing.rows.columns), changing.rows)
         weights = sums(groups.index, changing.weights, len(groups))
         left = np.flatnonzero(weights)
-        firsts = groups.order[groups.starts[left]]
-        net = Delta(taken(changing.rows, firsts), weights[left], changing.hashes[firsts])
-        return net if changing is self else _joined(self.at(~both), net)
+        lasts = last_rows(groups)[left]
+        others = np.flatnonzero(~both)
+        places = np.concatenate([others, lasts if changing is self else np.flatnonzero(both)[lasts]])
+        weights = np.concatenate([self.weights[others], weights[left]])
+        order = np.argsort(places, kind="stable")
+        return Delta(taken(self.rows, places[order]), weights[order], self.hashes[places[order]])
 
     def output(self) -> pa.RecordBatch:
         """The rows as an operator gives them: retractions first, with ``__weight``, without hashes."""
@@ -163,14 +174,14 @@ class Delta:
         return _weighted(ordered.rows.columns, ordered.rows.schema, ordered.weights)
 
 
-def _joined(one: Delta, other: Delta) -> Delta:
-    rows = pa.concat_batches([one.rows, other.rows])
-    return Delta(rows, np.concatenate([one.weights, other.weights]), np.concatenate([one.hashes, other.hashes]))
-
-
 def weights_of(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """The weights of a batch's rows."""
     return np.asarray(fixed_values(batch.column(WEIGHT)), np.int64)
+
+
+def arrivals_of(batch: pa.RecordBatch) -> Rows:
+    """The places of a batch's rows in the order of arrival."""
+    return np.asarray(fixed_values(batch.column(ARRIVED)), np.int64)
 
 
 def hashes_of(batch: pa.RecordBatch) -> Hashes:
@@ -183,6 +194,11 @@ def finer_hashes(hashes: Hashes, columns: Sequence[pa.Array]) -> Hashes:
     if not columns:
         return hashes
     return (hashes & _UPPER_HALF) | (key_hashes([pa.array(hashes), *columns]) & ~_UPPER_HALF)
+
+
+def last_rows(groups: Groups) -> Rows:
+    """The row of each group that came last."""
+    return groups.order[np.append(groups.starts[1:], len(groups.order)) - 1] if len(groups) else groups.starts
 
 
 def select_groups(groups: Groups, chosen: Flags) -> Groups:
