@@ -1,8 +1,8 @@
 """The order of arrival behind operators with state.
 
 Operators group rows by the hashes of their keys, on several owners, and give them in that order. Where the result of a
-later operator depends on arrival, rows have the column :data:`ARRIVED` from the scan on: the place, in its batch, of the
-row that caused the change. The later operator takes its rows in that order. Nobody else pays for it.
+later operator depends on arrival, rows have the column :data:`ARRIVED` from the scan on: the place, in its batch, of
+the row that caused the change. The later operator takes its rows in that order. Nobody else pays for it.
 """
 
 from __future__ import annotations

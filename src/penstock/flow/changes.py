@@ -59,7 +59,7 @@ class Changes:
         """The rows with the column :data:`KIND`."""
         delta = Delta.of(inputs[0], self.inputs[0])
         if self.netting:
-            delta = delta.netted()
+            delta = delta.netted(ordered=self.ordered)
         rows, weights = delta.rows, delta.weights
         if self.mode is Mode.INSERTIONS or self.keys is None:
             order = np.argsort(weights > 0, kind="stable") if (weights < 0).any() else np.arange(len(weights))

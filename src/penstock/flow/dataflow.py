@@ -30,7 +30,7 @@ from penstock.flow.exchange import (
     received,
 )
 from penstock.flow.hashing import key_hashes
-from penstock.flow.operators import ARRIVED, HASH, WEIGHT, Combiner, Operator, TimedOperator
+from penstock.flow.operators import ARRIVED, HASH, WEIGHT, Combiner, Operator, TimedOperator, arrivals_of
 from penstock.flow.segments import SegmentRef, TableSpec
 from penstock.flow.state import StateStore
 from penstock.flow.storage import Storage
@@ -177,7 +177,7 @@ class Dataflow:
         with Sender(Origin(scan, task.number), instructions.folder) as sender:
             work = _Work(self, instructions, sender, task)
             mine = [branch for branch in self.branches if branch.scan == scan]
-            ordered = any(branch.edge is not None and branch.edge.numbered for branch in mine)
+            ordered = any(branch.edge is not None and branch.edge.numbered for branch in mine) or _meeting(mine)
             count = 0
             for batch in batches:
                 if not batch.num_rows:
@@ -415,8 +415,8 @@ class _Work:
         outputs = self.flow.outputs
         schema = placed_schema([outputs[number] for number in target.outputs])
         for number in target.outputs:
-            for rows in self.results.get(number, ()):
-                yield completed(placed(outputs[number], rows), schema)
+            for rows in _placed_in_order(outputs[number], self.results.get(number, ())):
+                yield completed(rows, schema)
 
 
 def placed(output: Output, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -433,6 +433,22 @@ def placed(output: Output, rows: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([*columns, *hidden, kinds], names=[*output.schema.names, *names])
     row = pa.StructArray.from_arrays(columns, names=list(output.schema.names))
     return pa.RecordBatch.from_arrays([row, *hidden, kinds], names=[output.column, *names])
+
+
+def _meeting(branches: Sequence[Branch]) -> bool:
+    """Whether rows of a scan come to one output in several ways."""
+    outputs = [branch.output for branch in branches if branch.output is not None]
+    return len(set(outputs)) < len(outputs)
+
+
+def _placed_in_order(output: Output, batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
+    """The rows of an output as :func:`placed` puts them; those that came from one scan in several ways in the order of
+    arrival."""
+    rows = [placed(output, each) for each in batches]
+    if len(rows) < 2 or ARRIVED not in batches[0].schema.names:
+        return rows
+    places = np.concatenate([arrivals_of(each) for each in batches])
+    return [pa.concat_batches(rows).take(pa.array(np.argsort(places, kind="stable")))]
 
 
 def completed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -104,7 +104,12 @@ def replaced(
 
 
 def every_change(
-    given: Input, groups: Groups, stored: tuple[Flags, pa.RecordBatch], rows: pa.RecordBatch, present: Flags, places: Rows
+    given: Input,
+    groups: Groups,
+    stored: tuple[Flags, pa.RecordBatch],
+    rows: pa.RecordBatch,
+    present: Flags,
+    places: Rows,
 ) -> pa.RecordBatch:
     """What ``rows`` give that come one after the other: each is put instead of the row of its key, or removes it where
     ``present`` is false. The ``places`` are those of their arrival."""

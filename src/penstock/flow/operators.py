@@ -149,8 +149,9 @@ class Delta:
         indices: Rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)
         return Delta(taken(self.rows, indices), self.weights[indices], self.hashes[indices])
 
-    def netted(self) -> Delta:
-        """The same change in which no row cancels another. Rows stay in their order, each where it came last."""
+    def netted(self, *, ordered: bool = False) -> Delta:
+        """The same change in which no row cancels another. Rows that are only added stay as they are; with ``ordered``
+        all stay in their order, each where it came last."""
         negative = self.weights < 0
         if not negative.any():
             return self if self.weights.all() else self.at(self.weights != 0)
@@ -159,12 +160,16 @@ class Delta:
         groups = Groups.of(finer_hashes(changing.hashes, changing.rows.columns), changing.rows)
         weights = sums(groups.index, changing.weights, len(groups))
         left = np.flatnonzero(weights)
-        lasts = last_rows(groups)[left]
-        others = np.flatnonzero(~both)
-        places = np.concatenate([others, lasts if changing is self else np.flatnonzero(both)[lasts]])
-        weights = np.concatenate([self.weights[others], weights[left]])
-        order = np.argsort(places, kind="stable")
-        return Delta(taken(self.rows, places[order]), weights[order], self.hashes[places[order]])
+        lasts, weights = last_rows(groups)[left], weights[left]
+        if ordered:
+            order = np.argsort(lasts)
+            lasts, weights = lasts[order], weights[order]
+        net = Delta(taken(changing.rows, lasts), weights, changing.hashes[lasts])
+        if changing is self:
+            return net
+        whole = _joined(self.at(~both), net)
+        places = np.concatenate([np.flatnonzero(~both), np.flatnonzero(both)[lasts]])
+        return whole.at(np.argsort(places)) if ordered else whole
 
     def output(self) -> pa.RecordBatch:
         """The rows as an operator gives them: retractions first, with ``__weight``, without hashes."""
@@ -172,6 +177,11 @@ class Delta:
         first = np.count_nonzero(negative)
         ordered = self if negative[:first].all() else self.at(np.argsort(~negative, kind="stable"))
         return _weighted(ordered.rows.columns, ordered.rows.schema, ordered.weights)
+
+
+def _joined(one: Delta, other: Delta) -> Delta:
+    rows = pa.concat_batches([one.rows, other.rows])
+    return Delta(rows, np.concatenate([one.weights, other.weights]), np.concatenate([one.hashes, other.hashes]))
 
 
 def weights_of(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:

@@ -185,7 +185,8 @@ class Planner:
         else:
             keys = next(iter(traits(node).upsert_keys), None)
             mode = Mode.RETRACTIONS if RowKind.UPDATE_BEFORE in taken.kinds else Mode.UPSERTS
-        several = mode is Mode.UPSERTS and not any(set(each) <= set(keys or ()) for each in traits(node).upsert_keys)
+        one_row = any(set(each) <= set(taken.upsert_keys) for each in traits(sink).upsert_keys)
+        several = bool(taken.upsert_keys) and not one_row
         return Changes(uid, schema, keys, mode, netting=len(ways) > 1 and not self.batch, ordered=several)
 
     def _vertex(self, operator: Operator | TimedOperator, ways: Sequence[Sequence[_Way]]) -> int:

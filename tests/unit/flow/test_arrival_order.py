@@ -19,7 +19,7 @@ Message = tuple[str, Row]
 #: A row that is added (1) or taken back (-1).
 Change = tuple[Row, int]
 
-TABLES = {
+TABLES: dict[str, dict[str, Any]] = {
     "u": {"schema": ["id INT", "c INT", "a STRING"], "primary_key": ["id"], "changelog_mode": "UA,D"},
     "t": {"schema": ["id INT", "c INT", "a STRING", "p AS PROCTIME()"], "primary_key": None, "changelog_mode": "I"},
     "w": {
@@ -49,7 +49,13 @@ def rows_of(
     program = {
         "name": query,
         "tables": [
-            {"name": name, "bounded": False, **TABLES[name], "before": rows[: first[name]], "after": rows[first[name] :]}
+            {
+                "name": name,
+                "bounded": False,
+                **TABLES[name],
+                "before": rows[: first[name]],
+                "after": rows[first[name] :],
+            }
             for name, rows in tables.items()
         ],
         "sinks": [{"name": "o", "schema": [into], "primary_key": [*key] or None, "options": {}}],
@@ -245,8 +251,8 @@ ABOVE: dict[str, tuple[str, str, tuple[str, ...], Callable[[Sequence[Change]], l
         lambda changes: [f"[{c}, {a}]" for _, c, a in last_rows(changes, 1)],
     ),
     "a first row among equal ones": (
-        "SELECT c, a FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY c ORDER BY e) AS m FROM (SELECT *, 1 AS e FROM {})) "
-        "WHERE m = 1",
+        "SELECT c, a FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY c ORDER BY e) AS m FROM ("
+        "SELECT *, 1 AS e FROM {})) WHERE m = 1",
         "c INT, a STRING",
         (),
         lambda changes: [f"[{c}, {a}]" for _, c, a in first_by_c(changes)],
@@ -294,7 +300,9 @@ def test_what_an_operator_gives_is_in_the_order_of_what_caused_it(
 )
 def test_lists_of_windows_are_in_the_order_of_arrival(windows: str, way: Way, tmp_path: Path) -> None:
     rows = [("+U", (number, 1, f"a{number}", f"2026-01-01 10:00:0{number}")) for number in range(1, 7)]
-    query = f"INSERT INTO o SELECT c, LISTAGG(a), FIRST_VALUE(a) FROM TABLE({windows}) GROUP BY c, window_start, window_end"
+    query = (
+        f"INSERT INTO o SELECT c, LISTAGG(a), FIRST_VALUE(a) FROM TABLE({windows}) GROUP BY c, window_start, window_end"
+    )
 
     found = rows_of(query, "c INT, l STRING, f STRING", {"w": rows}, way, tmp_path)
     assert found == ["[1, a1,a2,a3,a4,a5,a6, a1]"]
