@@ -25,6 +25,7 @@ from penstock.errors import ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_settings
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.nodes import Job
+from penstock.plan.notes import notes_of
 from penstock.plan.planning import planned
 from penstock.spi import MetricGroup
 
@@ -62,6 +63,9 @@ def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[st
     job = planned(job)
     check_guarantees(job)
     check_settings(job)
+    say = _logged(say)
+    for note in notes_of(job):
+        say(f"job '{job.name}': note: {note}")
     job = with_dead_letters(job)
     check_start(job, warn)
     spark = spark_session(job.settings, job.name)
@@ -71,7 +75,7 @@ def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[st
         warn("checkpointing is off: the job's progress is lost when it ends")
         folder = tempfile.TemporaryDirectory(prefix="penstock-")
         location = folder.name
-    running = RunningJob(job, spark, open_checkpoint(spark, location, job.name), warn, _logged(say))
+    running = RunningJob(job, spark, open_checkpoint(spark, location, job.name), warn, say)
     running.folder = folder
     try:
         running.start()
