@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -279,6 +280,17 @@ class CheckpointUnavailableError(CheckpointError):
     busy. A restart may succeed; the content of the checkpoint is not in doubt."""
 
     restartable = True
+
+
+# --- what a user sees --------------------------------------------------------------------------------------------
+
+#: The environment variable with which everything behind an error is shown on the terminal.
+VERBOSE = "PENSTOCK_VERBOSE"
+
+
+def verbose() -> bool:
+    """Whether tracebacks and Spark's reports go to the terminal, and not to a file."""
+    return os.environ.get(VERBOSE, "").lower() not in {"", "0", "false", "no", "off"}
 
 
 # --- crossing process boundaries -----------------------------------------------------------------------------

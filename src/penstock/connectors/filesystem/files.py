@@ -168,7 +168,9 @@ def _lines(scan: FilesystemScanSpec, folder: Folder, file: File) -> Iterator[tup
             if decoded.bad and not decoder.ignores_errors:
                 bad = min(decoded.bad, key=lambda each: each.index)
                 place = place_of(scan, file, int(numbers[bad.index]))
-                raise RecordError(bad.reason, format=scan.format.identifier, field=bad.field, place=place)
+                name = scan.format.identifier
+                hint = f"look at the line; '{name}.ignore-parse-errors' = 'true' leaves lines like it out"
+                raise RecordError(bad.reason, format=name, field=bad.field, hint=hint, place=place)
             yield decoded.rows, numbers if decoded.origin is None else numbers[decoded.origin]
 
 
