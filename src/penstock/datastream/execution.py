@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextvars
+import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,7 +61,13 @@ def start(job: Job) -> Running:
 def _engine(job: Job) -> Running:
     from penstock import engine
 
-    return engine.start(job, ProgramLine.present().warn)
+    return engine.start(job, ProgramLine.present().warn, _say)
+
+
+def _say(text: str) -> None:
+    """Show news of a job, unless the program shows Python's log, which has it."""
+    if not logging.getLogger("penstock").isEnabledFor(logging.INFO):
+        sys.stderr.write(f"{text}\n")
 
 
 class Handed:

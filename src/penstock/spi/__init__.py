@@ -32,6 +32,7 @@ from penstock.spi.frames import (
     without_dead_letters,
 )
 from penstock.spi.metrics import Counter, Gauge, Meter, Metric, MetricGroup
+from penstock.spi.nulls import NotNull, missing_text
 from penstock.spi.registry import Registry, connectors, formats, unknown_connector
 from penstock.spi.runtime import (
     DEAD_LETTER,

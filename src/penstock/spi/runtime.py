@@ -357,6 +357,12 @@ class Source(Protocol):
         """Whether the source has an end, and ``reached`` (None: its start) is at it. A query that ends before all its
         sources are at their ends was stopped by somebody, even when all are ``bounded``."""
 
+    def start_text(self, reached: dict[str, Any] | None) -> str:
+        """Where the run begins whose last position in the checkpoint is ``reached`` (None: it has none), and why, for
+        people: what follows the table's name, such as ``starts at the earliest offsets``. Empty where only the engine
+        knows."""
+        return ""
+
     def complete(self) -> bool:
         """Whether all records up to the source's end exist. In batch mode the batch begins when all sources say so."""
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 import threading
 import time
@@ -27,20 +28,25 @@ from penstock.plan.nodes import Job
 from penstock.plan.planning import planned
 from penstock.spi import MetricGroup
 
+_log = logging.getLogger("penstock")
+
 
 @dataclass(frozen=True)
 class JobResult:
-    """The result of a job. ``stopped``: it was stopped before its sources were read."""
+    """The result of a job. ``stopped``: it was stopped before its sources were read. ``continued``: it went on from a
+    checkpoint or a savepoint."""
 
     job: str
     progress: JobProgress
     stopped: bool
     seconds: float
+    continued: bool = False
 
 
-def run(job: Job, warn: Callable[[str], None] | None = None) -> JobResult:
-    """Run ``job`` until all its sources are bounded and read. Raises the PenstockError that ended it."""
-    running = start(job, warn)
+def run(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[str], None] | None = None) -> JobResult:
+    """Run ``job`` until all its sources are bounded and read. Raises the PenstockError that ended it. ``warn`` and
+    ``say`` as in :func:`start`."""
+    running = start(job, warn, say)
     try:
         while not running.wait(timeout=3600):
             pass
@@ -49,9 +55,9 @@ def run(job: Job, warn: Callable[[str], None] | None = None) -> JobResult:
     return running.result()
 
 
-def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
+def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[str], None] | None = None) -> RunningJob:
     """Start ``job`` and return while it runs. Raises a PenstockError if it cannot be started: only a job that has run
-    is restarted."""
+    is restarted. ``warn`` gets warnings, ``say`` other news, which Python's log has too."""
     warn = warn or (lambda _: None)
     job = planned(job)
     check_guarantees(job)
@@ -65,7 +71,7 @@ def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
         warn("checkpointing is off: the job's progress is lost when it ends")
         folder = tempfile.TemporaryDirectory(prefix="penstock-")
         location = folder.name
-    running = RunningJob(job, spark, open_checkpoint(spark, location, job.name), warn)
+    running = RunningJob(job, spark, open_checkpoint(spark, location, job.name), warn, _logged(say))
     running.folder = folder
     try:
         running.start()
@@ -78,6 +84,17 @@ def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
         running.stop()
         raise
     return running
+
+
+def _logged(say: Callable[[str], None] | None) -> Callable[[str], None]:
+    """``say`` to the log too."""
+
+    def both(text: str) -> None:
+        _log.info(text)
+        if say is not None:
+            say(text)
+
+    return both
 
 
 def _check_alone(job: Job, spark: SparkSession) -> None:
@@ -100,13 +117,21 @@ class RunningJob:
     A thread of its own waits for the run to end, and starts the next one if it failed and the job's strategy allows it.
     """
 
-    def __init__(self, job: Job, spark: SparkSession, checkpoint: JobCheckpoint, warn: Callable[[str], None]):
+    def __init__(
+        self,
+        job: Job,
+        spark: SparkSession,
+        checkpoint: JobCheckpoint,
+        warn: Callable[[str], None],
+        say: Callable[[str], None] = lambda _: None,
+    ):
         self.job = job
         self.checkpoint = checkpoint
         #: Deleted when the job ends: the checkpoint of a job that keeps none.
         self.folder: tempfile.TemporaryDirectory[str] | None = None
         self._spark = spark
         self._warn = warn
+        self._say = say
         self._restarts = Restarts(job.settings.restart)
         self._stopping = threading.Event()
         self._over = threading.Event()
@@ -150,7 +175,8 @@ class RunningJob:
 
     def result(self) -> JobResult:
         """The result of the job so far."""
-        return JobResult(self.job.name, self.progress, not self._finished, time.monotonic() - self._begun)
+        seconds = time.monotonic() - self._begun
+        return JobResult(self.job.name, self.progress, not self._finished, seconds, self._run.continues)
 
     def savepoint(self, directory: str | None = None) -> str | None:
         """The path of a new savepoint of what is committed, in ``directory`` or that of the job's settings; None if
@@ -208,7 +234,15 @@ class RunningJob:
         if progress.batches:  # it has seen the progress that it published, and notices if that gets lost
             job = replace(job, settings=replace(job.settings, adopt_progress=False))
         return Query(
-            job, self._spark, self.checkpoint, self._warn, self._stopping.is_set, progress, self._metrics, former_id
+            job,
+            self._spark,
+            self.checkpoint,
+            self._warn,
+            self._stopping.is_set,
+            progress,
+            self._metrics,
+            former_id,
+            self._say,
         )
 
     def _supervise(self) -> None:
