@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint, read_location
 from penstock.engine.checkpoint.savepoints import write_savepoint
 from penstock.engine.runs.batches import JobProgress
-from penstock.engine.runs.failures import gone
+from penstock.engine.runs.failures import FOREIGN, gone
 from penstock.engine.runs.query import Query
 from penstock.engine.runs.restarts import Restarts
 from penstock.engine.runs.start_checks import check_start
-from penstock.engine.session import is_alive, make_quick_starts, spark_session
-from penstock.errors import ExecutionError, OptionsError, PenstockError, Problem
+from penstock.engine.session import is_alive, make_quick_starts, report, spark_session
+from penstock.errors import VERBOSE, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_settings
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.nodes import Job
@@ -79,6 +79,11 @@ def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[st
     running.folder = folder
     try:
         running.start()
+    except PenstockError as error:
+        running.stop()
+        if isinstance(error.__cause__, FOREIGN):
+            _note_report(error)
+        raise
     except BaseException:
         running.stop()
         raise
@@ -102,6 +107,12 @@ def _check_alone(job: Job, spark: SparkSession) -> None:
     if any(query.name == job.name for query in spark.streams.active):
         reason = "a job of this name already runs in this process; they would share a checkpoint and a transactional id"
         raise OptionsError((Problem(reason, where=f"job '{job.name}'", hint="give each job a name of its own"),))
+
+
+def _note_report(failure: PenstockError) -> None:
+    """Add to a failure which file has all that Spark and Python have reported."""
+    if path := report(failure):
+        failure.add_note(f"what Spark and Python reported is in '{path}'; --verbose, or {VERBOSE}=1, shows it here")
 
 
 class RunningJob:
@@ -268,8 +279,9 @@ class RunningJob:
                 return False
             restart = self._restarts.after_failure() if failure.restartable else None
             if restart is None:
-                self._failure = failure
                 self._note(failure)
+                _note_report(failure)
+                self._failure = failure
                 return False
             notes = "".join(f"; {note}" for note in getattr(failure, "__notes__", ()))
             self._pausing = True
@@ -314,6 +326,7 @@ class RunningJob:
 
     def _fail(self, failure: PenstockError, cause: Exception) -> None:
         failure.__cause__ = cause
+        _note_report(failure)
         self._failure = failure
 
     def _note(self, failure: PenstockError) -> None:
