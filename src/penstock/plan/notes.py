@@ -15,7 +15,8 @@ def notes_of(job: Job) -> tuple[str, ...]:
 
 
 def _notes(job: Job) -> Iterator[str]:
-    tables: list[tuple[str, Any]] = [(each.table, each.spec) for each in (*scans(*job.sinks), *job.sinks)]
+    tables: list[tuple[str, Any]] = [(each.table, each.spec) for each in scans(*job.sinks)]
+    tables += [(each.table, each.spec) for each in job.sinks]
     for table, spec in tables:
         for note in getattr(spec, "notes", ()):
             yield f"table '{table}': {note}"
