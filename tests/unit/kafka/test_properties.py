@@ -197,8 +197,8 @@ def test_properties_without_effect_are_told_in_one_line() -> None:
     line = shown_without_effect(without_effect(dict.fromkeys(names, "1")), "properties.")
     assert line == (
         "no effect here: 'properties.max.poll.records', 'properties.session.timeout.ms' (partitions are assigned by "
-        "the engine, not by a consumer group), 'properties.linger.ms' (all rows of a micro-batch are encoded together, so "
-        "there is nothing to wait for)"
+        "the engine, not by a consumer group), 'properties.linger.ms' (all rows of a micro-batch are encoded together, "
+        "so there is nothing to wait for)"
     )
     assert shown_without_effect({}) == ""
 
