@@ -123,6 +123,9 @@ def _moments(operator: TimedOperator, rows: pa.RecordBatch) -> npt.NDArray[np.in
             column = rows.column(name)
         case InWindowsOperator(windows=windows, inputs=inputs):
             column = rows.column(inputs[0].schema.get_field_index(windows[0].windowing.end))
+            if rows.num_columns > sum(len(each.schema) for each in inputs) > len(inputs[0].schema):
+                other = len(inputs[0].schema) + inputs[1].schema.get_field_index(windows[1].windowing.end)
+                column = pc.coalesce(column, rows.column(other))  # a row of the right side without a match
         case _:  # aggregates and sessions: the last column is the last moment of the window
             column = rows.column(operator.schema.names[-1])
     moments, valid = millis_of(column)
