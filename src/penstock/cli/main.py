@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import traceback
 from collections.abc import Sequence
 
 from penstock import __version__
-from penstock.errors import AlreadyRunningError, DefinitionError, ExecutionError, PenstockError
+from penstock.errors import AlreadyRunningError, DefinitionError, ExecutionError, PenstockError, verbose
 
 #: The commands of each module. Only the module of the given command is imported, in a third of the time of all.
 _COMMANDS = {
@@ -52,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"error: {problem}", file=sys.stderr)
         return 2
     except PenstockError as error:
+        if verbose():
+            traceback.print_exception(error)
         notes = (f"note: {note}" for note in getattr(error, "__notes__", ()))
         print(f"error: {error}", *notes, sep="\n", file=sys.stderr)
         if isinstance(error, AlreadyRunningError):

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.display import add_pairs, count, event_time, pairs, sentence, size
-from penstock.errors import DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
+from penstock.errors import VERBOSE, DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_identities, check_settings
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.nodes import Job
@@ -81,6 +81,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                 help="serve Prometheus metrics at /metrics on this port while the jobs run (0: any free port)",
             )
             parser.add_argument(
+                "--verbose",
+                action="store_true",
+                help="show on the terminal what Spark and Python report about an error, and not in a file",
+            )
+            parser.add_argument(
                 "--start-time",
                 type=_start_time,
                 metavar="TIME",
@@ -125,6 +130,8 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.verbose:
+        os.environ[VERBOSE] = "1"
     if arguments.file.suffix.lower() == ".py":
         return _run_python(arguments)
     if arguments.file.suffix.lower() in _SCRIPTS and arguments.file.is_file():

@@ -333,7 +333,14 @@ class Source(Protocol):
         """How many tasks read this range."""
 
     def partition(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
-        """The (topic, partition) of a ``__partition``, or None when it belongs to another source."""
+        """The (topic, partition) of a ``__partition``; None when it belongs to another source, and where a source does
+        not read topics."""
+        return None
+
+    def place(self, number: int, offset: int, end: dict[str, Any]) -> str:
+        """Where the row with this ``__partition`` and ``__offset`` came from, such as "file 'a.json', line 3"; empty
+        when it belongs to another source, and where :meth:`partition` tells it."""
+        return ""
 
     def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
         """The partitions of the source at a position; none if it does not know them: then it has no event time."""

@@ -451,16 +451,19 @@ class Query:
         if self._failure is not None:
             return self._failure
         found = explained(error, self.job, self.spark, self.checkpoint.location)
-        return self._located(found) if isinstance(found, RecordError) and not found.topic else found
+        return self._located(found) if isinstance(found, RecordError) else found
 
     def _located(self, error: RecordError) -> RecordError:
-        """``error`` of a task, which numbers the partitions of all topics, with the record's topic and partition."""
+        """``error`` of a task, which numbers the partitions of all sources, with the record's topic and partition, or
+        with its place in another source."""
+        if error.topic or error.place:
+            return error
         ends = self.checkpoint.offsets(self._current) or ()
         for source, end in zip(self._sources, ends, strict=False):
             partition = source.partition(error.partition, end)
-            if partition is not None:
-                reason, _, _, *others = error.args
-                return type(error)(reason, *partition, *others)
+            place = "" if partition else source.place(error.partition, error.offset, end)
+            if partition or place:
+                return error.found_at(partition, place)
         return error
 
 

@@ -18,12 +18,13 @@ from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint, read_loca
 from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import write_savepoint
 from penstock.engine.runs.batches import JobProgress
-from penstock.engine.runs.failures import gone
+from penstock.engine.runs.failures import FOREIGN, gone
 from penstock.engine.runs.query import Query
 from penstock.engine.runs.restarts import Restarts
 from penstock.engine.runs.start_checks import check_start
-from penstock.engine.session import is_alive, make_quick_starts, spark_session
+from penstock.engine.session import is_alive, make_quick_starts, report, spark_session
 from penstock.errors import (
+    VERBOSE,
     AnotherCopyError,
     ExecutionError,
     FencedError,
@@ -35,6 +36,7 @@ from penstock.errors import (
 from penstock.plan.checks import check_guarantees, check_settings
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.nodes import Job
+from penstock.plan.notes import notes_of
 from penstock.plan.planning import planned
 from penstock.spi import MetricGroup
 
@@ -76,6 +78,9 @@ def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[st
     job = planned(job)
     check_guarantees(job)
     check_settings(job)
+    say = _logged(say)
+    for note in notes_of(job):
+        say(f"job '{job.name}': note: {note}")
     job = with_dead_letters(job)
     _check_alone(job)
     location, folder = job.settings.checkpoint_dir, None
@@ -94,11 +99,16 @@ def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[st
         if lease is None:
             lease = Lease.acquire(checkpoint, job.name, take_over=job.settings.take_over, warn=warn)
             undone.callback(lease.release)
-        running = RunningJob(job, spark, checkpoint, warn, lease, _logged(say))
+        running = RunningJob(job, spark, checkpoint, warn, lease, say)
         running.folder = folder
         undone.pop_all()
     try:
         running.start()
+    except PenstockError as error:
+        running.stop()
+        if isinstance(error.__cause__, FOREIGN):
+            _note_report(error)
+        raise
     except BaseException:
         running.stop()
         raise
@@ -142,6 +152,12 @@ class _Supervision(InheritableThread):
     def __init__(self, running: RunningJob, target: Callable[[], None]):
         super().__init__(target=target, name=f"penstock {running.job.name}", daemon=True)
         self.running = running
+
+
+def _note_report(failure: PenstockError) -> None:
+    """Add to a failure which file has all that Spark and Python have reported."""
+    if path := report(failure):
+        failure.add_note(f"what Spark and Python reported is in '{path}'; --verbose, or {VERBOSE}=1, shows it here")
 
 
 class RunningJob:
@@ -323,8 +339,9 @@ class RunningJob:
             if restart is None and failure.restartable:
                 restart = self._restarts.after_failure()
             if restart is None:
-                self._failure = failure
                 self._note(failure)
+                _note_report(failure)
+                self._failure = failure
                 return False
             notes = "".join(f"; {note}" for note in getattr(failure, "__notes__", ()))
             self._pausing = True
@@ -415,6 +432,7 @@ class RunningJob:
 
     def _fail(self, failure: PenstockError, cause: Exception) -> None:
         failure.__cause__ = cause
+        _note_report(failure)
         self._failure = failure
 
     def _note(self, failure: PenstockError) -> None:
