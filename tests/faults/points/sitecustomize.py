@@ -1,10 +1,10 @@
 """Keeps a process at a point of a job's state until it is killed: put on the path of a job's processes by
 :class:`tests.faults.stateful.Point`, which waits for it.
 
-``PENSTOCK_POINT`` is ``ACTION PATTERN FILE``. At a file whose name fits the pattern, the first process writes its number
-and the name to FILE, each in a line, and waits for a third line. All others go on. It stands ``before`` or ``after`` the
-file is written to the state, or before it is copied there (``take``) or deleted (``delete``); or before a file of a table
-is renamed (``appear``), after that (``appeared``), or when all files of its batch are (``published``).
+``PENSTOCK_POINT`` is ``ACTION PATTERN FILE``. At a file whose name fits the pattern, the first process writes its
+number and the name to FILE, each in a line, and waits for a third line. All others go on. It stands ``before`` or
+``after`` the file is written to the state, or before it is copied there (``take``) or deleted (``delete``); or before a
+file of a table is renamed (``appear``), after that (``appeared``), or when all of its batch are (``published``).
 
 ``PENSTOCK_MACHINE`` is the name of the machine that the process is on, by its checkpoint.
 """
