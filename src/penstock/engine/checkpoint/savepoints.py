@@ -129,18 +129,20 @@ def origin_of(
     operators: Collection[str],
     sources: Collection[str],
     *,
+    reset: Collection[str] = (),
     allow_non_restored: bool,
     warn: Callable[[str], None],
 ) -> dict[str, Any]:
     """What a new job with these steps with state, and these sources, takes from the savepoint at ``place``, for the
-    document ``job`` of its checkpoint. The state is copied there.
+    document ``job`` of its checkpoint. The state is copied there, without that of steps in ``reset`` that the job does
+    not have.
 
     Raises CheckpointError for state and positions that the job does not have any more, unless
     ``allow_non_restored`` leaves them out with a warning.
     """
     savepoint = read_savepoint(place)
     content = savepoint.content
-    gone = [f"the step '{uid}'" for uid in savepoint.operators if uid not in operators]
+    gone = [f"the step '{uid}'" for uid in savepoint.operators if uid not in (*operators, *reset)]
     gone += [f"the source '{uid}'" for uid in content.positions if uid not in sources]
     if gone and not allow_non_restored:
         raise CheckpointError(
@@ -156,7 +158,9 @@ def origin_of(
         before = Manifest.read(Storage.of(place.folder(STATE)), content.state)
         operators_kept = {uid: before.operators[uid] for uid in kept}
         times = {uid: each for uid, each in before.operator_times.items() if uid in operators_kept}
+        said = {uid: each for uid, each in before.identities.items() if uid in operators_kept}
         manifest = replace(before, batch=-1, operators=operators_kept, output=None, sinks=Sinks(), operator_times=times)
+        manifest = replace(manifest, identities=said)
         _copy(manifest.files(), place.folder(STATE), checkpoint.folder(STATE))
         state = manifest.write(storage, f"savepoint-{uuid.uuid4().hex[:12]}.manifest")
     return {

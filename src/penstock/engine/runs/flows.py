@@ -139,8 +139,8 @@ class FlowRun:
             tuple(planner.timings),
         )
         self._hops = {number: node for number, (node, _) in planner.hops.items()}
-        uids = {vertex.operator.uid for vertex in self.flow.vertices}
-        self._states = States(Storage.of(self.place), uids, self.context.checkpoint.location)
+        fitting = planner.fitting(settings.reset_state)
+        self._states = States(Storage.of(self.place), fitting, self.context.checkpoint.location)
         for vertex in self.flow.vertices:
             if vertex.tables:
                 self._show(vertex.operator.uid)
@@ -251,6 +251,7 @@ class FlowRun:
                 f"'{self.context.checkpoint.location}': start it with another checkpoint directory to compute all rows"
             )
         before = self._states.before(state or self.origin)
+        restated = bool(state or self.origin) and before is not self._states.last
         now = self._batch_times.next(before.time_ms, now_ms())
         name, rows = attempted(
             lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context, (ExecutionError,)
@@ -266,7 +267,7 @@ class FlowRun:
         # The manifest says for which tables the batch is. Without state, only those that repeat batches matter.
         sinks = self._sinks
         changed = sinks != before.sinks and bool(state or sinks.repeating)
-        if final or reports or self._several or times != before.times or changed:
+        if final or reports or self._several or times != before.times or changed or restated:
             seen = operator_times(before.operator_times, self._operator_reports)
             after = merged(before, batch.id, reports, now, times)
             after = replace(after, sinks=sinks, operator_times=seen, final=final)

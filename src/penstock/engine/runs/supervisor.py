@@ -16,6 +16,7 @@ from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint, read_loca
 from penstock.engine.checkpoint.savepoints import write_savepoint
 from penstock.engine.runs.batches import JobProgress
 from penstock.engine.runs.failures import gone
+from penstock.engine.runs.fits import state_report
 from penstock.engine.runs.query import Query
 from penstock.engine.runs.restarts import Restarts
 from penstock.engine.session import is_alive, make_quick_starts, spark_session
@@ -48,14 +49,15 @@ def run(job: Job, warn: Callable[[str], None] | None = None) -> JobResult:
     return running.result()
 
 
-def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
-    """Start ``job`` and return while it runs. Raises a PenstockError if it cannot be started: only a job that has run
-    is restarted."""
+def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[str], None] | None = None) -> RunningJob:
+    """Start ``job`` and return while it runs. ``say`` gets lines about what becomes of the state of a former run.
+    Raises a PenstockError if the job cannot be started: only one that has run is restarted."""
     warn = warn or (lambda _: None)
     job = planned(job)
     check_guarantees(job)
     check_settings(job)
     job = with_dead_letters(job)
+    _check_state(job, warn, say)
     spark = spark_session(job.settings, job.name)
     _check_alone(job, spark)
     location, folder = job.settings.checkpoint_dir, None
@@ -71,6 +73,19 @@ def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
         running.stop()
         raise
     return running
+
+
+def _check_state(job: Job, warn: Callable[[str], None], say: Callable[[str], None] | None) -> None:
+    """Raises CheckpointError, before Spark is started, if the state that the job would go on from does not fit it."""
+    report = state_report(job)
+    if report is None:
+        return
+    report.check()
+    if say is None:
+        report.warn(warn)
+        return
+    for line in report.lines():
+        say(line)
 
 
 def _check_alone(job: Job, spark: SparkSession) -> None:

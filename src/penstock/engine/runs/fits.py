@@ -1,0 +1,100 @@
+"""Whether a job can go on from the state of its checkpoint, or of the savepoint that it starts with: known without
+Spark, before anything is started (rule "look before taking over")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from penstock.engine.checkpoint import JobCheckpoint, job_location, read_location
+from penstock.engine.checkpoint.committed import STATE, read_state
+from penstock.engine.checkpoint.savepoints import read_savepoint
+from penstock.errors import CheckpointError
+from penstock.flow.fitting import Fitting, Verdict, check
+from penstock.flow.kernels.session import Session
+from penstock.flow.manifest import Manifest
+from penstock.flow.planner import Planner
+from penstock.flow.routes import stateful
+from penstock.flow.storage import Storage
+from penstock.plan.nodes import Job
+from penstock.plan.walk import scans
+
+
+@dataclass(frozen=True)
+class StateReport:
+    """What becomes of the state at ``where``, that after ``batch``: a checkpoint or a savepoint, as messages name it."""
+
+    where: str
+    batch: int
+    verdicts: tuple[Verdict, ...]
+
+    def lines(self) -> Iterator[str]:
+        """Human-readable lines, the first of which is a title."""
+        yield f"state of {self.where}, after batch {self.batch}:"
+        yield from (f"  {each.describe()}" for each in self.verdicts)
+
+    def check(self) -> None:
+        """Raises CheckpointError if the state does not fit the job."""
+        check(self.verdicts, self.where)
+
+    def warn(self, warn: Callable[[str], None]) -> None:
+        """Warn of state that is not kept, and of changes that the state survives."""
+        for each in self.verdicts:
+            if each.changes:
+                warn(f"state of {self.where}: {each.describe()}")
+
+
+def state_report(job: Job) -> StateReport | None:
+    """What becomes of the state that a start of ``job``, which is planned, would go on from. None if there is none, if
+    only Spark can read its place, or in batch mode, which keeps none.
+
+    Raises CheckpointError for files that are missing or damaged, and UnsupportedError for a job that cannot be computed.
+    """
+    settings = job.settings
+    if settings.batch or not settings.checkpointing:
+        return None
+    try:
+        place = read_location(job_location(settings.checkpoint_dir, job.name))
+    except CheckpointError:
+        return None
+    unclaimed, where = False, f"the checkpoint '{place.location}'"
+    if place.read("job") is None:
+        if settings.savepoint is None:
+            return None
+        place, unclaimed = read_location(settings.savepoint), settings.ignore_unclaimed_state
+        where = f"the savepoint '{place.location}'"
+        reference = read_savepoint(place).content.state
+    else:
+        reference = _committed(place)
+    if not reference:
+        return None
+    storage = Storage.of(place.folder(STATE))
+    fitting = fitting_of(job, unclaimed=unclaimed)
+    while True:
+        try:
+            manifest = Manifest.read(storage, reference)
+            return StateReport(where, manifest.batch, fitting.verdicts(manifest, storage))
+        except CheckpointError:
+            again = _committed(place)
+            if not again or again == reference:
+                raise  # else the job runs, and has deleted what it needs no more
+            reference = again
+
+
+def fitting_of(job: Job, *, unclaimed: bool = False) -> Fitting:
+    """What decides whether a job can go on from a state, as far as that is known without Spark: not its time zone,
+    unless it is set."""
+    settings = job.settings
+    if not stateful(job):
+        return Fitting({}, unclaimed=unclaimed)
+    zone = settings.session_time_zone or ""
+    planner = Planner(scans(*job.sinks), Session(zone or "UTC"), settings.state_ttl, settings.batch)
+    for number, sink in enumerate(job.sinks):
+        planner.add(sink, number)
+    return planner.fitting(settings.reset_state, unclaimed=unclaimed, zone=zone)
+
+
+def _committed(place: JobCheckpoint) -> str:
+    """The reference to the state that a checkpoint names; empty for none, and in a savepoint."""
+    origin = (place.read("job") or {}).get("origin", {})
+    return str((read_state(place) or {}).get("state") or origin.get("state", ""))

@@ -1,0 +1,207 @@
+"""What the meaning of a step's state depends on, and which changes of it the state survives.
+
+An identity is kept beside the state, so its form is part of the format of checkpoints: names, types and texts, nothing
+of how penstock computes. :data:`VERSION` counts its forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.types import quoted_name
+from penstock.types.casts import alike
+from penstock.types.parse import parse_type
+
+#: Of the form of identities.
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something about a step: its ``meaning``, which is compared, and the text that users read."""
+
+    meaning: str
+    shown: str
+
+    @classmethod
+    def of(cls, text: str) -> Fact:
+        """A fact that reads as it is compared."""
+        return cls(text, text)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that a step keeps: its name in the state, its type, what it is made of, and how users read that."""
+
+    name: str
+    type: str
+    meaning: str
+    shown: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepIdentity:
+    """The identity of a step with state.
+
+    ``facts`` must stay as they are, by what they are about; what is said in ``notes`` may change. ``keys`` are the
+    columns that its state is found by, and ``rows`` those of the rows that it keeps, by the side of the step.
+    ``aggregates`` are the columns of the state of groups, and ``calls`` the aggregates that users wrote. Columns may
+    be added to the rows of the sides in ``growing``: they are NULL in rows of before. This last field is not kept.
+    """
+
+    step: str
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    keys: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
+    rows: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
+    aggregates: tuple[Column, ...] = ()
+    calls: str = ""
+    notes: Mapping[str, Fact] = field(default_factory=dict)
+    growing: frozenset[str] = field(default=frozenset(), compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """The identity as a JSON object."""
+        return {
+            "version": VERSION,
+            "step": self.step,
+            "facts": _facts(self.facts),
+            "keys": _sides(self.keys),
+            "rows": _sides(self.rows),
+            "aggregates": _columns(self.aggregates),
+            "calls": self.calls,
+            "notes": _facts(self.notes),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> StepIdentity | None:
+        """The identity that :meth:`to_json` gave; None for a form of a later version."""
+        if document["version"] > VERSION:
+            return None
+        return cls(
+            step=document["step"],
+            facts={name: Fact(*each) for name, each in document["facts"].items()},
+            keys={side: _read(each) for side, each in document["keys"].items()},
+            rows={side: _read(each) for side, each in document["rows"].items()},
+            aggregates=_read(document["aggregates"]),
+            calls=document["calls"],
+            notes={name: Fact(*each) for name, each in document["notes"].items()},
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What has changed between two identities: what the state does not survive, and what it does. Both are clauses of
+    a sentence."""
+
+    refused: tuple[str, ...]
+    noted: tuple[str, ...]
+
+
+def compared(before: StepIdentity, now: StepIdentity) -> Comparison:
+    """What has changed of a step since its state was written."""
+    if before.step != now.step:
+        return Comparison((f"it was {before.step}, and is {now.step}",), ())
+    refused = [*_changed(before.facts, now.facts), *_keys(before, now), *_aggregates(before, now)]
+    noted = list(_changed(before.notes, now.notes))
+    for side in now.rows:
+        ill, well = _rows(before.rows.get(side, ()), now.rows[side], _of(side), growing=side in now.growing)
+        refused += ill
+        noted += well
+    return Comparison(tuple(refused), tuple(noted))
+
+
+def _changed(before: Mapping[str, Fact], now: Mapping[str, Fact]) -> Iterator[str]:
+    for about in dict.fromkeys((*before, *now)):
+        was, is_ = before.get(about, Fact.of("")), now.get(about, Fact.of(""))
+        if was.meaning == is_.meaning or (about in _MAY_BE_UNKNOWN and "" in (was.meaning, is_.meaning)):
+            continue
+        if was.shown == is_.shown:  # the difference is in what the columns are made of
+            was, is_ = Fact.of(was.meaning), Fact.of(is_.meaning)
+        yield f"the {about} was {was.shown or 'not set'}, and is {is_.shown or 'not set'}"
+
+
+#: Facts that are compared only where both are known.
+_MAY_BE_UNKNOWN = frozenset({"time zone"})
+
+
+def _keys(before: StepIdentity, now: StepIdentity) -> Iterator[str]:
+    for side, columns in now.keys.items():
+        former, of = before.keys.get(side, ()), _of(side)
+        if [each.meaning for each in former] != [each.meaning for each in columns]:
+            yield f"the key{of} was {_listed(former, columns)}, and is {_listed(columns, former)}"
+            continue
+        for old, new in zip(former, columns, strict=True):
+            if not _same_type(old.type, new.type):
+                yield f"the key {new.shown}{of} was {old.type}, and is {new.type}"
+            elif old.name != new.name:
+                yield f"the key {new.shown}{of} was called {quoted_name(old.name)}, and is {quoted_name(new.name)}"
+
+
+def _aggregates(before: StepIdentity, now: StepIdentity) -> Iterator[str]:
+    """Groups of before have no value for what is new. What is gone leaves the rest as it is."""
+    former = {each.meaning: each for each in before.aggregates}
+    if any(each.meaning not in former for each in now.aggregates):
+        yield f"the aggregates were {before.calls or 'none'}, and are {now.calls}"
+        return
+    for each in now.aggregates:
+        old = former[each.meaning]
+        if not _same_type(old.type, each.type):
+            yield f"{each.shown} was of {old.type}, and is of {each.type}"
+        elif old.name != each.name:
+            yield f"{each.shown} was called {old.name}, and is {each.name}"
+
+
+def _rows(
+    before: tuple[Column, ...], now: tuple[Column, ...], of: str, *, growing: bool
+) -> tuple[list[str], list[str]]:
+    refused, noted = [], []
+    former, columns = {each.name: each for each in before}, {each.name: each for each in now}
+    for name, each in columns.items():
+        old, title = former.get(name), f"the column {quoted_name(name)}{of}"
+        if old is None:
+            if growing:
+                noted.append(f"{title} is new, and NULL in rows of before")
+            else:
+                refused.append(f"{title} is new, which the rows do not have that it keeps")
+        elif not _same_type(old.type, each.type):
+            refused.append(f"{title} was {old.type}, and is {each.type}")
+        elif old.meaning != each.meaning:
+            same = old.shown == each.shown
+            was, is_ = (old.meaning, each.meaning) if same else (old.shown, each.shown)
+            refused.append(f"{title} was {was}, and is {is_}")
+    refused += [f"the column {quoted_name(name)}{of} is gone" for name in former if name not in columns]
+    return refused, noted
+
+
+def _same_type(before: str, now: str) -> bool:
+    """Whether values of one type are values of the other, in the state: lengths do not matter."""
+    return before == now or alike(parse_type(before), parse_type(now))
+
+
+def _listed(columns: tuple[Column, ...], others: tuple[Column, ...]) -> str:
+    """The columns of a key, as users read them."""
+    texts = [each.shown for each in columns]
+    if texts == [each.shown for each in others]:
+        texts = [each.meaning for each in columns]
+    return ", ".join(texts) or "none"
+
+
+def _of(side: str) -> str:
+    return f" of the {side} side" if side else ""
+
+
+def _facts(facts: Mapping[str, Fact]) -> dict[str, list[str]]:
+    return {name: [each.meaning, each.shown] for name, each in facts.items()}
+
+
+def _sides(sides: Mapping[str, tuple[Column, ...]]) -> dict[str, list[list[str]]]:
+    return {side: _columns(each) for side, each in sides.items()}
+
+
+def _columns(columns: tuple[Column, ...]) -> list[list[str]]:
+    return [[each.name, each.type, each.meaning, each.shown] for each in columns]
+
+
+def _read(columns: list[list[str]]) -> tuple[Column, ...]:
+    return tuple(Column(*each) for each in columns)
