@@ -46,7 +46,8 @@ class TableSpec:
     rows with weights (``multiset``). ``exact``: no value columns may be added to it; a keyed one may lose some.
     ``timed``: the time of its last writing is kept with each row. With ``ttl_ms`` rows are gone that were not written
     for so long; ``side`` is the number of the operator's input whose time to live they have, None if they stay until
-    the operator deletes them. ``parted``: there is such a table for each of several times (:mod:`penstock.flow.parts`)."""
+    the operator deletes them. ``parted``: there is such a table for each of several times
+    (:mod:`penstock.flow.parts`)."""
 
     name: str
     key: pa.Schema

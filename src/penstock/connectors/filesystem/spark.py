@@ -28,8 +28,10 @@ from penstock.spi import (
     SentStage,
     Source,
     SourcePartition,
+    StartContext,
     Task,
     Written,
+    check_source,
     frame_schema,
     guarded,
     mapped,
@@ -50,6 +52,15 @@ class FilesystemRuntime:
     def source(self, spec: FilesystemScanSpec, ordinal: int, context: JobContext) -> Source:
         """Reads the files from the first one, or from where the checkpoint says."""
         return FilesSource(spec, ordinal, context)
+
+    def check_scan(self, spec: FilesystemScanSpec, ordinal: int, context: StartContext) -> None:
+        """Check that the folder may be read, if the files are not known from an earlier start."""
+        folder = Folder.of(spec.options.path)
+        checkpoint, known = context.checkpoint, None
+        if checkpoint is not None:
+            known = check_source(checkpoint, ordinal, spec.table, {"path": folder.uri}, former="files")
+        if known is None:
+            folder.files()
 
     def commit_group(self, spec: FilesystemSinkSpec) -> Hashable:
         """Each table has a committer."""

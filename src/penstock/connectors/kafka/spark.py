@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from penstock.connectors.kafka import start_checks
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.sink.task_runs import not_known, repeated
 from penstock.connectors.kafka.source.alarms import Alarm
@@ -30,6 +31,7 @@ from penstock.connectors.kafka.source.bounds import (
     present_stop,
     resolve_start,
     resolve_stop,
+    source_data,
     with_epochs,
 )
 from penstock.connectors.kafka.source.commits import CommitTimes
@@ -42,7 +44,6 @@ from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.watermarks import END, Notes
 from penstock.connectors.kafka.stopping import until_stopped
 from penstock.connectors.kafka.table.client_properties import with_login
-from penstock.connectors.kafka.table.offsets import partitions_text
 from penstock.deadline import Deadline
 from penstock.errors import (
     KafkaError,
@@ -53,7 +54,7 @@ from penstock.errors import (
 )
 from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_members
 from penstock.kafka.session import session_for
-from penstock.kafka.topics import cluster_id
+from penstock.settings import Settings
 from penstock.spi import (
     DEAD_LETTER,
     INSERTIONS,
@@ -71,6 +72,7 @@ from penstock.spi import (
     Source,
     SourcePartition,
     Stage,
+    StartContext,
     Task,
     failure_of,
     frame_schema,
@@ -94,6 +96,7 @@ _MOST_BYTES_OF_DRIVER = 64 << 20
 #: The time limit of the last commit of a job, in ms.
 _LAST_COMMIT_MS = 5000
 _T = TypeVar("_T")
+_Spec = TypeVar("_Spec", KafkaScanSpec, KafkaSinkSpec)
 #: Properties that name a cluster and a principal.
 _CONNECTING = ("bootstrap.servers", "security.", "sasl.", "ssl.")
 
@@ -109,10 +112,19 @@ class KafkaRuntime:
 
     def source(self, spec: KafkaScanSpec, ordinal: int, context: JobContext) -> KafkaScan:
         """A source with start and stop resolved, or read from the checkpoint."""
-        spec = replace(spec, client=with_login(spec.client, context.settings.kerberos))
+        spec = _logged_in(spec, context.settings)
         if spec.watermark is not None and spec.watermark.idle_timeout is None:
             spec = replace(spec, watermark=replace(spec.watermark, idle_timeout=context.settings.idle_timeout))
         return KafkaScan(spec, ordinal, context)
+
+    def check_scan(self, spec: KafkaScanSpec, ordinal: int, context: StartContext) -> None:
+        """Check the topics, and that the logs have the offsets where reading begins."""
+        start_checks.check_scan(_logged_in(spec, context.settings), ordinal, context)
+
+    def check_sinks(self, outputs: Sequence[Output], context: StartContext) -> None:
+        """Check the topics, and the options against those of the cluster."""
+        for output in outputs:
+            start_checks.check_sink(_logged_in(output.spec, context.settings), context)
 
     def commit_group(self, spec: KafkaSinkSpec) -> Hashable:
         """Exactly-once sinks of one cluster and principal share a committer, others those with equal client
@@ -125,15 +137,17 @@ class KafkaRuntime:
         """The committer for ``outputs``, which share a client and a guarantee."""
         from penstock.connectors.kafka.sink.committer import KafkaCommitter, PlainCommitter
 
-        login = context.settings.kerberos
-        outputs = [
-            replace(each, spec=replace(each.spec, client=with_login(each.spec.client, login))) for each in outputs
-        ]
+        outputs = [replace(each, spec=_logged_in(each.spec, context.settings)) for each in outputs]
         exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
         if exactly_once:
             _check_attempts(context.spark)
         committer = KafkaCommitter if exactly_once else PlainCommitter
         return committer(outputs, context, SparkWriteJobs(context.spark, context.stopping))
+
+
+def _logged_in(spec: _Spec, settings: Settings) -> _Spec:
+    """``spec`` with the job's login."""
+    return replace(spec, client=with_login(spec.client, settings.kerberos))
 
 
 def _check_attempts(spark: SparkSession) -> None:
@@ -199,13 +213,7 @@ class KafkaScan(Source):
         """Start and stop, resolved when the job first starts and later read from the checkpoint (rule "starts are
         resolved once")."""
         checkpoint, start_time = self._context.checkpoint, self._context.settings.start_time
-        asked: dict[str, Any] = {
-            "cluster_id": cluster_id(self._session),
-            "topic": list(self._scan.options.topic),
-            "topic_pattern": self._scan.options.topic_pattern or "",
-            "partitions": partitions_text(self._scan.partitions),
-            "bounded": self._scan.bounded,
-        }
+        asked = source_data(self._session, self._scan)
         resolved = False
 
         def resolve() -> dict[str, Any]:

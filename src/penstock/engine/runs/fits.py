@@ -48,7 +48,8 @@ def state_report(job: Job) -> StateReport | None:
     """What becomes of the state that a start of ``job``, which is planned, would go on from. None if there is none, if
     only Spark can read its place, or in batch mode, which keeps none.
 
-    Raises CheckpointError for files that are missing or damaged, and UnsupportedError for a job that cannot be computed.
+    Raises CheckpointError for files that are missing or damaged, and UnsupportedError for a job that cannot be
+    computed.
     """
     settings = job.settings
     if settings.batch or not settings.checkpointing:

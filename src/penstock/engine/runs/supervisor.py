@@ -16,9 +16,9 @@ from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint, read_loca
 from penstock.engine.checkpoint.savepoints import write_savepoint
 from penstock.engine.runs.batches import JobProgress
 from penstock.engine.runs.failures import gone
-from penstock.engine.runs.fits import state_report
 from penstock.engine.runs.query import Query
 from penstock.engine.runs.restarts import Restarts
+from penstock.engine.runs.start_checks import check_start
 from penstock.engine.session import is_alive, make_quick_starts, spark_session
 from penstock.errors import ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_settings
@@ -57,7 +57,7 @@ def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[st
     check_guarantees(job)
     check_settings(job)
     job = with_dead_letters(job)
-    _check_state(job, warn, say)
+    check_start(job, warn, say)
     spark = spark_session(job.settings, job.name)
     _check_alone(job, spark)
     location, folder = job.settings.checkpoint_dir, None
@@ -73,19 +73,6 @@ def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[st
         running.stop()
         raise
     return running
-
-
-def _check_state(job: Job, warn: Callable[[str], None], say: Callable[[str], None] | None) -> None:
-    """Raises CheckpointError, before Spark is started, if the state that the job would go on from does not fit it."""
-    report = state_report(job)
-    if report is None:
-        return
-    report.check()
-    if say is None:
-        report.warn(warn)
-        return
-    for line in report.lines():
-        say(line)
 
 
 def _check_alone(job: Job, spark: SparkSession) -> None:

@@ -103,9 +103,7 @@ def spark_session(settings: Settings, name: str) -> SparkSession:
 
 def kernel_session(spark: SparkSession) -> Session:
     """What the results of kernels depend on in this session."""
-    jvm: Any = spark.sparkContext._jvm
-    zone, ansi = (str(spark.conf.get(f"spark.sql.{key}")) for key in ("session.timeZone", "ansi.enabled"))
-    return Session(zone, int(jvm.java.lang.Runtime.version().feature()), ansi == "true")
+    return Session(str(spark.conf.get("spark.sql.session.timeZone")))
 
 
 def is_alive(spark: SparkSession) -> bool:

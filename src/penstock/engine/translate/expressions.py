@@ -141,28 +141,35 @@ class _SparkSql(SqlText):
 
 def _differs_in_spark(call: Call) -> bool:
     """Whether an operator has another result in Spark: NaN equals itself there, and is larger than other numbers;
-    decimals are rounded to one type before they are compared; a floating-point number divided by zero fails; a date
-    plus an interval may be a timestamp."""
+    decimals are rounded to one type before they are compared, and twice in wide products and quotients; a
+    floating-point number divided by zero fails; a date plus an interval may be a timestamp; points in time are moved
+    in the session's zone."""
     types = [each.type for each in call.args]
     roots = {root(each) for each in types}
     match call.function:
         case function if function in _COMPARISONS:
             return bool(roots & _REALS) or beyond_decimal(types)
         case "/":
-            return root(call.type) in _REALS
+            return root(call.type) in _REALS or isinstance(call.type, DecimalType)
         case "+" | "-":
-            return isinstance(call.args[-1].type, IntervalType) and root(call.args[0].type) in ("DATE", "TIME")
+            moved = isinstance(call.args[-1].type, IntervalType)
+            return moved and root(call.args[0].type) in ("DATE", "TIME", "TIMESTAMP_LTZ")
+        case "TIMESTAMPADD" | "TIMESTAMPDIFF":
+            return "TIMESTAMP_LTZ" in roots
         case "*":
-            return isinstance(call.type, IntervalType)
+            digits = sum(each.precision for each in types if isinstance(each, DecimalType))
+            return isinstance(call.type, IntervalType) or digits > 38
     return False
 
 
 def _differs_when_cast(operand: Expression, target: DataType) -> bool:
-    """Whether a cast has another result in Spark, which reads text in more forms, and takes a cast of an integer to
-    FLOAT and DOUBLE for one to DOUBLE."""
+    """Whether a cast has another result in Spark, which reads text in more forms, takes a cast of an integer to FLOAT
+    and DOUBLE for one to DOUBLE, and writes floating-point numbers as its Java does."""
     source, to = root(operand.type), root(target)
     if source == "STRING":
         return to in _READ
+    if source in _REALS and to in ("STRING", "DECIMAL"):
+        return True
     if source == "TIME":
         return to in ("TIMESTAMP", "TIMESTAMP_LTZ")
     return source == "FLOAT" and to == "DOUBLE" and isinstance(operand, Cast)

@@ -6,22 +6,34 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.connectors.kafka.source.retriever import Retriever, group_offsets
 from penstock.connectors.kafka.source.spec import CustomOffsets, KafkaScanSpec
-from penstock.connectors.kafka.table.offsets import PartitionOffsets
+from penstock.connectors.kafka.table.offsets import PartitionOffsets, partitions_text
 from penstock.connectors.kafka.table.options import BoundedMode, ResetStrategy, StartupMode
 from penstock.deadline import Deadline
 from penstock.errors import ExecutionError, KafkaError, PenstockError, PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.session import Session, TopicInfo
-from penstock.kafka.topics import matching_topics
+from penstock.kafka.topics import cluster_id, matching_topics
 
 #: How long brokers are asked for a leader epoch that a group's offset names and none of them knows.
 _EPOCH_SECONDS = 5.0
+
+
+def source_data(session: Session, scan: KafkaScanSpec) -> dict[str, Any]:
+    """Which data the positions of a scan refer to, for the checkpoint's document of the source."""
+    return {
+        "cluster_id": cluster_id(session),
+        "topic": list(scan.options.topic),
+        "topic_pattern": scan.options.topic_pattern or "",
+        "partitions": partitions_text(scan.partitions),
+        "bounded": scan.bounded,
+    }
 
 
 def resolve_start(
@@ -41,7 +53,7 @@ def resolve_start(
     if start_time is not None and scan.upserts:
         warn(f"table '{scan.table}' of 'upsert-kafka' is read from its beginning; --start-time has no effect on it")
         start_time = None
-    topics = _topics_of(session, scan)
+    topics = topics_of(session, scan)
     partitions = partitions_of(topics, scan)
     mode, options = scan.options.startup_mode, scan.options
     found: dict[TopicPartition, Position] = {}
@@ -136,7 +148,7 @@ def with_epochs(stop: Positions, ends: Mapping[TopicPartition, Position]) -> Pos
     )
 
 
-def _topics_of(session: Session, scan: KafkaScanSpec) -> dict[str, TopicInfo]:
+def topics_of(session: Session, scan: KafkaScanSpec) -> dict[str, TopicInfo]:
     """The topics that are read. Raises KafkaError for a named topic that does not exist."""
     if scan.options.topic_pattern:
         return matching_topics(session, scan.options.topic_pattern)
@@ -146,7 +158,7 @@ def _topics_of(session: Session, scan: KafkaScanSpec) -> dict[str, TopicInfo]:
 
 def topics_there(session: Session, scan: KafkaScanSpec) -> dict[str, TopicInfo]:
     """The topics to read that exist, by the brokers' present metadata."""
-    return _topics_of(session, scan) if scan.options.topic_pattern else session.topics(scan.options.topic)
+    return topics_of(session, scan) if scan.options.topic_pattern else session.topics(scan.options.topic)
 
 
 def partitions_of(topics: Mapping[str, TopicInfo], scan: KafkaScanSpec) -> list[TopicPartition]:
