@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,7 +14,11 @@ from penstock.flow.manifest import Tables as StoredTables
 from penstock.flow.parts import part_of
 from penstock.flow.segments import SegmentReader, TableSpec
 from penstock.flow.storage import Storage
-from penstock.plan.step_identity import StepIdentity, compared
+from penstock.flow.times import Reached
+from penstock.plan.step_identity import StepIdentity, compared, renamed, stored_names, table_names
+
+#: The names of columns in the state, by uid, by the side of the step and by their present names.
+ColumnNames: TypeAlias = Mapping[str, Mapping[str, Mapping[str, str]]]
 
 #: What becomes of the state of a step: it is kept; there is none yet; there was none left when the step changed; it is
 #: dropped, because the user said so; it does not fit; it does not fit another step, from which the step takes its rows;
@@ -72,33 +77,54 @@ class Fitting:
     def verdicts(self, manifest: Manifest, storage: Storage) -> tuple[Verdict, ...]:
         """What becomes of the state of each step. ``storage`` has the files of the state, for one of a former version,
         which knows only the columns."""
-        found = {uid: self._verdict(uid, step, manifest, storage) for uid, step in self.steps.items()}
+        former = self._former(manifest)
+        found = {uid: self._verdict(uid, former.get(uid), step, manifest, storage) for uid, step in self.steps.items()}
         for uid, step in self.steps.items():
             emptied = sorted(each for each in step.below if found[each].fate == "reset")
-            if found[uid].fate == "kept" and emptied and uid in self.reset:
-                found[uid] = Verdict(uid, "reset", (f"'{emptied[0]}', from which it takes rows, starts empty",))
-            elif found[uid].fate == "kept" and emptied:
-                found[uid] = Verdict(
-                    uid, "refused", (f"it takes rows from '{emptied[0]}', which starts empty, and has state of them",)
-                )
-        gone = [uid for uid in manifest.operators if uid not in self.steps and _holds(manifest.operators[uid])]
-        dropped = "the job does not have it any more"
-        left = (Verdict(uid, "reset", (dropped,)) if self._leaves(uid) else Verdict(uid, "unclaimed") for uid in gone)
-        return (*found.values(), *left)
+            if found[uid].fate == "kept" and emptied:
+                reason = f"it has state of rows from '{emptied[0]}', which starts empty"
+                found[uid] = Verdict(uid, "reset" if uid in self.reset else "refused", (reason,))
+        left = manifest.operators.keys() - {*former.values(), *self.steps}
+        gone = sorted(uid for uid in left if _holds(manifest.operators[uid]))
+        return (*found.values(), *map(self._unclaimed, gone))
 
-    def _leaves(self, uid: str) -> bool:
-        return self.unclaimed or uid in self.reset
+    def _unclaimed(self, uid: str) -> Verdict:
+        if self.unclaimed or uid in self.reset:
+            return Verdict(uid, "reset", ("the job does not have it any more",))
+        return Verdict(uid, "unclaimed")
 
-    def _verdict(self, uid: str, step: FlowStep, manifest: Manifest, storage: Storage) -> Verdict:
-        stored = manifest.operators.get(uid)
-        if stored is None:
+    def _former(self, manifest: Manifest) -> dict[str, str]:
+        """The uids under which the steps have their state. Steps of one kind have numbers in an order that changes when
+        others come or go: of those, one that does not fit its own state may have had another number."""
+        found = {uid: uid for uid, step in self.steps.items() if self._fits(uid, step, manifest)}
+        for uid, step in self.steps.items():
+            others = (
+                each
+                for each in sorted(manifest.operators)
+                if _family(each) == _family(uid) and each not in found.values() and self._fits(each, step, manifest)
+            )
+            other = None if uid in found else next(others, None)
+            if other is not None:
+                found[uid] = other
+        rest = {uid: uid for uid in self.steps if uid not in found and uid not in found.values()}
+        return {**found, **{uid: each for uid, each in rest.items() if each in manifest.operators}}
+
+    @staticmethod
+    def _fits(uid: str, step: FlowStep, manifest: Manifest) -> bool:
+        """Whether the state of that uid is known to be that of a step."""
+        known = manifest.identities.get(uid)
+        return known is not None and uid in manifest.operators and not _compared(known, step.identity)[0]
+
+    def _verdict(self, uid: str, former: str | None, step: FlowStep, manifest: Manifest, storage: Storage) -> Verdict:
+        if former is None:
             return Verdict(uid, "new")
-        before = manifest.identities.get(uid)
+        stored, before = manifest.operators[former], manifest.identities.get(former)
         refused, noted = (
             (tuple(_misfits(step, stored, storage, uid)), ()) if before is None else _compared(before, step.identity)
         )
         if not refused:
-            return Verdict(uid, "kept", noted)
+            moved = () if former == uid else (f"it was called '{former}'",)
+            return Verdict(uid, "kept", (*moved, *noted))
         if not _holds(stored):
             return Verdict(uid, "empty", refused)
         return Verdict(uid, "reset" if uid in self.reset else "refused", refused)
@@ -113,27 +139,52 @@ class Fitting:
             return manifest
         verdicts = self.verdicts(manifest, storage)
         check(verdicts, where)
-        kept = {each.uid for each in verdicts if each.fate == "kept"}
-        operators = {
-            uid: {name: refs for name, refs in tables.items() if _known(name, self.steps[uid])}
-            for uid, tables in manifest.operators.items()
-            if uid in kept
-        }
-        seen = {uid: each for uid, each in manifest.operator_times.items() if uid in kept}
-        # A watermark goes on, unless it is that of other times, and no step has seen it.
-        timed = any(self.steps[uid].timed for uid in kept)
-        new = (
-            {} if timed else {name for name, each in self.measures.items() if manifest.measures.get(name, each) != each}
-        )
-        times = {name: each for name, each in manifest.times.items() if name not in new}
-        return replace(
+        former = self._former(manifest)
+        kept = {each.uid: former[each.uid] for each in verdicts if each.fate == "kept"}
+        identities = {**self.identities}
+        for uid, each in kept.items():
+            before = StepIdentity.from_json(manifest.identities.get(each, identities[uid]))
+            if before is not None:
+                now = self.steps[uid].identity
+                identities[uid] = renamed(now, stored_names(before, now)).to_json()
+        found = replace(
             manifest,
-            operators=operators,
-            operator_times=seen,
-            times=times,
-            identities=self.identities,
+            operators={uid: self._tables(uid, each, manifest) for uid, each in kept.items()},
+            operator_times={
+                uid: manifest.operator_times[each] for uid, each in kept.items() if each in manifest.operator_times
+            },
+            times=self._times(manifest, kept),
+            identities=identities,
             measures=self.measures,
         )
+        return manifest if found == manifest else found
+
+    def _tables(self, uid: str, former: str, manifest: Manifest) -> StoredTables:
+        """The tables of a step that it still has, by their present names."""
+        step, known = self.steps[uid], manifest.identities.get(former)
+        before = None if known is None else StepIdentity.from_json(known)
+        names = {} if before is None else table_names(before, step.identity)
+        tables = {_renamed(name, names): refs for name, refs in manifest.operators[former].items()}
+        present = {each.name for each in step.tables}
+        return {name: refs for name, refs in tables.items() if _table(name) in present}
+
+    def _times(self, manifest: Manifest, kept: Collection[str]) -> Mapping[str, Reached]:
+        """The watermarks, without those of other times than before, unless a step has seen them."""
+        if any(self.steps[uid].timed for uid in kept):
+            return manifest.times
+        new = {name for name, each in self.measures.items() if manifest.measures.get(name, each) != each}
+        return {name: each for name, each in manifest.times.items() if name not in new}
+
+    def names(self, manifest: Manifest) -> ColumnNames:
+        """The names of columns in the tables of a state that :meth:`fitted` gave, where they have other ones now."""
+        found = {}
+        for uid, step in self.steps.items():
+            known = manifest.identities.get(uid)
+            before = None if known is None or uid not in manifest.operators else StepIdentity.from_json(known)
+            names = {} if before is None else stored_names(before, step.identity)
+            if names:
+                found[uid] = names
+        return found
 
     @cached_property
     def identities(self) -> Mapping[str, Mapping[str, Any]]:
@@ -184,8 +235,15 @@ def _misfits(step: FlowStep, stored: StoredTables, storage: Storage, uid: str) -
         yield from (f"it keeps '{name}' now, which would begin empty" for name in plain if name not in stored)
 
 
-def _known(name: str, step: FlowStep) -> bool:
-    return _table(name) in {each.name for each in step.tables}
+def _family(uid: str) -> str:
+    """A uid without the number behind it."""
+    return re.sub(r" \d+$", "", uid)
+
+
+def _renamed(name: str, names: Mapping[str, str]) -> str:
+    """The name of a table, or of a part of one, with the table's present name."""
+    table = _table(name)
+    return names.get(table, table) + name[len(table) :]
 
 
 def _table(name: str) -> str:

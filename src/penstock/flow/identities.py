@@ -34,13 +34,16 @@ from penstock.plan.nodes import (
     TemporalSort,
     WindowAggregate,
 )
-from penstock.plan.step_identity import Column, Fact, StepIdentity
+from penstock.plan.step_identity import KIND_OF_ROWS, SIDES, TIME_ZONE, Column, Fact, StepIdentity
 from penstock.plan.traits import traits
 from penstock.plan.walk import fold
 from penstock.plan.windowing import Attached, Windowing
 from penstock.types import BIGINT
 
-_SIDES = ("left", "right")
+#: What is kept for some aggregates depends on whether rows may be taken back.
+_BY_ROWS = ORDERED | {"MIN", "MAX"}
+#: How the columns of a window read.
+_BOUNDS = ("window_start", "window_end")
 _TAKEN_BACK, _ADDED = Fact.of("rows that may be taken back"), Fact.of("rows that are only added")
 
 
@@ -60,7 +63,7 @@ class Identifier:
         found = self._of(node, operator)
         facts = {**found.facts, **dict(self._lives(node, operator))}
         if any(map(zoned, self._read)):
-            facts["time zone"] = Fact.of(self.zone)
+            facts[TIME_ZONE] = Fact.of(self.zone)
         return replace(found, facts=facts, notes=dict(self._notes(node)))
 
     def _of(self, node: Node, operator: Operator | TimedOperator) -> StepIdentity:
@@ -95,7 +98,7 @@ class Identifier:
             case Join():
                 return self._join(node)
             case SetOperation(kind=kind, left=left, right=right):
-                sides = zip(_SIDES, (left, right), strict=True)
+                sides = zip(SIDES, (left, right), strict=True)
                 keys_of = {side: self._columns(each, each.schema.names) for side, each in sides}
                 return StepIdentity(step="a comparison", facts={"comparison": Fact.of(kind.value)}, keys=keys_of)
             case Normalize(keys=keys):
@@ -125,37 +128,36 @@ class Identifier:
         self, node: GroupAggregate | WindowAggregate, operator: GroupAggregateOperator, step: str
     ) -> StepIdentity:
         """The identity of a step that keeps the states of groups."""
-        every = operator.states.accumulators
-        columns = [column for each in every for column in self._accumulated(node.input, each)]
+        every, node_below = operator.states.accumulators, node.input
         facts = {}
-        if any(each.tables or each.needs & ORDERED for each in every):
-            facts["kind of rows that it takes"] = _TAKEN_BACK if every[0].retracts else _ADDED
+        if any(each.tables or each.needs & _BY_ROWS for each in every):
+            facts[KIND_OF_ROWS] = _TAKEN_BACK if every[0].retracts else _ADDED
         return StepIdentity(
             step=step,
             facts=facts,
-            keys=self._keys(node.input, node.keys),
-            aggregates=tuple(columns),
-            calls=self._calls(node.input, node.calls),
+            keys=self._keys(node_below, node.keys),
+            aggregates=tuple(
+                self._accumulated(node_below, each, each.column(need), need)
+                for each in every
+                for need in sorted(each.needs)
+            ),
+            tables=tuple(
+                self._accumulated(node_below, each, table.name, "VALUES") for each in every for table in each.tables
+            ),
+            calls=self._calls(node_below, node.calls),
         )
 
-    def _accumulated(self, node: Node, given: Accumulators) -> Iterator[Column]:
-        """The columns of the state of groups about one argument, and the tables of its values."""
+    def _accumulated(self, node: Node, given: Accumulators, name: str, what: str) -> Column:
+        """A column of the state of groups, or a table, that has ``what`` is kept of one argument."""
         of = given.argument
         found = None if of.column is None else node.schema.field(of.column)
-        type_ = "" if found is None else found.type.with_nullability(True).text()
-
-        def column(name: str, function: str) -> Column:
-            nulls = " WITH NULLS" if of.nulls else ""
-            kind = BIGINT if found is None else found.type
-            call = AggregateCall("", f"{function}{nulls}", kind, of.column, of.distinct, of.filter)
-            value = self.lineage.aggregate(node, call)
-            self._read.append(value)
-            return Column(name, type_, meaning(value), shown(value))
-
-        for each in sorted(given.needs):
-            yield column(given.column(each), each)
-        for table in given.tables:
-            yield column(table.name, "VALUES AND NUMBERS" if given.retracts or of.distinct else "NUMBERS")
+        function = f"{what}{' WITH NULLS' if of.nulls else ''}"
+        kind = BIGINT if found is None else found.type.with_nullability(True)
+        call = AggregateCall("", function, kind, of.column, of.distinct, of.filter)
+        value = self.lineage.aggregate(node, call)
+        self._read.append(value)
+        argument = "" if value.argument is None else shown(value.argument)
+        return Column(name, kind.text(), meaning(value), argument)
 
     def _calls(self, node: Node, calls: Sequence[AggregateCall]) -> str:
         """The aggregates as they are written."""
@@ -163,7 +165,7 @@ class Identifier:
         return ", ".join(dict.fromkeys(texts))
 
     def _join(self, node: Join) -> StepIdentity:
-        sides = tuple(zip(_SIDES, node.inputs, (node.left_keys, node.right_keys), strict=True))
+        sides = tuple(zip(SIDES, node.inputs, (node.left_keys, node.right_keys), strict=True))
         # In the state, the columns of keys have numbers.
         keys = {side: tuple(replace(each, name="") for each in self._columns(below, own)) for side, below, own in sides}
         rows = {side: self._others(below, own) for side, below, own in sides}
@@ -177,18 +179,19 @@ class Identifier:
             "order": _together(self._order(node.input, node.order)),
             "numbers": Fact.of(f"{node.first} to {node.last}"),
             "numbering": Fact.of(node.ranking.value),
-            "kind of rows that it takes": _TAKEN_BACK if changing else _ADDED,
+            KIND_OF_ROWS: _TAKEN_BACK if changing else _ADDED,
         }
         if not changing:
             facts["order of equal rows"] = Fact.of("the latest first" if node.latest else "as they came")
         return self._kept("a ranking", node, node.keys, facts, growing=not changing)
 
     def _in_windows(self, inner: Node, windows: Sequence[Attached], operator: InWindowsOperator) -> StepIdentity:
+        """The identity of a step that does its work in each window by itself."""
         found = self._of(inner, operator.inner)
         facts = [self._window(below, each) for below, each in zip(inner.inputs, windows, strict=True)]
-        return replace(
-            found, step=f"{found.step} in windows", facts={**found.facts, "window": _together(dict.fromkeys(facts))}
-        )
+        window = Fact(", ".join(each.meaning for each in facts), ", ".join(dict.fromkeys(x.shown for x in facts)))
+        keys = {side: _without_windows(columns) for side, columns in found.keys.items()}
+        return replace(found, step=f"{found.step} in windows", facts={**found.facts, "window": window}, keys=keys)
 
     def _kept(
         self, step: str, node: Step, keys: tuple[str, ...], facts: dict[str, Fact], *, growing: bool
@@ -249,21 +252,21 @@ class Identifier:
         several = {each.side for each in operator.tables if each.kind == "multiset" and each.side is not None}
         for number, life in enumerate(self.lives):
             if number in several and not isinstance(node, _BY_WATERMARK):
-                of = f" of the {_SIDES[number]} side" if len(self.lives) > 1 else ""
+                of = f" of the {SIDES[number]} side" if len(self.lives) > 1 else ""
                 yield f"time to live{of}", Fact.of("set" if life else "")
 
     def _notes(self, node: Node) -> Iterator[tuple[str, Fact]]:
         """What may change beside the state."""
         several = len(node.inputs) > 1
         for number, below in enumerate(node.inputs):
-            of = f" of the {_SIDES[number]} side" if several else ""
+            of = f" of the {SIDES[number]} side" if several else ""
             conditions = self.lineage.conditions(below)
             if conditions:
                 texts = [" AND ".join(map(text, conditions)) for text in (meaning, shown)]
                 yield f"condition of WHERE{of}", Fact(*texts)
         for number, life in enumerate(self.lives):
             if life is not None:
-                of = f" of the {_SIDES[number]} side" if several else ""
+                of = f" of the {SIDES[number]} side" if several else ""
                 yield f"time after which it forgets{of}", Fact.of(DURATION.show(life))
         watermarks = dict(fold((node,), self._watermarks)[0])
         if isinstance(node, _BY_WATERMARK) and watermarks:
@@ -281,6 +284,11 @@ def _together(facts: Iterable[Fact]) -> Fact:
     """Several facts as one."""
     every = list(facts)
     return Fact(", ".join(each.meaning for each in every), ", ".join(each.shown for each in every))
+
+
+def _without_windows(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Columns of a key, of which those of the window do not say which one it is."""
+    return tuple(replace(each, meaning=each.shown) if each.shown in _BOUNDS else each for each in columns)
 
 
 def _of_columns(columns: Sequence[Column]) -> Fact:

@@ -47,7 +47,8 @@ class TableSpec:
     ``timed``: the time of its last writing is kept with each row. With ``ttl_ms`` rows are gone that were not written
     for so long; ``side`` is the number of the operator's input whose time to live they have, None if they stay until
     the operator deletes them. ``parted``: there is such a table for each of several times
-    (:mod:`penstock.flow.parts`)."""
+    (:mod:`penstock.flow.parts`). ``names`` are those of columns in the segments, by their own, where they differ: they
+    had others when the first segments were written."""
 
     name: str
     key: pa.Schema
@@ -58,6 +59,7 @@ class TableSpec:
     side: int | None = 0
     ttl_ms: int | None = None
     parted: bool = False
+    names: tuple[tuple[str, str], ...] = ()
 
     @property
     def replaces(self) -> bool:
@@ -68,15 +70,21 @@ class TableSpec:
         """The table with that time to live; None for one that keeps its rows."""
         return replace(self, timed=ttl_ms is not None, ttl_ms=ttl_ms)
 
+    def stored(self, names: Sequence[str]) -> list[str]:
+        """The names of columns in the segments."""
+        known = dict(self.names)
+        return [known.get(each, each) for each in names]
+
     def schema(self) -> pa.Schema:
         """The columns of its segments."""
         keyed = self.kind == "keyed"
+        keys, values = (self.stored(each.names) for each in (self.key, self.value))
         return pa.schema(
             [
                 pa.field(HASH, pa.uint64()),
                 *([] if keyed else [pa.field(ROW, pa.uint64())]),
-                *(pa.field(_KEY + field.name, field.type) for field in self.key),
-                *(pa.field(_VALUE + field.name, field.type) for field in self.value),
+                *(pa.field(_KEY + name, field.type) for name, field in zip(keys, self.key, strict=True)),
+                *(pa.field(_VALUE + name, field.type) for name, field in zip(values, self.value, strict=True)),
                 *([pa.field(SEEN, pa.int64())] if self.timed else []),
                 pa.field(PRESENT, pa.bool_()) if keyed else pa.field(WEIGHT, pa.int64()),
             ]

@@ -58,6 +58,7 @@ _EVERYWHERE = frozenset(
 
 #: Parentheses, and what they may be in: strings, quoted names and comments.
 _MARKS = re.compile(r"'(?:[^']|'')*'|`(?:[^`]|``)*`|--[^\n]*|[();]")
+_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _FILTER = re.compile(r"\s*FILTER\s*(?=\()", re.IGNORECASE)
 
 
@@ -305,7 +306,7 @@ class _Shown(_Meaning):
             case _Implied(operand=operand):
                 return self.text(operand)
             case _Origin(name=name):
-                return Text(quoted_name(name))
+                return Text(name if _PLAIN.fullmatch(name) else quoted_name(name))
             case WindowBound(part=part):
                 return Text(f"window_{part}")
             case Call(function="UNNEST", args=(whole, _)):

@@ -7,15 +7,18 @@ of how penstock computes. :data:`VERSION` counts its forms.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.types import quoted_name
 from penstock.types.casts import alike
 from penstock.types.parse import parse_type
 
 #: Of the form of identities.
 VERSION = 1
+#: The sides of a step with two inputs; that of one with one input has no name.
+SIDES = ("left", "right")
+#: What facts are about that are treated in a way of their own.
+TIME_ZONE, KIND_OF_ROWS = "time zone", "kind of rows that it takes"
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,9 @@ class StepIdentity:
 
     ``facts`` must stay as they are, by what they are about; what is said in ``notes`` may change. ``keys`` are the
     columns that its state is found by, and ``rows`` those of the rows that it keeps, by the side of the step.
-    ``aggregates`` are the columns of the state of groups, and ``calls`` the aggregates that users wrote. Columns may
-    be added to the rows of the sides in ``growing``: they are NULL in rows of before. This last field is not kept.
+    ``aggregates`` are the columns of the state of groups, ``tables`` those of its tables that have values, and
+    ``calls`` the aggregates that users wrote. Columns may be added to the rows of the sides in ``growing``: they are
+    NULL in rows of before. This last field is not kept.
     """
 
     step: str
@@ -56,6 +60,7 @@ class StepIdentity:
     keys: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
     rows: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
     aggregates: tuple[Column, ...] = ()
+    tables: tuple[Column, ...] = ()
     calls: str = ""
     notes: Mapping[str, Fact] = field(default_factory=dict)
     growing: frozenset[str] = field(default=frozenset(), compare=False)
@@ -69,6 +74,7 @@ class StepIdentity:
             "keys": _sides(self.keys),
             "rows": _sides(self.rows),
             "aggregates": _columns(self.aggregates),
+            "tables": _columns(self.tables),
             "calls": self.calls,
             "notes": _facts(self.notes),
         }
@@ -84,6 +90,7 @@ class StepIdentity:
             keys={side: _read(each) for side, each in document["keys"].items()},
             rows={side: _read(each) for side, each in document["rows"].items()},
             aggregates=_read(document["aggregates"]),
+            tables=_read(document["tables"]),
             calls=document["calls"],
             notes={name: Fact(*each) for name, each in document["notes"].items()},
         )
@@ -111,6 +118,42 @@ def compared(before: StepIdentity, now: StepIdentity) -> Comparison:
     return Comparison(tuple(refused), tuple(noted))
 
 
+def stored_names(before: StepIdentity, now: StepIdentity) -> dict[str, dict[str, str]]:
+    """The names that columns have in the state where they have other ones now, by side and by their present names."""
+    found = {}
+    for side in {*now.keys, *now.rows}:
+        pairs = [
+            *zip(now.keys.get(side, ()), before.keys.get(side, ()), strict=False),
+            *_matched(before.rows.get(side, ()), now.rows.get(side, ())),
+            *_matched(before.aggregates, now.aggregates),
+        ]
+        names = {each.name: old.name for each, old in pairs if old is not None and old.name != each.name}
+        if names:
+            found[side] = names
+    return found
+
+
+def table_names(before: StepIdentity, now: StepIdentity) -> dict[str, str]:
+    """The present names of tables that had other ones, by these."""
+    pairs = _matched(before.tables, now.tables)
+    return {old.name: each.name for each, old in pairs if old is not None and old.name != each.name}
+
+
+def renamed(now: StepIdentity, names: Mapping[str, Mapping[str, str]]) -> StepIdentity:
+    """The identity with the names that columns have in the state, by side and by their present names."""
+
+    def of(columns: tuple[Column, ...], side: str) -> tuple[Column, ...]:
+        own = names.get(side, {})
+        return tuple(replace(each, name=own.get(each.name, each.name)) for each in columns)
+
+    return replace(
+        now,
+        keys={side: of(columns, side) for side, columns in now.keys.items()},
+        rows={side: of(columns, side) for side, columns in now.rows.items()},
+        aggregates=of(now.aggregates, ""),
+    )
+
+
 def _changed(before: Mapping[str, Fact], now: Mapping[str, Fact]) -> Iterator[str]:
     for about in dict.fromkeys((*before, *now)):
         was, is_ = before.get(about, Fact.of("")), now.get(about, Fact.of(""))
@@ -122,7 +165,7 @@ def _changed(before: Mapping[str, Fact], now: Mapping[str, Fact]) -> Iterator[st
 
 
 #: Facts that are compared only where both are known.
-_MAY_BE_UNKNOWN = frozenset({"time zone"})
+_MAY_BE_UNKNOWN = frozenset({TIME_ZONE})
 
 
 def _keys(before: StepIdentity, now: StepIdentity) -> Iterator[str]:
@@ -134,44 +177,59 @@ def _keys(before: StepIdentity, now: StepIdentity) -> Iterator[str]:
         for old, new in zip(former, columns, strict=True):
             if not _same_type(old.type, new.type):
                 yield f"the key {new.shown}{of} was {old.type}, and is {new.type}"
-            elif old.name != new.name:
-                yield f"the key {new.shown}{of} was called {quoted_name(old.name)}, and is {quoted_name(new.name)}"
 
 
 def _aggregates(before: StepIdentity, now: StepIdentity) -> Iterator[str]:
     """Groups of before have no value for what is new. What is gone leaves the rest as it is."""
-    former = {each.meaning: each for each in before.aggregates}
-    if any(each.meaning not in former for each in now.aggregates):
+    if before.facts.get(KIND_OF_ROWS) != now.facts.get(KIND_OF_ROWS) and before.calls == now.calls:
+        return  # which says it
+    pairs = [*_matched(before.aggregates, now.aggregates), *_matched(before.tables, now.tables)]
+    new = next((each for each, old in pairs if old is None), None)
+    if new is not None and before.calls == now.calls:
+        yield f"{new.meaning} is new"
+    elif new is not None:
         yield f"the aggregates were {before.calls or 'none'}, and are {now.calls}"
         return
-    for each in now.aggregates:
-        old = former[each.meaning]
-        if not _same_type(old.type, each.type):
-            yield f"{each.shown} was of {old.type}, and is of {each.type}"
-        elif old.name != each.name:
-            yield f"{each.shown} was called {old.name}, and is {each.name}"
+    for each, old in pairs:
+        if old is not None and not _same_type(old.type, each.type):
+            yield f"{each.shown}, which is aggregated, was {old.type}, and is {each.type}"
+            return
 
 
 def _rows(
     before: tuple[Column, ...], now: tuple[Column, ...], of: str, *, growing: bool
 ) -> tuple[list[str], list[str]]:
     refused, noted = [], []
-    former, columns = {each.name: each for each in before}, {each.name: each for each in now}
-    for name, each in columns.items():
-        old, title = former.get(name), f"the column {quoted_name(name)}{of}"
-        if old is None:
-            if growing:
-                noted.append(f"{title} is new, and NULL in rows of before")
-            else:
-                refused.append(f"{title} is new, which the rows do not have that it keeps")
-        elif not _same_type(old.type, each.type):
+    pairs, former = _matched(before, now), {each.name: each for each in before}
+    taken = {old.name for _, old in pairs if old is not None}
+    for each, old in pairs:
+        title, other = f"the column '{each.name}'{of}", former.get(each.name)
+        if old is not None and not _same_type(old.type, each.type):
             refused.append(f"{title} was {old.type}, and is {each.type}")
-        elif old.meaning != each.meaning:
-            same = old.shown == each.shown
-            was, is_ = (old.meaning, each.meaning) if same else (old.shown, each.shown)
+        elif old is None and other is not None:
+            taken.add(other.name)
+            same = other.shown == each.shown
+            was, is_ = (other.meaning, each.meaning) if same else (other.shown, each.shown)
             refused.append(f"{title} was {was}, and is {is_}")
-    refused += [f"the column {quoted_name(name)}{of} is gone" for name in former if name not in columns]
+        elif old is None and growing:
+            noted.append(f"{title} is new, and NULL in rows of before")
+        elif old is None:
+            refused.append(f"{title} is new, which the rows do not have that it keeps")
+    refused += [f"the column '{each.name}'{of} is gone" for each in before if each.name not in taken]
     return refused, noted
+
+
+def _matched(before: tuple[Column, ...], now: tuple[Column, ...]) -> list[tuple[Column, Column | None]]:
+    """Each column with that of before which has the same meaning, and the same name if there are several."""
+    left = list(before)
+    found: dict[str, Column] = {}
+    for same_name in (True, False):
+        for each in now:
+            old = next((x for x in left if x.meaning == each.meaning and (x.name == each.name or not same_name)), None)
+            if each.name not in found and old is not None:
+                found[each.name] = old
+                left.remove(old)
+    return [(each, found.get(each.name)) for each in now]
 
 
 def _same_type(before: str, now: str) -> bool:

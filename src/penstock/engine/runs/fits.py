@@ -22,7 +22,7 @@ from penstock.plan.walk import scans
 
 @dataclass(frozen=True)
 class StateReport:
-    """What becomes of the state at ``where``, that after ``batch``: a checkpoint or a savepoint, as messages name it."""
+    """What becomes of the state after ``batch``. ``where`` is its checkpoint or savepoint, as messages name it."""
 
     where: str
     batch: int

@@ -336,6 +336,7 @@ class FlowRun:
             before.time_ms,
             awaited,
             last=self.job.settings.batch,
+            names=self._states.fitting.names(before),
         )
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):

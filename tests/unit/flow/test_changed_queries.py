@@ -1,0 +1,120 @@
+"""A changed query over the state of the former one: what is kept, and what stops the start."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import CheckpointError
+from penstock.flow.dataflow import Dataflow
+from penstock.flow.fitting import Fitting, Verdict
+from penstock.flow.kernels.session import Session
+from penstock.flow.manifest import Manifest
+from penstock.flow.planner import Planner
+from penstock.flow.storage import Storage
+from penstock.plan.nodes import STATEFUL, Job
+from penstock.plan.planning import planned
+from penstock.plan.walk import fold, scans
+from penstock.spi import HIDDEN, KIND, Output
+from penstock.types import RowKind, arrow_schema
+from tests.changed_queries import CHANGES, KEPT, REFUSED, WITHOUT_STATE
+from tests.corpora import parsed
+from tests.unit.flow.driver import Driver
+
+CASES = {f"{step}: {each.text}": each for step, changes in CHANGES.items() for each in changes}
+
+
+class Running:
+    """A job and its dataflow."""
+
+    def __init__(self, script: str, folder: str, reset: tuple[str, ...] = ()):
+        (job,) = parsed(script).jobs
+        self.job: Job = planned(job)
+        settings = self.job.settings
+        self.planner = Planner(scans(*self.job.sinks), Session(settings.session_time_zone or "UTC"), settings.state_ttl)
+        outputs = []
+        for number, sink in enumerate(self.job.sinks):
+            self.planner.add(sink, number)
+            outputs.append(Output(number, sink.table, sink.spec, sink.schema, None, sink.schema.names))
+        self.flow = Dataflow(
+            tuple(self.planner.branches),
+            self.planner.ordered(),
+            tuple(outputs),
+            folder,
+            timings=tuple(self.planner.timings),
+        )
+        self.fitting: Fitting = self.planner.fitting(reset)
+
+    def verdicts(self, manifest: Manifest) -> dict[str, Verdict]:
+        return {each.uid: each for each in self.fitting.verdicts(manifest, Storage.of(self.flow.storage))}
+
+    def run(self, manifest: Manifest) -> Manifest:
+        """The state after a batch, which begins with that of the manifest."""
+        before = self.fitting.fitted(manifest, Storage.of(self.flow.storage), "the checkpoint")
+        driver = Driver(
+            self.flow, manifest=before, batch=manifest.batch + 1, now_ms=1000, names=self.fitting.names(before)
+        )
+        driver.run([(n, [rows_of(scan)]) for n, scan in enumerate(self.planner.scans)], 2)
+        return driver.manifest
+
+
+def rows_of(scan) -> pa.RecordBatch:
+    """Two rows, with values that keys and conditions meet."""
+    schema = arrow_schema(scan.schema)
+    arrays = [_values(each.type) for each in schema]
+    hidden = [pa.array([0, 0], pa.int32()), pa.array([0, 1], pa.int64())]
+    marks = pa.array([int(RowKind.INSERT)] * 2, pa.int8())
+    return pa.RecordBatch.from_arrays([*arrays, *hidden, marks], names=[*schema.names, *HIDDEN.names, KIND])
+
+
+def _values(kind: pa.DataType) -> pa.Array:
+    if pa.types.is_string(kind):
+        return pa.array(["a", "b"])
+    if pa.types.is_timestamp(kind):
+        return pa.array([60_000_000, 90_000_000], pa.int64()).view(kind)
+    return pa.array([2, 3]).cast(kind)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.rule("state commits with the output")
+def test_what_becomes_of_the_state_of_a_changed_query(name: str, tmp_path) -> None:
+    case = CASES[name]
+    before, after = (Running(script, str(tmp_path)) for script in case.scripts)
+    manifest = before.run(Manifest())
+    assert any(map(any, (tables.values() for tables in manifest.operators.values()))), "the step keeps rows"
+    assert "kept" in {each.fate for each in before.verdicts(manifest).values()} <= {"kept", "new"}
+    found = after.verdicts(manifest)
+    said = "; ".join(clause for each in found.values() for clause in each.changes)
+    assert case.says in said
+    if case.outcome == KEPT:
+        assert "kept" in {each.fate for each in found.values()} <= {"kept", "new"}, said
+        again = after.run(manifest)
+        assert "kept" in {each.fate for each in after.verdicts(again).values()} <= {"kept", "new"}
+        return
+    fate = {REFUSED: "refused", WITHOUT: "unclaimed"}[case.outcome]
+    assert fate in {each.fate for each in found.values()}
+    with pytest.raises(CheckpointError, match=r"Undo the change; or .* --reset-state '") as failure:
+        after.run(manifest)
+    assert all(clause in str(failure.value) for each in found.values() if each.fate == fate for clause in each.changes)
+    before.run(manifest)  # undone
+    names = tuple(each.uid for each in found.values())
+    reset = Running(case.scripts[1], str(tmp_path), names)
+    again = reset.run(manifest)
+    assert {each.fate for each in reset.verdicts(again).values()} <= {"kept", "new"}
+
+
+def test_every_node_with_state_has_changes() -> None:
+    """A new node needs rows in the table, unless it keeps nothing."""
+    with_rows = {node for changes in CHANGES.values() for each in changes for node in each.nodes}
+    assert with_rows | set(WITHOUT_STATE) == set(get_args(STATEFUL))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_change_is_that_of_its_step(name: str, tmp_path) -> None:
+    case = CASES[name]
+    found: set[type] = set()
+    job = Running(case.scripts[0], str(tmp_path)).job
+    fold(job.sinks, lambda node, _: found.add(type(node)))
+    assert found & set(case.nodes)
