@@ -111,6 +111,14 @@ _GROUPS = _changes(
         REFUSED,
         "the key was k, and is k, city",
     ),
+    Change(
+        (GroupAggregate,),
+        "order of the columns of GROUP BY",
+        "SELECT k, city, COUNT(*) AS a FROM s GROUP BY k, city",
+        "SELECT k, city, COUNT(*) AS a FROM s GROUP BY city, k",
+        REFUSED,
+        "the key was k, city, and is city, k",
+    ),
     (
         "expression in GROUP BY",
         "SELECT UPPER(k), COUNT(*) AS a, SUM(n) AS b FROM s GROUP BY UPPER(k)",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -29,12 +29,14 @@ Fate: TypeAlias = Literal["kept", "new", "empty", "reset", "refused", "unclaimed
 @dataclass(frozen=True)
 class FlowStep:
     """A step with state: its identity, its tables, and the uids of the steps from which it takes rows, at once or by
-    others. ``timed``: what it does depends on the watermark."""
+    others. ``timed``: what it does depends on the watermark. ``may_have`` says whether its tables may have a part of a
+    time."""
 
     identity: StepIdentity
     tables: tuple[TableSpec, ...]
     below: frozenset[str] = frozenset()
     timed: bool = False
+    may_have: Callable[[int], bool] = lambda _: True
 
 
 @dataclass(frozen=True)
@@ -95,25 +97,22 @@ class Fitting:
 
     def _former(self, manifest: Manifest) -> dict[str, str]:
         """The uids under which the steps have their state. Steps of one kind have numbers in an order that changes when
-        others come or go: of those, one that does not fit its own state may have had another number."""
-        found = {uid: uid for uid, step in self.steps.items() if self._fits(uid, step, manifest)}
-        for uid, step in self.steps.items():
-            others = (
-                each
-                for each in sorted(manifest.operators)
-                if _family(each) == _family(uid) and each not in found.values() and self._fits(each, step, manifest)
-            )
-            other = None if uid in found else next(others, None)
-            if other is not None:
-                found[uid] = other
-        rest = {uid: uid for uid in self.steps if uid not in found and uid not in found.values()}
-        return {**found, **{uid: each for uid, each in rest.items() if each in manifest.operators}}
-
-    @staticmethod
-    def _fits(uid: str, step: FlowStep, manifest: Manifest) -> bool:
-        """Whether the state of that uid is known to be that of a step."""
-        known = manifest.identities.get(uid)
-        return known is not None and uid in manifest.operators and not _compared(known, step.identity)[0]
+        others come or go: what fits best is theirs, and of what fits alike the state under their own uid."""
+        found: dict[str, str] = {}
+        for exactly in (True, False):
+            for own in (True, False):
+                for uid, step in self.steps.items():
+                    if uid in found:
+                        continue
+                    among = (
+                        [uid] if own else [each for each in sorted(manifest.operators) if _family(each) == _family(uid)]
+                    )
+                    free = (each for each in among if each not in found.values())
+                    fits = next((each for each in free if _fits(each, step, manifest, exactly=exactly)), None)
+                    if fits is not None:
+                        found[uid] = fits
+        rest = (uid for uid in self.steps if uid not in found and uid in manifest.operators)
+        return {**found, **{uid: uid for uid in rest if uid not in found.values()}}
 
     def _verdict(self, uid: str, former: str | None, step: FlowStep, manifest: Manifest, storage: Storage) -> Verdict:
         if former is None:
@@ -177,7 +176,9 @@ class Fitting:
 
     def names(self, manifest: Manifest) -> ColumnNames:
         """The names of columns in the tables of a state that :meth:`fitted` gave, where they have other ones now."""
-        found = {}
+        found: dict[str, Mapping[str, Mapping[str, str]]] = {}
+        if manifest.identities == self.identities:
+            return found
         for uid, step in self.steps.items():
             known = manifest.identities.get(uid)
             before = None if known is None or uid not in manifest.operators else StepIdentity.from_json(known)
@@ -210,6 +211,14 @@ def check(verdicts: Sequence[Verdict], where: str) -> None:
     )
 
 
+def _fits(uid: str, step: FlowStep, manifest: Manifest, *, exactly: bool) -> bool:
+    """Whether the state of that uid is known to be that of a step, whose definition has ``exactly`` not changed."""
+    known = manifest.identities.get(uid)
+    if known is None or uid not in manifest.operators:
+        return False
+    return known == step.identity.to_json() if exactly else not _compared(known, step.identity)[0]
+
+
 def _compared(before: Mapping[str, Any], now: StepIdentity) -> tuple[tuple[str, ...], tuple[str, ...]]:
     known = StepIdentity.from_json(before)
     if known is None:
@@ -230,6 +239,9 @@ def _misfits(step: FlowStep, stored: StoredTables, storage: Storage, uid: str) -
             yield f"it keeps no '{_table(name)}' any more"
             continue
         yield from reader.misfits(max(refs, key=lambda ref: ref.newest), spec)
+        part = part_of(name)
+        if part is not None and not step.may_have(part[1]):
+            yield f"it has rows of a window that ends at {part[1]} ms, at which no window ends now"
     plain = [each.name for each in step.tables if not each.parted]
     if _holds(stored):
         yield from (f"it keeps '{name}' now, which would begin empty" for name in plain if name not in stored)

@@ -186,7 +186,10 @@ class Planner:
             vertex = self.vertices[number]
             identifier = Identifier(lineage, zone, lifetimes(node, self.ttl))
             identity, timed = identifier.identity(node, vertex.operator), isinstance(vertex.operator, TimedOperator)
-            found[node.uid] = FlowStep(identity, vertex.tables, below[node.uid], timed)
+            step = FlowStep(identity, vertex.tables, below[node.uid], timed)
+            if isinstance(vertex.operator, WindowAggregateOperator):
+                step = replace(step, may_have=vertex.operator.may_have)
+            found[node.uid] = step
         return found
 
     def ordered(self) -> tuple[Vertex, ...]:

@@ -164,7 +164,7 @@ def test_a_window_of_which_nothing_is_open_starts_empty(folder):
     place = read_location(job_location(str(folder), job.name))
     storage = Storage.of(place.folder(STATE))
     fitting = fitting_of(job)
-    closed = Manifest(8, dict.fromkeys(fitting.steps, {}), identities=fitting.identities)
+    closed = Manifest(8, {uid: {} for uid in fitting.steps}, identities=fitting.identities)
     write_state(place, Batch(8, (None,), ({},), 1), closed.write(storage, "8.manifest"))
     report = state_report(job_of(LONGER, folder))
     assert [each.fate for each in report.verdicts] == ["empty"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pyarrow as pa
@@ -10,16 +11,17 @@ import pytest
 from penstock.errors import CheckpointError
 from penstock.flow.dataflow import Dataflow
 from penstock.flow.fitting import Fitting, Verdict
+from penstock.flow.inspection import read_rows, stored_spec
 from penstock.flow.kernels.session import Session
 from penstock.flow.manifest import Manifest
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
-from penstock.plan.nodes import STATEFUL, Job
+from penstock.plan.nodes import STATEFUL, Job, Scan
 from penstock.plan.planning import planned
 from penstock.plan.walk import fold, scans
 from penstock.spi import HIDDEN, KIND, Output
 from penstock.types import RowKind, arrow_schema
-from tests.changed_queries import CHANGES, KEPT, REFUSED, WITHOUT_STATE
+from tests.changed_queries import CHANGES, KEPT, REFUSED, WITHOUT, WITHOUT_STATE, Change
 from tests.corpora import parsed
 from tests.unit.flow.driver import Driver
 
@@ -50,22 +52,31 @@ class Running:
     def verdicts(self, manifest: Manifest) -> dict[str, Verdict]:
         return {each.uid: each for each in self.fitting.verdicts(manifest, Storage.of(self.flow.storage))}
 
-    def run(self, manifest: Manifest) -> Manifest:
-        """The state after a batch, which begins with that of the manifest."""
+    def run(self, manifest: Manifest, kind: RowKind = RowKind.INSERT) -> Manifest:
+        """The state after a batch of two rows, which begins with that of the manifest."""
         before = self.fitting.fitted(manifest, Storage.of(self.flow.storage), "the checkpoint")
         driver = Driver(
             self.flow, manifest=before, batch=manifest.batch + 1, now_ms=1000, names=self.fitting.names(before)
         )
-        driver.run([(n, [rows_of(scan)]) for n, scan in enumerate(self.planner.scans)], 2)
+        driver.run([(n, [rows_of(scan, kind)]) for n, scan in enumerate(self.planner.scans)], 2)
         return driver.manifest
 
+    def stored(self, manifest: Manifest) -> int:
+        """How many rows the state has."""
+        storage, found = Storage.of(self.flow.storage), 0
+        for uid, tables in manifest.operators.items():
+            for name, refs in tables.items():
+                spec = stored_spec(storage, refs, name, uid)
+                found += sum(map(len, read_rows(storage, refs, spec, uid))) if spec is not None else 0
+        return found
 
-def rows_of(scan) -> pa.RecordBatch:
+
+def rows_of(scan: Scan, kind: RowKind) -> pa.RecordBatch:
     """Two rows, with values that keys and conditions meet."""
     schema = arrow_schema(scan.schema)
     arrays = [_values(each.type) for each in schema]
     hidden = [pa.array([0, 0], pa.int32()), pa.array([0, 1], pa.int64())]
-    marks = pa.array([int(RowKind.INSERT)] * 2, pa.int8())
+    marks = pa.array([int(kind)] * 2, pa.int8())
     return pa.RecordBatch.from_arrays([*arrays, *hidden, marks], names=[*schema.names, *HIDDEN.names, KIND])
 
 
@@ -118,3 +129,70 @@ def test_a_change_is_that_of_its_step(name: str, tmp_path) -> None:
     job = Running(case.scripts[0], str(tmp_path)).job
     fold(job.sinks, lambda node, _: found.add(type(node)))
     assert found & set(case.nodes)
+
+
+RENAMED = {
+    "GROUP BY": (
+        "SELECT k, COUNT(*), MIN(n), COUNT(DISTINCT n) FROM c GROUP BY k",
+        "SELECT a, COUNT(*), MIN(b), COUNT(DISTINCT b) FROM (SELECT v AS x, n AS b, k AS a FROM c) GROUP BY a",
+    ),
+    "join": (
+        "SELECT x.k, x.n, x.v, y.n FROM c AS x JOIN c AS y ON x.k = y.k",
+        "SELECT x.k, x.v, x.n, y.n FROM (SELECT k, n AS v, v AS n FROM c) AS x JOIN c AS y ON x.k = y.k",
+    ),
+    "Top-N": (
+        "SELECT k, n, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY n) AS i FROM c) WHERE i < 9",
+        "SELECT a, b, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) AS i FROM "
+        "(SELECT v, n AS b, k AS a FROM c)) WHERE i < 9",
+    ),
+    "set": (
+        "SELECT k, n FROM c INTERSECT ALL SELECT k, n FROM c",
+        "SELECT k AS n, n AS k FROM c INTERSECT ALL SELECT * FROM (SELECT k, n FROM c)",
+    ),
+}
+
+
+@pytest.mark.parametrize("step", RENAMED)
+def test_columns_with_other_names_find_their_state(step: str, tmp_path) -> None:
+    """The rows of before are taken back under other names, which two columns may have exchanged."""
+    before, after = (Running(Change((), "", query, query, KEPT).scripts[0], str(tmp_path)) for query in RENAMED[step])
+    first = before.run(Manifest())
+    assert before.stored(first) > 0
+    second = after.run(first)
+    assert after.stored(second) >= after.stored(first)
+    third = after.run(after.run(second, RowKind.DELETE), RowKind.DELETE)
+    assert after.stored(third) == 0
+    again = after.run(before.run(first), RowKind.DELETE)
+    assert after.stored(before.run(again, RowKind.DELETE)) == 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_state_of_a_former_version_is_known_by_its_columns(name: str, tmp_path) -> None:
+    """Its manifest says nothing of identities. The next one does."""
+    case = CASES[name]
+    before, after = (Running(script, str(tmp_path)) for script in case.scripts)
+    former = replace(before.run(Manifest()), identities={}, measures={})
+    assert {each.fate for each in before.verdicts(former).values()} <= {"kept", "new"}
+    assert before.run(former).identities == before.fitting.identities
+    found = {each.fate for each in after.verdicts(former).values()}
+    if case.text in ("function of an aggregate", "columns of GROUP BY", "kind of join", "type of a column"):
+        assert "refused" in found
+
+
+@pytest.mark.parametrize(
+    ("window", "refused"),
+    [
+        ("TUMBLE(ts, INTERVAL '1' MINUTE)", False),
+        ("TUMBLE(ts, INTERVAL '3' MINUTE)", True),
+        ("HOP(ts, INTERVAL '50' SECOND, INTERVAL '100' SECOND)", True),
+    ],
+)
+def test_windows_of_a_former_version_are_known_by_their_ends(window: str, refused: bool, tmp_path) -> None:
+    query = "SELECT k, COUNT(*) FROM s GROUP BY k, {}"
+    before, after = (
+        Running(Change((), "", query.format(each), "", KEPT).scripts[0], str(tmp_path))
+        for each in ("TUMBLE(ts, INTERVAL '1' MINUTE)", window)
+    )
+    former = replace(before.run(Manifest()), identities={}, measures={})
+    (verdict,) = after.verdicts(former).values()
+    assert (verdict.fate == "refused") is refused
