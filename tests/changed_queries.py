@@ -30,6 +30,8 @@ CREATE TABLE r (k STRING, n INT, v STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS 
   WITH ('connector' = 'any', 'mode' = 'I');
 CREATE TABLE z (k STRING, n INT, ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'any', 'mode' = 'I');
 CREATE TABLE c (k STRING, n INT, v STRING) WITH ('connector' = 'any', 'mode' = 'I,UB,UA,D');
+CREATE TABLE d (k STRING, n INT, v STRING, PRIMARY KEY (k) NOT ENFORCED)
+  WITH ('connector' = 'any', 'mode' = 'I,UB,UA,D');
 CREATE TABLE u (k STRING, n INT, v STRING, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'any', 'mode' = 'I,UA,D');
 CREATE TABLE bag (k STRING, a BIGINT) WITH ('connector' = 'any', 'mode' = 'I,UB,UA,D');
 CREATE TABLE keyed (k STRING, n INT, v STRING, PRIMARY KEY (k) NOT ENFORCED)
@@ -685,6 +687,15 @@ _ANY = _changes(
         _SET.format(_SUMMED, _COUNTED).format("s"),
         KEPT,
         "it was called 'bag: group(s) 2'",
+    ),
+    Change(
+        (GroupAggregate,),
+        "a new step below it that takes rows which may be taken back: it does not know those of before",
+        _COUNTED.format("d"),
+        _COUNTED.format("d"),
+        REFUSED,
+        "it has state of rows from 'changes(d)', which starts empty",
+        settings=("", "SET 'table.exec.source.cdc-events-duplicate' = 'true';"),
     ),
     Change(
         (GroupAggregate,),

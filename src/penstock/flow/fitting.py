@@ -29,13 +29,14 @@ Fate: TypeAlias = Literal["kept", "new", "empty", "reset", "refused", "unclaimed
 @dataclass(frozen=True)
 class FlowStep:
     """A step with state: its identity, its tables, and the uids of the steps from which it takes rows, at once or by
-    others. ``timed``: what it does depends on the watermark. ``may_have`` says whether its tables may have a part of a
-    time."""
+    others. ``timed``: what it does depends on the watermark. ``changing``: rows that it takes may be taken back.
+    ``may_have`` says whether its tables may have a part of a time."""
 
     identity: StepIdentity
     tables: tuple[TableSpec, ...]
     below: frozenset[str] = frozenset()
     timed: bool = False
+    changing: bool = False
     may_have: Callable[[int], bool] = lambda _: True
 
 
@@ -82,13 +83,17 @@ class Fitting:
         former = self._former(manifest)
         found = {uid: self._verdict(uid, former.get(uid), step, manifest, storage) for uid, step in self.steps.items()}
         for uid, step in self.steps.items():
-            emptied = sorted(each for each in step.below if found[each].fate == "reset")
+            emptied = sorted(each for each in step.below if self._forgets(found[each]))
             if found[uid].fate == "kept" and emptied:
                 reason = f"it has state of rows from '{emptied[0]}', which starts empty"
                 found[uid] = Verdict(uid, "reset" if uid in self.reset else "refused", (reason,))
         left = manifest.operators.keys() - {*former.values(), *self.steps}
         gone = sorted(uid for uid in left if _holds(manifest.operators[uid]))
         return (*found.values(), *map(self._unclaimed, gone))
+
+    def _forgets(self, verdict: Verdict) -> bool:
+        """Whether a step begins empty, and does not know rows of before that may be taken back, or that it gave."""
+        return verdict.fate == "reset" or (verdict.fate == "new" and self.steps[verdict.uid].changing)
 
     def _unclaimed(self, uid: str) -> Verdict:
         if self.unclaimed or uid in self.reset:
@@ -201,13 +206,15 @@ def check(verdicts: Sequence[Verdict], where: str) -> None:
     if not (refused or unclaimed):
         return
     reasons = [f"the state of '{each.uid}' does not fit the job: {'; '.join(each.changes)}" for each in refused]
+    what = "; ".join(reasons)
     if unclaimed:
-        reasons.append(f"has state of {', '.join(map(repr, unclaimed))}, which the job does not have any more")
+        has = f"has state of {', '.join(map(repr, unclaimed))}, which the job does not have any more"
+        what = f"{what}; and it {has}" if refused else has
     flags = " ".join(f"--reset-state '{uid}'" for uid in (*(each.uid for each in refused), *unclaimed))
-    what = "begin without this state" if unclaimed else "let the step begin empty"
+    begin = "begin without this state" if unclaimed else "let the step begin empty"
     raise CheckpointError(
-        f"{where}: {'; '.join(reasons)}. Undo the change; or {what} with {flags} (docs/state.md, My query has changed, "
-        "says what that means for the tables that are written); or start with another checkpoint directory"
+        f"{where}{':' if refused else ''} {what}. Undo the change; or {begin} with {flags} (docs/state.md, My query has "
+        "changed, says what that means for the tables that are written); or start with another checkpoint directory"
     )
 
 

@@ -186,7 +186,8 @@ class Planner:
             vertex = self.vertices[number]
             identifier = Identifier(lineage, zone, lifetimes(node, self.ttl))
             identity, timed = identifier.identity(node, vertex.operator), isinstance(vertex.operator, TimedOperator)
-            step = FlowStep(identity, vertex.tables, below[node.uid], timed)
+            changing = any(traits(each).changing for each in node.inputs)
+            step = FlowStep(identity, vertex.tables, below[node.uid], timed, changing)
             if isinstance(vertex.operator, WindowAggregateOperator):
                 step = replace(step, may_have=vertex.operator.may_have)
             found[node.uid] = step

@@ -64,9 +64,10 @@ _FILTER = re.compile(r"\s*FILTER\s*(?=\()", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class _Origin(ColumnRef):
-    """The column of the table that is read as ``table``."""
+    """The column of the table that is read as ``table``; of its metadata the ``key``."""
 
     table: str
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,8 @@ class Lineage:
     def _column(self, node: Node, name: str) -> Expression:
         match node:
             case Scan():
-                return _Origin(name, node.uid or node.table, type=_type(node, name))
+                key = dict(node.spec.capabilities.metadata).get(name, "")
+                return _Origin(name, node.uid or node.table, key, type=_type(node, name))
             case Project(items=items):
                 (item,) = (each for each in items if each.name == name)
                 return self.expression(node.input, item.expression)
@@ -268,8 +270,9 @@ class _Meaning(SqlText):
 
     def text(self, expression: Expression) -> Text:
         match expression:
-            case _Origin(name=name, table=table):
-                return Text(f"{quoted_name(table)}.{quoted_name(name)}")
+            case _Origin(name=name, table=table, key=key):
+                of = f" METADATA FROM {self.string(key)}" if key else ""
+                return Text(f"{quoted_name(table)}.{quoted_name(name)}{of}")
             case Aggregated():
                 return Text(self.aggregated(expression))
             case WindowBound(part=part):

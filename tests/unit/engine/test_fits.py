@@ -125,6 +125,20 @@ def test_a_start_is_refused_before_spark_is_asked_for(folder, text, message):
         engine.start(job_of(text, folder))
 
 
+def test_metadata_is_known_by_its_key(tmp_path):
+    """The name of the column says nothing."""
+    text = """
+    CREATE TABLE orders (id BIGINT, place BIGINT METADATA FROM '{}') WITH ('connector' = 'kafka', 'topic' = 'orders',
+      'properties.bootstrap.servers' = 'localhost:1', 'format' = 'json', 'scan.startup.mode' = 'earliest-offset');
+    CREATE TABLE places (id BIGINT, place BIGINT) WITH ('connector' = 'print');
+    INSERT INTO places SELECT id, MAX(place) FROM orders GROUP BY id;
+    """
+    save(job_of(text.format("offset"), tmp_path), "groups")
+    report = state_report(job_of(text.format("partition"), tmp_path))
+    assert [each.fate for each in report.verdicts] == ["refused"]
+    assert report.verdicts[0].changes == ("MAX(`orders`.`place` METADATA FROM 'partition') is new",)
+
+
 def test_a_start_says_what_becomes_of_the_state(folder):
     said: list[str] = []
     with pytest.raises(UnsupportedError, match="Spark Connect"):
