@@ -1,4 +1,4 @@
-"""Changes of a query over every step with state, and what becomes of the state: the rows of the table in docs/state.md.
+"""Changes of a query over every step with state, and what becomes of the state: the table of docs/changed-queries.md.
 
 Each has a query before and after it, over the tables of :data:`TABLES`. Settings and tables may change too.
 """
@@ -38,7 +38,7 @@ CREATE TABLE keyed (k STRING, n INT, v STRING, PRIMARY KEY (k) NOT ENFORCED)
   WITH ('connector' = 'any', 'mode' = 'I,UA,D');
 """
 
-KEPT, REFUSED, WITHOUT = "keeps its state", "refused", "refused: state without a step"
+KEPT, REFUSED, WITHOUT = "kept", "refused", "refused: no step has it"
 
 
 @dataclass(frozen=True)
@@ -724,3 +724,12 @@ CHANGES = {
 }
 #: The nodes that keep nothing between batches.
 WITHOUT_STATE = (Sort,)
+
+
+def table() -> str:
+    """The table of docs/changed-queries.md."""
+    lines = ["| step | change | its state |", "| --- | --- | --- |"]
+    for step, changes in CHANGES.items():
+        for outcome in (KEPT, REFUSED, WITHOUT):
+            lines += [f"| {step} | {each.text} | {outcome} |" for each in changes if each.outcome == outcome]
+    return "\n".join(lines) + "\n"

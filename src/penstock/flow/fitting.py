@@ -213,8 +213,8 @@ def check(verdicts: Sequence[Verdict], where: str) -> None:
     flags = " ".join(f"--reset-state '{uid}'" for uid in (*(each.uid for each in refused), *unclaimed))
     begin = "begin without this state" if unclaimed else "let the step begin empty"
     raise CheckpointError(
-        f"{where}{':' if refused else ''} {what}. Undo the change; or {begin} with {flags} (docs/state.md, My query has "
-        "changed, says what that means for the tables that are written); or start with another checkpoint directory"
+        f"{where}{':' if refused else ''} {what}. Undo the change; or {begin} with {flags} (docs/changed-queries.md "
+        "says what that means for the tables that are written); or start with another checkpoint directory"
     )
 
 

@@ -80,8 +80,8 @@ def test_check_says_what_becomes_of_the_state(folder, capsys):
     shown = capsys.readouterr()
     assert f"    '{STEP}' is refused: {CHANGED}\n" in shown.out
     assert shown.err == (
-        f"error: the checkpoint '{folder}/a': the state of '{STEP}' does not fit the job: {CHANGED}. Undo the change; or "
-        f"let the step begin empty with --reset-state '{STEP}' (docs/state.md, My query has changed, says what that means "
+        f"error: the checkpoint '{folder}/a': the state of '{STEP}' does not fit the job: {CHANGED}. Undo the change; "
+        f"or let the step begin empty with --reset-state '{STEP}' (docs/changed-queries.md says what that means "
         "for the tables that are written); or start with another checkpoint directory\n"
     )
 

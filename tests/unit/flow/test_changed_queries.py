@@ -89,7 +89,7 @@ def _values(kind: pa.DataType) -> pa.Array:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.rule("state commits with the output")
+@pytest.mark.rule("look before taking over")
 def test_what_becomes_of_the_state_of_a_changed_query(name: str, tmp_path) -> None:
     case = CASES[name]
     before, after = (Running(script, str(tmp_path)) for script in case.scripts)
