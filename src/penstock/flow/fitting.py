@@ -55,7 +55,7 @@ class Verdict:
             case "kept":
                 return f"'{self.uid}' keeps its state" + (f" ({changes})" if changes else "")
             case "new":
-                return f"'{self.uid}' starts empty: it is new"
+                return f"'{self.uid}' starts empty: it is new, or has kept nothing so far"
             case "empty":
                 return f"'{self.uid}' starts empty: it keeps no rows now, and has changed ({changes})"
             case "reset":
@@ -83,7 +83,7 @@ class Fitting:
         former = self._former(manifest)
         found = {uid: self._verdict(uid, former.get(uid), step, manifest, storage) for uid, step in self.steps.items()}
         for uid, step in self.steps.items():
-            emptied = sorted(each for each in step.below if self._forgets(found[each]))
+            emptied = sorted(each for each in step.below if self._forgets(found[each], manifest))
             if found[uid].fate == "kept" and emptied:
                 reason = f"it has state of rows from '{emptied[0]}', which starts empty"
                 found[uid] = Verdict(uid, "reset" if uid in self.reset else "refused", (reason,))
@@ -91,9 +91,16 @@ class Fitting:
         gone = sorted(uid for uid in left if _holds(manifest.operators[uid]))
         return (*found.values(), *map(self._unclaimed, gone))
 
-    def _forgets(self, verdict: Verdict) -> bool:
-        """Whether a step begins empty, and does not know rows of before that may be taken back, or that it gave."""
-        return verdict.fate == "reset" or (verdict.fate == "new" and self.steps[verdict.uid].changing)
+    def _forgets(self, verdict: Verdict, manifest: Manifest) -> bool:
+        """Whether a step begins empty and does not know rows of before that may be taken back, or that it gave."""
+        step = self.steps[verdict.uid]
+        if verdict.fate != "new" or not step.changing or not manifest.identities:
+            return verdict.fate == "reset"
+        family = _family(verdict.uid)  # in which a step may be known that has kept nothing so far
+        return not any(
+            _family(uid) == family and not _compared(known, step.identity)[0]
+            for uid, known in manifest.identities.items()
+        )
 
     def _unclaimed(self, uid: str) -> Verdict:
         if self.unclaimed or uid in self.reset:

@@ -9,6 +9,8 @@ from datetime import timedelta
 from penstock.flow.accumulators import ORDERED, Accumulators
 from penstock.flow.aggregate import GroupAggregateOperator
 from penstock.flow.in_windows import InWindowsOperator
+from penstock.flow.kernels.local import is_utc
+from penstock.flow.kernels.session import Session
 from penstock.flow.operators import Operator, TimedOperator
 from penstock.flow.sessions import SessionOperator
 from penstock.flow.window_aggregate import WindowAggregateOperator
@@ -37,7 +39,7 @@ from penstock.plan.nodes import (
 from penstock.plan.step_identity import KIND_OF_ROWS, SIDES, TIME_ZONE, Column, Fact, StepIdentity
 from penstock.plan.traits import traits
 from penstock.plan.walk import fold
-from penstock.plan.windowing import Attached, Windowing
+from penstock.plan.windowing import Attached, Windowing, WindowKind
 from penstock.types import BIGINT
 
 #: What is kept for some aggregates depends on whether rows may be taken back.
@@ -63,7 +65,7 @@ class Identifier:
         found = self._of(node, operator)
         facts = {**found.facts, **dict(self._lives(node, operator))}
         if any(map(zoned, self._read)):
-            facts[TIME_ZONE] = Fact.of(self.zone)
+            facts[TIME_ZONE] = Fact.of("UTC" if is_utc(Session(self.zone)) else self.zone)
         return replace(found, facts=facts, notes=dict(self._notes(node)))
 
     def _of(self, node: Node, operator: Operator | TimedOperator) -> StepIdentity:
@@ -81,10 +83,11 @@ class Identifier:
             case WindowAggregate(windowing=windowing):
                 assert isinstance(operator, WindowAggregateOperator)  # noqa: S101
                 found = self._grouped(node, operator.groups, "a window")
-                slices = Fact.of("parts of windows" if operator.shared else "whole windows")
-                return replace(
-                    found, facts={**found.facts, "window": self._window(node.input, windowing), "kept time": slices}
-                )
+                facts = {**found.facts, "window": self._window(node.input, windowing)}
+                if isinstance(windowing, Windowing) and windowing.kind is not WindowKind.TUMBLE:
+                    own = "in parts that windows share" if operator.shared else "of each window by itself"
+                    facts["way in which rows are kept"] = Fact.of(own)
+                return replace(found, facts=facts)
             case SessionTable(windowing=windowing):
                 keys, rows = (
                     self._columns(node.input, windowing.keys),

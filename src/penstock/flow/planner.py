@@ -179,11 +179,13 @@ class Planner:
 
     def _steps(self, zone: str) -> dict[str, FlowStep]:
         """The steps with state, by uid."""
-        lineage, found = Lineage(), {}
+        lineage, found = Lineage(), dict[str, FlowStep]()
         below: dict[str, frozenset[str]] = {}
         fold(self._nodes.values(), partial(_note_below, below))
         for number, node in self._nodes.items():
             vertex = self.vertices[number]
+            if not vertex.tables:
+                continue
             identifier = Identifier(lineage, zone, lifetimes(node, self.ttl))
             identity, timed = identifier.identity(node, vertex.operator), isinstance(vertex.operator, TimedOperator)
             changing = any(traits(each).changing for each in node.inputs)
@@ -191,7 +193,7 @@ class Planner:
             if isinstance(vertex.operator, WindowAggregateOperator):
                 step = replace(step, may_have=vertex.operator.may_have)
             found[node.uid] = step
-        return found
+        return {uid: replace(step, below=step.below & found.keys()) for uid, step in found.items()}
 
     def ordered(self) -> tuple[Vertex, ...]:
         """The vertices, each after those that feed it."""

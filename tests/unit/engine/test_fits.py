@@ -94,6 +94,13 @@ def test_check_lets_a_step_begin_empty_that_does_not_fit(folder, capsys, option)
     assert f"    '{STEP}' keeps its state\n" in capsys.readouterr().out
 
 
+def test_a_name_that_is_not_that_of_a_step_is_told(folder, capsys):
+    assert checked(folder, SQL, "--reset-state", "per_hour") == 0
+    assert (
+        "    'per_hour' is the name of no step and no state: --reset-state has no effect\n" in capsys.readouterr().out
+    )
+
+
 def test_check_finds_the_checkpoint_by_the_name_of_the_job(folder, capsys, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     (folder / "penstock" / "checkpoints").mkdir(parents=True)
@@ -165,7 +172,12 @@ def test_a_savepoint_is_looked_at_where_the_job_is_new(folder, capsys):
         (LONGER, ("--reset-state", STEP), 0, f"'{STEP}' starts empty: its state is dropped"),
         (renamed, (), 1, f"'{STEP}' has state, and is no step of the job any more"),
         (renamed, ("--allow-non-restored-state",), 0, f"'{STEP}' starts empty: its state is dropped"),
-        (renamed, ("--reset-state", STEP), 0, "'per_minute: window(sales)' starts empty: it is new"),
+        (
+            renamed,
+            ("--reset-state", STEP),
+            0,
+            "'per_minute: window(sales)' starts empty: it is new, or has kept nothing so far",
+        ),
     ):
         assert checked(others, text, "--from", str(savepoint), *options) == status
         shown = capsys.readouterr().out

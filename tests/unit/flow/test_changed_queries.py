@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import get_args
 
 import pyarrow as pa
@@ -18,6 +20,7 @@ from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
 from penstock.plan.nodes import STATEFUL, Job, Scan
 from penstock.plan.planning import planned
+from penstock.plan.step_identity import VERSION, StepIdentity
 from penstock.plan.walk import fold, scans
 from penstock.spi import HIDDEN, KIND, Output
 from penstock.types import RowKind, arrow_schema
@@ -52,13 +55,18 @@ class Running:
     def verdicts(self, manifest: Manifest) -> dict[str, Verdict]:
         return {each.uid: each for each in self.fitting.verdicts(manifest, Storage.of(self.flow.storage))}
 
-    def run(self, manifest: Manifest, kind: RowKind = RowKind.INSERT) -> Manifest:
+    def run(self, manifest: Manifest, kind: RowKind = RowKind.INSERT, only: str = "") -> Manifest:
         """The state after a batch of two rows, which begins with that of the manifest."""
         before = self.fitting.fitted(manifest, Storage.of(self.flow.storage), "the checkpoint")
         driver = Driver(
             self.flow, manifest=before, batch=manifest.batch + 1, now_ms=1000, names=self.fitting.names(before)
         )
-        driver.run([(n, [rows_of(scan, kind)]) for n, scan in enumerate(self.planner.scans)], 2)
+        given = [
+            (n, [rows_of(scan, kind)])
+            for n, scan in enumerate(self.planner.scans)
+            if scan.table in (only or scan.table)
+        ]
+        driver.run(given, 2)
         return driver.manifest
 
     def stored(self, manifest: Manifest) -> int:
@@ -166,6 +174,18 @@ def test_columns_with_other_names_find_their_state(step: str, tmp_path) -> None:
     assert after.stored(before.run(again, RowKind.DELETE)) == 0
 
 
+def test_a_step_that_has_kept_nothing_so_far_is_not_new(tmp_path) -> None:
+    """No customer has come: the join goes on, although their step has no state."""
+    query = "SELECT s.k, u.n FROM s JOIN u ON s.k = u.k"
+    job = Running(Change((), "", query, query, KEPT).scripts[0], str(tmp_path))
+    manifest = job.run(Manifest(), only="s")
+    for known in (manifest, replace(manifest, identities={}, measures={})):
+        assert {uid: each.fate for uid, each in job.verdicts(known).items()} == {
+            "changes(u)": "new",
+            "t: join(s, u)": "kept",
+        }
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_state_of_a_former_version_is_known_by_its_columns(name: str, tmp_path) -> None:
     """Its manifest says nothing of identities. The next one does."""
@@ -196,3 +216,19 @@ def test_windows_of_a_former_version_are_known_by_their_ends(window: str, refuse
     former = replace(before.run(Manifest()), identities={}, measures={})
     (verdict,) = after.verdicts(former).values()
     assert (verdict.fate == "refused") is refused
+
+
+def test_identities_are_those_that_checkpoints_have(tmp_path) -> None:
+    """The first query of each step. A form or a text that changes must leave the former one readable: jobs that did not
+    change would be refused after an update of penstock."""
+    found = {
+        step: Running(changes[0].scripts[0], str(tmp_path)).fitting.identities for step, changes in CHANGES.items()
+    }
+    known = json.loads((Path(__file__).parent / "identities.json").read_text("utf-8"))
+    assert found == known
+    for each in found.values():
+        for document in each.values():
+            identity = StepIdentity.from_json(document)
+            assert identity is not None
+            assert identity.to_json() == document
+            assert StepIdentity.from_json({**document, "version": VERSION + 1}) is None

@@ -168,9 +168,7 @@ def origin_of(
         before = Manifest.read(Storage.of(place.folder(STATE)), content.state)
         operators_kept = {uid: before.operators[uid] for uid in kept}
         times = {uid: each for uid, each in before.operator_times.items() if uid in operators_kept}
-        said = {uid: each for uid, each in before.identities.items() if uid in operators_kept}
         manifest = replace(before, batch=-1, operators=operators_kept, output=None, sinks=Sinks(), operator_times=times)
-        manifest = replace(manifest, identities=said)
         _copy(manifest.files(), place.folder(STATE), checkpoint.folder(STATE))
         state = manifest.write(storage, f"savepoint-{uuid.uuid4().hex[:12]}.manifest")
     return {

@@ -22,16 +22,19 @@ from penstock.plan.walk import scans
 
 @dataclass(frozen=True)
 class StateReport:
-    """What becomes of the state after ``batch``. ``where`` is its checkpoint or savepoint, as messages name it."""
+    """What becomes of the state after ``batch``. ``where`` is its checkpoint or savepoint, as messages name it;
+    ``unknown`` are names that were given to begin empty, and are those of no step and no state."""
 
     where: str
     batch: int
     verdicts: tuple[Verdict, ...]
+    unknown: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
         """Human-readable lines, the first of which is a title."""
         yield f"state of {self.where}, after batch {self.batch}:"
         yield from (f"  {each.describe()}" for each in self.verdicts)
+        yield from (f"  {each}" for each in self._notes())
 
     def check(self) -> None:
         """Raises CheckpointError if the state does not fit the job."""
@@ -42,6 +45,11 @@ class StateReport:
         for each in self.verdicts:
             if each.changes:
                 warn(f"state of {self.where}: {each.describe()}")
+        for note in self._notes():
+            warn(f"state of {self.where}: {note}")
+
+    def _notes(self) -> Iterator[str]:
+        yield from (f"'{uid}' is the name of no step and no state: --reset-state has no effect" for uid in self.unknown)
 
 
 def state_report(job: Job) -> StateReport | None:
@@ -74,7 +82,9 @@ def state_report(job: Job) -> StateReport | None:
     while True:
         try:
             manifest = Manifest.read(storage, reference)
-            return StateReport(where, manifest.batch, fitting.verdicts(manifest, storage))
+            names = (*fitting.steps, *manifest.operators)
+            unknown = tuple(each for each in settings.reset_state if each not in names)
+            return StateReport(where, manifest.batch, fitting.verdicts(manifest, storage), unknown)
         except CheckpointError:
             again = _committed(place)
             if not again or again == reference:
