@@ -132,6 +132,17 @@ def test_a_start_is_refused_before_spark_is_asked_for(folder, text, message):
         engine.start(job_of(text, folder))
 
 
+def test_a_job_without_steps_is_told_to_use_a_savepoint(folder):
+    """None of its batches could drop the state."""
+    job = job_of(
+        SQL.split("INSERT", maxsplit=1)[0] + "INSERT INTO per_minute SELECT customer, 1, amount FROM orders;", folder
+    )
+    for reset in ((), (STEP,)):
+        settings = replace(job.settings, reset_state=reset)
+        with pytest.raises(CheckpointError, match="or start from a savepoint of it with --allow-non-restored-state"):
+            engine.start(replace(job, settings=settings))
+
+
 def test_metadata_is_known_by_its_key(tmp_path):
     """The name of the column says nothing."""
     text = """

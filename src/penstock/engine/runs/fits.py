@@ -4,7 +4,7 @@ Spark, before anything is started (rule "look before taking over")."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.engine.checkpoint import JobCheckpoint, job_location, read_location
 from penstock.engine.checkpoint.committed import STATE, read_state
@@ -23,12 +23,14 @@ from penstock.plan.walk import scans
 @dataclass(frozen=True)
 class StateReport:
     """What becomes of the state after ``batch``. ``where`` is its checkpoint or savepoint, as messages name it;
-    ``unknown`` are names that were given to begin empty, and are those of no step and no state."""
+    ``unknown`` are names that were given to begin empty, and are those of no step and no state. ``steps``: whether the
+    job has any, or begins with a savepoint, of which it copies only what it needs."""
 
     where: str
     batch: int
     verdicts: tuple[Verdict, ...]
     unknown: tuple[str, ...] = ()
+    steps: bool = True
 
     def lines(self) -> Iterator[str]:
         """Human-readable lines, the first of which is a title."""
@@ -38,7 +40,7 @@ class StateReport:
 
     def check(self) -> None:
         """Raises CheckpointError if the state does not fit the job."""
-        check(self.verdicts, self.where)
+        check(self.verdicts, self.where, steps=self.steps)
 
     def warn(self, warn: Callable[[str], None]) -> None:
         """Warn of state that is not kept, and of changes that the state survives."""
@@ -78,13 +80,18 @@ def state_report(job: Job) -> StateReport | None:
     if not reference:
         return None
     storage = Storage.of(place.folder(STATE))
-    fitting = fitting_of(job, unclaimed=unclaimed)
+    fitting, new = fitting_of(job, unclaimed=unclaimed), place.read("job") is None
+    if new:
+        fitting = replace(fitting, reset=settings.reset_state)
     while True:
         try:
             manifest = Manifest.read(storage, reference)
             names = (*fitting.steps, *manifest.operators)
             unknown = tuple(each for each in settings.reset_state if each not in names)
-            return StateReport(where, manifest.batch, fitting.verdicts(manifest, storage), unknown)
+            verdicts, new = fitting.verdicts(manifest, storage), place.read("job") is None
+            return (
+                StateReport(where, manifest.batch, verdicts, unknown, bool(fitting.steps) or new) if verdicts else None
+            )
         except CheckpointError:
             again = _committed(place)
             if not again or again == reference:
