@@ -12,8 +12,8 @@ from penstock import engine
 from penstock.cli.main import main
 from penstock.engine.checkpoint import job_location, read_location
 from penstock.engine.checkpoint.committed import STATE, write_state
+from penstock.engine.checkpoint.fits import fitting_of, state_report
 from penstock.engine.checkpoint.savepoints import write_savepoint
-from penstock.engine.runs.fits import fitting_of, state_report
 from penstock.errors import CheckpointError, UnsupportedError
 from penstock.flow.manifest import Manifest
 from penstock.flow.segments import END, SegmentRef

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.engine.checkpoint import JobCheckpoint, job_location, local_checkpoint, read_location
+from penstock.engine.checkpoint.fits import state_report
 from penstock.engine.checkpoint.savepoints import restorable
-from penstock.engine.runs.fits import state_report
 from penstock.engine.runs.identity import check_owner, in_order_of, uids_of
 from penstock.engine.runs.sources import runtime
 from penstock.plan.naming import uids_with_state
