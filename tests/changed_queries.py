@@ -115,11 +115,10 @@ _GROUPS = _changes(
     ),
     Change(
         (GroupAggregate,),
-        "order of the columns of GROUP BY",
+        "order of the columns of GROUP BY and DISTINCT",
         "SELECT k, city, COUNT(*) AS a FROM s GROUP BY k, city",
         "SELECT k, city, COUNT(*) AS a FROM s GROUP BY city, k",
-        REFUSED,
-        "the key was k, city, and is city, k",
+        KEPT,
     ),
     (
         "expression in GROUP BY",
@@ -456,11 +455,19 @@ _IN_WINDOWS = _changes(
 )
 _JOIN = "SELECT s.k, s.n, r.v FROM s JOIN r ON s.k = r.k"
 _CHANGING_JOIN = "SELECT s.k, c.n FROM s JOIN c ON s.k = c.k"
+_TWO_KEYS = "SELECT s.k FROM s JOIN r ON s.k = r.k AND s.n = r.n"
 _JOINS = _changes(
     Join,
     _JOIN,
     ("order and names of its columns", "SELECT r.v AS a, s.k AS b, s.n AS d FROM s JOIN r ON s.k = r.k", KEPT, ""),
     ("conditions of an inner join beside its keys", f"{_JOIN} AND s.n > 1 WHERE r.v <> 'x'", KEPT, ""),
+    Change(
+        (Join,),
+        "order of its keys",
+        _TWO_KEYS,
+        _TWO_KEYS.replace("s.k = r.k AND s.n = r.n", "s.n = r.n AND s.k = r.k"),
+        KEPT,
+    ),
     ("kind of join", _JOIN.replace("JOIN", "LEFT JOIN"), REFUSED, "the kind of join was inner, and is left"),
     (
         "keys of the condition",

@@ -205,6 +205,14 @@ class Fitting:
         return {uid: step.identity.to_json() for uid, step in self.steps.items()}
 
 
+def known_identities(manifest: Manifest) -> dict[str, StepIdentity]:
+    """The identities of the steps with state, as far as this version understands them, by uid."""
+    found = {
+        uid: StepIdentity.from_json(each) for uid, each in manifest.identities.items() if uid in manifest.operators
+    }
+    return {uid: each for uid, each in found.items() if each is not None}
+
+
 def check(verdicts: Sequence[Verdict], where: str, *, steps: bool) -> None:
     """Raises CheckpointError, which says what to do, if the state of one of these steps does not fit the job, or no
     step has it. Without ``steps`` the job keeps no state, so that none of its batches can drop what there is."""

@@ -57,7 +57,7 @@ def save(job: Job, table: str, *, identities: bool = True) -> None:
     place = read_location(job_location(job.settings.checkpoint_dir, job.name))
     storage = Storage.of(place.folder(STATE))
     storage.write("rows", [b"rows"])
-    fitting = fitting_of(job)
+    fitting = fitting_of(job, Manifest())
     tables = {table: (SegmentRef("rows", 0, 4, 1, 0, END, 1, "keyed"),)}
     known = {"identities": fitting.identities, "measures": fitting.measures} if identities else {}
     manifest = Manifest(7, dict.fromkeys(fitting.steps, tables), **known)
@@ -200,7 +200,7 @@ def test_a_window_of_which_nothing_is_open_starts_empty(folder):
     job = job_of(SQL, folder)
     place = read_location(job_location(str(folder), job.name))
     storage = Storage.of(place.folder(STATE))
-    fitting = fitting_of(job)
+    fitting = fitting_of(job, Manifest())
     closed = Manifest(8, {uid: {} for uid in fitting.steps}, identities=fitting.identities)
     write_state(place, Batch(8, (None,), ({},), 1), closed.write(storage, "8.manifest"))
     report = state_report(job_of(LONGER, folder))

@@ -10,12 +10,13 @@ from penstock.engine.checkpoint import JobCheckpoint, job_location, read_locatio
 from penstock.engine.checkpoint.committed import STATE, read_state
 from penstock.engine.checkpoint.savepoints import read_savepoint
 from penstock.errors import CheckpointError
-from penstock.flow.fitting import Fitting, Verdict, check
+from penstock.flow.fitting import Fitting, Verdict, check, known_identities
 from penstock.flow.kernels.session import Session
 from penstock.flow.manifest import Manifest
 from penstock.flow.planner import Planner
 from penstock.flow.routes import stateful
 from penstock.flow.storage import Storage
+from penstock.plan.arranging import arranged
 from penstock.plan.nodes import Job
 from penstock.plan.walk import scans
 
@@ -79,19 +80,17 @@ def state_report(job: Job) -> StateReport | None:
         reference = _committed(place)
     if not reference:
         return None
-    storage = Storage.of(place.folder(STATE))
-    fitting, new = fitting_of(job, unclaimed=unclaimed), place.read("job") is None
-    if new:
-        fitting = replace(fitting, reset=settings.reset_state)
+    storage, new = Storage.of(place.folder(STATE)), place.read("job") is None
     while True:
         try:
             manifest = Manifest.read(storage, reference)
+            fitting = fitting_of(job, manifest, unclaimed=unclaimed)
+            if new:
+                fitting = replace(fitting, reset=settings.reset_state)
             names = (*fitting.steps, *manifest.operators)
             unknown = tuple(each for each in settings.reset_state if each not in names)
-            verdicts, new = fitting.verdicts(manifest, storage), place.read("job") is None
-            return (
-                StateReport(where, manifest.batch, verdicts, unknown, bool(fitting.steps) or new) if verdicts else None
-            )
+            verdicts, resets = fitting.verdicts(manifest, storage), new or bool(fitting.steps)
+            return StateReport(where, manifest.batch, verdicts, unknown, resets) if verdicts else None
         except CheckpointError:
             again = _committed(place)
             if not again or again == reference:
@@ -99,15 +98,15 @@ def state_report(job: Job) -> StateReport | None:
             reference = again
 
 
-def fitting_of(job: Job, *, unclaimed: bool = False) -> Fitting:
+def fitting_of(job: Job, manifest: Manifest, *, unclaimed: bool = False) -> Fitting:
     """What decides whether a job can go on from a state, as far as that is known without Spark: not its time zone,
     unless it is set."""
     settings = job.settings
     if not stateful(job):
         return Fitting({}, unclaimed=unclaimed)
-    zone = settings.session_time_zone or ""
-    planner = Planner(scans(*job.sinks), Session(zone or "UTC"), settings.state_ttl, settings.batch)
-    for number, sink in enumerate(job.sinks):
+    zone, sinks = settings.session_time_zone or "", arranged(job.sinks, known_identities(manifest))
+    planner = Planner(scans(*sinks), Session(zone or "UTC"), settings.state_ttl, settings.batch)
+    for number, sink in enumerate(sinks):
         planner.add(sink, number)
     return planner.fitting(settings.reset_state, unclaimed=unclaimed, zone=zone)
 

@@ -35,12 +35,15 @@ from penstock.errors import CheckpointError, ExecutionError, OptionsError, Probl
 from penstock.flow.dataflow import BatchInstructions, Dataflow, Target, completed, placed_schema
 from penstock.flow.event_times import EventTimes
 from penstock.flow.exchange import ENCODED, EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, of_target
+from penstock.flow.fitting import known_identities
 from penstock.flow.inspection import TableSize, size_of
 from penstock.flow.manifest import KeptOutput, Manifest, Sinks, merged
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
 from penstock.flow.times import Measured, OperatorTime
+from penstock.plan.arranging import arranged
 from penstock.plan.nodes import Job, Scan
+from penstock.plan.step_identity import StepIdentity
 from penstock.spi import (
     INSTRUCTIONS,
     Batch,
@@ -121,7 +124,7 @@ class FlowRun:
         settings = self.job.settings
         self._batch_times = BatchTimes(self.context.job, self.context.warn)
         planner = Planner(self.scans, kernel_session(self.context.spark), settings.state_ttl, settings.batch)
-        for number, sink in enumerate(self.job.sinks):
+        for number, sink in enumerate(arranged(self.job.sinks, self._identities())):
             planner.add(sink, number)
         planner.check()
         self._keepers = [each for each in self.committers if each.keeps_state]
@@ -144,6 +147,15 @@ class FlowRun:
         for vertex in self.flow.vertices:
             if vertex.tables:
                 self._show(vertex.operator.uid)
+
+    def _identities(self) -> Mapping[str, StepIdentity]:
+        """What is known of the state that the checkpoint names; nothing where a running copy of the job has deleted it
+        since, which the start finds out."""
+        reference = (read_state(self.context.checkpoint) or {}).get("state") or self.origin
+        try:
+            return known_identities(Manifest.read(Storage.of(self.place), reference))
+        except CheckpointError:
+            return {}
 
     def _show(self, uid: str) -> None:
         """Give the size of an operator's state as metrics."""
