@@ -421,7 +421,9 @@ def _jobs(arguments: argparse.Namespace) -> list[Job]:
         from penstock.ingest import lower, parse_pipeline
 
         pipeline = parse_pipeline(text, file=path.name, variables=variables)
-        jobs, warnings = [lower(pipeline, default_name=path.stem)], pipeline.warnings
+        told: list[str] = []
+        jobs = [lower(pipeline, default_name=path.stem, warn=told.append)]
+        warnings = (*pipeline.warnings, *told)
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return jobs
