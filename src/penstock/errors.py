@@ -25,11 +25,13 @@
          │   └─ SchemaRegistryUnavailableError  it could not be reached, or did not answer in time
          ├─ FencedError             another instance took over the transactional id; terminal
          │   └─ UnclaimedIdError    another program did, or a late request of the former run
+         ├─ AlreadyRunningError     the job runs already, elsewhere; nothing was done to it
          ├─ QueryStoppedError       the job's query was stopped from outside; terminal
          ├─ TransactionExpiredError the broker aborted the transaction on time-out; the batch is redone
          ├─ UnknownOutcomeError     the outcome of a transaction is not known; the next start finds out
          ├─ PossibleDataLossError   positions that cannot be reconciled; terminal
          └─ CheckpointError         the checkpoint is unreadable, foreign or older than what was published; terminal
+             ├─ AnotherCopyError    another copy of the job writes it too; the newer one goes on
              └─ CheckpointUnavailableError  its storage cannot be read or written at present
 
 A class's constructor arguments are its ``args``, so that errors survive pickling between the processes of a
@@ -40,9 +42,10 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 
 class PenstockError(Exception):
@@ -128,8 +131,8 @@ class ExecutionError(PenstockError):
 class RecordError(ExecutionError):
     """One record cannot be decoded, encoded or written. Names its position, so that it can be inspected.
 
-    ``offset`` and ``partition`` are -1 if the record has no position in Kafka. Never restarted: the job would fail at
-    the same record again.
+    ``offset`` and ``partition`` are -1 if the record has no position. A record that is not of a topic is in a ``place``
+    such as "file 'a.json', line 3". Never restarted: the job would fail at the same record again.
     """
 
     restartable = False
@@ -143,17 +146,23 @@ class RecordError(ExecutionError):
         format: str = "",
         field: str = "",
         hint: str = "",
+        place: str = "",
     ):
-        super().__init__(reason, topic, partition, offset, format, field, hint)
+        super().__init__(reason, topic, partition, offset, format, field, hint, place)
         self.reason, self.topic, self.partition, self.offset = reason, topic, partition, offset
-        self.format, self.field, self.hint = format, field, hint
+        self.format, self.field, self.hint, self.place = format, field, hint, place
 
     def __str__(self) -> str:
-        place = f"topic '{self.topic}', partition {self.partition}, offset {self.offset}: " if self.topic else ""
+        at = f"topic '{self.topic}', partition {self.partition}, offset {self.offset}" if self.topic else self.place
         names = {"format": self.format, "field": self.field}
         where = ", ".join(f"{key} '{name}'" for key, name in names.items() if name)
-        text = f"{place}{where}: {self.reason}" if where else f"{place}{self.reason}"
+        text = ": ".join(filter(None, (at, where, self.reason)))
         return f"{text} ({self.hint})" if self.hint else text
+
+    def found_at(self, partition: tuple[str, int] | None, place: str = "") -> Self:
+        """The same error with its topic and partition, or with its ``place`` in a source without topics."""
+        topic, number = partition or (self.topic, self.partition)
+        return type(self)(self.reason, topic, number, self.offset, self.format, self.field, self.hint, place)
 
 
 class FunctionError(RecordError):
@@ -226,9 +235,17 @@ class SchemaRegistryUnavailableError(SchemaRegistryError):
 
 
 class FencedError(ExecutionError):
-    """Another instance has taken over the transactional id. Terminal: restarting would fence the other one."""
+    """Another instance has taken over the job. Terminal: restarting would fence the other one. ``winner`` is its
+    process, as ``process 7 on host``; empty if that is not known."""
 
     restartable = False
+
+    def __init__(self, reason: str, winner: str = ""):
+        super().__init__(reason, winner)
+        self.winner = winner
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class UnclaimedIdError(FencedError):
@@ -236,6 +253,13 @@ class UnclaimedIdError(FencedError):
     late request of the job's former run. A restart takes it back, and reads progress first."""
 
     restartable = True
+
+
+class AlreadyRunningError(ExecutionError):
+    """Another process runs the job, as its checkpoint says. Nothing was done to that. A later start succeeds when the
+    other one has ended, so a supervisor may try again; the job's own restart strategy does not."""
+
+    restartable = False
 
 
 class QueryStoppedError(ExecutionError):
@@ -268,11 +292,27 @@ class CheckpointError(ExecutionError):
     restartable = False
 
 
+class AnotherCopyError(CheckpointError):
+    """Another copy of the job has written what this one was about to write to the checkpoint. Nothing is lost: the copy
+    that has the checkpoint's lease goes on from what is there, the other one ends."""
+
+
 class CheckpointUnavailableError(CheckpointError):
     """The storage of the checkpoint cannot be read or written, for example because a disk is full or an object store is
     busy. A restart may succeed; the content of the checkpoint is not in doubt."""
 
     restartable = True
+
+
+# --- what a user sees --------------------------------------------------------------------------------------------
+
+#: The environment variable with which everything behind an error is shown on the terminal.
+VERBOSE = "PENSTOCK_VERBOSE"
+
+
+def verbose() -> bool:
+    """Whether tracebacks and Spark's reports go to the terminal, and not to a file."""
+    return os.environ.get(VERBOSE, "").lower() not in {"", "0", "false", "no", "off"}
 
 
 # --- crossing process boundaries -----------------------------------------------------------------------------

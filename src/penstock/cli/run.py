@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.display import add_pairs, count, event_time, pairs, sentence, size
-from penstock.errors import DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
+from penstock.errors import VERBOSE, DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_identities, check_settings
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.nodes import Job
@@ -57,10 +56,20 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                 help="continue although the progress topic was lost: the last batch may be published twice",
             )
             parser.add_argument(
+                "--take-over",
+                action="store_true",
+                help="take the place of a copy of the job that still runs, and end it",
+            )
+            parser.add_argument(
                 "--metrics-port",
                 type=_address,
                 metavar="[HOST:]PORT",
                 help="serve Prometheus metrics at /metrics on this port while the jobs run (0: any free port)",
+            )
+            parser.add_argument(
+                "--verbose",
+                action="store_true",
+                help="show on the terminal what Spark and Python report about an error, and not in a file",
             )
             parser.add_argument(
                 "--start-time",
@@ -125,7 +134,7 @@ def _check(arguments: argparse.Namespace) -> int:
         print(f"{explain(complete)}\n  {route(complete)}")
         report = state_report(complete)
         if report is not None:
-            print(*(f"  {line}" for line in report.lines()), sep="\n")
+            print(f"  {report.title}", *(f"    {line}" for line, _ in report.lines()), sep="\n")
             reports.append(report)
     for report in reports:
         report.check()
@@ -136,6 +145,8 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.verbose:
+        os.environ[VERBOSE] = "1"
     if arguments.file.suffix.lower() == ".py":
         return _run_python(arguments)
     if arguments.file.suffix.lower() in _SCRIPTS and arguments.file.is_file():
@@ -180,6 +191,7 @@ def _configured(job: Job, arguments: argparse.Namespace, given: GivenSettings) -
         settings = replace(
             settings,
             adopt_progress=arguments.adopt_progress or settings.adopt_progress,
+            take_over=arguments.take_over or settings.take_over,
             available_now=arguments.available_now or settings.available_now,
             start_time=arguments.start_time,
         )
@@ -218,7 +230,7 @@ def run_jobs(jobs: Sequence[Job], metrics: tuple[str, int] | None = None) -> lis
                     reporter.say(f"metrics: http://{host}:{server.port}/metrics")
                 for job in jobs:
                     reporter.say(f"job '{job.name}': starting")
-                    running.append(engine.start(job, reporter.warn, partial(_say_of, reporter, job)))
+                    running.append(engine.start(job, reporter.warn, reporter.say))
                     stops.callback(running[-1].stop)
                     reporter.say(f"job '{job.name}': checkpoint {running[-1].checkpoint.location}")
                 with _stopped_by_signals(stopped):  # Spark has replaced our handlers
@@ -240,11 +252,6 @@ def run_jobs(jobs: Sequence[Job], metrics: tuple[str, int] | None = None) -> lis
     for job, result in zip(jobs, results, strict=True):
         _say_result(reporter, job, result, bool(stopped))
     return None if stopped else results
-
-
-def _say_of(reporter: _Reporter, job: Job, line: str) -> None:
-    """Say something about a job."""
-    reporter.say(f"job '{job.name}': {line}")
 
 
 def _wait(running: Sequence[RunningJob], reporter: _Reporter, stopped: Sequence[int]) -> None:
@@ -270,9 +277,18 @@ def _say_result(reporter: _Reporter, job: Job, result: JobResult, stopped: bool)
         f"in {done.batches:,} batches and {result.seconds:.1f} s{_after_restarts(done.restarts)}"
     )
     if not stopped and not done.records_in:
-        again = "use another --checkpoint-dir to read them again"
-        hint = "run it again when there are more" if job.settings.once else again
-        reporter.say(f"job '{result.job}': its sources had no records beyond those in the checkpoint; {hint}")
+        reporter.say(f"job '{result.job}': {_nothing_read(job, result)}")
+
+
+def _nothing_read(job: Job, result: JobResult) -> str:
+    """Why a job has read nothing, and what can be done."""
+    again = "use another --checkpoint-dir to read them again"
+    if not result.continued:
+        reason = "its sources had no records behind the places where they start, which are said above"
+        again = "to start elsewhere, set 'scan.startup.mode' and use another --checkpoint-dir"
+    else:
+        reason = "its sources had no records beyond those in the checkpoint"
+    return f"{reason}; {'run it again when there are more' if job.settings.once else again}"
 
 
 def _after_restarts(restarts: int) -> str:
@@ -431,7 +447,9 @@ def _jobs(arguments: argparse.Namespace) -> list[Job]:
         from penstock.ingest import lower, parse_pipeline
 
         pipeline = parse_pipeline(text, file=path.name, variables=variables)
-        jobs, warnings = [lower(pipeline, default_name=path.stem)], pipeline.warnings
+        told: list[str] = []
+        jobs = [lower(pipeline, default_name=path.stem, warn=told.append)]
+        warnings = (*pipeline.warnings, *told)
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return jobs

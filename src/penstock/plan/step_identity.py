@@ -164,8 +164,8 @@ def _changed(before: Mapping[str, Fact], now: Mapping[str, Fact]) -> Iterator[st
         yield f"the {about} was {was.shown or 'not set'}, and is {is_.shown or 'not set'}"
 
 
-#: Facts that are compared only where both are known.
-_MAY_BE_UNKNOWN = frozenset({TIME_ZONE})
+#: Facts that are compared only where both are known: the other one is of no matter, or follows from the aggregates.
+_MAY_BE_UNKNOWN = frozenset({TIME_ZONE, KIND_OF_ROWS})
 
 
 def _keys(before: StepIdentity, now: StepIdentity) -> Iterator[str]:
@@ -181,7 +181,7 @@ def _keys(before: StepIdentity, now: StepIdentity) -> Iterator[str]:
 
 def _aggregates(before: StepIdentity, now: StepIdentity) -> Iterator[str]:
     """Groups of before have no value for what is new. What is gone leaves the rest as it is."""
-    if before.facts.get(KIND_OF_ROWS) != now.facts.get(KIND_OF_ROWS) and before.calls == now.calls:
+    if before.calls == now.calls and len({each.facts.get(KIND_OF_ROWS) for each in (before, now)} - {None}) > 1:
         return  # which says it
     pairs = [*_matched(before.aggregates, now.aggregates), *_matched(before.tables, now.tables)]
     new = next((each for each, old in pairs if old is None), None)

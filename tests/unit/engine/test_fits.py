@@ -161,13 +161,14 @@ def test_a_start_says_what_becomes_of_the_state(folder):
     said: list[str] = []
     with pytest.raises(UnsupportedError, match="Spark Connect"):
         engine.start(job_of(SQL, folder), say=said.append)
-    assert said == [f"state of the checkpoint '{folder}/a', after batch 7:", f"  '{STEP}' keeps its state"]
+    title = f"job 'a': state of the checkpoint '{folder}/a', after batch 7:"
+    assert said[-2:] == [title, f"job 'a': step '{STEP}' keeps its state"]
     warned: list[str] = []
     job = job_of(LONGER, folder)
     job = replace(job, settings=replace(job.settings, reset_state=(STEP,)))
     with pytest.raises(UnsupportedError, match="Spark Connect"):
         engine.start(job, warned.append)
-    assert warned == [f"state of the checkpoint '{folder}/a': '{STEP}' starts empty: its state is dropped ({CHANGED})"]
+    assert warned == [f"job 'a': step '{STEP}' starts empty: its state is dropped ({CHANGED})"]
 
 
 def test_a_savepoint_is_looked_at_where_the_job_is_new(folder, capsys):

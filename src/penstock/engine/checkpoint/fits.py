@@ -3,7 +3,7 @@ Spark, before anything is started (rule "look before taking over")."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from penstock.engine.checkpoint import JobCheckpoint, job_location, read_location
@@ -33,26 +33,21 @@ class StateReport:
     unknown: tuple[str, ...] = ()
     steps: bool = True
 
-    def lines(self) -> Iterator[str]:
-        """Human-readable lines, the first of which is a title."""
-        yield f"state of {self.where}, after batch {self.batch}:"
-        yield from (f"  {each.describe()}" for each in self.verdicts)
-        yield from (f"  {each}" for each in self._notes())
+    @property
+    def title(self) -> str:
+        """What the lines are about."""
+        return f"state of {self.where}, after batch {self.batch}:"
+
+    def lines(self) -> Iterator[tuple[str, bool]]:
+        """Human-readable lines, and whether nothing is lost or left out by what each says."""
+        for each in self.verdicts:
+            yield each.describe(), each.fate in {"kept", "new"}
+        for uid in self.unknown:
+            yield f"'{uid}' is the name of no step and no state: --reset-state has no effect", False
 
     def check(self) -> None:
         """Raises CheckpointError if the state does not fit the job."""
         check(self.verdicts, self.where, steps=self.steps)
-
-    def warn(self, warn: Callable[[str], None]) -> None:
-        """Warn of state that is not kept, and of changes that the state survives."""
-        for each in self.verdicts:
-            if each.changes:
-                warn(f"state of {self.where}: {each.describe()}")
-        for note in self._notes():
-            warn(f"state of {self.where}: {note}")
-
-    def _notes(self) -> Iterator[str]:
-        yield from (f"'{uid}' is the name of no step and no state: --reset-state has no effect" for uid in self.unknown)
 
 
 def state_report(job: Job) -> StateReport | None:
