@@ -84,10 +84,12 @@ class SortKey:
 
 @dataclass(frozen=True)
 class OverWindow:
-    """The rows around a row: ``(PARTITION BY partition ORDER BY order)``."""
+    """The rows around a row: ``([base] PARTITION BY partition ORDER BY order)``, where ``base`` is the name of a window
+    of the query that this one adds to."""
 
     partition: tuple[Unbound, ...]
     order: tuple[SortKey, ...]
+    base: Name | None = None
 
 
 @dataclass(frozen=True)
