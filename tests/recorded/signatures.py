@@ -189,7 +189,7 @@ def questions(form: str) -> Iterator[tuple[str, ...]]:
     for at, own in enumerate(known):
         for other in TYPES:
             if other != own:
-                yield tuple(known[:at] + [other] + known[at + 1 :])
+                yield (*known[:at], other, *known[at + 1 :])
 
 
 def expression_of(form: str, types: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from typing import Any
@@ -258,13 +258,17 @@ def _in_parts(maker: _Maker, call: Call, session: Session, *args: pa.Array | pa.
         )
         kernel = maker(replace(call, args=(call.args[0], *literals)), session)
         if kernel is None:
-            shown = ", ".join(f"'{each}'" for each in constants.values())
-            failures.append(Failure(chosen, lambda _, shown=shown: f"{call.function} does not know {shown}"))
+            failures.append(Failure(chosen, partial(_unknown, call.function, tuple(constants.values()))))
             continue
         found = kernel([Vector(first), *(Vector(pa.scalar(each)) for each in constants.values())], len(first))
         made = pc.if_else(pa.array(chosen), found.spread(len(first)), made)
         failures += [Failure(each.rows & chosen, each.reason) for each in found.failures]
     return Vector(made, tuple(failures))
+
+
+def _unknown(function: str, constants: Sequence[object], row: int) -> str:
+    shown = " and ".join(f"'{each}'" for each in constants)
+    return f"{function} does not know {shown}"
 
 
 def _equal(column: pa.Array, value: str) -> NDArray[np.bool_]:

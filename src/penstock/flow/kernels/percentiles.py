@@ -56,4 +56,4 @@ def _percentiles(numbers: _Numbers, counts: _Counts, wanted: _Numbers) -> list[f
     below, above = np.floor(places), np.ceil(places)
     lower, upper = (numbers[order][np.searchsorted(ends, each)] for each in (below, above))
     between = (above - places) * lower + (places - below) * upper
-    return np.where((below == above) | (lower == upper), lower, between).tolist()
+    return list(map(float, np.where((below == above) | (lower == upper), lower, between)))

@@ -249,11 +249,12 @@ def _percentages(given: Expression) -> list[float] | None:
     parts = given.args if isinstance(given, Call) and given.function == "ARRAY" else (given,)
     found = []
     for each in parts:
-        while isinstance(each, Cast):
-            each = each.operand
-        if not isinstance(each, Literal) or not isinstance(each.value, int | float | Decimal):
+        part: Expression = each
+        while isinstance(part, Cast):
+            part = part.operand
+        if not isinstance(part, Literal) or not isinstance(part.value, int | float | Decimal):
             return None
-        found.append(float(each.value))
+        found.append(float(part.value))
     return found
 
 

@@ -192,11 +192,12 @@ class UnboundTable(UnboundSource):
 
 @dataclass(frozen=True)
 class UnboundDerived(UnboundSource):
-    """``(query) [AS alias [(columns)]]``."""
+    """``[LATERAL] (query) [AS alias [(columns)]]``; with LATERAL, it may read columns of the tables before it."""
 
     query: UnboundQuery
     alias: Name | None = None
     columns: tuple[Name, ...] = ()
+    lateral: bool = False
 
 
 @dataclass(frozen=True)
