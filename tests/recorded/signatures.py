@@ -60,7 +60,7 @@ URL_ENCODE WEEK YEAR PRINTF ARRAY_CONCAT ARRAY_UNION
 """
 TWO = """
 ARRAY_APPEND ARRAY_CONCAT ARRAY_CONTAINS ARRAY_EXCEPT ARRAY_INTERSECT ARRAY_JOIN ARRAY_POSITION ARRAY_PREPEND
-ARRAY_REMOVE ARRAY_SLICE ARRAY_SORT ARRAY_UNION ATAN2 BTRIM COALESCE CONCAT CONCAT_WS DATE_FORMAT DECODE ELT ENCODE
+ARRAY_REMOVE ARRAY_SLICE ARRAY_SORT ARRAY_UNION ATAN2 BTRIM COALESCE CONCAT CONCAT_WS DATE_FORMAT DECODE ENCODE
 ENDSWITH FROM_UNIXTIME GREATEST IFNULL INSTR LEAST LEFT LOCATE LOG LTRIM MAP_FROM_ARRAYS MAP_UNION MOD NULLIF PARSE_URL
 POWER PRINTF RAND_INTEGER REGEXP REGEXP_COUNT REGEXP_EXTRACT REGEXP_EXTRACT_ALL REGEXP_INSTR REGEXP_SUBSTR REPEAT RIGHT
 ROUND RTRIM SHA2 SPLIT STARTSWITH SUBSTR SUBSTRING TO_DATE TO_TIMESTAMP TO_TIMESTAMP_LTZ TRUNCATE UNIX_TIMESTAMP
@@ -91,7 +91,6 @@ MORE: Mapping[str, str] = {
     "ARRAY_SORT({0}, {1}, {2})": "ARRAY<INT> BOOLEAN BOOLEAN",
     "CONCAT({0}, {1}, {2})": "STRING STRING STRING",
     "CONCAT_WS({0}, {1}, {2})": "STRING STRING STRING",
-    "ELT({0}, {1}, {2})": "INT STRING STRING",
     "PRINTF({0}, {1}, {2})": "STRING INT INT",
     "COALESCE({0}, {1}, {2})": "INT INT INT",
     "GREATEST({0}, {1}, {2})": "INT INT INT",
@@ -100,7 +99,6 @@ MORE: Mapping[str, str] = {
     "CASE {0} WHEN {1} THEN {2} END": "INT INT INT",
     "{0} BETWEEN {1} AND {2}": "INT INT INT",
     "{0} IN ({1}, {2})": "INT INT INT",
-    "{0} LIKE {1} ESCAPE {2}": "STRING STRING CHAR",
     "JSON_VALUE({0}, '$.a')": "STRING",
     "JSON_QUERY({0}, '$.a')": "STRING",
     "JSON_EXISTS({0}, '$.a')": "STRING",
@@ -224,7 +222,8 @@ def main(environment: Path, pattern: str = "(?!)") -> None:
         api = started.jvm.org.apache.flink.table.api
         tables = api.TableEnvironment.create(api.EnvironmentSettings.newInstance().inBatchMode().build())
         tables.executeSql(
-            f"CREATE TABLE types ({COLUMNS}) WITH ('connector' = 'filesystem', 'path' = 'file:///nowhere', 'format' = 'json')"
+            f"CREATE TABLE types ({COLUMNS}) WITH "
+            "('connector' = 'filesystem', 'path' = 'file:///nowhere', 'format' = 'json')"
         )
         for form in forms:
             if form not in known:

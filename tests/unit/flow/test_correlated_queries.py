@@ -92,17 +92,18 @@ QUERIES = [
     "SELECT k, (SELECT m + 1 FROM (SELECT MAX(n) AS m FROM o WHERE o.k = t.k) AS q) AS n FROM t",
     "SELECT k, (SELECT m + 1 FROM (SELECT COUNT(*) AS m FROM o WHERE o.v = t.v AND o.n > t.n) AS q) AS n FROM t",
     "SELECT k, n FROM t WHERE EXISTS (SELECT 1 FROM (SELECT COUNT(*) AS m FROM o WHERE o.k = t.k) AS q WHERE m = 0)",
-    "SELECT k, n FROM t WHERE n > (SELECT AVG(m) FROM (SELECT MIN(n) AS m FROM o WHERE o.k = t.k) AS q, u WHERE u.v = t.v)",
+    "SELECT k, n FROM t WHERE n > (SELECT AVG(m) FROM (SELECT MIN(n) AS m FROM o WHERE o.k = t.k) AS q, u "
+    "WHERE u.v = t.v)",
     "SELECT k, n FROM t WHERE n IN (SELECT m FROM (SELECT COUNT(*) AS m FROM o WHERE o.k = t.k) AS q WHERE m <> t.k)",
     # the optional side of a join
     "SELECT k, (SELECT COUNT(y.n) FROM u AS x LEFT JOIN (SELECT k, n FROM o WHERE o.v = t.v) AS y ON x.k = y.k) AS n "
     "FROM t",
-    "SELECT k, (SELECT COUNT(*) - COUNT(y.n) FROM u AS x LEFT JOIN (SELECT n FROM o WHERE o.k = t.k) AS y ON x.n = y.n) "
-    "AS n FROM t",
+    "SELECT k, (SELECT COUNT(*) - COUNT(y.n) FROM u AS x LEFT JOIN (SELECT n FROM o WHERE o.k = t.k) AS y "
+    "ON x.n = y.n) AS n FROM t",
     "SELECT k, n FROM t WHERE k IN (SELECT y.k FROM (SELECT k, n FROM o WHERE o.v = t.v) AS x RIGHT JOIN u AS y "
     "ON x.n = y.n WHERE x.k IS NULL)",
-    "SELECT k, (SELECT COUNT(*) FROM (SELECT n FROM o WHERE o.k = t.k) AS x FULL JOIN (SELECT n FROM u WHERE u.v = t.v) "
-    "AS y ON x.n = y.n) AS n FROM t",
+    "SELECT k, (SELECT COUNT(*) FROM (SELECT n FROM o WHERE o.k = t.k) AS x FULL JOIN (SELECT n FROM u "
+    "WHERE u.v = t.v) AS y ON x.n = y.n) AS n FROM t",
     # beside a column that changes with each reading, which nobody reads
     "SELECT k, n FROM (SELECT k, n, RAND() AS r FROM t) AS t WHERE n <= (SELECT MAX(n) FROM o WHERE o.k > t.k)",
 ]  # fmt: skip
@@ -132,8 +133,8 @@ LATERAL = {
         "SELECT t.k, t.n + o.n FROM t JOIN o ON o.k > t.k"
     ),
     "SELECT t.k, l.n FROM t, LATERAL (SELECT t.n + 1 AS n) AS l WHERE l.n > 2": "SELECT k, n + 1 FROM t WHERE n > 1",
-    "SELECT t.k, m.n FROM t, LATERAL (SELECT n FROM o WHERE o.k = t.k) AS l, LATERAL (SELECT u.n FROM u WHERE u.n > l.n "
-    "AND u.v = t.v) AS m": "SELECT t.k, u.n FROM t JOIN o ON o.k = t.k JOIN u ON u.n > o.n AND u.v = t.v",
+    "SELECT t.k, m.n FROM t, LATERAL (SELECT n FROM o WHERE o.k = t.k) AS l, LATERAL (SELECT u.n FROM u "
+    "WHERE u.n > l.n AND u.v = t.v) AS m": "SELECT t.k, u.n FROM t JOIN o ON o.k = t.k JOIN u ON u.n > o.n AND u.v = t.v",
     "SELECT t.k, l.n FROM t, LATERAL (SELECT n FROM o WHERE o.k = t.k AND EXISTS (SELECT 1 FROM u WHERE u.n = o.n AND "
     "u.v = t.v)) AS l": (
         "SELECT t.k, o.n FROM t JOIN o ON o.k = t.k WHERE EXISTS (SELECT 1 FROM u WHERE u.n = o.n AND u.v = t.v)"

@@ -64,8 +64,6 @@ REFUSED = {
     "a seed is a constant": r"RAND(_INTEGER)?\(.*",
     "the precision of moments is a constant": r"TO_TIMESTAMP_LTZ\(\{0\}, \{1\}\) of .*, INT",
 }
-#: What other parts of penstock add.
-_OTHERS = r"ELT\(.*|.* LIKE .* ESCAPE .*"
 
 
 def refusal(form: str, types: str) -> str | None:

@@ -208,7 +208,7 @@ def _is_outer(expression: Expression) -> TypeGuard[ColumnRef]:
 
 
 def equal_values(one: Expression, other: Expression, *, null: bool) -> list[Expression]:
-    """Conditions that two values are equal; with ``null``, NULL is equal to NULL, where a value of the type is known."""
+    """Conditions that two values are equal; with ``null``, NULL is equal to NULL, if a value of the type is known."""
     default = _any_value(one.type) if null else None
     if default is None:
         return [call("=", one, other, place=one.place)]

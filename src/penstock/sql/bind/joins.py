@@ -38,6 +38,7 @@ from penstock.plan.nodes import (
     project,
 )
 from penstock.plan.pruning import repeatable_columns
+from penstock.plan.traits import traits
 from penstock.plan.windows import in_windows
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import OUTER, Domain, equal_values, offset_of_outer, reads_outer
@@ -241,10 +242,12 @@ class _Plan:
     def _completed(self, pairs: Node, left: Node, right: Node) -> Node:
         """The ``pairs`` of matching rows, and the rows without a match."""
         wanted = self._join.schema
-        members = [project(pairs, tuple(each for each in items_of(pairs.schema) if each.name in wanted.names))]
         rights = self._join.right_names
         sides = [(left, {each: each for each in self._join.left.schema.names}, self._join.kind in _KEEPS_LEFT)]
         sides.append((right, dict(rights), self._join.kind in _KEEPS_RIGHT))
+        now = {names[each]: value for side, names, kept in sides if kept for each, value in present_times(side).items()}
+        items = (each for each in items_of(pairs.schema) if each.name in wanted.names)
+        members = [project(pairs, tuple(Item(each.name, now.get(each.name, each.expression)) for each in items))]
         members += [self._alone(side, names, pairs) for side, names, kept in sides if kept]
         return Union(wanted, tuple(members))
 
@@ -265,6 +268,8 @@ class _Plan:
         matched = project(pairs, tuple(Item(each.name, replace(each, name=names[each.name])) for each in told))
         alone = SetOperation(rows.schema, rows, matched, SetKind.ANTI)
         values: dict[str, Expression] = {names[each.name]: each for each in told}
+        for name, now in present_times(side).items():
+            values.setdefault(names[name], now)
         for each in own:
             name = names[each.name]
             values.setdefault(name, Unrepeatable(name, reason, type=each.type, place=place))
@@ -281,6 +286,15 @@ class _Plan:
     def _of_right(self, expression: Expression) -> Expression:
         """An expression of columns of the right side by their own names."""
         return substituted(expression, self._own)
+
+
+def present_times(node: Node) -> dict[str, Expression]:
+    """The columns of ``node`` with the time of processing, which is the present time above a step with state, too."""
+    return {
+        name: Call("CURRENT_TIMESTAMP", (), type=field.type)
+        for name in traits(node).proctimes
+        if (field := node.schema.field(name)) is not None and name not in repeatable_columns(node)
+    }
 
 
 def as_compared(value: Expression, other: Expression) -> Expression:

@@ -42,7 +42,7 @@ from penstock.plan.walk import repeatable
 from penstock.sql.bind.correlation import OUTER, equal_pair, own, reads_inner, reads_outer, with_rows
 from penstock.sql.bind.generated_names import free_name, name_of
 from penstock.sql.bind.grouping import distinct
-from penstock.sql.bind.joins import Conditions, as_compared, beside, matched_in_windows
+from penstock.sql.bind.joins import Conditions, as_compared, beside, matched_in_windows, present_times
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.sources import filtered
 from penstock.sql.parse.source import Errors
@@ -282,9 +282,10 @@ class Subquery:
         """The ``rows`` of :meth:`_matched` with all columns of ``node``, of which those that are not repeatable cannot
         be read."""
         place = self.others[0].place
-        lost = {
+        lost: dict[str, Expression] = {
             each.name: Unrepeatable(each.name, _UNSTABLE, type=each.type, place=place) for each in node.schema.fields
         }
+        lost |= present_times(node)
         items = (
             each if each.name in rows.schema.names else Item(each.name, lost[each.name])
             for each in items_of(node.schema)
