@@ -134,7 +134,9 @@ LATERAL = {
     ),
     "SELECT t.k, l.n FROM t, LATERAL (SELECT t.n + 1 AS n) AS l WHERE l.n > 2": "SELECT k, n + 1 FROM t WHERE n > 1",
     "SELECT t.k, m.n FROM t, LATERAL (SELECT n FROM o WHERE o.k = t.k) AS l, LATERAL (SELECT u.n FROM u "
-    "WHERE u.n > l.n AND u.v = t.v) AS m": "SELECT t.k, u.n FROM t JOIN o ON o.k = t.k JOIN u ON u.n > o.n AND u.v = t.v",
+    "WHERE u.n > l.n AND u.v = t.v) AS m": (
+        "SELECT t.k, u.n FROM t JOIN o ON o.k = t.k JOIN u ON u.n > o.n AND u.v = t.v"
+    ),
     "SELECT t.k, l.n FROM t, LATERAL (SELECT n FROM o WHERE o.k = t.k AND EXISTS (SELECT 1 FROM u WHERE u.n = o.n AND "
     "u.v = t.v)) AS l": (
         "SELECT t.k, o.n FROM t JOIN o ON o.k = t.k WHERE EXISTS (SELECT 1 FROM u WHERE u.n = o.n AND u.v = t.v)"
@@ -142,10 +144,11 @@ LATERAL = {
     "SELECT t.k, l.n FROM t, LATERAL (SELECT DISTINCT n FROM o WHERE o.k = t.k) AS l": (
         "SELECT t.k, o.n FROM t JOIN (SELECT DISTINCT k, n FROM o) AS o ON o.k = t.k"
     ),
-    "SELECT k, n FROM t WHERE n IN (SELECT l.n FROM u, LATERAL (SELECT n FROM o WHERE o.k = u.k) AS l WHERE u.v = t.v)": (
-        "SELECT k, n FROM t WHERE n IN (SELECT o.n FROM u JOIN o ON o.k = u.k WHERE u.v = t.v)"
+    "SELECT k, n FROM t WHERE n IN (SELECT l.n FROM u, LATERAL (SELECT n FROM o WHERE o.k = u.k) AS l "
+    "WHERE u.v = t.v)": ("SELECT k, n FROM t WHERE n IN (SELECT o.n FROM u JOIN o ON o.k = u.k WHERE u.v = t.v)"),
+    "SELECT t.k, l.n FROM t JOIN LATERAL (SELECT n FROM o) AS l ON l.n = t.n": (
+        "SELECT t.k, o.n FROM t JOIN o ON o.n = t.n"
     ),
-    "SELECT t.k, l.n FROM t JOIN LATERAL (SELECT n FROM o) AS l ON l.n = t.n": "SELECT t.k, o.n FROM t JOIN o USING (n)",
 }
 
 

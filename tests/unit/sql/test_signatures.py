@@ -33,8 +33,12 @@ REFUSED = {
         r"(DAYOFMONTH|DAYOFWEEK|DAYOFYEAR|MONTH|QUARTER|WEEK|YEAR)\(\{0\}\) of TIME"
         r"|EXTRACT\(\w+ FROM \{0\}\) of (TIME|DATE)"
     ),
-    "in Flink, a TIME has days and months by mistake": rf"(FLOOR|CEIL)\(\{{0\}} TO \w+\) of TIME|TIMESTAMPDIFF\(.* of {_TIME}",
-    "in Flink, a TIMESTAMP becomes a TIME by mistake": r"(COALESCE|IFNULL|GREATEST|LEAST)\(.* of (TIME, TIMESTAMP|TIMESTAMP, TIME)",
+    "in Flink, a TIME has days and months by mistake": (
+        rf"(FLOOR|CEIL)\(\{{0\}} TO \w+\) of TIME|TIMESTAMPDIFF\(.* of {_TIME}"
+    ),
+    "in Flink, a TIMESTAMP becomes a TIME by mistake": (
+        r"(COALESCE|IFNULL|GREATEST|LEAST)\(.* of (TIME, TIMESTAMP|TIMESTAMP, TIME)"
+    ),
     "Flink has no order of such values when it makes the job": (
         r"(GREATEST|LEAST)\(.* of (ARRAY<INT>|ARRAY<STRING>|MAP|ROW)(, .*)?"
         r"|\{0\} (<|>=) \{1\} of (ARRAY<INT>|ARRAY<STRING>|MAP|ROW), .*"
@@ -44,7 +48,9 @@ REFUSED = {
         r"(NULLIF\(|\{0\} (=|<>|IS DISTINCT FROM) |CASE \{0\} WHEN ).* of .*(CHAR|STRING).*"
         r"|(NULLIF\(|\{0\} (=|<>|IS DISTINCT FROM) ).* of ARRAY<.*>, ARRAY<.*>"
     ),
-    "maps are not compared": r"(NULLIF\(|\{0\} (=|<>|IS DISTINCT FROM) ).* of MAP, MAP|COLLECT\((DISTINCT )?\{0\}\) of MAP",
+    "maps are not compared": (
+        r"(NULLIF\(|\{0\} (=|<>|IS DISTINCT FROM) ).* of MAP, MAP|COLLECT\((DISTINCT )?\{0\}\) of MAP"
+    ),
     "Flink's code for bytes does not compile": (
         r"SHA2\(.* of (BINARY|BYTES), .*|POSITION\(.* of (BINARY|BYTES), .*|OVERLAY\(.* of (BINARY|BYTES), .*"
     ),
