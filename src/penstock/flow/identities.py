@@ -267,6 +267,9 @@ class Identifier:
             if conditions:
                 texts = [" AND ".join(map(text, conditions)) for text in (meaning, shown)]
                 yield f"condition of WHERE{of}", Fact(*texts)
+        inner = node.inner if isinstance(node, InWindows) else node
+        if isinstance(inner, Join) and inner.condition is not None:
+            yield "condition beside the keys", Fact.of(meaning(self.lineage.joined(inner, inner.condition)))
         for number, life in enumerate(self.lives):
             if life is not None:
                 of = f" of the {SIDES[number]} side" if several else ""

@@ -134,6 +134,13 @@ class Lineage:
         names = {each.name for each in walk(found) if isinstance(each, ColumnRef)}
         return substituted(found, {name: self.column(node, name) for name in names})
 
+    def joined(self, node: Join, condition: Expression) -> Expression:
+        """The condition of a join, in terms of what the columns of both sides are made of."""
+        found, lefts = rewrite(condition, _implied), node.left.schema.names
+        names = {each.name for each in walk(found) if isinstance(each, ColumnRef)}
+        sides = {each: node.left if each in lefts else node.right for each in names}
+        return substituted(found, {each: self.column(side, each) for each, side in sides.items()})
+
     def aggregate(self, node: Node, call: AggregateCall) -> Aggregated:
         """The aggregate of the rows of ``node``."""
         argument, condition = (
