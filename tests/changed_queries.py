@@ -590,7 +590,7 @@ _TOP_OF_CHANGES = _TOP.replace("FROM s", "FROM c").replace("k, n, m", "k, n")
 _RANKED = _changes(
     Rank,
     _TOP,
-    ("number of rows", _TOP.replace("<= 3", "<= 5"), REFUSED, "the numbers was 1 to 3, and is 1 to 5"),
+    ("number of rows", _TOP.replace("<= 3", "<= 5"), REFUSED, "the range of numbers was 1 to 3, and is 1 to 5"),
     ("ORDER BY", _TOP.replace("n DESC", "m DESC"), REFUSED, "the order was n DESC, and is m DESC"),
     ("ASC, DESC, NULLS FIRST", _TOP.replace("n DESC", "n"), REFUSED, "the order was n DESC, and is n"),
     ("PARTITION BY", _TOP.replace("BY k", "BY city"), REFUSED, "the key was k, and is city"),
@@ -702,6 +702,7 @@ _ANY = _changes(
         "",
     ),
     ("a step is gone", "INSERT INTO bag SELECT k, n FROM s", WITHOUT, ""),
+    Change((GroupAggregate,), "one of several steps is gone", _BOTH, _SUMMED.format("s"), WITHOUT),
     ("the table that it reads or writes has another name", _COUNTED.format("r"), WITHOUT, ""),
     (
         "a step with state above it or below it",

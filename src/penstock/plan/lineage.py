@@ -49,6 +49,8 @@ from penstock.types.logical import root
 
 #: The longest meaning that is kept as it is; of longer ones a digest.
 _LONGEST = 400
+#: The longest text that users read.
+_LONGEST_SHOWN = 160
 #: Functions that depend on the time zone whatever their arguments are, and those that never do.
 _ZONED = frozenset({"FROM_UNIXTIME", "UNIX_TIMESTAMP", "LOCALTIMESTAMP", "LOCALTIME", "CURRENT_DATE", "CURRENT_TIME"})
 _EVERYWHERE = frozenset(
@@ -218,10 +220,10 @@ class Lineage:
 def meaning(expression: Expression) -> str:
     """The text of what an expression computes: one for one computation, which depends on nothing but names, types and
     constants."""
-    return cut(_Meaning().text(expression).sql)
+    return _cut(_Meaning().text(expression).sql)
 
 
-def cut(text: str) -> str:
+def _cut(text: str) -> str:
     """``text``, or if it is long its beginning and a digest."""
     if len(text) <= _LONGEST:
         return text
@@ -230,7 +232,11 @@ def cut(text: str) -> str:
 
 def shown(expression: Expression) -> str:
     """The text of an expression as its user may have written it."""
-    return _Shown().text(expression).sql
+    return _short(_Shown().text(expression).sql)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]} .."
 
 
 def zoned(expression: Expression) -> bool:
@@ -339,7 +345,7 @@ def written(place: Place | None) -> str:
     condition = _FILTER.match(place.text, place.offset + len(found))
     if found and condition:
         found += place.text[place.offset + len(found) : condition.end()] + _call(place.text, condition.end())
-    return " ".join(found.split())
+    return _short(" ".join(found.split()))
 
 
 def _call(text: str, at: int) -> str:

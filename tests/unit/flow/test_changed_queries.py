@@ -38,7 +38,7 @@ from penstock.plan.nodes import (
     WindowAggregate,
 )
 from penstock.plan.planning import planned
-from penstock.plan.step_identity import VERSION, StepIdentity
+from penstock.plan.step_identity import VERSION, Comparison, StepIdentity, compared
 from penstock.plan.walk import fold, scans
 from penstock.plan.windowing import Windowing
 from penstock.spi import HIDDEN, KIND, Output
@@ -301,3 +301,16 @@ def test_identities_are_those_that_checkpoints_have(tmp_path) -> None:
             assert identity is not None
             assert identity.to_json() == document
             assert StepIdentity.from_json({**document, "version": VERSION + 1}) is None
+
+
+def test_a_long_query_has_a_short_identity(tmp_path) -> None:
+    """Two conditions that differ behind what is kept of them are told apart."""
+    numbers = [", ".join(map(str, range(2000, last))) for last in (5000, 5001)]
+    query = "SELECT k, SUM(CASE WHEN n IN ({0}) THEN n END) FROM s WHERE n IN ({0}) GROUP BY k"
+    first, other = (
+        Running(Change((), "", query.format(each), "", KEPT).scripts[0], str(tmp_path)).fitting for each in numbers
+    )
+    assert len(json.dumps(first.identities)) < 4000
+    (before,), (now,) = ([each.identity for each in found.steps.values()] for found in (first, other))
+    assert compared(before, before) == Comparison((), ())
+    assert len(compared(before, now).refused) == len(compared(before, now).noted) == 1
