@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Sequence
 
 from penstock import __version__
+from penstock.cli.display import log_to
 from penstock.errors import DefinitionError, ExecutionError, PenstockError, verbose
 
 #: The commands of each module. Only the module of the given command is imported, in a third of the time of all.
@@ -46,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.set_defaults(terminal_status=1)
     arguments = parser.parse_args(given)
     try:
-        status: int = arguments.run(arguments)
+        with log_to(lambda text: print(f"warning: {text}", file=sys.stderr)):
+            status: int = arguments.run(arguments)
     except DefinitionError as error:
         for problem in error.problems:
             print(f"error: {problem}", file=sys.stderr)

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.display import add_pairs, count, event_time, pairs, sentence, size
+from penstock.cli.display import add_pairs, count, event_time, log_to, pairs, sentence, size
 from penstock.errors import VERBOSE, DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_identities, check_settings
 from penstock.plan.deadletters import with_dead_letters
@@ -197,6 +197,7 @@ def run_jobs(jobs: Sequence[Job], metrics: tuple[str, int] | None = None) -> lis
             with ExitStack() as stops:
                 stops.callback(reporter.close)
                 stops.enter_context(_without_tracebacks_of_py4j())
+                stops.enter_context(log_to(reporter.warn))
                 if metrics is not None:
                     host, port = metrics
                     server = engine.MetricsServer(lambda: [each.metrics for each in list(running)], port, host)
