@@ -77,9 +77,9 @@ def test_a_client_tells_that_it_goes_on_trying(answers, caplog, monkeypatch):
     monkeypatch.setattr(reachability, "PATIENCE_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent, nobody() as refused:
         address = f"127.0.0.1:{silent.getsockname()[1]}" if answers else refused
-        with caplog.at_level(logging.WARNING, "penstock.kafka"), closing(session_of(address)) as session:
-            with pytest.raises(RetriableError):
-                session.brokers(Deadline.after(1000))
+        log = caplog.at_level(logging.WARNING, "penstock.kafka")
+        with log, closing(session_of(address)) as session, pytest.raises(RetriableError):
+            session.brokers(Deadline.after(1000))
     (said,) = (record.getMessage() for record in caplog.records if record.name == "penstock.kafka")
     reason = "no answer" if answers else "nothing listens there"
     assert said.startswith(f"Kafka at {address} is not reached yet: {reason}; check ")
