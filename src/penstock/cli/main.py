@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock import __version__
 from penstock.cli.display import log_to
-from penstock.errors import DefinitionError, ExecutionError, PenstockError, nearest, verbose
+from penstock.errors import AlreadyRunningError, DefinitionError, ExecutionError, PenstockError, nearest, verbose
 
 #: The commands of each module. Only the module of the given command is imported, in a third of the time of all.
 _COMMANDS = {
@@ -32,7 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0: success. 1: the command failed, or some input was bad. 2: the request makes no sense. 3: a job of ``run`` failed,
     and a supervisor should not start the process again, because that does not help or does harm: another copy took
-    over, data may be lost, the checkpoint does not fit, a record cannot be read, a right or a password is wrong. 130:
+    over, data may be lost, the checkpoint does not fit, a record cannot be read, a right or a password is wrong. 4: a
+    job of ``run`` runs already in another process, and was left alone; another start succeeds when that has ended. 130:
     interrupted; a job that a signal has stopped in good order ends with 0.
     """
     parser = argparse.ArgumentParser(
@@ -67,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exception(error)
         notes = (f"note: {note}" for note in getattr(error, "__notes__", ()))
         print(f"error: {error}", *notes, sep="\n", file=sys.stderr)
+        if isinstance(error, AlreadyRunningError):
+            return 4
         terminal = isinstance(error, ExecutionError) and not error.restartable
         return int(arguments.terminal_status) if terminal else 1
     except KeyboardInterrupt:
