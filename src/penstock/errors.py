@@ -5,6 +5,7 @@
      │   ├─ SqlError                a statement: line and column
      │   ├─ OptionsError            options: every problem at once
      │   ├─ PipelineError           a YAML pipeline: line and column
+     │   ├─ ArgumentError           an argument of a call in Python is of another type; also a TypeError
      │   └─ SchemaError             columns and types that do not fit together
      ├─ UnsupportedError            valid in Flink, not supported here: names the alternative
      ├─ PluginError                 a connector or format that is missing, ambiguous or broken
@@ -108,6 +109,11 @@ class PipelineError(DefinitionError):
 
 class SchemaError(DefinitionError):
     """Columns or types that do not fit together."""
+
+
+class ArgumentError(DefinitionError, TypeError):
+    """An argument of a call in a Python program is not of the type that the call takes. Also a TypeError, as Python
+    programs expect."""
 
 
 class UnsupportedError(DefinitionError):
