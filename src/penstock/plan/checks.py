@@ -44,6 +44,24 @@ def check_changes(job: Job) -> None:
         raise SchemaError(tuple(problems))
 
 
+def check_modes(sinks: Sequence[Sink]) -> None:
+    """Raises SchemaError for each table whose changes do not say what its rows are, as Flink's planner does: those that
+    give one of the two rows of an update, unless they replace the row of a key."""
+    problems = []
+    for scan in scans(*sinks):
+        can = scan.spec.capabilities
+        before, after = RowKind.UPDATE_BEFORE in can.kinds, RowKind.UPDATE_AFTER in can.kinds
+        if after and not before and not can.upsert_keys:
+            reason = "gives the row after an update without the one before, which takes a PRIMARY KEY"
+            problems.append(Problem(reason, where=f"table '{scan.table}'", hint="declare one, or give both rows"))
+        elif before and not after:
+            reason = "gives the row before an update without the one after"
+            hint = "give both rows; a row that goes is a deletion"
+            problems.append(Problem(reason, where=f"table '{scan.table}'", hint=hint))
+    if problems:
+        raise SchemaError(tuple(problems))
+
+
 _STREAM = "set 'execution.runtime-mode' to 'STREAMING'"
 
 
