@@ -171,7 +171,7 @@ def test_a_second_query_takes_over_with_a_warning(jobs, topics, topic):
     jobs.run(jobs.copy(source, sink))
     shutil.rmtree(jobs.checkpoint())
     jobs.run(jobs.copy(source, sink))
-    assert any("takes over" in warning for warning in jobs.warnings)
+    assert any("has published before, from another checkpoint" in warning for warning in jobs.warnings)
     assert topics.read_ids(sink) == sorted([*range(10)] * 2)
 
 
