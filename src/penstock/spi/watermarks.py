@@ -24,6 +24,11 @@ def _timeout(text: str) -> timedelta:
     return found or _NEVER
 
 
+def shown_timeout(value: timedelta) -> str:
+    """When a partition is idle, for people."""
+    return "never" if value == _NEVER else f"after {DURATION.show(value)}"
+
+
 def _show_timeout(value: timedelta) -> str:
     return DURATION.show(timedelta(0) if value == _NEVER else value)
 

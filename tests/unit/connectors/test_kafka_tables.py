@@ -403,6 +403,28 @@ def test_properties_that_act_in_java_only_are_in_one_note_and_not_among_those_of
         assert {name for name, _ in spec.client} & {"linger.ms", "max.poll.records", "acks"} == {"acks"}
 
 
+def test_an_option_that_is_accepted_without_effect_is_noted():
+    (note,) = sink(with_options({"sink.transaction-naming-strategy": "pooling"})).notes
+    assert note.startswith("'sink.transaction-naming-strategy' has no effect: a query has one transactional id")
+    assert sink(with_options({})).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({"scan.startup.mode": "timestamp", "scan.startup.timestamp-millis": "5"}, "start: timestamp 5"),
+        (
+            {"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": "partition:0,offset:4"},
+            "start: specific-offsets partition:0,offset:4",
+        ),
+        ({"scan.startup.mode": "latest-offset"}, "start: latest-offset\n"),
+        ({"scan.header-filter": "a:b&!c:d"}, "headers: a:b&!c:d"),
+    ],
+)
+def test_a_scan_shows_where_it_starts_and_what_it_leaves_out(given, shown):
+    assert shown in scan(with_options(given)).describe()
+
+
 KEYED = {"key.format": "json", "key.fields": "user"}
 
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.connectors.kafka.sink.dead_letters import beside
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec, progress_problems
+from penstock.connectors.kafka.table.header_filter import HEADER_FILTER
 from penstock.connectors.kafka.table.metadata import OF_VALUE, MetadataColumn, as_metadata
-from penstock.connectors.kafka.table.offsets import PARTITIONS
+from penstock.connectors.kafka.table.offsets import OFFSETS, PARTITIONS
 from penstock.connectors.kafka.table.options import BoundedMode, KafkaSourceOptions, ResetStrategy, StartupMode
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import Problem
 from penstock.kafka.partitions import TopicPartition
-from penstock.options import DURATION
 from penstock.settings import Settings
-from penstock.spi import ScanCapabilities, SinkSpec, Watermark
+from penstock.spi import ScanCapabilities, SinkSpec, Watermark, shown_timeout
 from penstock.types import RowKind, RowType
 
 if TYPE_CHECKING:
@@ -127,9 +127,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
 
     def describe(self) -> str:
         """A human-readable description. Secrets are masked."""
-        start = self.options.startup_mode.value
-        if self.options.startup_mode is StartupMode.GROUP_OFFSETS:
-            start += f" of '{self.group_id}', else {self.reset.value}"
+        start = " ".join((self.options.startup_mode.value, self._start_text()))
         chosen = PARTITIONS.show(self.options.partitions)
         return self._described(
             (
@@ -139,18 +137,30 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
             ),
             "FROM",
             (
-                f"start: {f'by {self.start_by}' if self.start_by is not None else start}",
+                f"start: {f'by {self.start_by}' if self.start_by is not None else start.strip()}",
                 f"end: {f'by {self.stop_by}' if self.stop_by is not None else self.options.bounded_mode.value}",
                 f"discovery: {self.discovery or 'off'}",
+                f"headers: {HEADER_FILTER.show(self.options.header_filter)}" if self.options.header_filter else "",
                 f"event time: {self._event_time(self.watermark)}" if self.watermark else "",
                 f"dead letters: {self.options.dead_letter_topic}" if self.dead_letters else "",
             ),
             self.notes,
         )
 
+    def _start_text(self) -> str:
+        """What the mode of the start refers to."""
+        match self.options.startup_mode:
+            case StartupMode.GROUP_OFFSETS:
+                return f"of '{self.group_id}', else {self.reset.value}"
+            case StartupMode.TIMESTAMP:
+                return str(self.options.startup_timestamp)
+            case StartupMode.SPECIFIC_OFFSETS:
+                return OFFSETS.show(self.options.startup_offsets)
+        return ""
+
     @staticmethod
     def _event_time(watermark: Watermark) -> str:
-        idle = f", idle after {DURATION.show(watermark.idle_timeout)}" if watermark.idle_timeout else ""
+        idle = "" if watermark.idle_timeout is None else f", idle {shown_timeout(watermark.idle_timeout)}"
         by = watermark.column or "the records' timestamps"
         how = f"{by} less {watermark.lag} ms" if watermark.lag is not None else "as the engine computes it"
         return f"watermark of a partition: {how}{idle}; of the table: the smallest"

@@ -25,6 +25,7 @@ from penstock.options import (
     OptionSet,
     Properties,
     Rule,
+    accepted,
     choice,
     java_pattern,
     opt,
@@ -558,11 +559,10 @@ class KafkaSinkOptions(KafkaTableOptions):
         "Counts at the first start: the checkpoint keeps the id.",
         example="orders-enrichment",
     )
-    naming_strategy: NamingStrategy = opt(
+    naming_strategy: NamingStrategy | None = accepted(
         "sink.transaction-naming-strategy",
         choice(NamingStrategy),
-        default=NamingStrategy.INCREMENTING,
-        doc="Accepted for compatibility: a query has one transactional id, so there is nothing to name.",
+        "a query has one transactional id, so there is nothing to name",
         example="pooling",
     )
     parallelism: int | None = opt(
