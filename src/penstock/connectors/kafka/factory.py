@@ -68,6 +68,7 @@ def scan_of(resolution: Resolution) -> KafkaScanSpec:
         dead_letters=replace(KafkaConnector().sink(definition(table, dead)), notes=()) if dead else None,
         table_id=tuple(table.name.split(".")) if named else (),
         primary_key=table.primary_key,
+        asks_for_group=options.group_id is not None and "scan.startup.mode" in table.options,
     )
 
 

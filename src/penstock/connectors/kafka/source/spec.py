@@ -41,7 +41,8 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
     ``group_id`` is empty when no group is used. ``start_by`` and ``stop_by`` are objects of the user that choose the
     offsets instead of the options; they stay on the driver. ``dead_letters`` is the sink of records that cannot be
     decoded. Messages that name another table than ``table_id`` are refused. Of rows that take others back, only the
-    columns of ``primary_key`` are sure to have values.
+    columns of ``primary_key`` are sure to have values. ``asks_for_group``: the user has named the group and said that
+    its offsets are the start.
     """
 
     produced: RowType
@@ -52,6 +53,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
     dead_letters: KafkaSinkSpec | None = None
     table_id: tuple[str, ...] = ()
     primary_key: tuple[str, ...] = ()
+    asks_for_group: bool = field(default=False, compare=False)
 
     @property
     def native(self) -> RowType:
