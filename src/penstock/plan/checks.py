@@ -107,6 +107,26 @@ _CHANGES: dict[type[Node], str] = {
 }
 
 
+def check_overwrites(job: Job) -> None:
+    """Raises UnsupportedError for each table that is overwritten, and read by the same job: if its only batch is run
+    again after a failure, the files that it read are gone."""
+    problems = []
+    for sink in job.sinks:
+        folder = sink.spec.capabilities.overwrites
+        read = [scan for scan in scans(*job.sinks) if _within(scan.spec.capabilities.folder, folder)] if folder else []
+        for scan in read:
+            reason = f"INSERT OVERWRITE of files that the same job reads as table '{scan.table}' is not supported"
+            problems.append(Problem(reason, where=f"table '{sink.table}'", hint="write to another folder"))
+    if problems:
+        raise UnsupportedError(tuple(problems))
+
+
+def _within(one: str, other: str) -> bool:
+    """Whether one of two folders is in the other, or the same."""
+    first, second = (f"{each.rstrip('/')}/" for each in (one, other))
+    return bool(one) and (first.startswith(second) or second.startswith(first))
+
+
 def check_conflicts(sinks: Sequence[Sink], settings: Settings) -> None:
     """Raises SchemaError for each sink of which several rows of the query may have one key, where nothing says that the
     last one stays and the settings ask for it."""

@@ -10,6 +10,7 @@ from penstock.plan.checks import (
     check_changes,
     check_conflicts,
     check_determinism,
+    check_overwrites,
     check_reads,
     check_watermarks,
 )
@@ -58,6 +59,7 @@ def planned(job: Job) -> Job:
     sinks = _normalized(fitted(_deduplicated(job.sinks, job.settings), job.settings))
     sinks = without_nulls(sinks, job.settings)
     check_conflicts(sinks, job.settings)
+    check_overwrites(job)
     job = replace(job, sinks=named(_shared(pruned(_shared(_materialized(sinks, job.settings))))))
     check_reads(job)
     check_changes(job)

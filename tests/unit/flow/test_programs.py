@@ -39,7 +39,7 @@ LISTED: dict[str, tuple[type[Exception], str]] = {
     "constraint-enforcer-drop-not-null-nested-arrays": _NESTED,
     "constraint-enforcer-drop-not-null-nested-maps": _NESTED,
     "sink-partition": (UnsupportedError, "INSERT INTO .. PARTITION is not supported"),
-    "sink-overwrite": (UnsupportedError, "INSERT OVERWRITE is not supported"),
+    "sink-overwrite": (UnsupportedError, "INSERT OVERWRITE into a table of the connector"),
     "sink-ndf-primary-key": (SqlError, "there is no function NDF"),
     "sink-on-conflict-do-nothing-keeps-first": (UnsupportedError, "ON CONFLICT DO NOTHING is not supported"),
     "sink-on-conflict-do-error-no-conflict": (UnsupportedError, "ON CONFLICT DO ERROR is not supported"),
