@@ -48,6 +48,7 @@ def planned(job: Job) -> Job:
     become one. They get the columns that somebody reads, and a ``uid`` each. Raises SchemaError or UnsupportedError for
     a sink that cannot keep what it is given, and for steps that could not take rows back.
     """
+    check_overwrites(job)
     # Steps that differed in columns which nobody reads, such as PROCTIME(), are equal once these are gone: therefore
     # equal ones are found twice.
     if job.settings.batch:
@@ -59,7 +60,6 @@ def planned(job: Job) -> Job:
     sinks = _normalized(fitted(_deduplicated(job.sinks, job.settings), job.settings))
     sinks = without_nulls(sinks, job.settings)
     check_conflicts(sinks, job.settings)
-    check_overwrites(job)
     job = replace(job, sinks=named(_shared(pruned(_shared(_materialized(sinks, job.settings))))))
     check_reads(job)
     check_changes(job)
