@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
-from penstock.plan.expressions import ColumnRef, Expression, Unrepeatable, is_deterministic, walk
+from penstock.plan.expressions import Expression, Unrepeatable, is_deterministic, walk
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import (
     STATEFUL,
@@ -26,7 +26,7 @@ from penstock.plan.nodes import (
 from penstock.plan.traits import Traits, own_traits, traits
 from penstock.plan.walk import expressions_of, fold, scans
 from penstock.settings import Settings
-from penstock.spi import INSERTIONS, WATERMARK, Guarantee, ScanSpec, SinkSpec
+from penstock.spi import INSERTIONS, Guarantee, ScanSpec, SinkSpec
 from penstock.types import RowKind
 
 
@@ -179,23 +179,6 @@ def check_reads(job: Job) -> None:
                 where = str(part.place) if part.place else ""
                 hint = f"do not select '{part.name}', which is UUID(), RAND() or the present time there"
                 problems[Problem(part.reason, where=where, hint=hint)] = None
-
-    fold(job.sinks, visit)
-    if problems:
-        raise UnsupportedError(tuple(problems))
-
-
-def check_watermarks(job: Job) -> None:
-    """Raises UnsupportedError for expressions that ask for the present watermark of rows that are not those of a scan:
-    only these come with it."""
-    problems = []
-
-    def visit(node: Node, inputs: tuple[None, ...]) -> None:
-        for each in expressions_of(node):
-            if isinstance(each, ColumnRef) and each.name == WATERMARK and isinstance(node.inputs[0], STATEFUL):
-                table = next(iter(scans(node))).table
-                reason = "CURRENT_WATERMARK is not supported for a table of upserts whose changes are kept"
-                problems.append(Problem(reason, where=f"table '{table}'", hint="leave it out"))
 
     fold(job.sinks, visit)
     if problems:

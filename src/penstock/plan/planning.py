@@ -12,7 +12,6 @@ from penstock.plan.checks import (
     check_determinism,
     check_overwrites,
     check_reads,
-    check_watermarks,
 )
 from penstock.plan.enforcing import fitted, without_nulls
 from penstock.plan.expressions import coerce, columns_of, fields_of, is_deterministic
@@ -64,7 +63,6 @@ def planned(job: Job) -> Job:
     check_reads(job)
     check_changes(job)
     check_determinism(job)
-    check_watermarks(job)
     return job
 
 

@@ -29,7 +29,6 @@ _SORT = (SqlError, "Sort on a non-time-attribute field is not supported")
 LISTED: dict[str, tuple[type[Exception], str]] = {
     "calc-udf-simple": (SqlError, "there is no function UDF1"),
     "calc-udf-complex": (SqlError, "there is no function UDF2"),
-    "calc-current-watermark": (NeedsSpark, "CURRENT_WATERMARK"),
     "group-aggregate-udf-with-merge": (SqlError, "there is no function MY_AVG"),
     "group-aggregate-udf-with-merge-mini-batch": (SqlError, "there is no function MY_AVG"),
     "group-aggregate-udf-without-merge": (SqlError, "there is no function MY_SUM1"),
@@ -49,7 +48,6 @@ LISTED: dict[str, tuple[type[Exception], str]] = {
     "correlate-system-func": _LATERAL,
     "correlate-join-filter": _LATERAL,
     "correlate-left-join": _LATERAL,
-    "changelog-normalize-upsert-filter-watermark": (UnsupportedError, "CURRENT_WATERMARK is not supported"),
     "sort-asc": _SORT,
     "sort-desc": _SORT,
     "table-source-scan-source-watermark": (UnsupportedError, "function SOURCE_WATERMARK is not supported"),

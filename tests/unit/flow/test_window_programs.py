@@ -25,7 +25,6 @@ ONE_RUN, RESTARTED = Way(1, 3), Way(1, restart=True)
 #: Programs that are not run, or give other rows: the error, and what its message has.
 LISTED: dict[str, tuple[type[Exception], str]] = {
     "window-table-function-tumble-tvf-union-all": (SchemaError, "HOP needs a time attribute"),
-    "watermark-assigner-pushdown-computed": (NeedsSpark, "CURRENT_WATERMARK"),
 }
 
 #: Their results depend on when the rows come: they are only planned.
