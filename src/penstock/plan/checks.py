@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
-from penstock.plan.expressions import Expression, Unrepeatable, is_deterministic, walk
+from penstock.plan.expressions import Call, Expression, Unrepeatable, is_deterministic, walk
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import (
     STATEFUL,
     Deduplicate,
+    Filter,
     GroupAggregate,
     Job,
     Join,
@@ -161,11 +162,22 @@ def check_determinism(job: Job) -> None:
             return own, ()
         if inputs and inputs[0][0].changing:
             volatile += [each for each in expressions_of(node) if not is_deterministic(each)]
+            if isinstance(node, Filter) and (call := _watermark_in(node.condition)) is not None:
+                reason = "CURRENT_WATERMARK in a condition on rows that are updated or deleted is not supported"
+                where = str(call.place) if call.place else ""
+                hint = "a row may pass it, and not when it is taken back: select it, or filter rows that are only added"
+                problems[Problem(reason, where=where, hint=hint)] = None
         return own, tuple(volatile)
 
     fold(job.sinks, visit)
     if problems:
         raise UnsupportedError(tuple(problems))
+
+
+def _watermark_in(condition: Expression) -> Expression | None:
+    """The first call of CURRENT_WATERMARK."""
+    calls = (each for each in walk(condition) if isinstance(each, Call) and each.function == "CURRENT_WATERMARK")
+    return next(calls, None)
 
 
 def check_reads(job: Job) -> None:
