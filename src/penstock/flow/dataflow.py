@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -29,12 +29,14 @@ from penstock.flow.exchange import (
     range_of,
     received,
 )
+from penstock.flow.fitting import ColumnNames
 from penstock.flow.hashing import key_hashes
 from penstock.flow.operators import ARRIVED, HASH, WEIGHT, Combiner, Operator, TimedOperator, arrivals_of
 from penstock.flow.segments import SegmentRef, TableSpec
 from penstock.flow.state import StateStore
 from penstock.flow.storage import Storage
 from penstock.flow.times import NEVER, Awaited, Clock, Measured, Timing, clock_of
+from penstock.plan.step_identity import SIDES
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, WATERMARK, Output, Stage, Task, without_dead_letters
 from penstock.types import RowKind, arrow_schema
 
@@ -119,6 +121,13 @@ class Vertex:
             return self.operator.tables
         return tuple(spec if spec.side is None else spec.living(self.ttls[spec.side]) for spec in self.operator.tables)
 
+    def tables_named(self, names: Mapping[str, Mapping[str, str]]) -> tuple[TableSpec, ...]:
+        """The tables, with the ``names`` that columns have in the state, by the side of the operator."""
+        if not names:
+            return self.tables
+        sides = SIDES if len(self.ttls) > 1 else ("",)
+        return tuple(replace(each, names=tuple(names.get(sides[each.side or 0], {}).items())) for each in self.tables)
+
 
 @dataclass(frozen=True)
 class BatchInstructions:
@@ -128,7 +137,8 @@ class BatchInstructions:
     ``before_ms`` that of the batch before, in milliseconds since the epoch. ``awaited`` has the event time of each
     timing, by its number. A task sends rows when ``waiting_bytes`` of them wait, combines them if they are at least
     ``combined_rows``, and an owner takes about ``owned_bytes`` of its rows at a time. ``last``: no batch goes
-    on from the state, which is not kept."""
+    on from the state, which is not kept. ``names`` are those of columns in the state, where they have other ones
+    now."""
 
     name: str
     tasks: int
@@ -143,6 +153,7 @@ class BatchInstructions:
     owned_bytes: int = 1 << 27
     combined_rows: int = 1 << 12
     last: bool = False
+    names: ColumnNames = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -366,7 +377,7 @@ class _Work:
         before = self.instructions.tables.get(operator.uid, {})
         store = StateStore(
             Storage.of(self.flow.storage),
-            vertex.tables,
+            vertex.tables_named(self.instructions.names.get(operator.uid, {})),
             before,
             low,
             high,

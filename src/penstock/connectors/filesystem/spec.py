@@ -70,7 +70,8 @@ class FilesystemScanSpec(FilesystemSpec):
     @property
     def capabilities(self) -> ScanCapabilities:
         """The table ends with its last file."""
-        return ScanCapabilities(kinds=INSERTIONS, bounded=True, staged=True, folder=folder_of(self.options.path))
+        folder = folder_of(self.options.path)
+        return ScanCapabilities(kinds=INSERTIONS, bounded=True, staged=True, metadata=self.metadata, folder=folder)
 
     def dead_letter_sink(self, others: Sequence[SinkSpec]) -> None:
         """None: a line that cannot be decoded fails the job, or is ignored where the format is told so."""
