@@ -438,6 +438,14 @@ _IN_WINDOWS = _changes(
     ),
     Change(
         (InWindows,),
+        "condition beside `=` of an outer join of windows",
+        _WINDOW_JOIN.format(1).replace("JOIN", "LEFT JOIN") + " AND x.n > y.n",
+        _WINDOW_JOIN.format(1).replace("JOIN", "LEFT JOIN") + " AND x.n > y.n + 1",
+        REFUSED,
+        "the condition of the join was ",
+    ),
+    Change(
+        (InWindows,),
         "window of Top-N in windows",
         _TOP_OF_WINDOW.format(1),
         _TOP_OF_WINDOW.format(2),

@@ -174,6 +174,10 @@ class Identifier:
         rows = {side: self._others(below, own) for side, below, own in sides}
         growing = {side for side, below, _ in sides if not traits(below).changing}
         facts = {"kind of join": Fact.of(node.kind.value)}
+        if node.condition is not None:
+            value = self.lineage.of_pairs(node, node.condition)
+            self._read.append(value)
+            facts["condition of the join"] = Fact(meaning(value), shown(value))
         return StepIdentity(step="a join", facts=facts, keys=keys, rows=rows, growing=frozenset(growing))
 
     def _rank(self, node: Rank) -> StepIdentity:

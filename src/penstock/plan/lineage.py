@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.plan.explain import more_arguments
@@ -130,9 +131,17 @@ class Lineage:
 
     def expression(self, node: Node, expression: Expression) -> Expression:
         """An expression of the columns of ``node``, in terms of what these are made of."""
+        return self._in_terms_of(dict.fromkeys(node.schema.names, node), expression)
+
+    def of_pairs(self, node: TwoInputs, expression: Expression) -> Expression:
+        """The same of an expression of the columns of both inputs of ``node``, all of which have different names."""
+        return self._in_terms_of({name: side for side in node.inputs for name in side.schema.names}, expression)
+
+    def _in_terms_of(self, nodes: Mapping[str, Node], expression: Expression) -> Expression:
+        """An expression of columns, each of its node."""
         found = rewrite(expression, _implied)
         names = {each.name for each in walk(found) if isinstance(each, ColumnRef)}
-        return substituted(found, {name: self.column(node, name) for name in names})
+        return substituted(found, {name: self.column(nodes[name], name) for name in names})
 
     def aggregate(self, node: Node, call: AggregateCall) -> Aggregated:
         """The aggregate of the rows of ``node``."""
