@@ -296,7 +296,7 @@ def test_a_second_query_takes_over_with_a_warning(jobs, topics, topic, db):
     shutil.rmtree(jobs.checkpoint())
     jobs.run(copy(jobs, db, source))
     assert any(
-        "takes over from batch 0" in warning and "the row 'job: public.t' of table" in warning
+        "from another checkpoint: up to batch 0" in warning and "the row 'job: public.t' of table" in warning
         for warning in jobs.warnings
     )
     assert db.ids() == sorted([*range(10)] * 2)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.plan.explain import more_arguments
@@ -50,6 +49,8 @@ from penstock.types.logical import root
 
 #: The longest meaning that is kept as it is; of longer ones a digest.
 _LONGEST = 400
+#: The longest text that users read.
+_LONGEST_SHOWN = 160
 #: Functions that depend on the time zone whatever their arguments are, and those that never do.
 _ZONED = frozenset({"FROM_UNIXTIME", "UNIX_TIMESTAMP", "LOCALTIMESTAMP", "LOCALTIME", "CURRENT_DATE", "CURRENT_TIME"})
 _EVERYWHERE = frozenset(
@@ -131,17 +132,16 @@ class Lineage:
 
     def expression(self, node: Node, expression: Expression) -> Expression:
         """An expression of the columns of ``node``, in terms of what these are made of."""
-        return self._in_terms_of(dict.fromkeys(node.schema.names, node), expression)
-
-    def of_pairs(self, node: TwoInputs, expression: Expression) -> Expression:
-        """The same of an expression of the columns of both inputs of ``node``, all of which have different names."""
-        return self._in_terms_of({name: side for side in node.inputs for name in side.schema.names}, expression)
-
-    def _in_terms_of(self, nodes: Mapping[str, Node], expression: Expression) -> Expression:
-        """An expression of columns, each of its node."""
         found = rewrite(expression, _implied)
         names = {each.name for each in walk(found) if isinstance(each, ColumnRef)}
-        return substituted(found, {name: self.column(nodes[name], name) for name in names})
+        return substituted(found, {name: self.column(node, name) for name in names})
+
+    def joined(self, node: Join, condition: Expression) -> Expression:
+        """The condition of a join, in terms of what the columns of both sides are made of."""
+        found, lefts = rewrite(condition, _implied), node.left.schema.names
+        names = {each.name for each in walk(found) if isinstance(each, ColumnRef)}
+        sides = {each: node.left if each in lefts else node.right for each in names}
+        return substituted(found, {each: self.column(side, each) for each, side in sides.items()})
 
     def aggregate(self, node: Node, call: AggregateCall) -> Aggregated:
         """The aggregate of the rows of ``node``."""
@@ -220,10 +220,10 @@ class Lineage:
 def meaning(expression: Expression) -> str:
     """The text of what an expression computes: one for one computation, which depends on nothing but names, types and
     constants."""
-    return cut(_Meaning().text(expression).sql)
+    return _cut(_Meaning().text(expression).sql)
 
 
-def cut(text: str) -> str:
+def _cut(text: str) -> str:
     """``text``, or if it is long its beginning and a digest."""
     if len(text) <= _LONGEST:
         return text
@@ -232,7 +232,11 @@ def cut(text: str) -> str:
 
 def shown(expression: Expression) -> str:
     """The text of an expression as its user may have written it."""
-    return _Shown().text(expression).sql
+    return _short(_Shown().text(expression).sql)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]} .."
 
 
 def zoned(expression: Expression) -> bool:
@@ -341,7 +345,7 @@ def written(place: Place | None) -> str:
     condition = _FILTER.match(place.text, place.offset + len(found))
     if found and condition:
         found += place.text[place.offset + len(found) : condition.end()] + _call(place.text, condition.end())
-    return " ".join(found.split())
+    return _short(" ".join(found.split()))
 
 
 def _call(text: str, at: int) -> str:

@@ -49,7 +49,15 @@ class Insertion:
             return None
         input_ = project(result.node, projected(columns))
         said = self.statement.conflict is not None
-        return Sink(definition.written, input_, definition.name, self.into.connector, spec, said)
+        return Sink(
+            definition.written,
+            input_,
+            definition.name,
+            self.into.connector,
+            spec,
+            said,
+            at=str(self.source.at(self.statement.at)),
+        )
 
     def _check_overwrite(self, into: DeclaredTable) -> None:
         """Raises UnsupportedError for INSERT OVERWRITE into a table whose rows stay."""
