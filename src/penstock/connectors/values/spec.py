@@ -17,13 +17,14 @@ class ValuesScanSpec(AnySettings):
     """Reads rows of ``schema``.
 
     ``data`` is an Arrow IPC stream of the rows, with their kinds in the column KIND: bytes can be hashed, compared by
-    value and pickled, as specs must.
+    value and pickled, as specs must. Rows that are not ``counted`` are the query's own, and no records of a table.
     """
 
     table: str
     options: ValuesSourceOptions
     schema: RowType
     data: bytes = field(repr=False)
+    counted: bool = True
     primary_key: tuple[str, ...] = ()
 
     @property
