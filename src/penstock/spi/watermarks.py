@@ -24,13 +24,15 @@ def _timeout(text: str) -> timedelta:
     return found or _NEVER
 
 
-def shown_timeout(value: timedelta) -> str:
-    """When a partition is idle, for people."""
-    return "never" if value == _NEVER else f"after {DURATION.show(value)}"
-
-
 def _show_timeout(value: timedelta) -> str:
     return DURATION.show(timedelta(0) if value == _NEVER else value)
+
+
+def shown_idleness(timeout: timedelta | None) -> str:
+    """When a partition is idle, in words; empty where nothing is said about it."""
+    if timeout is None:
+        return ""
+    return "never idle" if timeout in (_NEVER, timedelta(0)) else f"idle after {DURATION.show(timeout)}"
 
 
 @dataclass(frozen=True)

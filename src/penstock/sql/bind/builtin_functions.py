@@ -29,7 +29,9 @@ def _all(texts: str) -> tuple[Builtin, ...]:
 
 _DOCUMENTS = "types for JSON documents are not supported; use STRING with JSON_VALUE and JSON_QUERY"
 _OBJECTS = "structured types of Java classes are not supported; use ROW(..)"
-_OVER = "OVER takes ROW_NUMBER(), RANK() and DENSE_RANK() only; join the rows with themselves, or number them"
+_OVER = (
+    "OVER takes ROW_NUMBER(), RANK() and DENSE_RANK() only; number the rows, and join the numbered rows with themselves"
+)
 _EXACTLY = "with a pattern, reads what is exactly by it"
 _PATHS = "paths with filters, such as `[?(@.a > 1)]`, or functions, such as `.length()`, are refused"
 
@@ -290,11 +292,7 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         Builtin("JSON_OBJECTAGG", "JSON_OBJECTAGG([KEY] key VALUE a [.. ON NULL])", note="equal keys fail"),
         Builtin("JSON_ARRAYAGG", "JSON_ARRAYAGG(a [.. ON NULL])", note="without ORDER BY"),
         Builtin("APPROX_COUNT_DISTINCT", "APPROX_COUNT_DISTINCT(a)", "counts are exact; use COUNT(DISTINCT a)"),
-        Builtin(
-            "PERCENTILE",
-            "PERCENTILE(a, percentage [, frequency])",
-            "it is not among the aggregates; number the rows with ROW_NUMBER()",
-        ),
+        Builtin("PERCENTILE", "PERCENTILE([DISTINCT] a, percentage [, frequency])", note="of constant percentages"),
     ),
     "Rows around a row": (
         Builtin("ROW_NUMBER", "ROW_NUMBER() OVER (..)", note="where a condition keeps the first numbers"),

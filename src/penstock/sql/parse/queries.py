@@ -36,12 +36,21 @@ from penstock.sql.parse.windows import WindowGrammar
 #: Words that follow a table or a query in Flink only: the feature, and what to do instead.
 _AFTERWARDS = {
     "QUALIFY": ("QUALIFY", "filter the rows of a query in FROM with WHERE"),
-    "MATCH_RECOGNIZE": ("MATCH_RECOGNIZE", "detect patterns after reading the sink's topic"),
-    "FOR": ("FOR SYSTEM_TIME AS OF", "a plain JOIN gives the present rows of both tables"),
+    "MATCH_RECOGNIZE": (
+        "MATCH_RECOGNIZE",
+        "a join of a table with itself finds rows that follow one another, on a key and with times BETWEEN",
+    ),
+    "FOR": (
+        "FOR SYSTEM_TIME AS OF",
+        "a plain JOIN changes its rows when one of the two tables changes later, keeps both tables as state, and "
+        "needs a sink that takes changes",
+    ),
     "TABLESAMPLE": ("TABLESAMPLE", "filter with WHERE"),
 }
 _SETS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 _KINDS = {kind.name: kind for kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)}
+#: Words that begin a query.
+_QUERIES = ("SELECT", "WITH", "VALUES", "TABLE")
 _BEFORE_JOIN = ("JOIN", "NATURAL", "CROSS", *_KINDS)
 
 
@@ -273,8 +282,17 @@ class QueryGrammar(WindowGrammar):
 
     def _table(self) -> UnboundSource:
         at = self.at
+        if self.sees("LATERAL", "(") and self.ahead(2).keyword in _QUERIES:
+            self.expect("LATERAL", "(")
+            derived = UnboundDerived(at, self.query(), lateral=True)
+            self.expect(")")
+            return self._with_alias(derived)
         if self.sees("LATERAL"):
-            raise self.unsupported("LATERAL", "join with a query that does not use columns of the other table")
+            raise self.unsupported(
+                "LATERAL",
+                "CROSS JOIN UNNEST(..) expands the array or map of a row; a query in FROM cannot use columns of the "
+                "other table, one in SELECT or WHERE can",
+            )
         found: UnboundSource
         if self.take("UNNEST", "("):
             found = self._unnest(at)
@@ -293,6 +311,10 @@ class QueryGrammar(WindowGrammar):
                 "the table functions are UNNEST(..), and TUMBLE, HOP, CUMULATE and SESSION in TABLE(..)",
                 at,
             )
+        return self._with_alias(found)
+
+    def _with_alias(self, found: UnboundSource) -> UnboundSource:
+        """A table with the names that follow it."""
         self._afterwards()
         if isinstance(found, UnboundJoin):
             return found
@@ -313,7 +335,7 @@ class QueryGrammar(WindowGrammar):
 
     def _enclosed(self, at: int) -> UnboundSource:
         """A query or a join, after its opening parenthesis."""
-        if self.token.keyword in ("SELECT", "WITH", "VALUES", "TABLE") and not self.sees("TABLE", "("):
+        if self.token.keyword in _QUERIES and not self.sees("TABLE", "("):
             found: UnboundSource = UnboundDerived(at, self.query())
         else:
             found = self._joined()

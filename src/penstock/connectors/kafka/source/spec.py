@@ -17,7 +17,7 @@ from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import Problem
 from penstock.kafka.partitions import TopicPartition
 from penstock.settings import Settings
-from penstock.spi import ScanCapabilities, SinkSpec, Watermark, shown_timeout
+from penstock.spi import ScanCapabilities, SinkSpec, Watermark, shown_idleness
 from penstock.types import RowKind, RowType
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
             staged=True,
             measures=self.watermark is not None and self.watermark.lag is not None,
             native=tuple((column.name, column.native) for column in self.metadata),
+            metadata=tuple((column.name, column.key) for column in self.metadata),
             upsert_keys=self.upsert_keys,
         )
 
@@ -162,7 +163,8 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
 
     @staticmethod
     def _event_time(watermark: Watermark) -> str:
-        idle = "" if watermark.idle_timeout is None else f", idle {shown_timeout(watermark.idle_timeout)}"
+        idle = shown_idleness(watermark.idle_timeout)
+        idle = f", {idle}" if idle else ""
         by = watermark.column or "the records' timestamps"
         how = f"{by} less {watermark.lag} ms" if watermark.lag is not None else "as the engine computes it"
         return f"watermark of a partition: {how}{idle}; of the table: the smallest"
