@@ -394,7 +394,7 @@ class RunningJob:
 
     def _as_known_now(self, failure: PenstockError) -> PenstockError:
         """The failure of a run, or what is behind it: that another copy has the job now."""
-        if isinstance(failure, AnotherCopyError):
+        if isinstance(failure, AnotherCopyError | UnclaimedIdError):
             try:
                 self._lease.look()
             except FencedError as lost:
