@@ -90,8 +90,8 @@ class _Way:
         return found
 
 
-def _calc(way: _Way, session: Session) -> Calc | Chain | Lacking:
-    """The work of the steps of a way."""
+def _calc(way: _Way, session: Session, *, keeps: bool = False) -> Calc | Chain | Lacking:
+    """The work of the steps of a way. ``keeps``: rows without an event time get a window of nulls."""
     works: list[Calc | Assigning | Unnesting] = []
     at = _Way(way.origin)
     for step in way.steps:
@@ -109,7 +109,7 @@ def _calc(way: _Way, session: Session) -> Calc | Chain | Lacking:
             reason = "a window of processing time without GROUP BY of its window is not supported"
             where = str(step.windowing.place or "")
             raise UnsupportedError((Problem(reason, where=where, hint="GROUP BY window_start, window_end"),))
-        works += [calc, Assigning.of(step, local_zone(session))]
+        works += [calc, Assigning.of(step, local_zone(session), keeps=keeps)]
         at = _Way(step.with_inputs((at.node,)))
     last = _plain(at, session)
     return last if isinstance(last, Lacking) or not works else Chain((*works, last))
@@ -125,6 +125,7 @@ def _plain(way: _Way, session: Session) -> Calc | Lacking:
 class Planner:
     """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers; ``ttl`` is the job's time
     to live of state. ``batch``: there is one batch, in which all results are final, so that no row is taken back.
+    ``lenient``: rows without an event time are late, instead of ending the job.
 
     Where a branch has no kernels for all of its expressions, ``hops`` has the node that Spark computes, by the number
     of the scan; the branch passes its rows on.
@@ -134,6 +135,7 @@ class Planner:
     session: Session = UNKNOWN
     ttl: timedelta | None = None
     batch: bool = False
+    lenient: bool = False
     branches: list[Branch] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
     hops: dict[int, tuple[Node, Lacking]] = field(default_factory=dict)
@@ -242,13 +244,18 @@ class Planner:
             combined = self._edge(inputs, position + 1, vertex, local=False)
         number = self._edges
         self._edges += 1
-        return Edge(number, into.schema, vertex, position, into.keys, into.kinds, local, into.combiner, combined)
+        operator, time = self.vertices[vertex].operator, ""
+        if isinstance(operator, TimedOperator) and not self.lenient:
+            time = _times_by_input(operator)[position]
+        return Edge(
+            number, into.schema, vertex, position, into.keys, into.kinds, local, into.combiner, combined, time=time
+        )
 
     def _connect(self, way: _Way, edge: Edge) -> None:
         if isinstance(way.origin, Scan):
             self._branch(way, edge, None)
             return
-        calc = _calc(way, self.session) if way.steps else None
+        calc = _calc(way, self.session, keeps=self._keeps(edge)) if way.steps else None
         if isinstance(calc, Lacking):
             reason = "cannot be computed above a join, a group or another operator with state yet"
             hint = "compute it below, in a subquery, or in a job of its own"
@@ -258,7 +265,7 @@ class Planner:
 
     def _branch(self, way: _Way, edge: Edge | None, output: int | None) -> None:
         """Add a branch from a scan."""
-        number, found = self._number(way.origin), _calc(way, self.session)
+        number, found = self._number(way.origin), _calc(way, self.session, keeps=self._keeps(edge))
         calc: Calc | Chain | Passing
         if not isinstance(found, Lacking):
             calc = found
@@ -270,6 +277,10 @@ class Planner:
             self.hops[number] = self.hops.get(number) or (way.node, found)
             calc = Passing()
         self.branches.append(Branch(number, calc, edge, output))
+
+    def _keeps(self, edge: Edge | None) -> bool:
+        """Whether rows without a window go through an edge: the operator counts them."""
+        return self.lenient and edge is not None and isinstance(self.vertices[edge.vertex].operator, TimedOperator)
 
     def _local(self, operator: Operator | TimedOperator, ways: Sequence[Sequence[_Way]]) -> bool:
         """Whether the rows of each key are in one task already: the operator has one input, from one vertex, whose keys
@@ -378,6 +389,12 @@ def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Oper
         case Rank():
             return RankOperator.of(node, retracts=retracts)
     raise TypeError(f"unknown plan node {type(node).__name__}")
+
+
+def _times_by_input(operator: TimedOperator) -> tuple[str, ...]:
+    """Of each input, the column with the event time that its rows need."""
+    times = iter(operator.times)
+    return tuple(next(times) if each.combiner is None else "" for each in operator.inputs)
 
 
 def _scan_of(node: Node) -> Node:

@@ -14,10 +14,11 @@ from penstock.flow.equality import Flags, Rows
 from penstock.flow.group_states import ROWS, Pane, merged_into, together
 from penstock.flow.hashing import Groups, taken
 from penstock.flow.local_aggregate import LocalAggregate
+from penstock.flow.missing_times import count_without_time
 from penstock.flow.operators import Advance, Delta, Input, hashes_of, weights_of
 from penstock.flow.state import StateStore, TableSpec
 from penstock.flow.times import Clock
-from penstock.flow.windows import AttachedSlices, Slices, last_windows
+from penstock.flow.windows import AttachedSlices, Slices, last_windows, time_column
 from penstock.flow.zones import Millis, Zone
 from penstock.formats.columns.buffers import batch_of
 from penstock.plan.nodes import GroupAggregate, WindowAggregate
@@ -69,6 +70,10 @@ class WindowAggregateOperator:
         return self.groups.ordered
 
     @property
+    def times(self) -> tuple[str, ...]:
+        return (time_column(self.slices.windowing),)
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         return tuple(replace(each, parted=True) for each in self.groups.tables)
 
@@ -87,6 +92,7 @@ class WindowAggregateOperator:
             late = self._merge(self.groups.local, self.groups.local.joined(combined[0], batch), state, clock)
         else:
             late = self._take(batch, state, clock) if batch.num_rows else 0
+        late += count_without_time(batch, *self.times)
         closed = self._closed(state, clock)
         return Advance(closed, late, self._wake(state, clock) if self.processing else None)
 

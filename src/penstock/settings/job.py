@@ -26,6 +26,8 @@ STREAMING, BATCH, AUTOMATIC = "STREAMING", "BATCH", "AUTOMATIC"
 AUTO, NONE, FORCE = "AUTO", "NONE", "FORCE"
 #: Values of ``table.exec.sink.not-null-enforcer`` and ``table.exec.sink.type-length-enforcer``.
 ERROR, DROP, IGNORE, TRIM_PAD = "ERROR", "DROP", "IGNORE", "TRIM_PAD"
+#: The values of :attr:`Settings.null_event_time`.
+FAIL, LATE = "fail", "late"
 
 _INTERVAL = checked(DURATION, lambda value: value > timedelta(0), "a duration longer than 0 ms")
 _TIMEOUT = Codec("Duration", lambda text: DURATION.parse(text) or None, DURATION.show)
@@ -176,6 +178,15 @@ class Settings(OptionSet):
         "transactions as their records.",
         example="team_a_progress",
     )
+    null_event_time: str = opt(
+        "penstock.null-event-time",
+        one_of(FAIL, LATE, fold=str.lower),
+        default=FAIL,
+        doc="Not in Flink. What becomes of a row whose event time is NULL where windows, and steps in the order of"
+        " time, need it: with `fail` it ends the job, or is a bad record for its table ([event "
+        "time](../event-time.md#rows-without-an-event-time)); with `late` it is dropped and counted as late.",
+        example="late",
+    )
     available_now: bool = opt(
         "penstock.available-now",
         BOOLEAN,
@@ -223,6 +234,11 @@ class Settings(OptionSet):
     restart: RestartStrategy | None = None
     kerberos: KerberosSettings | None = None
     start_time: int | None = None
+
+    @property
+    def lenient(self) -> bool:
+        """Whether rows without an event time are late, instead of ending the job."""
+        return self.null_event_time == LATE
 
     @property
     def batch(self) -> bool:

@@ -123,7 +123,9 @@ class FlowRun:
         check_attempts(self.context.spark)
         settings = self.job.settings
         self._batch_times = BatchTimes(self.context.job, self.context.warn)
-        planner = Planner(self.scans, kernel_session(self.context.spark), settings.state_ttl, settings.batch)
+        planner = Planner(
+            self.scans, kernel_session(self.context.spark), settings.state_ttl, settings.batch, settings.lenient
+        )
         for number, sink in enumerate(arranged(self.job.sinks, self._identities())):
             planner.add(sink, number)
         planner.check()

@@ -34,7 +34,7 @@ from penstock.spi import (
     formats,
     missing_text,
 )
-from penstock.types import RowKind, arrow_schema, arrow_type
+from penstock.types import RowKind, RowType, arrow_schema, arrow_type
 
 _HEADER_KEYS = ("headers", "header-list")
 _Index = NDArray[np.int64] | None
@@ -57,7 +57,7 @@ class RowReader:
             self._value = found.decoder(schema, options)
         self._key = formats.get(scan.key.identifier).decoder(scan.key_schema, scan.key.options) if scan.key else None
         self._native = scan.native
-        self._not_null = NotNull(scan.produced, scan.primary_key)
+        self._not_null = NotNull(_with_time(scan.produced, scan.time_column), scan.primary_key)
         self._metadata = {column.name: column.key for column in scan.metadata if column not in scan.value_metadata}
         self._in_value = (*scan.value_columns, *(column.name for column in scan.value_metadata))
         self._keeps = scan.dead_letters is not None
@@ -223,13 +223,22 @@ class RowReader:
 
     def _ways_out(self, column: str) -> str:
         """What can be declared so that records without a value of ``column`` are read."""
+        if self._lacks_time(column):
+            return "'penstock.null-event-time' = 'late' counts rows like it as late, "
         if column in self._scan.key_columns and column in self._in_value:
             return f"'value.fields-include' = 'EXCEPT_KEY' takes '{column}' from the key, "
         return f"declare '{column}' without NOT NULL to read such records, "
 
     def _missing_text(self, column: str) -> str:
+        if self._lacks_time(column):
+            return f"the row has no event time: column '{column}' is NULL"
         key = next((each.key for each in self._scan.metadata if each.name == column), "")
         return missing_text(self._scan.produced, column) + (f" (metadata '{key}')" if key else "")
+
+    def _lacks_time(self, column: str) -> bool:
+        """Whether a ``column`` may be missing in a row, but for the event time."""
+        declared = self._scan.produced.field(column)
+        return column == self._scan.time_column and declared is not None and declared.type.nullable
 
     def _passes(self, decoder: Decoder) -> bool:
         """Whether the job goes on after a record that it cannot read."""
@@ -253,6 +262,14 @@ class RowReader:
             )
             + "'scan.dead-letter.topic' keeps them in a topic of their own",
         )
+
+
+def _with_time(schema: RowType, column: str) -> RowType:
+    """The schema, in which a ``column`` is never NULL."""
+    fields = (
+        replace(each, type=each.type.with_nullability(False)) if each.name == column else each for each in schema.fields
+    )
+    return replace(schema, fields=tuple(fields))
 
 
 def _id(database: pa.Scalar, table: pa.Scalar) -> str:

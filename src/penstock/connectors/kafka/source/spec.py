@@ -41,7 +41,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
     ``group_id`` is empty when no group is used. ``start_by`` and ``stop_by`` are objects of the user that choose the
     offsets instead of the options; they stay on the driver. ``dead_letters`` is the sink of records that cannot be
     decoded. Messages that name another table than ``table_id`` are refused. Of rows that take others back, only the
-    columns of ``primary_key`` are sure to have values.
+    columns of ``primary_key`` are sure to have values. ``timed``: a row without an event time cannot be used.
     """
 
     produced: RowType
@@ -52,6 +52,17 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
     dead_letters: KafkaSinkSpec | None = None
     table_id: tuple[str, ...] = ()
     primary_key: tuple[str, ...] = ()
+    timed: bool = False
+
+    def needing_times(self) -> KafkaScanSpec:
+        """The same scan, in which a record without an event time is a bad one."""
+        return replace(self, timed=True)
+
+    @property
+    def time_column(self) -> str:
+        """The column that no row may lack because its event time follows from it; empty if there is none."""
+        watermark = self.watermark
+        return watermark.column if self.timed and watermark is not None and watermark.lag is not None else ""
 
     @property
     def native(self) -> RowType:
