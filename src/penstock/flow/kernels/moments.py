@@ -313,3 +313,9 @@ def _far(days: int, time: int | None, digits: int) -> str:
     text += f" {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     text += f".{micros:06d}".rstrip("0") if micros else ""
     return f"{text[:19]}.{text[20 : 20 + digits].ljust(digits, '0')}" if digits else text[:19]
+
+
+def watermark(call: Call, session: Session) -> Kernel:
+    """``CURRENT_WATERMARK``, from its milliseconds since 1970: a local time where the column has local times."""
+    arrow = arrow_type(call.type)
+    return Strict(arrow, lambda millis: pc.multiply(millis, 1000).view(arrow))
