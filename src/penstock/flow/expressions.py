@@ -29,6 +29,7 @@ from penstock.plan.expressions import (
     is_deterministic,
     walk,
 )
+from penstock.plan.flink_sql import flink_sql
 from penstock.spi import WATERMARK
 from penstock.types import DataType, IntervalType, NullType, arrow_type
 
@@ -252,7 +253,10 @@ class _Compiler:
         return self._by_meaning[meaning]
 
     def _lacking(self, expression: Expression) -> _LackingError:
-        operands = ", ".join(each.type.text() for each in expression.operands)
+        operands = ", ".join(
+            flink_sql(each) if isinstance(each, Literal) and isinstance(each.value, str) else each.type.text()
+            for each in expression.operands
+        )
         match expression:
             case Call(function=function):
                 text = f"{function}({operands})"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, last_day
 from penstock.flow.kernels.local import from_local, to_local
 from penstock.flow.kernels.moments import Field, composed, four_digits, localized, micros_of, overflow
-from penstock.flow.kernels.named_patterns import NamedPattern, tokens
+from penstock.flow.kernels.named_patterns import NamedPattern, is_malformed, tokens
 from penstock.flow.kernels.readings import lenient, sql_moment
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Vector, column, numbers, valid_rows
@@ -234,11 +234,19 @@ def _or_null(maker: _Maker) -> _Maker:
     @wraps(maker)
     def made(call: Call, session: Session) -> Kernel | None:
         if any(isinstance(each, Literal) and each.value is None for each in call.args):
-            arrow = arrow_type(call.type)
-            return Strict(arrow, lambda values, *_: pa.nulls(len(values), arrow))
+            return _nulls(arrow_type(call.type))
         return maker(call, session)
 
     return made
+
+
+def _nulls(arrow: pa.DataType) -> Kernel:
+    return Strict(arrow, lambda values, *_: pa.nulls(len(values), arrow))
+
+
+def _refused(given: Expression) -> bool:
+    """Whether a constant is no pattern for Java's DateTimeFormatter, by which Flink reads nothing then."""
+    return isinstance(given, Literal) and isinstance(given.value, str) and is_malformed(given.value)
 
 
 @_or_null
@@ -305,8 +313,11 @@ def unix_timestamp(call: Call, session: Session) -> Kernel | None:
 
 @_or_null
 def to_moment(call: Call, session: Session) -> Kernel | None:
-    """``TO_TIMESTAMP`` and ``TO_DATE`` by a constant pattern; null for a text that is not by it."""
+    """``TO_TIMESTAMP`` and ``TO_DATE`` by a constant pattern; null for a text that is not by it, and for all texts if
+    it is no pattern."""
     pattern = pattern_of(call.args[1]) if len(call.args) == 2 else None
+    if call.function == "TO_TIMESTAMP" and _refused(call.args[1]):
+        return _nulls(arrow_type(call.type))
     if pattern is None or not pattern.readable:
         return None
     return Strict(arrow_type(call.type), partial(timestamps, pattern, arrow_type(call.type)))
@@ -314,11 +325,16 @@ def to_moment(call: Call, session: Session) -> Kernel | None:
 
 @_or_null
 def to_instant(call: Call, session: Session) -> Kernel | None:
-    """``TO_TIMESTAMP_LTZ`` of text by a constant pattern, as local time of a constant zone, UTC unless it is given."""
+    """``TO_TIMESTAMP_LTZ`` of text by a constant pattern, as local time of a constant zone, UTC unless it is given;
+    null for all texts if one of them is not known."""
     text, *rest = call.args
     pattern = pattern_of(rest[0]) if rest else None
     zone = rest[1].value if len(rest) == 2 and isinstance(rest[1], Literal) else "UTC" if len(rest) < 2 else None
-    instant = from_local(Session(zone)) if isinstance(zone, str) else None
-    if pattern is None or not pattern.readable or instant is None or root(text.type) != "STRING":
+    if not isinstance(zone, str) or not rest or root(text.type) != "STRING":
+        return None
+    instant = from_local(Session(zone))
+    if instant is None or _refused(rest[0]):
+        return _nulls(arrow_type(call.type))
+    if pattern is None or not pattern.readable:
         return None
     return Strict(arrow_type(call.type), lambda values, *_: instant(timestamps(pattern, pa.timestamp("us"), values)))
