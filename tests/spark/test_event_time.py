@@ -194,7 +194,7 @@ def windows(jobs, topic, columns=COLUMNS):
     from penstock.engine.runs.reports import reports_of
     from penstock.engine.runs.sources import Readings
     from penstock.engine.runs.supervisor import RunningJob
-    from penstock.engine.session import spark_session
+    from penstock.engine.session import kernel_session, spark_session
     from penstock.engine.translate import rows_of
     from penstock.plan.walk import scans
 
@@ -208,7 +208,9 @@ def windows(jobs, topic, columns=COLUMNS):
     spark = spark_session(job.settings, job.name)
     checkpoint = open_checkpoint(spark, job.settings.checkpoint_dir, job.name)
     query = RunningJob(job, spark, checkpoint, jobs.warnings.append)._run
-    frame = rows_of(job.sinks[0].input.input, Readings(query._sources, query._context(), scans(*job.sinks)))
+    frame = rows_of(
+        job.sinks[0].input.input, Readings(query._sources, query._context(), scans(*job.sinks)), kernel_session(spark)
+    )
     found, queries = [], []
     counted = frame.groupBy(F.window("ts", "10 seconds")).count()
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from penstock.errors import Problem, RecordError, SchemaError
-from penstock.flow.expressions import Evaluator, Lacking, compile_expressions
+from penstock.flow.expressions import Evaluator, Lacking, NoKernel, compile_expressions
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.plan.enforcing import not_null
 from penstock.plan.expressions import ColumnRef, Expression, cast, coerce, rewrite
 from penstock.plan.nodes import Filter, Node, Project, Scan, Sink
 from penstock.plan.walk import base, calculations
-from penstock.spi import DEAD_LETTER, located
-from penstock.types import STRING, DataType, Field, StringType, TimestampType, arrow_type
+from penstock.spi import DEAD_LETTER, WATERMARK, located
+from penstock.types import BIGINT, STRING, DataType, Field, StringType, TimestampType, arrow_type
 from penstock.types.casts import alike, widens
 
 
@@ -79,11 +79,11 @@ def _filtered(rows: pa.RecordBatch, condition: Evaluator, names: Sequence[str]) 
 # --- from plans ----------------------------------------------------------------------------------------------
 
 
-def calc_of(node: Node, session: Session = UNKNOWN) -> Calc | Lacking:
+def calc_of(node: Node, session: Session = UNKNOWN, *, watermarked: bool = False) -> Calc | Lacking:
     """The work between ``node`` and :func:`penstock.plan.walk.base` of it, on the batches of that: those of a scan as
-    tasks read them, before columns are cast to their declared types."""
+    tasks read them, before columns are cast to their declared types. Raises as :func:`calc_of_rows`."""
     rows = Rows.of(node)
-    return calc_of_rows(rows, rows.columns, session)
+    return calc_of_rows(rows, rows.columns, session, watermarked=watermarked)
 
 
 @dataclass(frozen=True)
@@ -125,17 +125,26 @@ class Rows:
         }
 
 
-def calc_of_rows(rows: Rows, columns: Mapping[str, Expression], session: Session) -> Calc | Lacking:
-    """The work that computes ``columns`` of the base's from ``rows``."""
+def calc_of_rows(
+    rows: Rows, columns: Mapping[str, Expression], session: Session, *, watermarked: bool = False
+) -> Calc | Lacking:
+    """The work that computes ``columns`` of the base's from ``rows``. ``watermarked``: the batches of a scan have the
+    column :data:`penstock.spi.WATERMARK`. Raises UnsupportedError for an expression that has no kernel."""
     given = _given(rows.base)
+    if watermarked and isinstance(rows.base, Scan):
+        given[WATERMARK] = BIGINT
     schema = pa.schema([pa.field(name, arrow_type(each)) for name, each in given.items()])
     conditions = []
     for each in rows.conditions:
         condition = compile_expressions((each,), schema, session)
+        if isinstance(condition, NoKernel):
+            raise condition.error()
         if isinstance(condition, Lacking):
             return condition
         conditions.append(condition)
     items = compile_expressions(tuple(columns.values()), schema, session)
+    if isinstance(items, NoKernel):
+        raise items.error()
     if isinstance(items, Lacking):
         return items
     made = pa.schema([pa.field(name, arrow_type(each.type)) for name, each in columns.items()])

@@ -129,7 +129,11 @@ class Query:
             if self._flow is not None:
                 frame = self._flow.frame(readings)
             else:
-                frame = readings.staged(*staged) if staged else build(self.job.sinks, outputs, readings)
+                frame = (
+                    readings.staged(*staged)
+                    if staged
+                    else build(self.job.sinks, outputs, readings, kernel_session(self.spark))
+                )
         write_started(self.checkpoint, self._run)
         self._reached = self.checkpoint.offsets(self.checkpoint.first_batch() - 1)
         writer = frame.writeStream.foreachBatch(self._batch).queryName(self.job.name)

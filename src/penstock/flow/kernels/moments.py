@@ -218,6 +218,12 @@ def _between(call: Call, size: int, _: Values, first: Values, last: Values) -> p
     return Vector(made, (Failure(beyond, overflow(call)),)) if beyond.any() else made
 
 
+def current_watermark(call: Call, session: Session) -> Kernel:
+    """``CURRENT_WATERMARK``: a number of ms since 1970 as a moment."""
+    arrow = arrow_type(call.type)
+    return Strict(arrow, lambda values: column(numbers(values) * 1000, valid_rows(values), arrow))
+
+
 def to_timestamp_ltz(call: Call, session: Session) -> Kernel | None:
     """``TO_TIMESTAMP_LTZ`` of a number of seconds or milliseconds; null beyond the years 0 to 9999."""
     precision = call.args[1] if len(call.args) == 2 else None

@@ -123,6 +123,7 @@ KERNELS: Mapping[str, Maker] = {
     **dict.fromkeys(("FLOOR TO", "CEIL TO"), rounding.rounded),
     "CONVERT_TZ": zones.CONVERT_TZ,
     "UNIX_TIMESTAMP": either(by_value(patterns.unix_timestamp, 1), nondeterministic.present),
+    "CURRENT_WATERMARK": moments.current_watermark,
     "TIMESTAMPADD": moments.timestampadd,
     "TIMESTAMPDIFF": moments.timestampdiff,
     "TO_TIMESTAMP_LTZ": either(moments.to_timestamp_ltz, by_value(patterns.to_instant, 1, 2)),

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from penstock.flow.kernels.real_functions import OF_REALS
-from penstock.plan.expressions import Call, Cast, Expression, Literal, call, cast
+from penstock.plan.expressions import Call, Cast, ColumnRef, Expression, Literal, call, cast
+from penstock.spi import WATERMARK
 from penstock.types import (
     BIGINT,
     BOOLEAN,
@@ -174,6 +175,11 @@ def _lapse(call: Call) -> Expression:
     return replace(call, args=(unit, *(_as(each, TimestampType(6, local_zone=True)) for each in moments)))
 
 
+def _watermark(call: Call) -> Expression:
+    """Of the column that comes with the rows of a scan."""
+    return replace(call, args=(ColumnRef(WATERMARK, type=BIGINT),))
+
+
 def _instant(call: Call) -> Expression:
     """Text without a pattern is by the usual one, in UTC; what is not by it fails."""
     if len(call.args) > 1 or root(call.args[0].type) != "STRING":
@@ -194,5 +200,6 @@ _REWRITES: dict[str, Callable[[Call], Expression]] = {
     **dict.fromkeys(("GREATEST", "LEAST"), _of_one_type),
     **dict.fromkeys(("TO_TIMESTAMP", "TO_DATE"), _tried),
     "TIMESTAMPDIFF": _lapse,
+    "CURRENT_WATERMARK": _watermark,
     "TO_TIMESTAMP_LTZ": _instant,
 }
