@@ -72,6 +72,7 @@ from penstock.spi.specs import (
     ScanSpec,
     SinkCapabilities,
     SinkSpec,
+    WithNotes,
 )
 from penstock.spi.starts import ChecksScans, ChecksSinks, StartContext
 from penstock.spi.tables import (

@@ -184,6 +184,11 @@ def _parquet(
             first += batch.num_rows
 
 
+def place_of(scan: FilesystemScanSpec, file: File, number: int) -> str:
+    """Where the line, or the row in a file of Parquet, with a ``number`` from 0 is."""
+    return f"file '{file.path}', {'row' if scan.format is None else 'line'} {number + 1}"
+
+
 def _lines(scan: FilesystemScanSpec, folder: Folder, file: File) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
     assert scan.format is not None  # noqa: S101
     decoder = formats.get(scan.format.identifier).decoder(scan.stored, scan.format.options)
@@ -192,8 +197,10 @@ def _lines(scan: FilesystemScanSpec, folder: Folder, file: File) -> Iterator[tup
             decoded = decoder.decode(messages)
             if decoded.bad and not decoder.ignores_errors:
                 bad = min(decoded.bad, key=lambda each: each.index)
-                place = f"file '{file.path}', line {numbers[bad.index] + 1}"
-                raise RecordError(f"{place}: {bad.reason}", format=scan.format.identifier, field=bad.field)
+                place = place_of(scan, file, int(numbers[bad.index]))
+                name = scan.format.identifier
+                hint = f"look at the line; '{name}.ignore-parse-errors' = 'true' leaves lines like it out"
+                raise RecordError(bad.reason, format=name, field=bad.field, hint=hint, place=place)
             yield decoded.rows, numbers if decoded.origin is None else numbers[decoded.origin]
 
 

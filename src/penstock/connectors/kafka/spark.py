@@ -25,6 +25,7 @@ from penstock.connectors.kafka import start_checks
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.sink.task_runs import not_known, repeated
 from penstock.connectors.kafka.source.alarms import Alarm
+from penstock.connectors.kafka.source.beginnings import CommittedBy, foreign_start, reason_of, shown
 from penstock.connectors.kafka.source.bounds import (
     behind_the_end,
     present_ends,
@@ -53,6 +54,7 @@ from penstock.errors import (
     to_wire,
 )
 from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_members
+from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.session import session_for
 from penstock.settings import Settings
 from penstock.spi import (
@@ -175,6 +177,9 @@ class KafkaScan(Source):
         self._context = context
         self._session = session_for(scan.client_config)
         self._check_group()
+        self._own = CommittedBy(context.job, context.query_id)
+        #: Where the job first starts, and why; empty when it goes on from a checkpoint or a savepoint.
+        self._start_text = ""
         start, stop = self._resolve(ordinal)
         once = context.settings.once
         if once:
@@ -219,7 +224,13 @@ class KafkaScan(Source):
         def resolve() -> dict[str, Any]:
             nonlocal resolved
             resolved = True
-            first = resolve_start(self._session, self._scan, start_time, warn=self._context.warn)
+            group: dict[TopicPartition, CommittedOffset] = {}
+            first = resolve_start(
+                self._session, self._scan, start_time, warn=self._context.warn, note_group=group.update
+            )
+            self._start_text = f"starts {reason_of(self._scan, start_time, group, self._own)}: {shown(first)}"
+            if warning := foreign_start(self._scan, group, self._own):
+                self._context.warn(warning)
             last = resolve_stop(self._session, self._scan, first)
             return {"start": first.to_json(), "stop": last.to_json() if last else None}
 
@@ -309,6 +320,12 @@ class KafkaScan(Source):
             and (not self.timed or spec.once or not at.at or at.watermark == END)
         )
 
+    def start_text(self, reached: dict[str, Any] | None) -> str:
+        if reached is None and self._start_text:
+            return self._start_text
+        place = "savepoint" if reached is None and self._context.forked else "checkpoint"
+        return f"continues from the {place}: {shown(self._start(reached))}"
+
     def complete(self) -> bool:
         """Whether the logs have reached the stops."""
         spec = self._enumerator.spec
@@ -332,7 +349,8 @@ class KafkaScan(Source):
         if not self._commits:
             return None
         at = Positions.from_json(end).at
-        offsets = {tp: CommittedOffset(position.offset, position.epoch) for tp, position in at.items()}
+        by = self._own.to_metadata()
+        offsets = {tp: CommittedOffset(position.offset, position.epoch, by) for tp, position in at.items()}
         return Consumed(self._session.cluster_id or "", self._scan.group_id, offsets)
 
     def done(self, end: dict[str, Any], recorded: bool | None) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession, is_remote
 
 from penstock.engine.session.class_archive import SharedClasses, shared_classes
 from penstock.engine.session.jvm import Jvm
+from penstock.engine.session.logs import java_options
 from penstock.engine.session.workers import use_forked_workers
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.kernels.session import Session
@@ -178,7 +179,7 @@ def _use_workers(settings: dict[str, str]) -> None:
 
 def _start(settings: dict[str, str]) -> Jvm:
     _use_workers(settings)
-    options = [settings["spark.driver.extraJavaOptions"]]
+    options = [settings["spark.driver.extraJavaOptions"], *map(shlex.quote, java_options())]
     if (shared := shared_classes()) is not None:
         options += map(shlex.quote, shared.options)
         atexit.register(shared.discard)
