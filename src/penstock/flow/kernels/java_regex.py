@@ -8,7 +8,7 @@ kernel; in a column, it fails its rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 
 from penstock.flow.kernels.characters import joined, units
@@ -58,15 +58,16 @@ def _by_pattern(function: Callable[..., object]) -> Callable[[Call, Session], Ke
     return lambda call, session: maker(call, session) if _computable(call) else None
 
 
-def _matches(found: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+def _matches(found: re.Pattern[str], text: str) -> list[re.Match[str]]:
     """All matches in Java's way: after an empty one, the next begins a character later."""
-    at = 0
-    while at <= len(text):
-        match = found.search(text, at)
-        if match is None:
-            return
-        yield match
+    matches = list(found.finditer(text))
+    if all(each.end() > each.start() for each in matches):
+        return matches
+    matches, at = [], 0
+    while at <= len(text) and (match := found.search(text, at)) is not None:
+        matches.append(match)
         at = match.end() + (match.end() == match.start())
+    return matches
 
 
 def _regexp(text: str, pattern: str) -> bool:
@@ -96,7 +97,7 @@ def _extract_all(text: str, pattern: str, group: int = 1) -> list[str | None] | 
 
 def _count(text: str, pattern: str) -> int | None:
     found = compiled(pattern)
-    return None if found is None else sum(1 for _ in _matches(found, _subject(found, text)))
+    return None if found is None else len(_matches(found, _subject(found, text)))
 
 
 def _instr(text: str, pattern: str) -> int | None:
