@@ -120,7 +120,7 @@ def test_the_table_of_the_guide_to_schema_registries_is_read_and_written():
 
 
 def test_the_queries_of_the_guide_to_sql_are_planned():
-    turnover, correlated, baskets, clicks, largest, newest, hinted = blocks("docs/sql.md", "sql")
+    turnover, correlated, lateral, baskets, clicks, largest, newest, hinted = blocks("docs/sql.md", "sql")
     takes = "CREATE TABLE per_minute (page STRING, `minute` TIMESTAMP(3), clicks BIGINT) WITH ('connector' = 'print');"
     sold = "CREATE TABLE sold (id BIGINT, sku STRING, quantity INT) WITH ('connector' = 'print');"
     assert "rows of each element of `items0`" in explain(planned(parse_script(sold + baskets).jobs[0]))
@@ -135,6 +135,11 @@ def test_the_queries_of_the_guide_to_sql_are_planned():
     late = "CREATE TABLE late (id BIGINT, customer BIGINT, orders BIGINT) WITH ('connector' = 'print');"
     shown = explain(planned(parse_script(turnover[: turnover.index("CREATE VIEW")] + late + correlated).jobs[0]))
     assert [shown.count(f"left join on `{each}`") for each in ("customer", "note")] == [2, 2], shown
+    takes = (
+        "CREATE TABLE largest_of_each (customer BIGINT, id BIGINT, amount DECIMAL(10, 2)) WITH ('connector' = 'print');"
+    )
+    shown = explain(planned(parse_script(turnover[: turnover.index("CREATE VIEW")] + takes + lateral).jobs[0]))
+    assert "rows 1 to 3 of each `customer`, by" in shown
     columns = "city STRING, place BIGINT, id BIGINT, amount DECIMAL(10, 2)"
     takes = f"CREATE TABLE largest ({columns}) WITH ('connector' = 'print');"
     tables = turnover[: turnover.index("CREATE VIEW")] + takes

@@ -70,6 +70,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                 help="continue although the progress topic was lost: the last batch may be published twice",
             )
             parser.add_argument(
+                "--take-over",
+                action="store_true",
+                help="take the place of a copy of the job that still runs, and end it",
+            )
+            parser.add_argument(
                 "--metrics-port",
                 type=_address,
                 metavar="[HOST:]PORT",
@@ -164,6 +169,7 @@ def _configured(job: Job, arguments: argparse.Namespace, given: GivenSettings) -
         settings,
         checkpoint_dir=arguments.checkpoint_dir or settings.checkpoint_dir,
         adopt_progress=arguments.adopt_progress or settings.adopt_progress,
+        take_over=arguments.take_over or settings.take_over,
         savepoint=arguments.savepoint or settings.savepoint,
         ignore_unclaimed_state=arguments.allow_non_restored_state or settings.ignore_unclaimed_state,
         available_now=arguments.available_now or settings.available_now,
@@ -421,7 +427,9 @@ def _jobs(arguments: argparse.Namespace) -> list[Job]:
         from penstock.ingest import lower, parse_pipeline
 
         pipeline = parse_pipeline(text, file=path.name, variables=variables)
-        jobs, warnings = [lower(pipeline, default_name=path.stem)], pipeline.warnings
+        told: list[str] = []
+        jobs = [lower(pipeline, default_name=path.stem, warn=told.append)]
+        warnings = (*pipeline.warnings, *told)
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return jobs

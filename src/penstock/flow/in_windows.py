@@ -57,6 +57,10 @@ class InWindowsOperator:
         return False
 
     @property
+    def ordered(self) -> bool:
+        return self.inner.ordered
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         if self._joins:
             return tuple(

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.aggregate import GroupAggregateOperator
+from penstock.flow.arrival_edges import carrying_arrivals
 from penstock.flow.assigning import Assigning, Chain
 from penstock.flow.calc import Calc, Rows, calc_of, calc_of_rows
 from penstock.flow.changes import Changes, Mode
@@ -150,6 +151,8 @@ class Planner:
             return
         number = self._vertex(self._changes(sink, node, ways), ways=(ways,))
         self.vertices[number] = replace(self.vertices[number], output=output)
+        branches, vertices = carrying_arrivals(self.branches, self.vertices)
+        self.branches, self.vertices = list(branches), list(vertices)
 
     def check(self) -> None:
         """Raises UnsupportedError for a scan of which Spark would have to compute one branch, beside others."""
@@ -183,7 +186,9 @@ class Planner:
         else:
             keys = next(iter(traits(node).upsert_keys), None)
             mode = Mode.RETRACTIONS if RowKind.UPDATE_BEFORE in taken.kinds else Mode.UPSERTS
-        return Changes(uid, schema, keys, mode, netting=len(ways) > 1 and not self.batch)
+        one_row = any(set(each) <= set(taken.upsert_keys) for each in traits(sink).upsert_keys)
+        several = bool(taken.upsert_keys) and not one_row
+        return Changes(uid, schema, keys, mode, netting=len(ways) > 1 and not self.batch, ordered=several)
 
     def _vertex(self, operator: Operator | TimedOperator, ways: Sequence[Sequence[_Way]]) -> int:
         """The number of a new vertex, with the rows of ``ways`` by input."""

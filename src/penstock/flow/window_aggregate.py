@@ -65,6 +65,10 @@ class WindowAggregateOperator:
         return self.slices.windowing.processing
 
     @property
+    def ordered(self) -> bool:
+        return self.groups.ordered
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         return tuple(replace(each, parted=True) for each in self.groups.tables)
 

@@ -202,6 +202,14 @@ class Settings(OptionSet):
         "The last batch may then be published twice.",
         example="true",
     )
+    take_over: bool = opt(
+        "penstock.take-over",
+        BOOLEAN,
+        default=False,
+        doc="Not in Flink. Whether a start takes the place of a copy of the job that still runs, and ends it. Without "
+        "it, the start is refused ([restarts](../restarts.md#a-second-start)).",
+        example="true",
+    )
     checkpointing: bool = True
     restart: RestartStrategy | None = None
     kerberos: KerberosSettings | None = None

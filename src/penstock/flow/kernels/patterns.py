@@ -251,7 +251,7 @@ def _refused(given: Expression) -> bool:
 
 @_or_null
 def date_format(call: Call, session: Session) -> Kernel | None:
-    """``DATE_FORMAT`` by a constant pattern."""
+    """``DATE_FORMAT``."""
     moment, given = call.args
     texts = root(moment.type) == "STRING"
     pattern, local = pattern_of(given, simple=texts), localized(moment.type, session)
