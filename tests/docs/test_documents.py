@@ -24,6 +24,7 @@ from penstock.plan.planning import planned
 from penstock.spi import KIND, Task, formats
 from penstock.sql import parse_script
 from penstock.types import RowKind, arrow_schema, parse_columns
+from tests import changed_queries
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").iterdir() if path.is_file())
@@ -187,6 +188,11 @@ def test_the_messages_that_are_explained_are_those_that_are_raised():
     messages = re.sub(r'"\s*\n\s*f?"', "", source)
     assert len(fragments) > 10
     assert [each for each in fragments if each not in messages] == []
+
+
+def test_the_table_of_changed_queries_is_that_of_the_tests():
+    """Each of its rows is tested in tests/unit/flow/test_changed_queries.py."""
+    assert changed_queries.table() in text("docs/changed-queries.md")
 
 
 def test_the_table_of_the_guide_to_bad_records_keeps_dead_letters():

@@ -46,6 +46,17 @@ def test_groups_are_given_once_and_in_order(orders: None, jobs: Jobs) -> None:
     assert done.progress.batches == 1
 
 
+@pytest.mark.parametrize("condition", ["TRUE", "amount > 1000"])
+def test_an_aggregate_of_all_rows_reads_no_more_records_than_there_are(
+    orders: None, jobs: Jobs, condition: str
+) -> None:
+    """The row that it gives where there are none is not one of them."""
+    query = f"SELECT CAST(COUNT(*) AS STRING), CAST(SUM(amount) AS INT) FROM orders WHERE {condition}"
+    done = jobs.run(f"{BATCH}{TABLES}INSERT INTO result {query};")
+    assert len(found()) == 1
+    assert (done.progress.records_in, done.progress.records_out) == (len(ORDERS), 1)
+
+
 def test_a_topic_is_one_batch_whatever_limits_its_rate(
     orders: None, jobs: Jobs, topics: Topics, topic: Callable[..., str]
 ) -> None:
@@ -172,6 +183,24 @@ def test_files_are_one_batch_and_the_results_are_files(jobs: Jobs, tmp_path: Pat
     lines = [(each.parent.name, each.read_text()) for each in sorted((tmp_path / "by name").rglob("part-*"))]
     assert lines == [("name=even", '{"i.d":0}\n{"i.d":2}\n'), ("name=odd", '{"i.d":1}\n{"i.d":3}\n')]
     assert done.progress.batches == 1
+
+
+def test_insert_overwrite_leaves_the_rows_of_the_last_run(jobs: Jobs, tmp_path: Path) -> None:
+    table = "CREATE TABLE {} ({}) WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{}');\n"
+    columns = "name STRING, amount BIGINT"
+    tables = table.format("sold", columns, tmp_path / "sold") + table.format("total", columns, tmp_path / "total")
+    for folder, amount in (("sold", 3), ("total", 9)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "before.json").write_text(json.dumps({"name": "apple", "amount": amount}) + "\n")
+    query = "INSERT OVERWRITE total SELECT name, SUM(amount) FROM sold WHERE amount {} GROUP BY name;"
+
+    def total() -> list[str]:
+        return [line for file in sorted((tmp_path / "total").glob("[!.]*")) for line in file.read_text().splitlines()]
+
+    jobs.run(BATCH + tables + query.format("> 0"), name="first")
+    assert total() == ['{"name":"apple","amount":3}']
+    jobs.run(BATCH + tables + query.format("> 5"), name="second")
+    assert total() == []
 
 
 def test_names_with_dots_and_folders_of_partitions_are_read(

@@ -15,7 +15,7 @@ from penstock.plan.expressions import ColumnRef, Expression, cast, coerce, rewri
 from penstock.plan.nodes import Filter, Node, Project, Scan, Sink
 from penstock.plan.walk import base, calculations
 from penstock.spi import DEAD_LETTER, WATERMARK, located
-from penstock.types import BIGINT, STRING, DataType, Field, StringType, TimestampType, arrow_type
+from penstock.types import STRING, DataType, Field, StringType, TimestampType, arrow_type
 from penstock.types.casts import alike, widens
 
 
@@ -32,6 +32,11 @@ class Calc:
     items: Evaluator
     #: Of the computed columns.
     schema: pa.Schema
+
+    @property
+    def reads_watermark(self) -> bool:
+        """Whether it needs the present watermark, as the column :data:`penstock.spi.WATERMARK`."""
+        return any(WATERMARK in each.reads for each in (*self.conditions, self.items))
 
     def batches(self, given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The results for the batches that have any. Raises as :meth:`batch`."""
@@ -81,7 +86,8 @@ def _filtered(rows: pa.RecordBatch, condition: Evaluator, names: Sequence[str]) 
 
 def calc_of(node: Node, session: Session = UNKNOWN, *, watermarked: bool = False) -> Calc | Lacking:
     """The work between ``node`` and :func:`penstock.plan.walk.base` of it, on the batches of that: those of a scan as
-    tasks read them, before columns are cast to their declared types. Raises as :func:`calc_of_rows`."""
+    tasks read them, before columns are cast to their declared types. ``watermarked``: they may have the present
+    watermark as a further column. Raises UnsupportedError for an expression that has no kernel."""
     rows = Rows.of(node)
     return calc_of_rows(rows, rows.columns, session, watermarked=watermarked)
 
@@ -128,12 +134,11 @@ class Rows:
 def calc_of_rows(
     rows: Rows, columns: Mapping[str, Expression], session: Session, *, watermarked: bool = False
 ) -> Calc | Lacking:
-    """The work that computes ``columns`` of the base's from ``rows``. ``watermarked``: the batches of a scan have the
-    column :data:`penstock.spi.WATERMARK`. Raises UnsupportedError for an expression that has no kernel."""
+    """The work that computes ``columns`` of the base's from ``rows``; as :func:`calc_of`."""
     given = _given(rows.base)
-    if watermarked and isinstance(rows.base, Scan):
-        given[WATERMARK] = BIGINT
     schema = pa.schema([pa.field(name, arrow_type(each)) for name, each in given.items()])
+    if watermarked:
+        schema = schema.append(pa.field(WATERMARK, pa.int64()))
     conditions = []
     for each in rows.conditions:
         condition = compile_expressions((each,), schema, session)

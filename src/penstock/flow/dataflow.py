@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -29,14 +29,19 @@ from penstock.flow.exchange import (
     range_of,
     received,
 )
+from penstock.flow.fitting import ColumnNames
 from penstock.flow.hashing import key_hashes
 from penstock.flow.operators import ARRIVED, HASH, WEIGHT, Combiner, Operator, TimedOperator, arrivals_of
 from penstock.flow.segments import SegmentRef, TableSpec
 from penstock.flow.state import StateStore
 from penstock.flow.storage import Storage
 from penstock.flow.times import NEVER, Awaited, Clock, Measured, Timing, clock_of
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Stage, Task, without_dead_letters
+from penstock.plan.step_identity import SIDES
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, WATERMARK, Output, Stage, Task, without_dead_letters
 from penstock.types import RowKind, arrow_schema
+
+#: The last moment of the year 9999: rows have no later watermark, though the end of event time is one.
+_LAST_MILLIS = 253_402_300_799_999
 
 
 class Passing:
@@ -82,12 +87,13 @@ class Edge:
 @dataclass(frozen=True)
 class Branch:
     """The rows of a scan on their way to an edge; with ``output`` to that output of the job instead. Without ``calc``
-    they are the scan's dead letters."""
+    they are the scan's dead letters. ``awaited`` are the numbers of the timings whose watermark it reads."""
 
     scan: int
     calc: OfBatches | None
     edge: Edge | None = None
     output: int | None = None
+    awaited: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,8 @@ class Vertex:
     """An operator, or the end of an output (:class:`Changes`), in the stage number ``stage`` after that of the scans.
     Its results go through each of ``outs``. ``timings`` are the numbers of those that its rows have event time of.
     ``ttls`` are the times to live, in milliseconds, of the rows that it keeps of each of its inputs; None: forever.
-    ``numbered`` are the inputs whose rows have the column :data:`ARRIVED`."""
+    ``numbered`` are the inputs whose rows have the column :data:`ARRIVED`. ``awaited`` are the numbers of the timings
+    whose watermark is read behind it."""
 
     number: int
     stage: int
@@ -105,6 +112,7 @@ class Vertex:
     timings: tuple[int, ...] = ()
     ttls: tuple[int | None, ...] = ()
     numbered: frozenset[int] = frozenset()
+    awaited: tuple[int, ...] = ()
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -112,6 +120,13 @@ class Vertex:
         if not any(self.ttls):
             return self.operator.tables
         return tuple(spec if spec.side is None else spec.living(self.ttls[spec.side]) for spec in self.operator.tables)
+
+    def tables_named(self, names: Mapping[str, Mapping[str, str]]) -> tuple[TableSpec, ...]:
+        """The tables, with the ``names`` that columns have in the state, by the side of the operator."""
+        if not names:
+            return self.tables
+        sides = SIDES if len(self.ttls) > 1 else ("",)
+        return tuple(replace(each, names=tuple(names.get(sides[each.side or 0], {}).items())) for each in self.tables)
 
 
 @dataclass(frozen=True)
@@ -122,7 +137,8 @@ class BatchInstructions:
     ``before_ms`` that of the batch before, in milliseconds since the epoch. ``awaited`` has the event time of each
     timing, by its number. A task sends rows when ``waiting_bytes`` of them wait, combines them if they are at least
     ``combined_rows``, and an owner takes about ``owned_bytes`` of its rows at a time. ``last``: no batch goes
-    on from the state, which is not kept."""
+    on from the state, which is not kept. ``names`` are those of columns in the state, where they have other ones
+    now."""
 
     name: str
     tasks: int
@@ -137,6 +153,7 @@ class BatchInstructions:
     owned_bytes: int = 1 << 27
     combined_rows: int = 1 << 12
     last: bool = False
+    names: ColumnNames = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -271,16 +288,29 @@ class _Work:
         """Rows of a scan, through a branch."""
         if branch.output is not None:
             schema = self.flow.outputs[branch.output].schema
-            rows = _dead_letters(batch, schema.names) if branch.calc is None else branch.calc.batch(batch)
+            rows = _dead_letters(batch, schema.names) if branch.calc is None else self._computed(branch, batch)
             self.results.setdefault(branch.output, []).append(rows)
             return
         if branch.calc is None or branch.edge is None:
             raise TypeError("a branch to an operator computes rows")
-        rows = branch.calc.batch(batch)
+        rows = self._computed(branch, batch)
         if branch.edge.kinds:
             self.give(branch.edge, branch.edge.keyed(_with_kinds(rows)))
         else:
             self.give(branch.edge, branch.edge.keyed(with_weights(rows)))
+
+    def _computed(self, branch: Branch, batch: pa.RecordBatch) -> pa.RecordBatch:
+        assert branch.calc is not None  # noqa: S101
+        if not branch.awaited:
+            return branch.calc.batch(batch)
+        made = branch.calc.batch(self._with_watermark(branch.awaited, batch))
+        return made.select([name for name in made.schema.names if name != WATERMARK])
+
+    def _with_watermark(self, timings: Sequence[int], rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows with the watermark of these ``timings`` when the batch begins, NULL before there is one."""
+        found = min(self.instructions.awaited[each].watermark for each in timings)
+        value = pa.scalar(None if found == NEVER else min(found, _LAST_MILLIS), pa.int64())
+        return rows.append_column(pa.field(WATERMARK, pa.int64()), pa.repeat(value, len(rows)))
 
     def measure(self, rows: pa.RecordBatch) -> None:
         """Measure the event time of rows of the scan that this task reads."""
@@ -347,7 +377,7 @@ class _Work:
         before = self.instructions.tables.get(operator.uid, {})
         store = StateStore(
             Storage.of(self.flow.storage),
-            vertex.tables,
+            vertex.tables_named(self.instructions.names.get(operator.uid, {})),
             before,
             low,
             high,
@@ -363,6 +393,8 @@ class _Work:
             self._keep(operator.uid, store.flush(), low, high)
         if vertex.output is not None:
             self.results.setdefault(vertex.output, []).append(rows)
+        if vertex.awaited:
+            rows = self._with_watermark(vertex.awaited, rows)
         for calc, edge in vertex.outs:
             if rows.num_rows:
                 self.give(edge, edge.keyed(rows if calc is None else calc.batch(rows)))

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,6 +21,8 @@ from penstock.flow.storage import Storage, missing
 from penstock.flow.times import OperatorTime, Reached
 
 VERSION = 1
+#: Of the rows of :class:`KeptOutput`: they are those of the exchange, which may change with what tasks send.
+OUTPUT_VERSION = 1
 
 #: The segments of an operator's tables, by table.
 Tables = Mapping[str, tuple[SegmentRef, ...]]
@@ -27,11 +30,13 @@ Tables = Mapping[str, tuple[SegmentRef, ...]]
 
 @dataclass(frozen=True)
 class KeptOutput:
-    """The output of a batch for several targets: a file, its SHA-256, and the tables of each target."""
+    """The output of a batch for several targets: a file, its SHA-256, and the tables of each target. ``version`` is
+    that of the rows in the file."""
 
     file: str
     sha256: str
     tables: tuple[tuple[str, ...], ...]
+    version: int = OUTPUT_VERSION
 
     @classmethod
     def write(cls, storage: Storage, name: str, rows: pa.Table, tables: tuple[tuple[str, ...], ...]) -> KeptOutput:
@@ -44,8 +49,15 @@ class KeptOutput:
         return cls(name, hashlib.sha256(data).hexdigest(), tables)
 
     def read(self, storage: Storage) -> pa.Table:
-        """The rows. Raises CheckpointError if the file is missing, or is not the one that was written."""
+        """The rows. Raises CheckpointError if the file is missing, is not the one that was written, or is of another
+        version."""
         what = f"the output of batch {self._batch}, which some targets of the job have and others do not"
+        if self.version != OUTPUT_VERSION:
+            raise CheckpointError(
+                f"'{self.file}' in '{storage.place}', which holds {what}, has version {self.version}, and this "
+                f"penstock reads version {OUTPUT_VERSION}; start the job once with the version that wrote it, so that "
+                "it finishes this batch, stop it, then start it with the new one"
+            )
         try:
             data = storage.open(self.file)
         except CheckpointUnavailableError:
@@ -89,7 +101,9 @@ class Manifest:
     before it. ``times`` says how far event time has come, by the names of timings, and ``operator_times`` what
     operators have seen of it, by uid. ``output`` is that of the batch, if the job has several targets that
     commit the state. ``sinks`` are the tables of the job; None in the manifests of former versions. ``final``: the
-    batch was that of a job in batch mode, which keeps no state, so that no other one can follow.
+    batch was that of a job in batch mode, which keeps no state, so that no other one can follow. ``identities`` say
+    what the meaning of the state of each step depends on, by uid, as :mod:`penstock.plan.step_identity` has it; former
+    versions wrote none. ``measures`` say the same of ``times``: what is measured, by the names of timings.
     """
 
     batch: int = -1
@@ -100,6 +114,8 @@ class Manifest:
     sinks: Sinks | None = Sinks()
     operator_times: Mapping[str, OperatorTime] = field(default_factory=dict)
     final: bool = False
+    identities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    measures: Mapping[str, str] = field(default_factory=dict)
 
     def files(self) -> frozenset[str]:
         """The names of the files that hold the state."""
@@ -131,8 +147,10 @@ class Manifest:
         seen = {uid: asdict(each) for uid, each in self.operator_times.items()}
         operator_times = {"operator_times": seen} if seen else {}
         final = {"final": True} if self.final else {}
+        about = {"identities": self.identities, "measures": self.measures}
+        said = {name: each for name, each in about.items() if each}
         data = canonical(
-            document | ({"times": times} if times else {}) | operator_times | kept | sinks | final
+            document | ({"times": times} if times else {}) | operator_times | kept | sinks | final | said
         ).encode()
         storage.write(name, [data])
         return f"{name}#{hashlib.sha256(data).hexdigest()}"
@@ -161,14 +179,24 @@ class Manifest:
         times = {name: Reached(each["watermark"], each["partitions"]) for name, each in found.get("times", {}).items()}
         kept = found.get("output")
         tables = tuple(map(tuple, kept["tables"])) if kept else ()
-        output = KeptOutput(kept["file"], kept["sha256"], tables) if kept else None
+        output = KeptOutput(kept["file"], kept["sha256"], tables, kept.get("version", 1)) if kept else None
         written = found.get("sinks")
         sinks = Sinks(tuple(written["keeping"]), tuple(written["repeating"])) if written else None
         seen = {
             uid: OperatorTime(each["watermark"], each["late"]) for uid, each in found.get("operator_times", {}).items()
         }
-        final = found.get("final", False)
-        return cls(found["batch"], operators, found.get("time_ms", 0), times, output, sinks, seen, final)
+        return cls(
+            found["batch"],
+            operators,
+            found.get("time_ms", 0),
+            times,
+            output,
+            sinks,
+            seen,
+            found.get("final", False),
+            found.get("identities", {}),
+            found.get("measures", {}),
+        )
 
 
 def check_state(storage: Storage, reference: str) -> Manifest:
@@ -207,7 +235,14 @@ def merged(
         names = dict.fromkeys([*former, *(name for *_, tables in parts for name in tables)])
         tables = {name: _of_table(former.get(name, ()), name, parts) for name in names}
         operators[uid] = {name: refs for name, refs in tables.items() if refs or part_of(name) is None}
-    return Manifest(batch, operators, max(before.time_ms, time_ms), before.times if times is None else times)
+    return Manifest(
+        batch,
+        operators,
+        max(before.time_ms, time_ms),
+        before.times if times is None else times,
+        identities=before.identities,
+        measures=before.measures,
+    )
 
 
 def _of_table(

@@ -77,6 +77,10 @@ class WindowAggregateOperator:
         """Whether windows share slices."""
         return self.groups.states.mergeable
 
+    def may_have(self, time: int) -> bool:
+        """Whether the tables may have a part of a time."""
+        return isinstance(self.slices, AttachedSlices) or self.slices.is_end(time, slices=self.shared)
+
     def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
         batch, *combined = inputs
         if self.groups.local is not None and combined[0].num_rows:

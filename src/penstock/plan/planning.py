@@ -10,8 +10,9 @@ from penstock.plan.checks import (
     check_changes,
     check_conflicts,
     check_determinism,
+    check_modes,
+    check_overwrites,
     check_reads,
-    check_watermarks,
 )
 from penstock.plan.enforcing import fitted, without_nulls
 from penstock.plan.expressions import coerce, columns_of, fields_of, is_deterministic
@@ -45,8 +46,11 @@ def planned(job: Job) -> Job:
 
     Tables of upserts become tables of changes, except where a sink takes the same upserts. Equal steps with state
     become one. They get the columns that somebody reads, and a ``uid`` each. Raises SchemaError or UnsupportedError for
-    a sink that cannot keep what it is given, and for steps that could not take rows back.
+    a table whose changes do not say what its rows are, for a sink that cannot keep what it is given, and for steps that
+    could not take rows back.
     """
+    check_modes(job.sinks)
+    check_overwrites(job)
     # Steps that differed in columns which nobody reads, such as PROCTIME(), are equal once these are gone: therefore
     # equal ones are found twice.
     if job.settings.batch:
@@ -62,7 +66,6 @@ def planned(job: Job) -> Job:
     check_reads(job)
     check_changes(job)
     check_determinism(job)
-    check_watermarks(job)
     return job
 
 

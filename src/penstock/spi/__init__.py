@@ -83,6 +83,7 @@ from penstock.spi.tables import (
     Surface,
     TableDefinition,
     WithMetadata,
+    WithOverwrite,
     WithPartitions,
     Writable,
     scan_spec,

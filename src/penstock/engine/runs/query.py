@@ -414,6 +414,7 @@ class Query:
             self.checkpoint,
             uids_with_state(self.job.sinks),
             tuple(uids_of(scans(*self.job.sinks))),
+            reset=self.job.settings.reset_state,
             allow_non_restored=self.job.settings.ignore_unclaimed_state,
             warn=self.warn,
         )

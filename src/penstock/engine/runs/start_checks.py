@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.engine.checkpoint import JobCheckpoint, job_location, local_checkpoint, read_location
+from penstock.engine.checkpoint.fits import state_report
 from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import restorable
 from penstock.engine.runs.identity import check_owner, in_order_of, uids_of
@@ -20,11 +21,13 @@ from penstock.spi import ChecksScans, ChecksSinks, Output, StartContext
 @dataclass
 class JobStart:
     """A job that is about to start, planned and with its dead letters. ``checkpoint`` is None where only Spark can read
-    it, and where the job keeps none. ``lease`` is that of the checkpoint, from :func:`take_lease` on."""
+    it, and where the job keeps none. ``lease`` is that of the checkpoint, from :func:`take_lease` on. ``say`` takes
+    news that are no warnings."""
 
     job: Job
     checkpoint: JobCheckpoint | None
     warn: Callable[[str], None]
+    say: Callable[[str], None]
     lease: Lease | None = None
 
     @property
@@ -33,13 +36,13 @@ class JobStart:
         return self.checkpoint is not None and self.checkpoint.read("job") is None
 
 
-def check_start(job: Job, warn: Callable[[str], None]) -> Lease | None:
+def check_start(job: Job, warn: Callable[[str], None], say: Callable[[str], None]) -> Lease | None:
     """Run all of :data:`CHECKS`, and return the lease of the checkpoint, if it can be read without Spark. Raises the
     PenstockError that would end the start later."""
     checkpoint = None
     if job.settings.checkpointing:
         checkpoint = local_checkpoint(job_location(job.settings.checkpoint_dir, job.name))
-    start = JobStart(job, checkpoint, warn)
+    start = JobStart(job, checkpoint, warn, say)
     try:
         for check in CHECKS:
             check(start)
@@ -70,10 +73,21 @@ def check_savepoint(start: JobStart) -> None:
     """The savepoint exists, and the job has its steps and sources. Raises CheckpointError."""
     settings = start.job.settings
     if settings.savepoint is not None and (start.checkpoint is None or start.first):
-        operators, sources = uids_with_state(start.job.sinks), uids_of(scans(*start.job.sinks))
+        operators = (*uids_with_state(start.job.sinks), *settings.reset_state)
+        sources = uids_of(scans(*start.job.sinks))
         restorable(
             read_location(settings.savepoint), operators, sources, allow_non_restored=settings.ignore_unclaimed_state
         )
+
+
+def check_state(start: JobStart) -> None:
+    """The steps fit the state that they go on from. Raises CheckpointError."""
+    report = state_report(start.job)
+    if report is not None:
+        report.check()
+        start.say(f"job '{start.job.name}': {report.title}")
+        for line, calm in report.lines():
+            (start.say if calm else start.warn)(f"job '{start.job.name}': step {line}")
 
 
 def check_sources(start: JobStart) -> None:
@@ -112,6 +126,7 @@ CHECKS: tuple[Callable[[JobStart], None], ...] = (
     check_checkpoint,
     take_lease,
     check_savepoint,
+    check_state,
     check_sources,
     check_sinks,
 )

@@ -91,7 +91,7 @@ def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[st
     with ExitStack() as undone:
         if folder is not None:
             undone.callback(folder.cleanup)
-        lease = check_start(job, warn)
+        lease = check_start(job, warn, say)
         if lease is not None:
             undone.callback(lease.release)
         spark = spark_session(job.settings, job.name)

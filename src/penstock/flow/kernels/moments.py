@@ -218,12 +218,6 @@ def _between(call: Call, size: int, _: Values, first: Values, last: Values) -> p
     return Vector(made, (Failure(beyond, overflow(call)),)) if beyond.any() else made
 
 
-def current_watermark(call: Call, session: Session) -> Kernel:
-    """``CURRENT_WATERMARK``: a number of ms since 1970 as a moment."""
-    arrow = arrow_type(call.type)
-    return Strict(arrow, lambda values: column(numbers(values) * 1000, valid_rows(values), arrow))
-
-
 def to_timestamp_ltz(call: Call, session: Session) -> Kernel | None:
     """``TO_TIMESTAMP_LTZ`` of a number of seconds or milliseconds; null beyond the years 0 to 9999."""
     precision = call.args[1] if len(call.args) == 2 else None
@@ -319,3 +313,9 @@ def _far(days: int, time: int | None, digits: int) -> str:
     text += f" {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     text += f".{micros:06d}".rstrip("0") if micros else ""
     return f"{text[:19]}.{text[20 : 20 + digits].ljust(digits, '0')}" if digits else text[:19]
+
+
+def watermark(call: Call, session: Session) -> Kernel:
+    """``CURRENT_WATERMARK``, from its milliseconds since 1970: a local time where the column has local times."""
+    arrow = arrow_type(call.type)
+    return Strict(arrow, lambda millis: pc.multiply(millis, 1000).view(arrow))

@@ -175,11 +175,6 @@ def _lapse(call: Call) -> Expression:
     return replace(call, args=(unit, *(_as(each, TimestampType(6, local_zone=True)) for each in moments)))
 
 
-def _watermark(call: Call) -> Expression:
-    """Of the column that comes with the rows of a scan."""
-    return replace(call, args=(ColumnRef(WATERMARK, type=BIGINT),))
-
-
 def _instant(call: Call) -> Expression:
     """Text without a pattern is by the usual one, in UTC; what is not by it fails."""
     if len(call.args) > 1 or root(call.args[0].type) != "STRING":
@@ -200,6 +195,6 @@ _REWRITES: dict[str, Callable[[Call], Expression]] = {
     **dict.fromkeys(("GREATEST", "LEAST"), _of_one_type),
     **dict.fromkeys(("TO_TIMESTAMP", "TO_DATE"), _tried),
     "TIMESTAMPDIFF": _lapse,
-    "CURRENT_WATERMARK": _watermark,
+    "CURRENT_WATERMARK": lambda call: replace(call, args=(ColumnRef(WATERMARK, type=BIGINT),)),
     "TO_TIMESTAMP_LTZ": _instant,
 }
