@@ -157,6 +157,11 @@ def test_the_idle_timeout_is_that_of_one_table(more, hint, expected):
     assert script.warnings == ()
 
 
+def test_a_table_that_waits_for_ever_is_shown_so():
+    script, _ = timed(", 'scan.watermark.idle-timeout' = '0'")
+    assert ", never idle; of the table: the smallest" in explain(script.jobs[0])
+
+
 def test_tables_with_other_idle_timeouts_are_read_apart():
     hinted = "s /*+ OPTIONS('scan.watermark.idle-timeout' = '1 s') */"
     script, specs = timed("", f" UNION ALL SELECT x FROM {hinted}")

@@ -202,6 +202,8 @@ class Query:
                     raise self._failure
                 time.sleep(_CHECK_EVERY_SECONDS)
                 self._begin(self._writer)
+            if self._failure is not None:  # it was ended while it was being started
+                raise self._failure
             self._await_end(self.spark_query)
         except FOREIGN as error:
             if self.stopping() and (self._failure is None or self._failure.restartable):
