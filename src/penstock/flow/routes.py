@@ -23,7 +23,7 @@ def stateful(job: Job) -> bool:
 def route(job: Job) -> str:
     """Who computes the job's rows, and what keeps tasks from it, as a human-readable line. Raises UnsupportedError for
     a job with state that cannot be computed."""
-    session = Session(job.settings.session_time_zone or "UTC")
+    session = Session(job.settings.session_time_zone or "UTC", strict=job.settings.strict)
     if stateful(job):
         return _dataflow(job, session)
     found: Fused | Lacking = fused(job.sinks, session)

@@ -120,7 +120,8 @@ class FlowRun:
         check_attempts(self.context.spark)
         settings = self.job.settings
         self._batch_times = BatchTimes(self.context.job, self.context.warn)
-        planner = Planner(self.scans, kernel_session(self.context.spark), settings.state_ttl, settings.batch)
+        session = replace(kernel_session(self.context.spark), strict=settings.strict)
+        planner = Planner(self.scans, session, settings.state_ttl, settings.batch)
         for number, sink in enumerate(self.job.sinks):
             planner.add(sink, number)
         planner.check()

@@ -374,7 +374,7 @@ class Query:
     def _staged(self, context: JobContext) -> tuple[tuple[Scan, Stage], Sequence[Output]] | None:
         """The scan of a job whose rows are computed where they are read, and that work followed by the stage of its one
         committer. None for any other job."""
-        found = fused(self.job.sinks, kernel_session(self.spark))
+        found = fused(self.job.sinks, replace(kernel_session(self.spark), strict=self.job.settings.strict))
         if not isinstance(found, Fused):
             return None
         committers = self._build_committers(found.outputs, context)

@@ -19,7 +19,7 @@ from penstock.engine.session.jvm import Jvm
 from penstock.engine.session.workers import use_forked_workers
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.kernels.session import Session
-from penstock.settings import Settings
+from penstock.settings import FAIL, WRAP, Settings
 
 #: Tasks are not retried within a transaction epoch: a broker could acknowledge a second attempt as a duplicate of the
 #: first although its records differ (rule "tasks run once").
@@ -70,6 +70,9 @@ _DEFAULTS = {
     "spark.shuffle.compress": "false",
 }
 
+#: Where a session has the job's ``penstock.overflow``.
+_OVERFLOW = "spark.penstock.overflow"
+
 #: The JVM of this process that :func:`prepare` started, until a session connects to it.
 _STARTING: list[Jvm] = []
 #: The classes that the JVM of this process shares with later ones.
@@ -89,7 +92,8 @@ def spark_session(settings: Settings, name: str) -> SparkSession:
     """The active session, or a new one with penstock's defaults.
 
     ``SPARK_MASTER`` (a master URL) and spark-submit's own settings are respected; without them Spark runs in this
-    process on ``parallelism`` threads, or on all cores. Sets the session's time zone when the job asks for one.
+    process on ``parallelism`` threads, or on all cores. Sets the session's time zone when the job asks for one, and
+    what becomes of what overflows.
     Raises UnsupportedError for Spark Connect.
     """
     if is_remote():
@@ -98,6 +102,7 @@ def spark_session(settings: Settings, name: str) -> SparkSession:
     session = active if active is not None else _create(settings, name)
     if settings.session_time_zone:
         session.conf.set("spark.sql.session.timeZone", settings.session_time_zone)
+    session.conf.set(_OVERFLOW, settings.overflow)
     return session
 
 
@@ -105,7 +110,8 @@ def kernel_session(spark: SparkSession) -> Session:
     """What the results of kernels depend on in this session."""
     jvm: Any = spark.sparkContext._jvm
     zone, ansi = (str(spark.conf.get(f"spark.sql.{key}")) for key in ("session.timeZone", "ansi.enabled"))
-    return Session(zone, int(jvm.java.lang.Runtime.version().feature()), ansi == "true")
+    java = int(jvm.java.lang.Runtime.version().feature())
+    return Session(zone, java, ansi == "true", strict=spark.conf.get(_OVERFLOW, WRAP) == FAIL)
 
 
 def is_alive(spark: SparkSession) -> bool:

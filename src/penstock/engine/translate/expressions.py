@@ -25,7 +25,7 @@ from penstock.types import (
     quoted_name,
     spark_type,
 )
-from penstock.types.casts import alike, beyond_decimal, widens
+from penstock.types.casts import alike, as_decimal, beyond_decimal, is_integer, is_numeric, widens
 from penstock.types.logical import root
 
 
@@ -59,9 +59,13 @@ def millis(moment: Expression) -> str:
 
 _COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "BETWEEN", "IN", "NULLIF"})
 _REALS = frozenset({"FLOAT", "DOUBLE"})
+_OVERFLOWING = frozenset({"+", "-", "*", "/", "NEGATE", "ABS"})
+#: The most digits of a decimal.
+_MOST = 38
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 #: What text is cast to by rules of Flink's own.
 _READ = _INTEGERS | _REALS | {"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
+_DATED = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ"})
 
 
 class _SparkSql(SqlText):
@@ -94,15 +98,10 @@ class _SparkSql(SqlText):
         escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
         return f"'{escaped}'"
 
-    def division(self, call: Call) -> Text:
-        """Spark divides integers as BIGINT by an operator of its own."""
-        if isinstance(call.type, DecimalType):
-            return self.infix("/", Binding.PRODUCT, call.args)
-        found = self.infix("div", Binding.PRODUCT, call.args)
-        return found if root(call.type) == "BIGINT" else Text(f"CAST({found.sql} AS {spark_type(call.type)})")
-
     def pattern(self, pattern: Expression, escape: Expression | None) -> str:
         """Spark's default escape character is the backslash; Flink has none."""
+        if escape is not None and not (isinstance(escape, Literal) and escape.value is not None):
+            raise NoSparkSqlError("LIKE .. ESCAPE")
         if escape is not None:
             return super().pattern(pattern, escape)
         if isinstance(pattern, Literal) and isinstance(pattern.value, str):
@@ -142,30 +141,58 @@ class _SparkSql(SqlText):
 def _differs_in_spark(call: Call) -> bool:
     """Whether an operator has another result in Spark: NaN equals itself there, and is larger than other numbers;
     decimals are rounded to one type before they are compared; a floating-point number divided by zero fails; a date
-    plus an interval may be a timestamp."""
+    plus an interval may be a timestamp; what overflows fails."""
     types = [each.type for each in call.args]
     roots = {root(each) for each in types}
     match call.function:
         case function if function in _COMPARISONS:
             return bool(roots & _REALS) or beyond_decimal(types)
-        case "/":
-            return root(call.type) in _REALS
-        case "+" | "-":
-            return isinstance(call.args[-1].type, IntervalType) and root(call.args[0].type) in ("DATE", "TIME")
-        case "*":
-            return isinstance(call.type, IntervalType)
+        case "/" if root(call.type) in _REALS:
+            return True
+        case "+" | "-" if isinstance(call.args[-1].type, IntervalType):
+            return root(call.args[0].type) in ("DATE", "TIME")
+        case "*" if isinstance(call.type, IntervalType):
+            return True
+        case function if function in _OVERFLOWING:
+            return root(call.type) in _INTEGERS or (isinstance(call.type, DecimalType) and call.type.precision == _MOST)
+        case "ROUND":
+            return root(call.type) in _INTEGERS and len(types) > 1
     return False
 
 
 def _differs_when_cast(operand: Expression, target: DataType) -> bool:
-    """Whether a cast has another result in Spark, which reads text in more forms, and takes a cast of an integer to
-    FLOAT and DOUBLE for one to DOUBLE."""
+    """Whether a cast has another result in Spark, which reads text in more forms, writes years of more than four digits
+    with a sign, and takes a cast of an integer to FLOAT and DOUBLE for one to DOUBLE."""
     source, to = root(operand.type), root(target)
+    if _narrows(operand.type, target):
+        return True
     if source == "STRING":
         return to in _READ
     if source == "TIME":
         return to in ("TIMESTAMP", "TIMESTAMP_LTZ")
+    if source in _DATED and to == "STRING":
+        return True
     return source == "FLOAT" and to == "DOUBLE" and isinstance(operand, Cast)
+
+
+def _narrows(source: DataType, target: DataType) -> bool:
+    """Whether a cast may meet a number that the target cannot hold: that fails in Spark."""
+    match source, target:
+        case ArrayType(element=one), ArrayType(element=other):
+            return _narrows(one, other)
+        case MapType(), MapType():
+            return _narrows(source.key, target.key) or _narrows(source.value, target.value)
+        case RowType(), RowType():
+            return any(map(_narrows, (each.type for each in source.fields), (each.type for each in target.fields)))
+    if not is_numeric(source) or not (is_integer(target) or isinstance(target, DecimalType)):
+        return False
+    if root(source) in _REALS:
+        return True
+    given, wanted = as_decimal(source), as_decimal(target)
+    if is_integer(target):
+        return given.scale > 0 or given.precision + isinstance(source, DecimalType) > wanted.precision
+    rounds = given.scale > wanted.scale
+    return given.precision - given.scale + rounds > wanted.precision - wanted.scale
 
 
 def _differs(source: ArrayType, target: ArrayType) -> bool:
@@ -200,13 +227,13 @@ def _string(operand: Text, source: DataType, verb: str) -> Text:
             return operand
         case PrimitiveType(name="BOOLEAN"):
             return Text(f"upper({text})")
-        case TimestampType(precision=precision) | TimeType(precision=precision):
+        case TimeType(precision=precision):
             # Spark leaves trailing zeros out; Flink prints as many digits as the type declares.
-            whole, digits = (19 if isinstance(source, TimestampType) else 8), min(precision, 6)
-            seconds = f"substring({text}, 1, {whole})"
+            digits = min(precision, 6)
+            seconds = f"substring({text}, 1, 8)"
             if not digits:
                 return Text(seconds)
-            return Text(f"concat({seconds}, '.', rpad(substring({text}, {whole + 2}), {digits}, '0'))")
+            return Text(f"concat({seconds}, '.', rpad(substring({text}, 10), {digits}, '0'))")
     return Text(text)
 
 

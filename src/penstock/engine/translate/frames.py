@@ -62,7 +62,8 @@ def build(sinks: Sequence[Sink], outputs: Sequence[Output], reading: Reading) ->
     """The frame that holds the rows of all ``sinks``, where ``outputs`` (:func:`computed`) say."""
     if len(sinks) == 1:
         frame = rows_of(sinks[0].input, reading)
-        columns = zip(sinks[0].schema.names, _sink_columns(sinks[0]), strict=True)
+        frame, values = _sink_columns(frame, sinks[0])
+        columns = zip(sinks[0].schema.names, values, strict=True)
         return frame.select(*(_of_rows(frame, each).alias(name) for name, each in columns), *_hidden(frame))
     groups: dict[Scan, list[_Branch]] = {}
     for output, sink in zip(outputs, sinks, strict=True):
@@ -105,11 +106,15 @@ def _declared(frame: DataFrame, scan: Scan) -> DataFrame:
     """``frame`` with the columns of ``scan`` in the types that its table declares."""
     types = {field.name: field.type for field in scan.schema.fields}
     casts = {
-        name: _computed(cast(ColumnRef(name, type=native), types[name]))
+        name: cast(ColumnRef(name, type=native), types[name])
         for name, native in scan.spec.capabilities.native
         if not widens(native, types[name])
     }
-    return frame.withColumns(casts) if casts else frame
+    if not casts:
+        return frame
+    wider, values = computable(frame, list(casts.values()))
+    columns = dict(zip(casts, map(_computed, values), strict=True))
+    return wider.withColumns(columns).select(*map(_column, frame.columns))
 
 
 def _hidden(frame: DataFrame) -> list[str]:
@@ -133,28 +138,30 @@ def _event_time(node: AssignWatermarks, frame: DataFrame, reading: Reading) -> D
     )
 
 
-def _sink_columns(sink: Sink) -> list[Column]:
-    """The values of the sink's columns, in their order."""
+def _sink_columns(frame: DataFrame, sink: Sink, kept: str = "") -> tuple[DataFrame, list[Column]]:
+    """``frame``, perhaps wider, and the values of the sink's columns, in their order; with ``kept``, as
+    :func:`computable` takes it."""
     given, wanted = sink.input.schema.fields, sink.schema.fields
     if len(given) != len(wanted):
         reason = f"has {len(wanted)} columns but is given {len(given)}"
         raise SchemaError((Problem(reason, sink.table, hint="list the columns in INSERT INTO, or select as many"),))
     taken = {field.name: field.type for field in sink.spec.schema.fields}
-    return [
+    values = [
         _fitted(not_null(_ref(source), target, sink), target.type, taken[target.name])
         for source, target in zip(given, wanted, strict=True)
     ]
+    frame, values = computable(frame, values, kept)
+    types = [spark_type(taken[each.name]) for each in wanted]
+    return frame, [_computed(each).cast(type_) for each, type_ in zip(values, types, strict=True)]
 
 
 def _ref(source: Field) -> Expression:
     return ColumnRef(source.name, type=source.type)
 
 
-def _fitted(value: Expression, declared: DataType, taken: DataType) -> Column:
+def _fitted(value: Expression, declared: DataType, taken: DataType) -> Expression:
     """A value cast to the type that the table declares, then to the one that the connector takes."""
-    if alike(declared, taken):
-        return _computed(value).cast(spark_type(taken))
-    return _computed(cast(coerce(value, declared), taken))
+    return value if alike(declared, taken) else cast(coerce(value, declared), taken)
 
 
 @dataclass(frozen=True)
@@ -223,7 +230,8 @@ def _branches(
             frame = frame.select(*carried, F.col(DEAD_LETTER).alias(column))
         else:
             current = _calculated(frame, base, branch.sink.input, carried, reading)
-            values = zip(branch.sink.schema.names, _sink_columns(branch.sink), strict=True)
+            current, columns = _sink_columns(current, branch.sink, "__kept")
+            values = zip(branch.sink.schema.names, columns, strict=True)
             row = F.when(F.col("__kept"), F.struct(*(each.alias(name) for name, each in values))).alias(column)
             frame = current.select(*carried, row)
         done = (*done, column)
@@ -251,11 +259,11 @@ def _calculated(frame: DataFrame, base: _Base, node: Node, carried: Sequence[str
         if isinstance(step, AssignWatermarks):
             current = _event_time(step, current, reading)
         elif isinstance(step, Filter):
-            current, (condition,) = computable(current, (step.condition,))
+            current, (condition,) = computable(current, (step.condition,), "__kept")
             kept = (F.col("__kept") & F.coalesce(_computed(condition), F.lit(False))).alias("__kept")
             current = current.select(*carried, kept, *(_column(name) for name in step.schema.names))
         else:
-            current, values = computable(current, [item.expression for item in step.items])
+            current, values = computable(current, [item.expression for item in step.items], "__kept")
             named = zip(step.items, values, strict=True)
             columns = [F.when(F.col("__kept"), _computed(value)).alias(item.name) for item, value in named]
             current = current.select(*carried, "__kept", *columns)

@@ -52,8 +52,8 @@ def _date_format(call: Call, args: Sequence[str]) -> str | None:
 
 
 def _timestampdiff(call: Call, args: Sequence[str]) -> str | None:
-    """Flink counts months by days, and then looks at the time."""
-    if _constant(call, 0) in ("MONTH", "QUARTER", "YEAR"):
+    """Flink counts months by days, and then looks at the time. Of small units there may be more than INT holds."""
+    if _constant(call, 0) in ("MONTH", "QUARTER", "YEAR", "HOUR", "MINUTE", "SECOND"):
         return None
     return _unit_first("CAST(timestampdiff({0}, {1}, {2}) AS INT)")(call, args)
 
@@ -138,7 +138,7 @@ _LOCATE_FROM = (
 _SAME = """
 UPPER LOWER REVERSE LEFT RIGHT REPEAT MD5 SHA1 CHAR_LENGTH UUID CONCAT CONCAT_WS
 ABS POWER EXP SIN COS TAN ATAN2 PI
-LOCALTIMESTAMP CURRENT_DATE FROM_UNIXTIME
+LOCALTIMESTAMP CURRENT_DATE
 COALESCE NULLIF IF
 ARRAY MAP CARDINALITY
 """

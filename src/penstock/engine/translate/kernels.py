@@ -14,15 +14,18 @@ from penstock.engine.translate.expressions import has_spark_sql
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.calc import Calc
 from penstock.flow.expressions import Lacking, compile_expressions
-from penstock.plan.expressions import ColumnRef, Expression, walk
+from penstock.plan.expressions import Call, ColumnRef, Expression, walk
 from penstock.spi import mapped
-from penstock.types import arrow_type, spark_type
+from penstock.types import BOOLEAN, arrow_type, spark_type
 
 _PREFIX = "__kernel_"
 
 
-def computable(frame: DataFrame, expressions: Sequence[Expression]) -> tuple[DataFrame, list[Expression]]:
+def computable(
+    frame: DataFrame, expressions: Sequence[Expression], kept: str = ""
+) -> tuple[DataFrame, list[Expression]]:
     """``frame`` with a column for each of the expressions that has no Spark SQL, and the expressions in terms of it.
+    With ``kept``, the name of a BOOLEAN column, it is computed only where that is true, and NULL elsewhere.
 
     Raises UnsupportedError for one that has no kernel either.
     """
@@ -32,7 +35,7 @@ def computable(frame: DataFrame, expressions: Sequence[Expression]) -> tuple[Dat
     taken = sum(name.startswith(_PREFIX) for name in frame.columns)
     names = [f"{_PREFIX}{taken + number}" for number in range(len(lacking))]
     columns = {id(each): ColumnRef(name, type=each.type) for each, name in zip(lacking, names, strict=True)}
-    calc = _calc(frame, lacking, names)
+    calc = _calc(frame, [_guarded(each, kept) for each in lacking] if kept else lacking, names)
     made = [StructField(name, DataType.fromDDL(spark_type(e.type))) for name, e in zip(names, lacking, strict=True)]
     schema = StructType([*made, *frame.schema.fields])
 
@@ -40,6 +43,13 @@ def computable(frame: DataFrame, expressions: Sequence[Expression]) -> tuple[Dat
         yield from calc.batches(_in_utc(each) for each in batches)
 
     return mapped(frame, run, schema), [columns.get(id(each), each) for each in expressions]
+
+
+def _guarded(expression: Expression, kept: str) -> Expression:
+    """The value where ``kept`` is true."""
+    condition = ColumnRef(kept, type=BOOLEAN)
+    type_ = expression.type.with_nullability(True)
+    return Call("CASE", (condition, expression), type=type_, place=expression.place)
 
 
 def _calc(frame: DataFrame, expressions: Sequence[Expression], names: Sequence[str]) -> Calc:

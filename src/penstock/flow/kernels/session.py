@@ -11,6 +11,8 @@ class Session:
     since 19 prints the shortest text of a floating-point number; and whether Spark's ``ansi`` mode is on, without which
     nothing has a kernel.
 
+    ``strict``: what overflows fails. Without it integers keep their lowest bits, and decimals become NULL, as in Flink.
+
     ``alone``: Spark could not do the same work, so that there are kernels too for what Spark, or a Java that is older
     than 19, would round or print in another way.
     """
@@ -19,6 +21,7 @@ class Session:
     java: int = 19
     ansi: bool = True
     alone: bool = False
+    strict: bool = False
 
     @property
     def shortest(self) -> bool:

@@ -11,6 +11,7 @@ from decimal import Decimal
 import pytest
 
 from penstock.engine.translate import millis, spark_sql
+from penstock.engine.translate.expressions import has_spark_sql
 from penstock.plan.expressions import ColumnRef, FieldAccess, Literal, call, cast
 from penstock.spi import WATERMARK
 from penstock.types import (
@@ -23,10 +24,12 @@ from penstock.types import (
     NULL,
     STRING,
     TINYINT,
+    ArrayType,
     BinaryType,
     DecimalType,
     Field,
     IntervalType,
+    MapType,
     RowType,
     StringType,
     TimestampType,
@@ -34,7 +37,7 @@ from penstock.types import (
 )
 
 A, B = (ColumnRef(name, type=BOOLEAN) for name in "ab")
-N = ColumnRef("n", type=INT)
+D, N = ColumnRef("d", type=DOUBLE), ColumnRef("n", type=INT)
 S = ColumnRef("s", type=STRING)
 TS, LTZ = TimestampType(3), TimestampType(3, local_zone=True)
 
@@ -75,25 +78,35 @@ def test_names_are_quoted():
         (call("OR", call("AND", A, B), B), "`a` AND `b` OR `b`"),
         (call("NOT", call("AND", A, B)), "NOT (`a` AND `b`)"),
         (call("NOT", call("IS NULL", A)), "`a` IS NOT NULL"),
-        (call("-", N, call("-", N, N, type=INT), type=INT), "`n` - (`n` - `n`)"),
-        (call("*", call("+", N, N, type=INT), N, type=INT), "(`n` + `n`) * `n`"),
-        (call("NEGATE", Literal(-1, type=INT), type=INT), "-(-1)"),
+        (call("-", D, call("-", D, D, type=DOUBLE), type=DOUBLE), "`d` - (`d` - `d`)"),
+        (call("*", call("+", D, D, type=DOUBLE), D, type=DOUBLE), "(`d` + `d`) * `d`"),
+        (call("NEGATE", Literal(-1.5, type=DOUBLE), type=DOUBLE), "-(-1.5D)"),
     ],
 )
 def test_parentheses_stand_where_they_are_needed(expression, text):
     assert spark_sql(expression) == text
 
 
+@pytest.mark.parametrize("function", ["+", "-", "*", "/"])
+def test_what_may_overflow_is_not_left_to_spark(function):
+    for wide in (INT, BIGINT, DecimalType(38, 6)):
+        assert not has_spark_sql(call(function, N, N, type=wide))
+    assert spark_sql(call(function, N, N, type=DecimalType(37, 6))) == f"`n` {function} `n`"
+
+
 @pytest.mark.parametrize(
-    ("type", "text"),
+    ("source", "target", "holds"),
     [
-        (BIGINT, "`n` div `n`"),
-        (INT, "CAST(`n` div `n` AS INT)"),
-        (DecimalType(12, 6), "`n` / `n`"),
+        *((INT, BIGINT, True), (BIGINT, INT, False), (DOUBLE, BIGINT, False), (INT, DecimalType(10, 0), True)),
+        *((INT, DecimalType(10, 1), False), (DecimalType(9, 0), INT, True), (DecimalType(10, 0), INT, False)),
+        *((DecimalType(5, 2), DecimalType(5, 1), True), (DecimalType(5, 2), DecimalType(4, 1), False)),
+        *((ArrayType(BIGINT), ArrayType(INT), False), (MapType(STRING, INT), MapType(STRING, BIGINT), True)),
+        *((RowType((Field("a", INT),)), RowType((Field("a", TINYINT),)), False), (DOUBLE, DecimalType(38, 6), False)),
+        *((LTZ, STRING, False), (TS, STRING, False), (DATE, STRING, False)),
     ],
 )
-def test_division_gives_the_type_that_flink_gives(type, text):
-    assert spark_sql(call("/", N, N, type=type)) == text
+def test_a_cast_is_left_to_spark_if_the_type_holds_all_values(source, target, holds):
+    assert has_spark_sql(cast(ColumnRef("c", type=source), target)) == holds
 
 
 def test_like_has_no_escape_character_unless_one_is_given():
@@ -117,12 +130,12 @@ def test_like_has_no_escape_character_unless_one_is_given():
         (BYTES, BinaryType(2), "substring(`c`, 1, 2)"),
         (BYTES, BinaryType(2, fixed=True), "rpad(`c`, 2, X'00')"),
         (STRING, BYTES, "CAST(`c` AS BINARY)"),
-        (
-            TimestampType(3),
-            STRING,
-            "concat(substring(CAST(`c` AS STRING), 1, 19), '.', rpad(substring(CAST(`c` AS STRING), 21), 3, '0'))",
-        ),
         (TimeType(0), STRING, "substring(CAST(`c` AS STRING), 1, 8)"),
+        (
+            TimeType(3),
+            STRING,
+            "concat(substring(CAST(`c` AS STRING), 1, 8), '.', rpad(substring(CAST(`c` AS STRING), 10), 3, '0'))",
+        ),
         (
             TimestampType(6),
             TimestampType(3),
