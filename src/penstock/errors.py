@@ -40,9 +40,10 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 
 class PenstockError(Exception):
@@ -128,8 +129,8 @@ class ExecutionError(PenstockError):
 class RecordError(ExecutionError):
     """One record cannot be decoded, encoded or written. Names its position, so that it can be inspected.
 
-    ``offset`` and ``partition`` are -1 if the record has no position in Kafka. Never restarted: the job would fail at
-    the same record again.
+    ``offset`` and ``partition`` are -1 if the record has no position. A record that is not of a topic is in a ``place``
+    such as "file 'a.json', line 3". Never restarted: the job would fail at the same record again.
     """
 
     restartable = False
@@ -143,17 +144,23 @@ class RecordError(ExecutionError):
         format: str = "",
         field: str = "",
         hint: str = "",
+        place: str = "",
     ):
-        super().__init__(reason, topic, partition, offset, format, field, hint)
+        super().__init__(reason, topic, partition, offset, format, field, hint, place)
         self.reason, self.topic, self.partition, self.offset = reason, topic, partition, offset
-        self.format, self.field, self.hint = format, field, hint
+        self.format, self.field, self.hint, self.place = format, field, hint, place
 
     def __str__(self) -> str:
-        place = f"topic '{self.topic}', partition {self.partition}, offset {self.offset}: " if self.topic else ""
+        at = f"topic '{self.topic}', partition {self.partition}, offset {self.offset}" if self.topic else self.place
         names = {"format": self.format, "field": self.field}
         where = ", ".join(f"{key} '{name}'" for key, name in names.items() if name)
-        text = f"{place}{where}: {self.reason}" if where else f"{place}{self.reason}"
+        text = ": ".join(filter(None, (at, where, self.reason)))
         return f"{text} ({self.hint})" if self.hint else text
+
+    def found_at(self, partition: tuple[str, int] | None, place: str = "") -> Self:
+        """The same error with its topic and partition, or with its ``place`` in a source without topics."""
+        topic, number = partition or (self.topic, self.partition)
+        return type(self)(self.reason, topic, number, self.offset, self.format, self.field, self.hint, place)
 
 
 class FunctionError(RecordError):
@@ -273,6 +280,17 @@ class CheckpointUnavailableError(CheckpointError):
     busy. A restart may succeed; the content of the checkpoint is not in doubt."""
 
     restartable = True
+
+
+# --- what a user sees --------------------------------------------------------------------------------------------
+
+#: The environment variable with which everything behind an error is shown on the terminal.
+VERBOSE = "PENSTOCK_VERBOSE"
+
+
+def verbose() -> bool:
+    """Whether tracebacks and Spark's reports go to the terminal, and not to a file."""
+    return os.environ.get(VERBOSE, "").lower() not in {"", "0", "false", "no", "off"}
 
 
 # --- crossing process boundaries -----------------------------------------------------------------------------

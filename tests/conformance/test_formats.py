@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.errors import OptionsError, SchemaError
+from penstock.errors import OptionsError, RecordError, SchemaError
 from penstock.spi import (
     CHANGES,
     INSERTIONS,
@@ -22,6 +22,7 @@ from penstock.spi import (
     Encoder,
     Format,
     FormatSpec,
+    NotNull,
     RegistryFormat,
     TableDefinition,
     connectors,
@@ -132,6 +133,23 @@ def shown(make: Callable[[], object]) -> str:
 
 
 # --- rows ----------------------------------------------------------------------------------------------------
+
+
+@every_format
+def test_null_in_a_column_that_is_not_null_is_seen(subject: Subject) -> None:
+    """By the format itself, or in its rows by the connector; a format whose messages cannot have NULL refuses it."""
+    type_ = subject.types[0]
+    nullable, declared = columns((type_,)), columns((f"{type_} NOT NULL",))
+    rows = batch(nullable, [[SAMPLES[type_][0]], [None], [SAMPLES[type_][0]]])
+    if subject.format.identifier == "avro":  # the reader's schema is derived from the declared columns
+        with pytest.raises(RecordError):
+            subject.encoder(declared).encode(rows)
+        return
+    found = decode(subject.decoder(declared), subject.written(nullable, rows))
+    origin = np.arange(found.rows.num_rows) if found.origin is None else found.origin
+    named = dict(zip(declared.names, found.rows.columns, strict=False))
+    missing = [origin[mask] for _, mask in NotNull(declared).missing(named, found.kinds)]
+    assert {each.index for each in found.bad} | set(np.concatenate([[], *missing]).tolist()) == {1}
 
 
 @every_format

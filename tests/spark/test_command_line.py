@@ -393,7 +393,9 @@ def test_nothing_is_printed_after_a_job_was_killed(cli, kafka, topics, topic):
     process.kill()
     assert end(process, listener) == -signal.SIGKILL  # the JVM has closed its end of the pipe
     assert not listener.is_alive()
-    assert [line for line in said if not re.match(r"job 'copy': (starting|checkpoint )|[\d,]+ read ", line)] == []
+    assert [
+        line for line in said if not re.match(r"job 'copy': (starting|checkpoint |table )|[\d,]+ read ", line)
+    ] == []
 
 
 @pytest.mark.slow
@@ -493,10 +495,73 @@ def test_a_failure_that_would_repeat_has_a_status_of_its_own(cli, kafka, topics,
     text = "SET 'restart-strategy.type' = 'exponential-delay';" + script(kafka.bootstrap, source, sink)
     done = cli("run", cli.file("copy.sql", text))
     assert done.returncode == 3
-    error, note = done.stderr.splitlines()[-2:]
+    error, note, _ = done.stderr.splitlines()[-3:]
     assert error.startswith(f"error: topic '{source}', partition 0, offset 1: ")
     assert note.startswith("note: the restart strategy ends here, after 0 restarts: a restart would not help")
     assert topics.read(sink) == []
+
+
+LINES = "CREATE TABLE s (id INT) WITH ('connector' = 'filesystem', 'path' = 'in', 'format' = 'json');\n"
+BATCH = "SET 'execution.runtime-mode' = 'BATCH';\n"
+
+
+def one_line(done, status, error):
+    """Checks that a run has said this error, and where the reports of Spark and Python are, and nothing of these."""
+    said = done.stderr
+    assert done.returncode == status
+    assert not any(word in said for word in ("Traceback", "SparkException", "\tat "))
+    *_, shown, note = said.splitlines()
+    assert shown == error
+    path = note.removeprefix("note: what Spark and Python reported is in '").partition("'")[0]
+    assert "Traceback (most recent call last):" in Path(path).read_text()
+
+
+@pytest.mark.parametrize(
+    ("settings", "sink", "query"),
+    [
+        ("", "print", "SELECT id FROM s"),
+        pytest.param("", "blackhole", "SELECT id, COUNT(*) FROM s GROUP BY id", marks=pytest.mark.slow),
+        pytest.param(BATCH, "print", "SELECT id FROM s", marks=pytest.mark.slow),
+        pytest.param(BATCH, "blackhole", "SELECT id, COUNT(*) FROM s GROUP BY id", marks=pytest.mark.slow),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_told_of_in_a_line(cli, settings, sink, query):
+    (cli.folder / "in").mkdir()
+    (cli.folder / "in" / "a.json").write_text('{"id": 1}\n{"id": 2}\n{"id":\n')
+    columns = "id INT" if "COUNT" not in query else "id INT, n BIGINT, PRIMARY KEY (id) NOT ENFORCED"
+    table = f"CREATE TABLE t ({columns}) WITH ('connector' = '{sink}');\n"
+    done = cli("run", cli.file("lines.sql", f"{settings}{LINES}{table}INSERT INTO t {query};"))
+    one_line(
+        done,
+        3,
+        f"error: file '{cli.folder}/in/a.json', line 3: format 'json': the text ends before the JSON value does (look "
+        "at the line; 'json.ignore-parse-errors' = 'true' leaves lines like it out)",
+    )
+
+
+@pytest.mark.parametrize("penstock_runs", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_function_that_fails_is_told_of_in_a_line(cli, penstock_runs):
+    program = cli.file(
+        "program.py",
+        "from penstock.datastream import StreamExecutionEnvironment\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "env.from_collection([1, 0]).map(lambda x: 1 // x).print()\n"
+        "env.execute('program')\n",
+    )
+    if penstock_runs:
+        done, place = cli("run", program), ""
+    else:
+        command = [sys.executable, program]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE, env=cli.environment, cwd=cli.folder, check=False
+        )
+        place = "program.py, line 4: "
+    one_line(
+        done,
+        1,
+        f"error: {place}table 'Collection Source', row 2: the function raised ZeroDivisionError (program.py, line 3): "
+        "integer division or modulo by zero (in step 'Map')",
+    )
 
 
 @pytest.mark.slow
@@ -515,7 +580,7 @@ def test_a_job_whose_jvm_is_killed_ends_and_leaves_nothing_open(cli, kafka, topi
     os.kill(jvm, signal.SIGKILL)
     assert end(process, listener) == 1
     text = "".join(said)
-    assert text.splitlines()[-1].startswith("error: job 'copy': Spark has ended under it"), text
+    assert any(line.startswith("error: job 'copy': Spark has ended under it") for line in text.splitlines()), text
     assert "restart 1" not in text
     ids = topics.read_ids(sink)
     assert 100 < len(ids) == len(set(ids)) < count

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from adbc_driver_postgresql import dbapi
 
+from penstock import engine
 from penstock.connectors.postgres.address import parse_address
 from penstock.connectors.postgres.at_least_once import AtLeastOnceCommitter
 from penstock.connectors.postgres.committer import PostgresCommitter
@@ -37,6 +38,7 @@ from penstock.errors import (
 )
 from penstock.settings import Settings
 from penstock.spi import Batch, Guarantee, JobContext, NextBatch, Output
+from penstock.sql import parse_script
 from penstock.types import parse_columns
 from tests.committers import Memory
 from tests.spark.failpoints import before_insertion_is_committed
@@ -203,6 +205,15 @@ def test_every_problem_of_the_tables_is_told_before_the_job_starts(jobs, topics,
         ("", "is not a table that rows can be inserted into"),
     ]
     assert "'penstock_progress'" not in str(db.rows("SELECT to_regclass('penstock_progress')::text"))
+
+
+def test_tables_are_checked_before_spark_is_asked_for(db, monkeypatch):
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")  # with which a session is refused
+    source = "CREATE TABLE s (id INT) WITH ('connector' = 'datagen', 'number-of-rows' = '1');\n"
+    sql = source + db.table("t", "id INT") + "INSERT INTO t SELECT * FROM s;"
+    (job,) = parse_script(sql, file="a.sql", default_name="a").jobs
+    with pytest.raises(SchemaError, match="the database has no table of this name"):
+        engine.start(job)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from penstock.cli.display import add_pairs, pairs
 from penstock.errors import OptionsError, Problem
-from penstock.kafka.properties import ClientConfig, check, remarks
+from penstock.kafka.properties import ClientConfig, check, remarks, shown_without_effect, without_effect
 
 _SERVERS = "bootstrap.servers"
 
@@ -43,6 +43,8 @@ def client_config(args: argparse.Namespace) -> ClientConfig:
         raise OptionsError(tuple(problems))
     for name, why in remarks(properties):
         print(f"warning: '{name}' has no effect: {why}", file=sys.stderr)
+    if line := shown_without_effect(without_effect(properties)):
+        print(f"warning: {line}", file=sys.stderr)
     return ClientConfig.from_properties(properties)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import traceback
 from collections.abc import Sequence
 
 from penstock import __version__
-from penstock.errors import DefinitionError, ExecutionError, PenstockError
+from penstock.errors import DefinitionError, ExecutionError, PenstockError, verbose
 
 #: The commands of each module. Only the module of the given command is imported, in a third of the time of all.
 _COMMANDS = {
@@ -51,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"error: {problem}", file=sys.stderr)
         return 2
     except PenstockError as error:
+        if verbose():
+            traceback.print_exception(error)
         notes = (f"note: {note}" for note in getattr(error, "__notes__", ()))
         print(f"error: {error}", *notes, sep="\n", file=sys.stderr)
         terminal = isinstance(error, ExecutionError) and not error.restartable

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from penstock.common.program_lines import ProgramLine
 from penstock.datastream import execution
 from penstock.errors import DefinitionError, Problem, UnsupportedError, nearest
 from penstock.plan.nodes import Job
@@ -46,23 +47,13 @@ def run_program(path: Path, run_job: Callable[[Job], Any]) -> Problem | None:
             raise UnsupportedError((problem,)) from error
         raise
     except DefinitionError as error:
-        where = _line(error, path)
+        where = str(ProgramLine.of(error) or path)
         problems = tuple(each if each.where else replace(each, where=where) for each in error.problems)
         raise type(error)(problems) from error
     finally:
         sys.argv, sys.path = arguments, folders
     hint = "end it with execute() on its StreamExecutionEnvironment, and call the function that does so"
     return None if jobs else Problem("the program has started no job", where=str(path), hint=hint)
-
-
-def _line(error: DefinitionError, path: Path) -> str:
-    """The line from which a program has come to ``error``: the last of the program's own files, or of a package of
-    others that it uses."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        file = Path(frame.filename)
-        if file.is_file() and not file.is_relative_to(_PACKAGE) and file != Path(runpy.__file__):
-            return f"{file.name}, line {frame.lineno}"
-    return str(path)
 
 
 def _unknown_name(error: ImportError | AttributeError) -> Problem | None:

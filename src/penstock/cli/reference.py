@@ -17,7 +17,8 @@ from penstock.datastream.refusals import ABSENT, STREAM_MODULES
 from penstock.errors import DefinitionError, Problem
 from penstock.ingest import PipelineOptions
 from penstock.ingest.kafka_options import KafkaIngestSinkOptions, KafkaIngestSourceOptions
-from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING
+from penstock.kafka.idle_properties import REFUSED, WITHOUT_MEANING
+from penstock.kafka.properties import ACTS
 from penstock.options import Option
 from penstock.settings.given import OPTIONS
 from penstock.settings.ignored import WITHOUT_EFFECT
@@ -107,11 +108,11 @@ def _kafka(connector: Connector) -> Iterator[str]:
 def _client_properties() -> Iterator[str]:
     yield from ("## Client properties", "")
     yield "Set them as `properties.<name>`, by the names of Kafka's Java client. A misspelled name is an error; any"
-    yield "other has no effect, which `penstock check` notes."
+    yield "other has no effect. `penstock check` and the start of a job note those that were given and have none."
     yield from ("", "### With an effect", "", "Values marked *secret* are masked wherever they are shown.", "")
     acts = [(_code(name), each.doc + (" *secret*" if each.secret else "")) for name, each in sorted(ACTS.items())]
     yield from _table(("Property", "Meaning"), acts)
-    yield from ("### Refused", "")
+    yield from ("### Refused", "", "Unless the value is empty or Java's own default, where that changes nothing.", "")
     yield from _table(("Property", "Because"), [(_code(name), why) for name, why in sorted(REFUSED.items())])
     yield from ("### Accepted without effect", "")
     by_reason = sorted((why, name) for name, why in WITHOUT_MEANING.items())

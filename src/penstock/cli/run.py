@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.display import add_pairs, count, event_time, pairs, sentence, size
-from penstock.errors import DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
+from penstock.errors import VERBOSE, DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_identities, check_settings
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.nodes import Job
@@ -76,6 +76,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                 help="serve Prometheus metrics at /metrics on this port while the jobs run (0: any free port)",
             )
             parser.add_argument(
+                "--verbose",
+                action="store_true",
+                help="show on the terminal what Spark and Python report about an error, and not in a file",
+            )
+            parser.add_argument(
                 "--start-time",
                 type=_start_time,
                 metavar="TIME",
@@ -120,6 +125,8 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.verbose:
+        os.environ[VERBOSE] = "1"
     if arguments.file.suffix.lower() == ".py":
         return _run_python(arguments)
     if arguments.file.suffix.lower() in _SCRIPTS and arguments.file.is_file():
@@ -197,7 +204,7 @@ def run_jobs(jobs: Sequence[Job], metrics: tuple[str, int] | None = None) -> lis
                     reporter.say(f"metrics: http://{host}:{server.port}/metrics")
                 for job in jobs:
                     reporter.say(f"job '{job.name}': starting")
-                    running.append(engine.start(job, reporter.warn))
+                    running.append(engine.start(job, reporter.warn, reporter.say))
                     stops.callback(running[-1].stop)
                     reporter.say(f"job '{job.name}': checkpoint {running[-1].checkpoint.location}")
                 with _stopped_by_signals(stopped):  # Spark has replaced our handlers
@@ -244,9 +251,18 @@ def _say_result(reporter: _Reporter, job: Job, result: JobResult, stopped: bool)
         f"in {done.batches:,} batches and {result.seconds:.1f} s{_after_restarts(done.restarts)}"
     )
     if not stopped and not done.records_in:
-        again = "use another --checkpoint-dir to read them again"
-        hint = "run it again when there are more" if job.settings.once else again
-        reporter.say(f"job '{result.job}': its sources had no records beyond those in the checkpoint; {hint}")
+        reporter.say(f"job '{result.job}': {_nothing_read(job, result)}")
+
+
+def _nothing_read(job: Job, result: JobResult) -> str:
+    """Why a job has read nothing, and what can be done."""
+    again = "use another --checkpoint-dir to read them again"
+    if not result.continued:
+        reason = "its sources had no records behind the places where they start, which are said above"
+        again = "to start elsewhere, set 'scan.startup.mode' and use another --checkpoint-dir"
+    else:
+        reason = "its sources had no records beyond those in the checkpoint"
+    return f"{reason}; {'run it again when there are more' if job.settings.once else again}"
 
 
 def _after_restarts(restarts: int) -> str:

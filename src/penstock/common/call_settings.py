@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
-import warnings
 from datetime import timedelta
 from typing import Any
 
 from penstock.common.calls import CALLS
+from penstock.common.program_lines import ProgramLine
 from penstock.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from penstock.settings.given import GivenSettings
 
@@ -65,13 +64,13 @@ class CallSettings:
         if call not in self._noted:
             self._noted.add(call)
             name = call.rpartition(".")[2]
-            warnings.warn(f"{name} has no effect here. {CALLS[call].here}", stacklevel=_depth())
+            ProgramLine.present().warn(f"{name} has no effect here. {CALLS[call].here}")
 
     def say(self) -> None:
         """Give the warnings of the settings that are new."""
         new, self._said = self.given.warnings[self._said :], len(self.given.warnings)
         for warning in new:
-            warnings.warn(warning, stacklevel=_depth())
+            ProgramLine.present().warn(warning)
 
     @property
     def parallelism(self) -> int:
@@ -82,11 +81,3 @@ class CallSettings:
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _depth() -> int:
-    """How far up the program's own line is, which a warning names."""
-    depth, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("penstock."):
-        depth, frame = depth + 1, frame.f_back
-    return depth

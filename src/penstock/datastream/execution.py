@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextvars
+import logging
+import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from penstock.common.job_client import JobClient, Running
-from penstock.errors import Problem, UnsupportedError
+from penstock.common.program_lines import ProgramLine
+from penstock.errors import PenstockError, Problem, UnsupportedError, verbose
 from penstock.plan.nodes import Job
 
 _runner: ContextVar[Callable[[Job], Any] | None] = ContextVar("runner", default=None)
@@ -35,12 +37,18 @@ def run(job: Job) -> Any:
     run_job = _runner.get()
     if run_job is not None:
         return run_job(job)
-    running = _engine(job)
-    client = JobClient._of(running)
     try:
-        client.wait()
-    finally:
-        running.stop()
+        running = _engine(job)
+        client = JobClient._of(running)
+        try:
+            client.wait()
+        finally:
+            running.stop()
+    except PenstockError as error:
+        if verbose():
+            raise
+        # What Spark has said about it is in the file that the error's note names, and still its context.
+        raise error.with_traceback(None) from None
     return client._result()
 
 
@@ -53,7 +61,13 @@ def start(job: Job) -> Running:
 def _engine(job: Job) -> Running:
     from penstock import engine
 
-    return engine.start(job, lambda message: warnings.warn(message, stacklevel=2))
+    return engine.start(job, ProgramLine.present().warn, _say)
+
+
+def _say(text: str) -> None:
+    """Show news of a job, unless the program shows Python's log, which has it."""
+    if not logging.getLogger("penstock").isEnabledFor(logging.INFO):
+        sys.stderr.write(f"{text}\n")
 
 
 class Handed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -19,6 +18,7 @@ from penstock.common import (
 from penstock.common.call_settings import CallSettings, cores
 from penstock.common.job_client import JobClient
 from penstock.common.job_execution_result import JobExecutionResult
+from penstock.common.program_lines import ProgramLine
 from penstock.datastream import execution
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
@@ -34,6 +34,7 @@ from penstock.datastream.slot_sharing_group import SlotSharingGroup
 from penstock.datastream.state_backend import StateBackend
 from penstock.datastream.time_characteristic import TimeCharacteristic
 from penstock.datastream.transformations import SinkStep, SourceStep, Steps
+from penstock.datastream.uncaught import show_messages
 from penstock.errors import DefinitionError, OptionsError, Problem, RecordError, SchemaError
 from penstock.java_gateway import without_java
 from penstock.plan.nodes import Job, Sink
@@ -70,6 +71,7 @@ class StreamExecutionEnvironment:
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
         """A new environment. Where it runs is Spark's own business: this machine, or the cluster of spark-submit."""
+        show_messages()
         environment = StreamExecutionEnvironment.__new__(StreamExecutionEnvironment)
         environment._settings = settings = CallSettings()
         environment._checkpoints = CheckpointConfig._of(settings)
@@ -97,7 +99,7 @@ class StreamExecutionEnvironment:
                 if is_known(key):
                     problems += error.problems
                 else:
-                    warnings.warn(str(error), stacklevel=2)
+                    ProgramLine.present().warn(str(error))
         if problems:
             raise OptionsError(tuple(problems))
         settings = given.settings()
@@ -399,10 +401,9 @@ class StreamExecutionEnvironment:
         kept = self._checkpoints.is_checkpointing_enabled()
         if exact and not kept and not self._checkpoints._off:
             kept = True
-            warnings.warn(
+            ProgramLine.present().warn(
                 f"sink '{exact[0]}' writes exactly-once, so the job keeps a checkpoint, although enable_checkpointing "
-                "was not called; call it to choose how often the job commits",
-                stacklevel=3,
+                "was not called; call it to choose how often the job commits"
             )
         fallback = type(self._settings.restart) is RestartStrategies.FallbackRestartStrategyConfiguration
         return replace(

@@ -190,8 +190,6 @@ class _Compiler:
                 return self._column(name, data_type)
             case Literal(value=value):
                 return self._constant((data_type, repr(value)), literal(expression))
-            case Call() | Cast() if not self._session.ansi:
-                raise _LackingError(Lacking("'spark.sql.ansi.enabled' = 'false'"))
             case Call() as call:
                 found = rewritten(call)
                 if not isinstance(found, Call) or found.function != call.function:

@@ -89,7 +89,7 @@ class SideChanges:
     def of(cls, batch: pa.RecordBatch, side: Side) -> SideChanges:
         """The change that the rows of a batch make."""
         delta = Delta.of(batch, side.input).netted()
-        valid = _without_nulls(side.keys_of(delta.rows))
+        valid = find_complete(side.keys_of(delta.rows))
         return cls(side, delta if valid.all() else delta.at(valid), delta.at(~valid & side.kept))
 
     @property
@@ -210,7 +210,7 @@ class JoinOperator:
         return change.output()
 
 
-def _without_nulls(keys: pa.RecordBatch) -> Flags:
+def find_complete(keys: pa.RecordBatch) -> Flags:
     """Whether no key of a row is null."""
     result = np.ones(len(keys), np.bool_)
     for column in keys.columns:
@@ -332,15 +332,15 @@ def _pairs(left: SideRows, right: SideRows, groups: int) -> tuple[Rows, Rows, We
     """The places of the rows of pairs of equal keys, with the changes of the weights of the pairs."""
     changed, unchanged = np.flatnonzero(left.changes), np.flatnonzero(left.changes == 0)
     every, others = np.arange(len(right.changes)), np.flatnonzero(right.changes)
-    first = _product(left.groups, changed, right.groups, every, groups)
-    second = _product(left.groups, unchanged, right.groups, others, groups)
+    first = pair_places(left.groups, changed, right.groups, every, groups)
+    second = pair_places(left.groups, unchanged, right.groups, others, groups)
     lefts, rights = (np.concatenate(each) for each in zip(first, second, strict=True))
     made = left.changes[lefts] * right.weights[rights] + left.after[lefts] * right.changes[rights]
     kept = np.flatnonzero(made)
     return left.places[lefts[kept]], right.places[rights[kept]], made[kept]
 
 
-def _product(left: Rows, lefts: Rows, right: Rows, rights: Rows, groups: int) -> tuple[Rows, Rows]:
+def pair_places(left: Rows, lefts: Rows, right: Rows, rights: Rows, groups: int) -> tuple[Rows, Rows]:
     """All pairs of ``lefts`` and ``rights`` of the same group; those of the group -1 have none."""
     lefts, rights = lefts[left[lefts] >= 0], rights[right[rights] >= 0]
     rights = rights[np.argsort(right[rights], kind="stable")]

@@ -29,6 +29,7 @@ from penstock.flow.temporal_sort import BatchSortOperator, TemporalSortOperator
 from penstock.flow.times import MOMENT, Timing
 from penstock.flow.unnest import Unnesting
 from penstock.flow.window_aggregate import WindowAggregateOperator
+from penstock.flow.window_join import WindowJoinOperator
 from penstock.plan.enforcing import NOT_NULL, not_null
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, cast, coerce, fields_of
 from penstock.plan.lifetimes import lifetimes
@@ -305,6 +306,8 @@ def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Oper
             made = (
                 DeduplicateOperator.of(own)  # what is first by event time is known when the window closes
                 if isinstance(own, Deduplicate)
+                else WindowJoinOperator.of(own, session)
+                if isinstance(own, Join) and own.condition is not None
                 else _operator(own, session, timed=False, batch=batch)
             )
             assert not isinstance(made, TimedOperator)  # noqa: S101

@@ -149,6 +149,10 @@ LOGIN_PROPERTIES: Mapping[str, Property] = {
         _class("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever"),
         "One of Kafka's own classes for client credentials and files; has no effect.",
     ),
+    "sasl.oauthbearer.jwt.validator.class": Property(
+        _class("DefaultJwtValidator", "ClientJwtValidator", "BrokerJwtValidator"),
+        "One of Kafka's own classes; has no effect, as the brokers verify tokens.",
+    ),
     "sasl.oauthbearer.scope": Property(TEXT, "Scope to ask for; also `scope` in `sasl.jaas.config`."),
     _ENDPOINT: Property(
         Codec("URL", _token_address, quoted=False),

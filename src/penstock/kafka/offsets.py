@@ -148,7 +148,7 @@ def check_truncation(session: Session, positions: Mapping[TopicPartition, LogOff
 
 
 def committed_offsets(
-    session: Session, group: str, partitions: Iterable[TopicPartition]
+    session: Session, group: str, partitions: Iterable[TopicPartition], deadline: Deadline | None = None
 ) -> dict[TopicPartition, CommittedOffset]:
     """The offsets that a group has committed, without partitions that have no commit. Waits for open transactions."""
     topics = by_topic(partitions)
@@ -181,7 +181,7 @@ def committed_offsets(
     if not topics:
         return {}
     label = f"reading the offsets of group '{group}'"
-    return session.ask_coordinator(label, GROUP, group, build, check)
+    return session.ask_coordinator(label, GROUP, group, build, check, deadline)
 
 
 def commit_offsets(

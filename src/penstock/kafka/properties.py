@@ -15,6 +15,7 @@ from dataclasses import MISSING, dataclass, field
 from typing import Any
 
 from penstock.errors import OptionsError, Problem, nearest
+from penstock.kafka.idle_properties import BY_CONNECTOR, BYTES, REFUSED, SERIALIZERS, WITHOUT_MEANING, is_usual
 from penstock.kafka.login import LOGIN_PROPERTIES, Login, read_login
 from penstock.options import (
     BOOLEAN,
@@ -168,81 +169,6 @@ _OWN = declared_properties(ClientConfig)
 #: Properties with the same effect as in the Java client.
 ACTS: Mapping[str, Property] = {**_OWN, **TLS_PROPERTIES, **LOGIN_PROPERTIES}
 
-#: Properties that penstock sets itself, with the reason.
-REFUSED: Mapping[str, str] = {
-    "auto.offset.reset.strategy": "Flink sets it by the offsets initializer; Kafka's own name is auto.offset.reset",
-    "transactional.id": "it is made from the transactional id prefix and the query's name",
-    "transaction.two.phase.commit.enable": "a micro-batch is one transaction and needs no second phase",
-    "partitioner.class": "Java classes are not loaded; the sink option 'sink.partitioner' chooses partitions",
-    "partitioner.ignore.keys": "the sink option 'sink.partitioner' chooses partitions",
-    "interceptor.classes": "Java classes are not loaded, and no record would pass through them",
-    "config.providers": "Java classes are not loaded, so references to a provider would not be replaced",
-    "ssl.cipher.suites": "cipher suites cannot be chosen; use ssl.enabled.protocols",
-}
-
-#: Flink's connector sets these itself, whatever they are.
-_SERIALIZERS = ("key.deserializer", "value.deserializer", "key.serializer", "value.serializer")
-_BYTES = "penstock reads and writes bytes; formats decode and encode them"
-
-#: The reasons why properties are accepted and do nothing.
-_WITHOUT_MEANING: Mapping[str, str] = {
-    "partitions are assigned by the engine, not by a consumer group": """
-        session.timeout.ms heartbeat.interval.ms max.poll.interval.ms max.poll.records partition.assignment.strategy
-        group.instance.id group.protocol group.remote.assignor exclude.internal.topics internal.leave.group.on.close
-        share.acknowledgement.mode share.acquire.mode
-    """,
-    "metrics are reported by the engine": """
-        metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms enable.metrics.push
-        auto.include.jmx.reporter
-    """,
-    "names a Java class or a Java security provider": """
-        security.providers ssl.provider ssl.protocol ssl.engine.factory.class sasl.client.callback.handler.class
-        sasl.login.class ssl.keymanager.algorithm ssl.trustmanager.algorithm ssl.secure.random.implementation
-    """,
-    "all rows of a micro-batch are encoded together, so there is nothing to wait for": "linger.ms",
-    "waiting is bounded by delivery.timeout.ms and, for transactions, by default.api.timeout.ms": "max.block.ms",
-    "a client knows the topics of its table only": "metadata.max.idle.ms",
-    _BYTES: " ".join(_SERIALIZERS),
-    "rows without keys are spread evenly over all partitions": """
-        partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms
-    """,
-    "the operating system sizes socket buffers": "receive.buffer.bytes send.buffer.bytes",
-    "brokers are asked for again from the bootstrap servers whenever none answers": """
-        metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms bootstrap.controllers
-    """,
-    "read by the Kafka connector": """
-        partition.discovery.interval.ms flink.partition-discovery.interval-millis client.id.prefix
-        commit.offsets.on.checkpoint register.consumer.metrics register.producer.metrics enable.auto.commit
-        auto.commit.interval.ms
-    """,
-    "a connection asks for a token when it is opened; if it fails later, it is opened again": """
-        sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds sasl.login.refresh.window.jitter
-        sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
-    """,
-    "the system's Kerberos library renews tickets": """
-        sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.ticket.renew.jitter
-        sasl.kerberos.ticket.renew.window.factor
-    """,
-    "belongs to the assertion grant (RFC 7523), which is not supported; use client credentials": """
-        sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
-        sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
-        sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
-        sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file
-        sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.template.file
-    """,
-    "the brokers verify tokens": """
-        sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
-        sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
-        sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
-        sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
-    """,
-}
-
-#: Properties that are accepted and do nothing, with the reason.
-WITHOUT_MEANING: Mapping[str, str] = {
-    name: reason for reason, names in _WITHOUT_MEANING.items() for name in names.split()
-}
-
 #: How the properties of others begin, which come along in tables: they are no misspellings.
 _OF_OTHERS = ("confluent.", "flink.", "key.subject.", "schema.registry.", "value.subject.", "zookeeper.")
 
@@ -255,14 +181,30 @@ def is_property(name: str) -> bool:
 def remarks(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """The properties that have no effect though who sets them may expect one, and why."""
     unknown = [(name, "it is not a property of a Kafka client") for name in properties if not is_property(name)]
-    return (*unknown, *((name, _BYTES) for name in properties if name in _SERIALIZERS))
+    return (*unknown, *((name, BYTES) for name in properties if name in SERIALIZERS))
+
+
+def without_effect(properties: Mapping[str, str]) -> Mapping[str, str]:
+    """The other properties that have no effect, as they have none that a job needs, each with the reason."""
+    found = {name: WITHOUT_MEANING[name] for name in properties if name in WITHOUT_MEANING}
+    found |= {name: REFUSED[name] for name in properties if name in REFUSED and is_usual(name, properties[name])}
+    return {name: why for name, why in found.items() if name not in SERIALIZERS and why != BY_CONNECTOR}
+
+
+def shown_without_effect(found: Mapping[str, str], prefix: str = "") -> str:
+    """One line about properties of :func:`without_effect`, with ``prefix`` before their names; empty without any."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in found.items():
+        reasons.setdefault(why, []).append(f"'{prefix}{name}'")
+    groups = [f"{', '.join(names)} ({why})" for why, names in reasons.items()]
+    return f"no effect here: {', '.join(groups)}" if groups else ""
 
 
 def _read(properties: Mapping[str, str]) -> tuple[dict[str, Any], tuple[Problem, ...]]:
     found, problems = read_properties(_OWN, properties)
     values = {name.replace(".", "_"): value for name, value in found.items()}
     for name in properties:
-        if name in REFUSED:
+        if name in REFUSED and not is_usual(name, properties[name]):
             problems.append(Problem(f"cannot be set: {REFUSED[name]}", name, hint="remove it"))
         elif not is_property(name) and not name.startswith(_OF_OTHERS):
             hint = nearest(name, [*ACTS, *WITHOUT_MEANING, *REFUSED])

@@ -206,9 +206,10 @@ def step_lines(node: Node) -> list[str]:
         case Unnest(collection=collection, columns=columns, outer=outer):
             every = ", of an empty one one row" if outer else ""
             return [f"rows of each element of {quoted_name(collection)}{every}, as {_names(columns)}"]
-        case Join(kind=kind, left_keys=left, right_keys=right):
-            pairs = (f"{quoted_name(a)} = {quoted_name(b)}" for a, b in zip(left, right, strict=True))
-            return [f"{kind.value} join on {' and '.join(pairs)}" if left else f"{kind.value} join of all pairs"]
+        case Join(kind=kind, left_keys=left, right_keys=right, condition=condition):
+            pairs = [f"{quoted_name(a)} = {quoted_name(b)}" for a, b in zip(left, right, strict=True)]
+            pairs += [] if condition is None else [flink_sql(condition)]
+            return [f"{kind.value} join on {' and '.join(pairs)}" if pairs else f"{kind.value} join of all pairs"]
         case Union():
             return ["all rows of"]
         case SetOperation(kind=kind_of):

@@ -113,12 +113,8 @@ def _reads(node: Node, wanted: Names) -> tuple[Names, ...]:
             return ((wanted - set(columns)) | {collection},)
         case InWindows(inner=inner):  # the columns of windows are among the keys
             return _reads(inner, wanted)
-        case Join(left=left, right=right, left_keys=left_keys, right_keys=right_keys):
-            given = zip((*left.schema.names, *right.schema.names), node.schema.names, strict=True)
-            read = [own if name in wanted else None for own, name in given]
-            count = len(left.schema.names)
-            lefts, rights = ((each for each in part if each is not None) for part in (read[:count], read[count:]))
-            return frozenset((*lefts, *left_keys)), frozenset((*rights, *right_keys))
+        case Join():
+            return _reads_of_join(node, wanted)
         case Union(members=members):
             places = [index for index, name in enumerate(node.schema.names) if name in wanted] or [0]
             return tuple(frozenset(each.schema.names[index] for index in places) for each in members)
@@ -133,6 +129,18 @@ def _reads(node: Node, wanted: Names) -> tuple[Names, ...]:
         case Sort(order=columns):
             return (wanted | {each.name for each in columns},)
     return _all(node)
+
+
+def _reads_of_join(node: Join, wanted: Names) -> tuple[Names, Names]:
+    names, count = node.schema.names, len(node.left.schema.names)
+    compared = frozenset[str]() if node.condition is None else columns_of(node.condition)
+    found = []
+    for side, keys, own in ((node.left, node.left_keys, names[:count]), (node.right, node.right_keys, names[count:])):
+        given = zip(side.schema.names, own, strict=False)  # SEMI and ANTI give no columns of the right
+        read = (each for each, name in given if name in wanted)
+        found.append(frozenset((*read, *keys, *(compared & set(side.schema.names)))))
+    left, right = found
+    return left, right
 
 
 def _columns(expression: Expression) -> Names:
@@ -209,9 +217,9 @@ def _pruned_join(node: Join, left: Node, right: Node) -> Join:
         (node.left, left, names[:count], node.kind in (JoinKind.RIGHT, JoinKind.FULL)),
         (node.right, right, names[count:], node.kind in (JoinKind.LEFT, JoinKind.FULL)),
     ):
-        made = dict(zip(before.schema.names, own, strict=True))
+        made = dict(zip(before.schema.names, own, strict=False))
         types = ((each.name, each.type.with_nullability(each.type.nullable or null)) for each in now.schema.fields)
-        fields += [Field(made[name], type_) for name, type_ in types]
+        fields += [Field(made[name], type_) for name, type_ in types if name in made]
     return replace(node, schema=RowType(tuple(fields), nullable=False), left=left, right=right)
 
 

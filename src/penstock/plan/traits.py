@@ -228,6 +228,9 @@ def _renamed(below: Traits, names: Mapping[str, str]) -> Traits:
 def _joined(join: Join, left: Traits, right: Traits) -> Traits:
     """The traits of a join's rows. As in Flink, the rows of a join key are at one place, so only keys with the join
     key in them keep their order."""
+    if join.kind in (JoinKind.SEMI, JoinKind.ANTI):
+        bounded = left.bounded and right.bounded
+        return Traits(kinds=CHANGES, bounded=bounded, upsert_keys=left.upsert_keys, stateful=True)
     plain = join.kind is JoinKind.INNER and not left.changing and not right.changing
     names = join.schema.names
     count = len(join.left.schema.names)

@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar, cast
 
 from penstock.plan.expressions import Expression, is_deterministic
-from penstock.plan.nodes import STATEFUL, AssignWatermarks, DeadLetters, Filter, MapRows, Node, Project, Scan
+from penstock.plan.nodes import (
+    STATEFUL,
+    AssignWatermarks,
+    DeadLetters,
+    Filter,
+    InWindows,
+    Join,
+    MapRows,
+    Node,
+    Project,
+    Scan,
+)
 
 T = TypeVar("T")
 N = TypeVar("N", bound=Node)
@@ -77,4 +88,8 @@ def expressions_of(node: Node) -> tuple[Expression, ...]:
             return tuple(each.expression for each in items)
         case AssignWatermarks(watermark=watermark):
             return (watermark,)
+        case Join(condition=Expression() as condition):
+            return (condition,)
+        case InWindows(inner=inner):
+            return expressions_of(inner)
     return ()

@@ -1,6 +1,6 @@
 """All that a plug-in imports: the protocols of connectors and formats, and the registries that find them."""
 
-from penstock.spi.documents import source_document
+from penstock.spi.documents import check_source, source_document
 from penstock.spi.formats import (
     BadRecord,
     ChangeEncoder,
@@ -32,6 +32,7 @@ from penstock.spi.frames import (
     without_dead_letters,
 )
 from penstock.spi.metrics import Counter, Gauge, Meter, Metric, MetricGroup
+from penstock.spi.nulls import NotNull, missing_text
 from penstock.spi.registry import Registry, connectors, formats, unknown_connector
 from penstock.spi.runtime import (
     DEAD_LETTER,
@@ -71,7 +72,9 @@ from penstock.spi.specs import (
     ScanSpec,
     SinkCapabilities,
     SinkSpec,
+    WithNotes,
 )
+from penstock.spi.starts import ChecksScans, ChecksSinks, StartContext
 from penstock.spi.tables import (
     Column,
     ColumnKind,

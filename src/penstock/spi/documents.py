@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.errors import CheckpointError
-from penstock.spi.runtime import JobContext
+from penstock.spi.runtime import Checkpoint, JobContext
 
 
 def source_document(
@@ -37,12 +37,27 @@ def source_document(
     elif former in known and "source" not in known:
         known = {"source": dict(asked), **known}
         checkpoint.write(name, known)
-    found = known.get("source", {})
-    if found != asked:
-        differing = sorted(key for key in asked if found.get(key) != asked[key])
-        changes = "; ".join(f"{key} was {found.get(key)!r}, and is {asked[key]!r}" for key in differing)
-        raise CheckpointError(
-            f"the checkpoint '{checkpoint.location}' belongs to another source than table '{table}': {changes}; choose "
-            "another checkpoint directory or another job name"
-        )
+    _check_same(known.get("source", {}), asked, checkpoint.location, table)
     return known
+
+
+def check_source(
+    checkpoint: Checkpoint, ordinal: int, table: str, asked: Mapping[str, Any], *, former: str = ""
+) -> dict[str, Any] | None:
+    """The document of the source with this number; None before the job's first start. Writes nothing. Raises
+    CheckpointError if it is of other data than those ``asked`` for (:func:`source_document`)."""
+    known = checkpoint.read(f"source-{ordinal}")
+    if known is not None and not (former in known and "source" not in known):
+        _check_same(known.get("source", {}), asked, checkpoint.location, table)
+    return known
+
+
+def _check_same(found: Mapping[str, Any], asked: Mapping[str, Any], location: str, table: str) -> None:
+    if found == asked:
+        return
+    differing = sorted(key for key in asked if found.get(key) != asked[key])
+    changes = "; ".join(f"{key} was {found.get(key)!r}, and is {asked[key]!r}" for key in differing)
+    raise CheckpointError(
+        f"the checkpoint '{location}' belongs to another source than table '{table}': {changes}; choose another "
+        "checkpoint directory or another job name"
+    )

@@ -116,7 +116,7 @@ def origin_of(batch: pa.RecordBatch, row: int) -> tuple[int, int]:
 
 def located(error: RecordError, batch: pa.RecordBatch, row: int) -> RecordError:
     """``error``, which is about a ``row`` of ``batch``, with the partition and the offset that the row came from."""
-    return type(error)(error.reason, "", *origin_of(batch, row), error.format, error.field, error.hint)
+    return type(error)(error.reason, "", *origin_of(batch, row), error.format, error.field, error.hint, error.place)
 
 
 def guarded(run: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:

@@ -333,7 +333,14 @@ class Source(Protocol):
         """How many tasks read this range."""
 
     def partition(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
-        """The (topic, partition) of a ``__partition``, or None when it belongs to another source."""
+        """The (topic, partition) of a ``__partition``; None when it belongs to another source, and where a source does
+        not read topics."""
+        return None
+
+    def place(self, number: int, offset: int, end: dict[str, Any]) -> str:
+        """Where the row with this ``__partition`` and ``__offset`` came from, such as "file 'a.json', line 3"; empty
+        when it belongs to another source, and where :meth:`partition` tells it."""
+        return ""
 
     def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
         """The partitions of the source at a position; none if it does not know them: then it has no event time."""
@@ -349,6 +356,12 @@ class Source(Protocol):
     def ended(self, reached: dict[str, Any] | None) -> bool:
         """Whether the source has an end, and ``reached`` (None: its start) is at it. A query that ends before all its
         sources are at their ends was stopped by somebody, even when all are ``bounded``."""
+
+    def start_text(self, reached: dict[str, Any] | None) -> str:
+        """Where the run begins whose last position in the checkpoint is ``reached`` (None: it has none), and why, for
+        people: what follows the table's name, such as ``starts at the earliest offsets``. Empty where only the engine
+        knows."""
+        return ""
 
     def complete(self) -> bool:
         """Whether all records up to the source's end exist. In batch mode the batch begins when all sources say so."""

@@ -114,3 +114,13 @@ class ScanSpec(Protocol):
 
     def describe(self) -> str:
         """A human-readable description. Secrets are masked."""
+
+
+@runtime_checkable
+class WithNotes(Protocol):
+    """A spec that has remarks for the user, which are shown when its job starts: on options without effect and the
+    like."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The remarks."""

@@ -45,6 +45,13 @@ def _protocols(value: str) -> tuple[str, ...]:
     return protocols
 
 
+def _protocol(value: str) -> str:
+    protocol = value.strip()
+    if protocol not in {"TLS", "TLSv1.2", "TLSv1.3"}:
+        raise ValueError("expected TLSv1.3, TLSv1.2 or TLS; versions before TLSv1.2 are not used")
+    return protocol
+
+
 def _check_algorithm(value: str) -> str:
     if value.strip().lower() not in {"", "https"}:
         raise ValueError("expected 'https', or nothing for no host name check")
@@ -84,6 +91,14 @@ class Tls:
     enabled_protocols: tuple[str, ...] = prop(
         Codec("List<String>", _protocols), "TLS versions that may be used.", ("TLSv1.2", "TLSv1.3")
     )
+    protocol: str = prop(
+        Codec("String", _protocol), "`TLSv1.2` leaves TLSv1.3 out, whatever `ssl.enabled.protocols` has.", "TLSv1.3"
+    )
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The TLS versions that are used, from the lowest on."""
+        return tuple(sorted(each for each in self.enabled_protocols if (each, self.protocol) != ("TLSv1.3", "TLSv1.2")))
 
 
 #: The properties ``ssl.*`` that have an effect.
@@ -98,7 +113,10 @@ def read_tls(properties: Mapping[str, str]) -> tuple[Tls, list[Problem]]:
         given, missing = (chain, key) if chain in properties else (key, chain)
         problems.append(Problem(f"needs '{missing}'", given))
     values = {name.removeprefix("ssl.").replace(".", "_"): value for name, value in found.items()}
-    return Tls(**values), problems
+    tls = Tls(**values)
+    if not tls.versions:
+        problems.append(Problem("leaves no version, as ssl.enabled.protocols has TLSv1.3 only", "ssl.protocol"))
+    return tls, problems
 
 
 def tls_context(tls: Tls, where: str = "") -> ssl.SSLContext:
@@ -110,9 +128,8 @@ def tls_context(tls: Tls, where: str = "") -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.endpoint_identification_algorithm == "https"
-    versions = sorted(tls.enabled_protocols)
     known = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-    context.minimum_version, context.maximum_version = known[versions[0]], known[versions[-1]]
+    context.minimum_version, context.maximum_version = known[tls.versions[0]], known[tls.versions[-1]]
     _trust(context, tls, where)
     own = _identity(tls, where)
     if own is not None:

@@ -55,6 +55,22 @@ def batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("format", ["json", "csv", "parquet"])
+def test_null_in_a_column_that_is_not_null_is_a_bad_row(format: str, tmp_path: Path):
+    written = FilesystemConnector().sink(table(tmp_path, format))
+    write(written, "rows", iter([batch(ROWS)]))
+    place = "row 2" if format == "parquet" else "line 2"
+    with pytest.raises(RecordError, match=f"{place}: column 'id' is BIGINT NOT NULL, and the record has no value"):
+        content(tmp_path, format, COLUMNS.replace("BIGINT", "BIGINT NOT NULL"))
+    assert [each["id"] for each in content(tmp_path, format)] == [1, None]
+
+
+def test_null_in_a_column_that_is_not_null_is_left_out_with_its_line_where_errors_are_ignored(tmp_path: Path):
+    (tmp_path / "a").write_text('{"id": 1}\n[{"id": 2}, {}]\n{"id": 3}\n')
+    options = {"json.ignore-parse-errors": "true"}
+    assert [each["id"] for each in content(tmp_path, "json", "id BIGINT NOT NULL", **options)] == [1, 3]
+
+
+@pytest.mark.parametrize("format", ["json", "csv", "parquet"])
 @pytest.mark.parametrize("scheme", ["", "file://"], ids=["path", "uri"])
 def test_rows_are_read_as_they_were_written(format: str, scheme: str, tmp_path: Path):
     place = f"{scheme}{tmp_path / 'new'}"

@@ -394,6 +394,15 @@ def test_properties_without_effect_are_noted_and_their_values_shown_nowhere():
         assert {name for name, _ in spec.client}.isdisjoint(key.removeprefix("properties.") for key in given)
 
 
+def test_properties_that_act_in_java_only_are_in_one_note_and_not_among_those_of_the_client():
+    given = {"properties.linger.ms": "5", "properties.max.poll.records": "7", "properties.acks": "all"}
+    for spec in (scan(with_options(given)), sink(with_options(given))):
+        (note,) = spec.notes
+        assert note.startswith("no effect here: 'properties.linger.ms' (all rows")
+        assert "'properties.max.poll.records' (partitions are assigned by the engine" in note
+        assert {name for name, _ in spec.client} & {"linger.ms", "max.poll.records", "acks"} == {"acks"}
+
+
 KEYED = {"key.format": "json", "key.fields": "user"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from datetime import UTC, datetime
 
@@ -19,8 +20,8 @@ from penstock.connectors.kafka.table.metadata import READABLE
 from penstock.errors import RecordError
 from penstock.kafka.columns import HEADERS_TYPE
 from penstock.kafka.record_batches import encode, scan
-from penstock.spi import KIND, BadRecord, Column, ColumnKind, Surface, TableDefinition
-from penstock.types import BIGINT, INT, STRING, RowKind, arrow_type
+from penstock.spi import KIND, BadRecord, Column, ColumnKind, Surface, TableDefinition, formats
+from penstock.types import BIGINT, BYTES, INT, STRING, ArrayType, Field, MapType, RowKind, RowType, arrow_type
 
 BASE = {
     "connector": "kafka",
@@ -372,3 +373,120 @@ def test_a_timestamp_beyond_64_bits_of_microseconds_is_an_error_with_its_record(
     with pytest.raises(RecordError, match="timestamp, 1700000000000000000 ms, is beyond the range") as error:
         read(row_reader, values, timestamps=[1, 1_700_000_000_000_000_000, 2])  # nanoseconds
     assert (error.value.topic, error.value.partition, error.value.offset) == ("orders", 3, 101)
+
+
+# --- NULL where a column does not allow it -------------------------------------------------------------------
+
+KEY = Column("k", STRING.with_nullability(False), ColumnKind.METADATA, "__raw_key__", virtual=True)
+SURE = INT.with_nullability(False)
+
+
+def test_a_record_without_a_key_fails_where_its_key_is_declared_not_null():
+    row_reader = reader(Column("v", INT), KEY, format="json")
+    with pytest.raises(RecordError) as raised:
+        read(row_reader, [text({"v": 1}), text({"v": 2})], [b"kk", None])
+
+    error = raised.value
+    assert (error.topic, error.partition, error.offset, error.format, error.field) == ("orders", 3, 101, "", "k")
+    assert "column 'k' is STRING NOT NULL" in error.reason
+    assert "__raw_key__" in error.reason
+    assert "declare 'k' without NOT NULL" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "without"),
+    [
+        (Column("m", BYTES, ColumnKind.METADATA, "__raw_value__"), text({"v": 1}), None),
+        (Column("m", READABLE["header-list"], ColumnKind.METADATA, "header-list"), text({"v": 1}), None),
+        (Column("n", INT), text({"n": 1}), text({"n": None})),
+        (Column("n", INT), text({"n": 1}), text({})),
+        (Column("r", RowType((Field("a", SURE),))), text({"r": {"a": 1}}), text({"r": {"a": None}})),
+        (Column("r", ArrayType(SURE)), text({"r": [1]}), text({"r": [1, None]})),
+        (Column("r", MapType(STRING, SURE)), text({"r": {"x": 1}}), text({"r": {"x": None}})),
+    ],
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_null_in_a_column_or_a_part_of_it_that_is_not_null_is_a_bad_record(column, value, without, whole):
+    if whole:
+        column = dataclasses.replace(column, type=column.type.with_nullability(False))
+    demands = whole or column.name == "r"
+    row_reader = reader(column, Column("v", INT), format="json", ingestion_ignore__errors="true")
+    rows = read(row_reader, [value, without, value], headers=[[("h", None)]] * 3)
+
+    if without is None:  # a message without a value is no row, as in Flink
+        assert (rows["__offset"].to_pylist(), row_reader.refused) == ([100, 102], 0)
+    else:
+        assert rows["__offset"].to_pylist() == ([100, 102] if demands else [100, 101, 102])
+        assert row_reader.refused == (1 if demands else 0)
+
+
+@pytest.mark.parametrize("option", ["value.json.ignore-parse-errors", "ingestion.ignore-errors"])
+def test_records_in_which_something_is_missing_are_left_out_where_the_user_asks_for_it(option):
+    options = {"value.format": "json", option: "true"}
+    row_reader = reader(Column("v", SURE), KEY, **as_options(options))
+    rows = read(row_reader, [text({"v": 1}), text({"v": 2}), text({}), text({"v": "x"})], [b"a", None, b"c", b"d"])
+
+    assert [(row["v"], row["k"], row["__offset"]) for row in rows.to_pylist()] == [(1, b"a", 100)]
+    assert row_reader.refused == 3
+
+
+def test_records_in_which_something_is_missing_become_dead_letters():
+    options = as_options(KEYED | {"scan.dead-letter.topic": "orders-dead"})
+    row_reader = reader(Column("k", SURE), Column("v", SURE), dataclasses.replace(KEY, name="raw"), **options)
+    keys = [text({"k": 1}), text({}), text({"k": 3}), text([{"k": 4}, {"k": 5}])]
+    rows = read(row_reader, [text({"v": 1}), text({"v": 2}), text({"v": None}), text({"v": 4})], keys, [[]] * 4)
+
+    assert [row["k"] for row in rows.to_pylist()] == [1, 4, 5, None, None]
+    found = [each for each in rows.column("__dead_letter").to_pylist() if each]
+    told = [{each["key"].rsplit(".", 1)[1]: each["value"].decode() for each in letter["headers"]} for letter in found]
+    assert [(each["offset"], each["part"], each["format"], each["field"]) for each in told] == [
+        ("101", "key", "json", "k"),
+        ("102", "value", "json", "v"),
+    ]
+    assert row_reader.refused == 2
+
+
+def test_the_first_record_in_which_something_is_missing_is_named():
+    with pytest.raises(RecordError) as raised:
+        read(reader(Column("a", SURE), Column("b", SURE), format="json"), [text({"a": 1}), text({"b": 1})])
+
+    assert (raised.value.offset, raised.value.field) == (100, "b")
+
+
+def test_a_raw_message_without_a_value_is_null():
+    with pytest.raises(RecordError) as raised:
+        read(reader(Column("v", STRING.with_nullability(False)), format="raw"), [b"a", None])
+
+    assert (raised.value.offset, raised.value.format) == (101, "raw")
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "message", "at"),
+    [
+        ("debezium-json", "source.timestamp", {"op": "c", "before": None, "after": {"v": 1}}, {"source": {"ts_ms": 1}}),
+        ("canal-json", "table", {"type": "INSERT", "data": [{"v": 1}]}, {"table": "t"}),
+        ("maxwell-json", "database", {"type": "insert", "data": {"v": 1}}, {"database": "t"}),
+        ("ogg-json", "table", {"op_type": "I", "after": {"v": 1}}, {"table": "t"}),
+    ],
+)
+def test_metadata_of_a_change_that_is_missing_is_a_bad_record(name, key, message, at):
+    type_ = formats.get(name).metadata[key].with_nullability(False)
+    column = Column("m", type_, ColumnKind.METADATA, f"value.{key}")
+    good, bad = text(message | at), text(message)
+    with pytest.raises(RecordError) as raised:
+        read(reader(Column("v", INT), column, format=name), [good, bad])
+
+    assert (raised.value.offset, raised.value.format, raised.value.field) == (101, name, "m")
+
+
+def test_a_row_that_takes_another_back_may_have_its_key_only():
+    """Debezium gives the key alone for deletions from tables of PostgreSQL without REPLICA IDENTITY FULL."""
+    columns = Column("id", SURE), Column("name", STRING.with_nullability(False))
+    definition = TableDefinition("t", columns, BASE | {"format": "debezium-json"}, primary_key=("id",))
+    row_reader = RowReader(KafkaConnector().scan(definition))
+    deletion = {"op": "d", "before": {"id": 1, "name": None}, "after": None}
+    assert read(row_reader, [text(deletion)])["name"].to_pylist() == [None]
+    with pytest.raises(RecordError):
+        read(row_reader, [text({"op": "d", "before": {"id": None, "name": "a"}, "after": None})])
+    with pytest.raises(RecordError):
+        read(row_reader, [text({"op": "c", "before": None, "after": {"id": 1, "name": None}})])

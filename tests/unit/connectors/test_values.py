@@ -73,6 +73,19 @@ def test_every_row_that_does_not_fit_is_named():
         ValuesConnector().scan(table(data_id=values.register([(1, "a"), ("two", "b")])))
 
 
+@pytest.mark.parametrize(
+    ("columns", "good", "bad"),
+    [
+        ("r ROW<a INT NOT NULL>", Row(1), Row(None)),
+        ("r ARRAY<INT NOT NULL>", [1], [1, None]),
+        ("r MAP<STRING, INT NOT NULL>", [("a", 1)], [("a", None)]),
+    ],
+)
+def test_null_in_a_part_that_is_not_null_is_refused(columns: str, good: object, bad: object):
+    with pytest.raises(SchemaError, match="row 2: a part of column 'r' is NULL"):
+        ValuesConnector().scan(table(columns, data_id=values.register([(good,), (None,), (bad,)])))
+
+
 def test_unknown_ids_and_values_of_options_are_refused():
     values.register([], "orders-of-this-test")
     with pytest.raises(OptionsError, match=r"no rows 'order-of-this-test'.*did you mean 'orders-of-this-test'"):

@@ -40,7 +40,7 @@ ANSWERS: dict[str, dict[str, Any]] = json.loads(
 )
 SCHEMA = parse_columns(grid.COLUMNS)
 WIDE = Context(prec=80)
-SESSION = Session("UTC", alone=True)
+SESSION = Session("UTC")
 #: What Flink says as it cannot compute an expression that it accepted: its generated code does not compile, or has no
 #: case for the types.
 FLAWS = (

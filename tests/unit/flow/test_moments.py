@@ -17,7 +17,6 @@ from penstock.flow.kernels.calendar import civil, days_of, iso_week, months_late
 from penstock.flow.kernels.moments import text_of
 from penstock.flow.kernels.named_patterns import NamedPattern
 from penstock.flow.kernels.patterns import Pattern
-from penstock.flow.kernels.session import Session
 from penstock.formats.exact.numbers import double_text, float_text
 from penstock.types import DecimalType
 
@@ -164,10 +163,6 @@ def test_rounding_is_that_of_the_digits(places):
 def test_zero_has_no_sign_when_it_is_rounded_and_nan_stays():
     found = reals.rounded(0, pa.array([-0.0, -0.4, float("nan"), -float("inf"), None])).to_pylist()
     assert [repr(each) for each in found] == ["0.0", "0.0", "nan", "-inf", "None"]
-
-
-def test_older_javas_write_other_digits():
-    assert [Session(java=java).shortest for java in (17, 18, 19, 25)] == [False, False, True, True]
 
 
 def test_numbers_in_text_are_java_s():

@@ -53,7 +53,7 @@ def computed(sql: str, row: dict[str, object], *, strict: bool) -> tuple[object,
     schema = parse_columns(COLUMNS)
     columns = [pa.array([row[field.name]], arrow_type(field.type)) for field in schema.fields]
     rows = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema))
-    found = compile_expression(expression(sql, schema), rows.schema, Session("UTC", alone=True, strict=strict))
+    found = compile_expression(expression(sql, schema), rows.schema, Session("UTC", strict=strict))
     assert isinstance(found, Evaluator), found
     (vector,) = found.vectors(rows)
     reasons = [each.reason(0) for each in vector.failures if each.rows[0]]
@@ -117,9 +117,7 @@ def test_a_strict_session_gives_what_flink_gives_or_fails():
     for sql in grid.overflows():
         answer = ANSWERS[sql]
         bound = expression(sql, SCHEMA)
-        plain, strict = (
-            compile_expression(bound, rows.schema, Session("UTC", alone=True, strict=each)) for each in (False, True)
-        )
+        plain, strict = (compile_expression(bound, rows.schema, Session("UTC", strict=each)) for each in (False, True))
         assert isinstance(plain, Evaluator)
         assert isinstance(strict, Evaluator)
         if "values" not in answer or "TIMESTAMPADD" in sql or "INTERVAL" in sql or "TRY_CAST" in sql:

@@ -24,7 +24,7 @@ HOUR = 3_600_000_000
 def value(sql: str, zone: str = "Europe/Berlin") -> object:
     """The value of an expression; a timestamp as text."""
     bound = expression(sql, parse_columns("a INT"))
-    found = compile_expression(bound, pa.schema([]), Session(zone, alone=True))
+    found = compile_expression(bound, pa.schema([]), Session(zone))
     assert isinstance(found, Evaluator), found
     (vector,) = found.vectors(pa.record_batch([pa.array([1])], names=["a"]))
     assert not vector.failures

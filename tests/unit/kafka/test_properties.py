@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import ssl
 
 import pytest
 
 from penstock.errors import OptionsError
+from penstock.kafka.idle_properties import REFUSED, WITHOUT_MEANING
 from penstock.kafka.login import LOGIN_PROPERTIES, PasswordLogin
-from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING, ClientConfig, check, remarks
-from penstock.tls import Tls
+from penstock.kafka.properties import ACTS, ClientConfig, check, remarks, shown_without_effect, without_effect
+from penstock.tls import Tls, tls_context
 
 SERVERS = {"bootstrap.servers": "broker-1:9092,[::1]:9093"}
 SASL = {**SERVERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256"}
@@ -73,6 +75,7 @@ def test_every_property_that_acts_has_a_field_and_a_text() -> None:
         ("enable.idempotence", "False", "enable_idempotence", False),
         ("ssl.endpoint.identification.algorithm", "", "tls", Tls(endpoint_identification_algorithm="")),
         ("ssl.enabled.protocols", "TLSv1.3", "tls", Tls(enabled_protocols=("TLSv1.3",))),
+        ("ssl.protocol", "TLSv1.2", "tls", Tls(protocol="TLSv1.2")),
         ("ssl.truststore.location", "/trust.jks", "tls", Tls(truststore_location="/trust.jks")),
         ("ssl.keystore.type", "pkcs12", "tls", Tls(keystore_type="PKCS12")),
         ("auto.offset.reset", "Earliest", "auto_offset_reset", "earliest"),
@@ -112,6 +115,21 @@ def test_values_are_read(name: str, value: str, field: str, expected: object) ->
         ("ssl.truststore.location", "oss://bucket/trust.jks", "not an address ('oss:'): nothing is fetched"),
         ("ssl.truststore.location", "https://ca.example/trust.pem", "put a copy of the file at one path"),
         ("ssl.keystore.location", "hdfs://namenode/key.p12", "not an address ('hdfs:')"),
+        ("ssl.protocol", "TLSv1", "expected TLSv1.3, TLSv1.2 or TLS"),
+        (
+            "security.providers",
+            "org.bouncycastle.jcajce.provider.BouncyCastleFipsProvider",
+            "TLS is the system's OpenSSL",
+        ),
+        ("ssl.provider", "BCFIPS", "TLS is the system's OpenSSL"),
+        ("ssl.engine.factory.class", "a.b.C", "ssl.truststore.* and ssl.keystore.* have the certificates"),
+        ("ssl.trustmanager.algorithm", "OneOfMine", "verified by OpenSSL"),
+        ("ssl.keymanager.algorithm", "OneOfMine", "Java classes"),
+        ("ssl.secure.random.implementation", "SHA1PRNG", "the system's"),
+        ("sasl.client.callback.handler.class", "a.b.C", "sasl.jaas.config and sasl.oauthbearer.* have the login"),
+        ("sasl.login.class", "a.b.C", "sasl.jaas.config"),
+        ("sasl.oauthbearer.assertion.file", "/a", "use client credentials"),
+        ("sasl.oauthbearer.assertion.private.key.passphrase", "x", "use client credentials"),
         ("ssl.keystore.key", "-----", "needs 'ssl.keystore.certificate.chain'"),
     ],
 )
@@ -130,6 +148,59 @@ def test_what_no_client_has_is_remarked_and_has_no_effect(name: str) -> None:
     assert check(given) == ()
     assert ClientConfig.from_properties(given) == ClientConfig.from_properties(SERVERS)
     assert [remarked for remarked, _ in remarks(given)] == [name, "value.serializer"]
+
+
+def test_nothing_about_security_is_accepted_without_effect() -> None:
+    """What is left is about the renewal of tickets and tokens, and about what brokers verify."""
+    words = ("security", "ssl.", "sasl.")
+    left = {name for name in WITHOUT_MEANING if name.startswith(words)}
+    renewal = ("sasl.login.refresh.", "sasl.login.retry.", "sasl.kerberos.")
+    of_brokers = ("clock.skew", "expected.", "jwks.", "scope.claim.name", "sub.claim.name")
+    assert {name for name in left if not name.startswith(renewal)} == {
+        name for name in left if name.startswith(tuple(f"sasl.oauthbearer.{each}" for each in of_brokers))
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ssl.trustmanager.algorithm", "PKIX"),
+        ("ssl.keymanager.algorithm", "SunX509"),
+        ("security.providers", ""),
+        ("sasl.client.callback.handler.class", " "),
+        ("ssl.engine.factory.class", "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory"),
+    ],
+)
+def test_java_s_own_value_of_a_refused_property_changes_nothing_and_is_accepted(name: str, value: str) -> None:
+    given = {**SERVERS, name: value}
+    assert ClientConfig.from_properties(given) == ClientConfig.from_properties(SERVERS)
+    assert list(without_effect(given)) == [name]
+
+
+@pytest.mark.parametrize("enabled", ["TLSv1.2,TLSv1.3", "TLSv1.2"])
+def test_tls_1_2_leaves_1_3_out(enabled: str) -> None:
+    tls = ClientConfig.from_properties({**SERVERS, "ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": enabled}).tls
+    context = tls_context(tls)
+    assert (context.minimum_version, context.maximum_version) == (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2)
+    both = tls_context(ClientConfig.from_properties({**SERVERS, "ssl.protocol": "TLS"}).tls)
+    assert (both.minimum_version, both.maximum_version) == (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
+
+
+def test_no_version_of_tls_is_a_problem() -> None:
+    found = reasons({**SERVERS, "ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": "TLSv1.3"})
+    assert list(found) == ["ssl.protocol"]
+    assert "leaves no version, as ssl.enabled.protocols has TLSv1.3 only" in found["ssl.protocol"]
+
+
+def test_properties_without_effect_are_told_in_one_line() -> None:
+    names = ("max.poll.records", "linger.ms", "session.timeout.ms", "client.id.prefix", "key.serializer", "acks")
+    line = shown_without_effect(without_effect(dict.fromkeys(names, "1")), "properties.")
+    assert line == (
+        "no effect here: 'properties.max.poll.records', 'properties.session.timeout.ms' (partitions are assigned by "
+        "the engine, not by a consumer group), 'properties.linger.ms' (all rows of a micro-batch are encoded together, "
+        "so there is nothing to wait for)"
+    )
+    assert shown_without_effect({}) == ""
 
 
 def test_all_problems_are_reported_at_once() -> None:

@@ -31,7 +31,7 @@ COLUMNS = {
     "strings ARRAY<STRING>": ["x"],
     "m MAP<STRING, INT>": [("k", 1)],
 }
-SESSION = Session("Europe/Berlin", alone=True)
+SESSION = Session("Europe/Berlin")
 SCHEMA = parse_columns(", ".join(COLUMNS))
 #: A constant and a column of each family of arguments of penstock.sql.bind.functions.
 ARGUMENTS = {

@@ -83,9 +83,10 @@ class DatagenSource(Source):
         """One task makes a batch."""
         return 1
 
-    def partition(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
-        """All rows are in one partition, which has the name of the table."""
-        return (self._scan.table, 0) if number == self._making.ordinal * PARTITIONS_PER_SOURCE else None
+    def place(self, number: int, offset: int, end: dict[str, Any]) -> str:
+        """The row, counted from 1."""
+        mine = number == self._making.ordinal * PARTITIONS_PER_SOURCE
+        return f"table '{self._scan.table}', row {offset + 1}" if mine else ""
 
     def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
         """The only partition."""

@@ -19,7 +19,7 @@ from pyarrow import fs
 from penstock.connectors.filesystem import metadata
 from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec
 from penstock.errors import CheckpointError, ExecutionError, RecordError
-from penstock.spi import formats
+from penstock.spi import NotNull, formats, missing_text
 from penstock.types import arrow_schema
 
 #: The rows of a batch of Parquet, and the bytes of lines that are decoded at once.
@@ -120,13 +120,43 @@ def read(scan: FilesystemScanSpec, file: File) -> Iterator[tuple[pa.RecordBatch,
         given = metadata.values(info, scan.schema, scan.metadata)
         if scan.partitions is not None:
             given |= scan.partitions.values(file.path)
+        not_null = NotNull(scan.schema)
         for each, numbers in rows:
-            yield _joined(each, given, scan.schema.names) if given else each, numbers
+            joined = _joined(each, given, scan.schema.names) if given else each
+            yield _complete(joined, numbers, not_null, scan, file)
     except (OSError, pa.ArrowException) as error:
         raise ExecutionError(
             f"file '{file.path}' of table '{scan.table}' cannot be read: {error}; check that the file is complete and "
             "may be read"
         ) from error
+
+
+def _complete(
+    batch: pa.RecordBatch, numbers: NDArray[np.int64], not_null: NotNull, scan: FilesystemScanSpec, file: File
+) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
+    """Rows of a file without those that lack a value which they must have, and their numbers. Raises RecordError for
+    the first of these unless the user ignores them."""
+    missing = not_null.missing(dict(zip(batch.schema.names, batch.columns, strict=True)))
+    if not missing:
+        return batch, numbers
+    found = np.logical_or.reduce([mask for _, mask in missing])
+    if _ignores_errors(scan):
+        kept = ~np.isin(numbers, numbers[found])  # a line may have several rows
+        return batch.filter(pa.array(kept)), numbers[kept]
+    first = int(np.argmax(found))
+    column = next(name for name, mask in missing if mask[first])
+    place = f"file '{file.path}', {'row' if scan.format is None else 'line'} {numbers[first] + 1}"
+    raise RecordError(
+        f"{place}: {missing_text(scan.schema, column)}",
+        field=column,
+        hint=f"look at the file, or declare '{column}' without NOT NULL to read such rows",
+    )
+
+
+def _ignores_errors(scan: FilesystemScanSpec) -> bool:
+    if scan.format is None:
+        return False
+    return formats.get(scan.format.identifier).decoder(scan.stored, scan.format.options).ignores_errors
 
 
 def _joined(batch: pa.RecordBatch, values: Mapping[str, pa.Scalar], names: Sequence[str]) -> pa.RecordBatch:
@@ -154,6 +184,11 @@ def _parquet(
             first += batch.num_rows
 
 
+def place_of(scan: FilesystemScanSpec, file: File, number: int) -> str:
+    """Where the line, or the row in a file of Parquet, with a ``number`` from 0 is."""
+    return f"file '{file.path}', {'row' if scan.format is None else 'line'} {number + 1}"
+
+
 def _lines(scan: FilesystemScanSpec, folder: Folder, file: File) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
     assert scan.format is not None  # noqa: S101
     decoder = formats.get(scan.format.identifier).decoder(scan.stored, scan.format.options)
@@ -162,8 +197,10 @@ def _lines(scan: FilesystemScanSpec, folder: Folder, file: File) -> Iterator[tup
             decoded = decoder.decode(messages)
             if decoded.bad and not decoder.ignores_errors:
                 bad = min(decoded.bad, key=lambda each: each.index)
-                place = f"file '{file.path}', line {numbers[bad.index] + 1}"
-                raise RecordError(f"{place}: {bad.reason}", format=scan.format.identifier, field=bad.field)
+                place = place_of(scan, file, int(numbers[bad.index]))
+                name = scan.format.identifier
+                hint = f"look at the line; '{name}.ignore-parse-errors' = 'true' leaves lines like it out"
+                raise RecordError(bad.reason, format=name, field=bad.field, hint=hint, place=place)
             yield decoded.rows, numbers if decoded.origin is None else numbers[decoded.origin]
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
-from penstock.connectors.filesystem.files import File, Folder, hidden_name, publish, read, write
+from penstock.connectors.filesystem.files import File, Folder, hidden_name, place_of, publish, read, write
 from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec
 from penstock.delivery import canonical
 from penstock.spi import (
@@ -28,8 +28,10 @@ from penstock.spi import (
     SentStage,
     Source,
     SourcePartition,
+    StartContext,
     Task,
     Written,
+    check_source,
     frame_schema,
     guarded,
     mapped,
@@ -50,6 +52,15 @@ class FilesystemRuntime:
     def source(self, spec: FilesystemScanSpec, ordinal: int, context: JobContext) -> Source:
         """Reads the files from the first one, or from where the checkpoint says."""
         return FilesSource(spec, ordinal, context)
+
+    def check_scan(self, spec: FilesystemScanSpec, ordinal: int, context: StartContext) -> None:
+        """Check that the folder may be read, if the files are not known from an earlier start."""
+        folder = Folder.of(spec.options.path)
+        checkpoint, known = context.checkpoint, None
+        if checkpoint is not None:
+            known = check_source(checkpoint, ordinal, spec.table, {"path": folder.uri}, former="files")
+        if known is None:
+            folder.files()
 
     def commit_group(self, spec: FilesystemSinkSpec) -> Hashable:
         """Each table has a committer."""
@@ -107,10 +118,12 @@ class FilesSource(Source):
         """A task reads a file."""
         return self.records(start, end)
 
-    def partition(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
-        """A partition is a file."""
+    def place(self, number: int, offset: int, end: dict[str, Any]) -> str:
+        """The file and the line, or the row in a file of Parquet."""
         file = number - self._reading.ordinal * PARTITIONS_PER_SOURCE
-        return (self._reading.files[file].path, 0) if 0 <= file < len(self._reading.files) else None
+        if not 0 <= file < len(self._reading.files):
+            return ""
+        return place_of(self._reading.scan, self._reading.files[file], offset)
 
     def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
         """The files. Event time waits for those that are not read yet; if there are none, it has ended."""

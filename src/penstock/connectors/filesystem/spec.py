@@ -44,7 +44,12 @@ class FilesystemSpec(AnySettings):
         text += f"\n  partitioned by: {', '.join(self.partitions.columns.names)}" if self.partitions else ""
         columns = ", ".join(f"{name} from {key}" for name, key in self.metadata)
         text += f"\n  metadata: {columns}" if columns else ""
-        return "".join((text, *(f"\n  note: '{key}' has no effect: {why}" for key, why in self.options.remarks)))
+        return "".join((text, *(f"\n  note: {note}" for note in self.notes)))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on options that have no effect."""
+        return tuple(f"'{key}' has no effect: {why}" for key, why in self.options.remarks)
 
 
 @dataclass(frozen=True, kw_only=True)

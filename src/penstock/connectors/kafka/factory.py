@@ -66,6 +66,7 @@ def scan_of(resolution: Resolution) -> KafkaScanSpec:
         watermark=_measured(table.watermark, found.metadata),
         dead_letters=KafkaConnector().sink(definition(table, dead)) if dead else None,
         table_id=tuple(table.name.split(".")) if named else (),
+        primary_key=table.primary_key,
     )
 
 

@@ -21,15 +21,18 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from penstock.connectors.kafka import start_checks
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.sink.task_runs import not_known, repeated
 from penstock.connectors.kafka.source.alarms import Alarm
+from penstock.connectors.kafka.source.beginnings import CommittedBy, foreign_start, reason_of, shown
 from penstock.connectors.kafka.source.bounds import (
     behind_the_end,
     present_ends,
     present_stop,
     resolve_start,
     resolve_stop,
+    source_data,
     with_epochs,
 )
 from penstock.connectors.kafka.source.commits import CommitTimes
@@ -42,7 +45,6 @@ from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.watermarks import END, Notes
 from penstock.connectors.kafka.stopping import until_stopped
 from penstock.connectors.kafka.table.client_properties import with_login
-from penstock.connectors.kafka.table.offsets import partitions_text
 from penstock.deadline import Deadline
 from penstock.errors import (
     KafkaError,
@@ -52,8 +54,9 @@ from penstock.errors import (
     to_wire,
 )
 from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_members
+from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.session import session_for
-from penstock.kafka.topics import cluster_id
+from penstock.settings import Settings
 from penstock.spi import (
     DEAD_LETTER,
     INSERTIONS,
@@ -71,6 +74,7 @@ from penstock.spi import (
     Source,
     SourcePartition,
     Stage,
+    StartContext,
     Task,
     failure_of,
     frame_schema,
@@ -94,6 +98,7 @@ _MOST_BYTES_OF_DRIVER = 64 << 20
 #: The time limit of the last commit of a job, in ms.
 _LAST_COMMIT_MS = 5000
 _T = TypeVar("_T")
+_Spec = TypeVar("_Spec", KafkaScanSpec, KafkaSinkSpec)
 #: Properties that name a cluster and a principal.
 _CONNECTING = ("bootstrap.servers", "security.", "sasl.", "ssl.")
 
@@ -109,10 +114,19 @@ class KafkaRuntime:
 
     def source(self, spec: KafkaScanSpec, ordinal: int, context: JobContext) -> KafkaScan:
         """A source with start and stop resolved, or read from the checkpoint."""
-        spec = replace(spec, client=with_login(spec.client, context.settings.kerberos))
+        spec = _logged_in(spec, context.settings)
         if spec.watermark is not None and spec.watermark.idle_timeout is None:
             spec = replace(spec, watermark=replace(spec.watermark, idle_timeout=context.settings.idle_timeout))
         return KafkaScan(spec, ordinal, context)
+
+    def check_scan(self, spec: KafkaScanSpec, ordinal: int, context: StartContext) -> None:
+        """Check the topics, and that the logs have the offsets where reading begins."""
+        start_checks.check_scan(_logged_in(spec, context.settings), ordinal, context)
+
+    def check_sinks(self, outputs: Sequence[Output], context: StartContext) -> None:
+        """Check the topics, and the options against those of the cluster."""
+        for output in outputs:
+            start_checks.check_sink(_logged_in(output.spec, context.settings), context)
 
     def commit_group(self, spec: KafkaSinkSpec) -> Hashable:
         """Exactly-once sinks of one cluster and principal share a committer, others those with equal client
@@ -125,15 +139,17 @@ class KafkaRuntime:
         """The committer for ``outputs``, which share a client and a guarantee."""
         from penstock.connectors.kafka.sink.committer import KafkaCommitter, PlainCommitter
 
-        login = context.settings.kerberos
-        outputs = [
-            replace(each, spec=replace(each.spec, client=with_login(each.spec.client, login))) for each in outputs
-        ]
+        outputs = [replace(each, spec=_logged_in(each.spec, context.settings)) for each in outputs]
         exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
         if exactly_once:
             _check_attempts(context.spark)
         committer = KafkaCommitter if exactly_once else PlainCommitter
         return committer(outputs, context, SparkWriteJobs(context.spark, context.stopping))
+
+
+def _logged_in(spec: _Spec, settings: Settings) -> _Spec:
+    """``spec`` with the job's login."""
+    return replace(spec, client=with_login(spec.client, settings.kerberos))
 
 
 def _check_attempts(spark: SparkSession) -> None:
@@ -161,6 +177,9 @@ class KafkaScan(Source):
         self._context = context
         self._session = session_for(scan.client_config)
         self._check_group()
+        self._own = CommittedBy(context.job, context.query_id)
+        #: Where the job first starts, and why; empty when it goes on from a checkpoint or a savepoint.
+        self._start_text = ""
         start, stop = self._resolve(ordinal)
         once = context.settings.once
         if once:
@@ -199,19 +218,19 @@ class KafkaScan(Source):
         """Start and stop, resolved when the job first starts and later read from the checkpoint (rule "starts are
         resolved once")."""
         checkpoint, start_time = self._context.checkpoint, self._context.settings.start_time
-        asked: dict[str, Any] = {
-            "cluster_id": cluster_id(self._session),
-            "topic": list(self._scan.options.topic),
-            "topic_pattern": self._scan.options.topic_pattern or "",
-            "partitions": partitions_text(self._scan.partitions),
-            "bounded": self._scan.bounded,
-        }
+        asked = source_data(self._session, self._scan)
         resolved = False
 
         def resolve() -> dict[str, Any]:
             nonlocal resolved
             resolved = True
-            first = resolve_start(self._session, self._scan, start_time, warn=self._context.warn)
+            group: dict[TopicPartition, CommittedOffset] = {}
+            first = resolve_start(
+                self._session, self._scan, start_time, warn=self._context.warn, note_group=group.update
+            )
+            self._start_text = f"starts {reason_of(self._scan, start_time, group, self._own)}: {shown(first)}"
+            if warning := foreign_start(self._scan, group, self._own):
+                self._context.warn(warning)
             last = resolve_stop(self._session, self._scan, first)
             return {"start": first.to_json(), "stop": last.to_json() if last else None}
 
@@ -301,6 +320,12 @@ class KafkaScan(Source):
             and (not self.timed or spec.once or not at.at or at.watermark == END)
         )
 
+    def start_text(self, reached: dict[str, Any] | None) -> str:
+        if reached is None and self._start_text:
+            return self._start_text
+        place = "savepoint" if reached is None and self._context.forked else "checkpoint"
+        return f"continues from the {place}: {shown(self._start(reached))}"
+
     def complete(self) -> bool:
         """Whether the logs have reached the stops."""
         spec = self._enumerator.spec
@@ -324,7 +349,8 @@ class KafkaScan(Source):
         if not self._commits:
             return None
         at = Positions.from_json(end).at
-        offsets = {tp: CommittedOffset(position.offset, position.epoch) for tp, position in at.items()}
+        by = self._own.to_metadata()
+        offsets = {tp: CommittedOffset(position.offset, position.epoch, by) for tp, position in at.items()}
         return Consumed(self._session.cluster_id or "", self._scan.group_id, offsets)
 
     def done(self, end: dict[str, Any], recorded: bool | None) -> None:

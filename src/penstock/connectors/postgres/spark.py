@@ -13,14 +13,31 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.connectors.postgres.spec import PostgresSinkSpec
-from penstock.spi import Committer, Guarantee, JobContext, Output, failure_of, mapped
+from penstock.spi import Committer, Guarantee, JobContext, Output, StartContext, failure_of, mapped
 
 if TYPE_CHECKING:
+    from penstock.connectors.postgres.address import Address
     from penstock.connectors.postgres.staging import Staged, StageSpec
 
 
 class PostgresRuntime:
     """Builds the committers of a job's postgres tables."""
+
+    def check_sinks(self, outputs: Sequence[Output], context: StartContext) -> None:
+        """Check the tables. Raises SchemaError with everything that is missing or does not fit, and DatabaseError."""
+        from penstock.connectors.postgres.database import Database
+        from penstock.connectors.postgres.tables import find_tables
+
+        by_address: dict[Address, list[Output]] = {}
+        for output in outputs:
+            by_address.setdefault(output.spec.address, []).append(output)
+        for address, tables in by_address.items():
+            database = Database(address)
+            try:
+                with database.transaction() as transaction:
+                    find_tables(transaction, tables)
+            finally:
+                database.close()
 
     def commit_group(self, spec: PostgresSinkSpec) -> Hashable:
         """Tables of a database that are written as one user and with one guarantee share a committer."""

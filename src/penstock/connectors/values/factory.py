@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.common import Row
@@ -13,7 +14,7 @@ from penstock.connectors.values.options import ValuesSinkOptions, ValuesSourceOp
 from penstock.connectors.values.spec import ValuesScanSpec, ValuesSinkSpec
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError, nearest
 from penstock.options import OptionSet
-from penstock.spi import KIND, ColumnKind, TableDefinition
+from penstock.spi import KIND, ColumnKind, NotNull, TableDefinition, missing_text
 from penstock.types import Field, RowType, arrow_type
 
 
@@ -69,6 +70,10 @@ def _encoded(rows: Sequence[Row], table: TableDefinition, options: ValuesSourceO
                 columns.append(pa.array(values, arrow_type(field.type)))
             except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
                 problems += (Problem(f"{_misfit(values, field)}: {error}"),)
+    if not problems:
+        named = dict(zip(table.produced.names, columns, strict=True))
+        for name, mask in NotNull(table.produced).missing(named):
+            problems += (Problem(f"row {int(np.argmax(mask))}: {missing_text(table.produced, name)}"),)
     if problems:
         raise SchemaError(tuple(Problem(each.reason, "data-id", table.origin.of("data-id")) for each in problems))
     columns.append(pa.array([int(row.get_row_kind()) for row in rows], pa.int8()))

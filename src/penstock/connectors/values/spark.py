@@ -95,9 +95,10 @@ class RowsSource(Source):
         """One task reads a batch."""
         return 1
 
-    def partition(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
-        """All rows are in partition 0 of the id."""
-        return (self._scan.options.data_id, 0) if number == self._ordinal * PARTITIONS_PER_SOURCE else None
+    def place(self, number: int, offset: int, end: dict[str, Any]) -> str:
+        """The row, counted from 1."""
+        mine = number == self._ordinal * PARTITIONS_PER_SOURCE
+        return f"table '{self._scan.table}', row {offset + 1}" if mine else ""
 
     def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
         """The only partition. Where the run alone ends with its rows, event time does not."""

@@ -139,6 +139,13 @@ class JobCheckpoint:
             raise self._damaged(name, "it is cut short")
         return tuple(self._parse(line, name) for line in lines[2:] if line)
 
+    def check_writable(self) -> None:
+        """Write a file, and delete it. Raises CheckpointError if that fails."""
+        probe = self._path(f"probe-{uuid.uuid4().hex}")
+        with self._writing():
+            self._files.write(probe, "{}\n")
+            self._files.delete(probe)
+
     def check(self) -> None:
         """Raises CheckpointError if an entry of Spark's logs that a start reads is damaged or missing.
 

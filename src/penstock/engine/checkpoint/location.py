@@ -39,7 +39,7 @@ def open_checkpoint(spark: SparkSession, location: str | None, job: str) -> JobC
     # A savepoint's state is there before the first batch, in a folder in which Spark would have its own.
     spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
     root = job_location(location, job)
-    found = _local(root)
+    found = local_checkpoint(root)
     if found is not None:
         # Hadoop's default manager forks a process per file on a local disk; this one renames just as atomically.
         spark.conf.set(_MANAGER, _LOCAL_MANAGER)
@@ -62,7 +62,7 @@ def job_location(location: str | None, job: str) -> str:
 def read_location(root: str) -> JobCheckpoint:
     """The checkpoint or savepoint at ``root``, a directory or a URI that pyarrow opens, without Spark. Raises
     CheckpointError for an address that is not understood."""
-    found = _local(root)
+    found = local_checkpoint(root)
     if found is not None:
         return found
     try:
@@ -73,7 +73,7 @@ def read_location(root: str) -> JobCheckpoint:
         ) from error
 
 
-def _local(root: str) -> JobCheckpoint | None:
+def local_checkpoint(root: str) -> JobCheckpoint | None:
     """The files at ``root`` if they are on this machine."""
     parts = urlsplit(root)
     if parts.scheme not in ("", "file"):

@@ -123,6 +123,23 @@ def read_savepoint(place: JobCheckpoint) -> Savepoint:
     return Savepoint(place.location, content, found["created_ms"], tuple(found["operators"]))
 
 
+def restorable(
+    place: JobCheckpoint, operators: Collection[str], sources: Collection[str], *, allow_non_restored: bool
+) -> tuple[Savepoint, list[str]]:
+    """The savepoint at ``place``, and what it has of steps and sources that a job with these does not have. Raises
+    CheckpointError if there is such a thing and ``allow_non_restored`` does not leave it out, and if there is no
+    savepoint."""
+    savepoint = read_savepoint(place)
+    gone = [f"the step '{uid}'" for uid in savepoint.operators if uid not in operators]
+    gone += [f"the source '{uid}'" for uid in savepoint.content.positions if uid not in sources]
+    if gone and not allow_non_restored:
+        raise CheckpointError(
+            f"the savepoint '{savepoint.location}' has the state of {', '.join(gone)}, which the job does not have. "
+            "Give its steps and tables their former names, or leave this state out with --allow-non-restored-state"
+        )
+    return savepoint, gone
+
+
 def origin_of(
     place: JobCheckpoint,
     checkpoint: JobCheckpoint,
@@ -138,15 +155,8 @@ def origin_of(
     Raises CheckpointError for state and positions that the job does not have any more, unless
     ``allow_non_restored`` leaves them out with a warning.
     """
-    savepoint = read_savepoint(place)
+    savepoint, gone = restorable(place, operators, sources, allow_non_restored=allow_non_restored)
     content = savepoint.content
-    gone = [f"the step '{uid}'" for uid in savepoint.operators if uid not in operators]
-    gone += [f"the source '{uid}'" for uid in content.positions if uid not in sources]
-    if gone and not allow_non_restored:
-        raise CheckpointError(
-            f"the savepoint '{savepoint.location}' has the state of {', '.join(gone)}, which the job does not have. "
-            "Give its steps and tables their former names, or leave this state out with --allow-non-restored-state"
-        )
     if gone:
         warn(f"the state of {', '.join(gone)} in the savepoint '{savepoint.location}' is left out")
     state = ""

@@ -40,11 +40,7 @@ def identify(
                 f"the checkpoint '{location}', which the job was started with, no longer holds 'penstock/job.json': is "
                 "its volume still mounted?"
             )
-        if checkpoint.offsets(0) is not None or checkpoint.first_batch() > 0:
-            raise CheckpointError(
-                f"the checkpoint '{location}' has batches but no 'penstock/job.json'; it was damaged, or written by "
-                "another program: restore it, or start with another directory"
-            )
+        check_owner(job, checkpoint)
         identity = {"query_id": str(uuid.uuid4()), "secret": secrets.token_hex(32)}
         named: dict[str, Any] = {"sinks": sinks, "sources": list(uids_of(scans(*job.sinks)))}
         if job.settings.savepoint is not None and origin is not None:
@@ -55,12 +51,7 @@ def identify(
             f"the checkpoint '{location}' is no longer the one that the job was started with: it belongs to another "
             "query. Restore the former one, and start the job again"
         )
-    if known.get("job", job.name) != job.name:
-        raise CheckpointError(
-            f"the checkpoint '{location}' belongs to job '{known['job']}', or is a copy of its checkpoint, and job "
-            f"'{job.name}' would shut that job out. Start with an empty directory; if the job was renamed, change "
-            "'job' in the directory's 'penstock/job.json'"
-        )
+    check_owner(job, checkpoint)
     # Progress of 0.1.0 neither has a seal nor tells which sinks have the batch.
     earlier = "secret" not in known or known.get("unsealed", False)
     if earlier and known.get("sinks", sinks) != sinks and checkpoint.offsets(checkpoint.first_batch()) is not None:
@@ -79,6 +70,23 @@ def identify(
         known["sinks"] = sinks
         checkpoint.write("job", known)
     return known
+
+
+def check_owner(job: Job, checkpoint: JobCheckpoint) -> None:
+    """Raises CheckpointError for the checkpoint of another job, and for one that does not tell whose it is."""
+    location, known = checkpoint.location, checkpoint.read("job")
+    if known is None:
+        if checkpoint.offsets(0) is not None or checkpoint.first_batch() > 0:
+            raise CheckpointError(
+                f"the checkpoint '{location}' has batches but no 'penstock/job.json'; it was damaged, or written by "
+                "another program: restore it, or start with another directory"
+            )
+    elif known.get("job", job.name) != job.name:
+        raise CheckpointError(
+            f"the checkpoint '{location}' belongs to job '{known['job']}', or is a copy of its checkpoint, and job "
+            f"'{job.name}' would shut that job out. Start with an empty directory; if the job was renamed, change "
+            "'job' in the directory's 'penstock/job.json'"
+        )
 
 
 def shown_sink(sink: Sink) -> str:

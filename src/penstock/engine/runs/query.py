@@ -67,6 +67,10 @@ class Query:
     metrics: MetricGroup
     #: The checkpoint's id of the query, once it is started.
     query_id: str = ""
+    #: Takes what is neither a warning nor an error.
+    say: Callable[[str], None] = lambda _: None
+    #: Whether it goes on from a checkpoint or a savepoint, once it is started.
+    continues: bool = field(default=False, init=False)
     #: Spark's handle on it, once it is started.
     spark_query: StreamingQuery | None = field(default=None, init=False)
     #: Starts it.
@@ -132,6 +136,9 @@ class Query:
                 frame = readings.staged(*staged) if staged else build(self.job.sinks, outputs, readings)
         write_started(self.checkpoint, self._run)
         self._reached = self.checkpoint.offsets(self.checkpoint.first_batch() - 1)
+        self.continues = bool(self._reached) or context.forked
+        if not context.restarted:
+            self._say_starts()
         writer = frame.writeStream.foreachBatch(self._batch).queryName(self.job.name)
         writer = writer.option("checkpointLocation", self.checkpoint.spark_uri)
         if self._bounded:
@@ -142,6 +149,19 @@ class Query:
             writer = writer.trigger(processingTime=f"{millis} milliseconds")
         self._writer = writer
         self._begin(writer)
+
+    def _say_starts(self) -> None:
+        """Say where each table is read from, and why, in a line for each table."""
+        usual = "starts at its beginning"
+        if self.continues:
+            usual = f"continues from the {'checkpoint' if self._reached else 'savepoint'}"
+        reached = self._reached or [None] * len(self._sources)
+        lines = (
+            f"table '{scan.table}' {source.start_text(at) or usual}"
+            for scan, source, at in zip(self._scans, self._sources, reached, strict=False)
+        )
+        for line in dict.fromkeys(lines):
+            self.say(f"job '{self.job.name}': {line}")
 
     def _begin(self, writer: DataStreamWriter) -> None:
         """Start the Spark query; in batch mode only if all records are there: a source that is complete would make the
@@ -404,16 +424,19 @@ class Query:
         if self._failure is not None:
             return self._failure
         found = explained(error, self.job, self.spark, self.checkpoint.location)
-        return self._located(found) if isinstance(found, RecordError) and not found.topic else found
+        return self._located(found) if isinstance(found, RecordError) else found
 
     def _located(self, error: RecordError) -> RecordError:
-        """``error`` of a task, which numbers the partitions of all topics, with the record's topic and partition."""
+        """``error`` of a task, which numbers the partitions of all sources, with the record's topic and partition, or
+        with its place in another source."""
+        if error.topic or error.place:
+            return error
         ends = self.checkpoint.offsets(self._current) or ()
         for source, end in zip(self._sources, ends, strict=False):
             partition = source.partition(error.partition, end)
-            if partition is not None:
-                reason, _, _, *others = error.args
-                return type(error)(reason, *partition, *others)
+            place = "" if partition else source.place(error.partition, error.offset, end)
+            if partition or place:
+                return error.found_at(partition, place)
         return error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 import threading
 import time
@@ -15,31 +16,38 @@ from pyspark.sql import SparkSession
 from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint, read_location
 from penstock.engine.checkpoint.savepoints import write_savepoint
 from penstock.engine.runs.batches import JobProgress
-from penstock.engine.runs.failures import gone
+from penstock.engine.runs.failures import FOREIGN, gone
 from penstock.engine.runs.query import Query
 from penstock.engine.runs.restarts import Restarts
-from penstock.engine.session import is_alive, make_quick_starts, spark_session
-from penstock.errors import ExecutionError, OptionsError, PenstockError, Problem
+from penstock.engine.runs.start_checks import check_start
+from penstock.engine.session import is_alive, make_quick_starts, report, spark_session
+from penstock.errors import VERBOSE, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_settings
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.nodes import Job
+from penstock.plan.notes import notes_of
 from penstock.plan.planning import planned
 from penstock.spi import MetricGroup
+
+_log = logging.getLogger("penstock")
 
 
 @dataclass(frozen=True)
 class JobResult:
-    """The result of a job. ``stopped``: it was stopped before its sources were read."""
+    """The result of a job. ``stopped``: it was stopped before its sources were read. ``continued``: it went on from a
+    checkpoint or a savepoint."""
 
     job: str
     progress: JobProgress
     stopped: bool
     seconds: float
+    continued: bool = False
 
 
-def run(job: Job, warn: Callable[[str], None] | None = None) -> JobResult:
-    """Run ``job`` until all its sources are bounded and read. Raises the PenstockError that ended it."""
-    running = start(job, warn)
+def run(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[str], None] | None = None) -> JobResult:
+    """Run ``job`` until all its sources are bounded and read. Raises the PenstockError that ended it. ``warn`` and
+    ``say`` as in :func:`start`."""
+    running = start(job, warn, say)
     try:
         while not running.wait(timeout=3600):
             pass
@@ -48,14 +56,18 @@ def run(job: Job, warn: Callable[[str], None] | None = None) -> JobResult:
     return running.result()
 
 
-def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
+def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[str], None] | None = None) -> RunningJob:
     """Start ``job`` and return while it runs. Raises a PenstockError if it cannot be started: only a job that has run
-    is restarted."""
+    is restarted. ``warn`` gets warnings, ``say`` other news, which Python's log has too."""
     warn = warn or (lambda _: None)
     job = planned(job)
     check_guarantees(job)
     check_settings(job)
+    say = _logged(say)
+    for note in notes_of(job):
+        say(f"job '{job.name}': note: {note}")
     job = with_dead_letters(job)
+    check_start(job, warn)
     spark = spark_session(job.settings, job.name)
     _check_alone(job, spark)
     location, folder = job.settings.checkpoint_dir, None
@@ -63,14 +75,30 @@ def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
         warn("checkpointing is off: the job's progress is lost when it ends")
         folder = tempfile.TemporaryDirectory(prefix="penstock-")
         location = folder.name
-    running = RunningJob(job, spark, open_checkpoint(spark, location, job.name), warn)
+    running = RunningJob(job, spark, open_checkpoint(spark, location, job.name), warn, say)
     running.folder = folder
     try:
         running.start()
+    except PenstockError as error:
+        running.stop()
+        if isinstance(error.__cause__, FOREIGN):
+            _note_report(error)
+        raise
     except BaseException:
         running.stop()
         raise
     return running
+
+
+def _logged(say: Callable[[str], None] | None) -> Callable[[str], None]:
+    """``say`` to the log too."""
+
+    def both(text: str) -> None:
+        _log.info(text)
+        if say is not None:
+            say(text)
+
+    return both
 
 
 def _check_alone(job: Job, spark: SparkSession) -> None:
@@ -81,19 +109,33 @@ def _check_alone(job: Job, spark: SparkSession) -> None:
         raise OptionsError((Problem(reason, where=f"job '{job.name}'", hint="give each job a name of its own"),))
 
 
+def _note_report(failure: PenstockError) -> None:
+    """Add to a failure which file has all that Spark and Python have reported."""
+    if path := report(failure):
+        failure.add_note(f"what Spark and Python reported is in '{path}'; --verbose, or {VERBOSE}=1, shows it here")
+
+
 class RunningJob:
     """A started job: wait for it, look at its progress, stop it.
 
     A thread of its own waits for the run to end, and starts the next one if it failed and the job's strategy allows it.
     """
 
-    def __init__(self, job: Job, spark: SparkSession, checkpoint: JobCheckpoint, warn: Callable[[str], None]):
+    def __init__(
+        self,
+        job: Job,
+        spark: SparkSession,
+        checkpoint: JobCheckpoint,
+        warn: Callable[[str], None],
+        say: Callable[[str], None] = lambda _: None,
+    ):
         self.job = job
         self.checkpoint = checkpoint
         #: Deleted when the job ends: the checkpoint of a job that keeps none.
         self.folder: tempfile.TemporaryDirectory[str] | None = None
         self._spark = spark
         self._warn = warn
+        self._say = say
         self._restarts = Restarts(job.settings.restart)
         self._stopping = threading.Event()
         self._over = threading.Event()
@@ -137,7 +179,8 @@ class RunningJob:
 
     def result(self) -> JobResult:
         """The result of the job so far."""
-        return JobResult(self.job.name, self.progress, not self._finished, time.monotonic() - self._begun)
+        seconds = time.monotonic() - self._begun
+        return JobResult(self.job.name, self.progress, not self._finished, seconds, self._run.continues)
 
     def savepoint(self, directory: str | None = None) -> str | None:
         """The path of a new savepoint of what is committed, in ``directory`` or that of the job's settings; None if
@@ -195,7 +238,15 @@ class RunningJob:
         if progress.batches:  # it has seen the progress that it published, and notices if that gets lost
             job = replace(job, settings=replace(job.settings, adopt_progress=False))
         return Query(
-            job, self._spark, self.checkpoint, self._warn, self._stopping.is_set, progress, self._metrics, former_id
+            job,
+            self._spark,
+            self.checkpoint,
+            self._warn,
+            self._stopping.is_set,
+            progress,
+            self._metrics,
+            former_id,
+            self._say,
         )
 
     def _supervise(self) -> None:
@@ -228,8 +279,9 @@ class RunningJob:
                 return False
             restart = self._restarts.after_failure() if failure.restartable else None
             if restart is None:
-                self._failure = failure
                 self._note(failure)
+                _note_report(failure)
+                self._failure = failure
                 return False
             notes = "".join(f"; {note}" for note in getattr(failure, "__notes__", ()))
             self._pausing = True
@@ -274,6 +326,7 @@ class RunningJob:
 
     def _fail(self, failure: PenstockError, cause: Exception) -> None:
         failure.__cause__ = cause
+        _note_report(failure)
         self._failure = failure
 
     def _note(self, failure: PenstockError) -> None:

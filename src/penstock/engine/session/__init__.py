@@ -1,5 +1,6 @@
 """Spark's processes and the session that jobs run in: the JVM, the fork server, and the launcher of Python workers."""
 
+from penstock.engine.session.logs import report
 from penstock.engine.session.spark import (
     close_idle_callbacks,
     is_alive,
@@ -9,4 +10,12 @@ from penstock.engine.session.spark import (
     spark_session,
 )
 
-__all__ = ["close_idle_callbacks", "is_alive", "kernel_session", "make_quick_starts", "prepare", "spark_session"]
+__all__ = [
+    "close_idle_callbacks",
+    "is_alive",
+    "kernel_session",
+    "make_quick_starts",
+    "prepare",
+    "report",
+    "spark_session",
+]

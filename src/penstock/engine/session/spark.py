@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession, is_remote
 
 from penstock.engine.session.class_archive import SharedClasses, shared_classes
 from penstock.engine.session.jvm import Jvm
+from penstock.engine.session.logs import java_options
 from penstock.engine.session.workers import use_forked_workers
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.kernels.session import Session
@@ -108,10 +109,8 @@ def spark_session(settings: Settings, name: str) -> SparkSession:
 
 def kernel_session(spark: SparkSession) -> Session:
     """What the results of kernels depend on in this session."""
-    jvm: Any = spark.sparkContext._jvm
-    zone, ansi = (str(spark.conf.get(f"spark.sql.{key}")) for key in ("session.timeZone", "ansi.enabled"))
-    java = int(jvm.java.lang.Runtime.version().feature())
-    return Session(zone, java, ansi == "true", strict=spark.conf.get(_OVERFLOW, WRAP) == FAIL)
+    zone, overflow = spark.conf.get("spark.sql.session.timeZone"), spark.conf.get(_OVERFLOW, WRAP)
+    return Session(str(zone), strict=overflow == FAIL)
 
 
 def is_alive(spark: SparkSession) -> bool:
@@ -187,7 +186,7 @@ def _use_workers(settings: dict[str, str]) -> None:
 
 def _start(settings: dict[str, str]) -> Jvm:
     _use_workers(settings)
-    options = [settings["spark.driver.extraJavaOptions"]]
+    options = [settings["spark.driver.extraJavaOptions"], *map(shlex.quote, java_options())]
     if (shared := shared_classes()) is not None:
         options += map(shlex.quote, shared.options)
         atexit.register(shared.discard)

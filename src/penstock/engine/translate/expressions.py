@@ -140,17 +140,20 @@ class _SparkSql(SqlText):
 
 def _differs_in_spark(call: Call) -> bool:
     """Whether an operator has another result in Spark: NaN equals itself there, and is larger than other numbers;
-    decimals are rounded to one type before they are compared; a floating-point number divided by zero fails; a date
-    plus an interval may be a timestamp; what overflows fails."""
+    decimals are rounded to one type before they are compared, and twice in wide products and quotients; a
+    floating-point number divided by zero fails; a date plus an interval may be a timestamp; points in time are moved
+    in the session's zone; what overflows fails."""
     types = [each.type for each in call.args]
     roots = {root(each) for each in types}
     match call.function:
         case function if function in _COMPARISONS:
             return bool(roots & _REALS) or beyond_decimal(types)
-        case "/" if root(call.type) in _REALS:
+        case "/" if root(call.type) in _REALS or isinstance(call.type, DecimalType):
             return True
         case "+" | "-" if isinstance(call.args[-1].type, IntervalType):
-            return root(call.args[0].type) in ("DATE", "TIME")
+            return root(call.args[0].type) in ("DATE", "TIME", "TIMESTAMP_LTZ")
+        case "TIMESTAMPADD" | "TIMESTAMPDIFF":
+            return "TIMESTAMP_LTZ" in roots
         case "*" if isinstance(call.type, IntervalType):
             return True
         case function if function in _OVERFLOWING:
@@ -161,13 +164,16 @@ def _differs_in_spark(call: Call) -> bool:
 
 
 def _differs_when_cast(operand: Expression, target: DataType) -> bool:
-    """Whether a cast has another result in Spark, which reads text in more forms, writes years of more than four digits
-    with a sign, and takes a cast of an integer to FLOAT and DOUBLE for one to DOUBLE."""
+    """Whether a cast has another result in Spark, which reads text in more forms, takes a cast of an integer to FLOAT
+    and DOUBLE for one to DOUBLE, writes floating-point numbers as its Java does, and years of more than four digits
+    with a sign."""
     source, to = root(operand.type), root(target)
     if _narrows(operand.type, target):
         return True
     if source == "STRING":
         return to in _READ
+    if source in _REALS and to in ("STRING", "DECIMAL"):
+        return True
     if source == "TIME":
         return to in ("TIMESTAMP", "TIMESTAMP_LTZ")
     if source in _DATED and to == "STRING":

@@ -65,7 +65,8 @@ def _exact(template: str) -> Rendering:
 
 
 def _round(call: Call, args: Sequence[str]) -> str | None:
-    if len(args) == 2 and not isinstance(call.args[1], Literal):
+    """Floating-point numbers are rounded by their text, which depends on the Java that runs Spark."""
+    if root(call.type) in ("FLOAT", "DOUBLE") or (len(args) == 2 and not isinstance(call.args[1], Literal)):
         return None
     digits = args[1:] if len(args) == 2 and args[1] != "0" else ()
     text = f"round({', '.join((args[0], *digits))})"
@@ -137,7 +138,7 @@ _LOCATE_FROM = (
 #: Functions of the same arguments, and of the same name in lower case.
 _SAME = """
 UPPER LOWER REVERSE LEFT RIGHT REPEAT MD5 SHA1 CHAR_LENGTH UUID CONCAT CONCAT_WS
-ABS POWER EXP SIN COS TAN ATAN2 PI
+ABS PI
 LOCALTIMESTAMP CURRENT_DATE
 COALESCE NULLIF IF
 ARRAY MAP CARDINALITY

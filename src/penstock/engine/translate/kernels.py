@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -54,7 +53,7 @@ def _guarded(expression: Expression, kept: str) -> Expression:
 
 def _calc(frame: DataFrame, expressions: Sequence[Expression], names: Sequence[str]) -> Calc:
     read = {e.name: arrow_type(e.type) for each in expressions for e in walk(each) if isinstance(e, ColumnRef)}
-    session = replace(kernel_session(frame.sparkSession), alone=True)
+    session = kernel_session(frame.sparkSession)
     items = compile_expressions(tuple(expressions), pa.schema(read), session)
     if isinstance(items, Lacking):
         where = str(items.place) if items.place else ""

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.flow.kernels.decimals import EXACT, MOST, WIDEST, fitted, from_integers
+from penstock.flow.kernels.decimals import WIDEST, fitted, from_integers
 from penstock.flow.kernels.moments import shifted
 from penstock.flow.kernels.real_functions import OF_REALS
 from penstock.flow.kernels.rowwise import ValueFailure, row_by_row
@@ -63,7 +63,7 @@ def arithmetic(call: Call, session: Session) -> Kernel | None:
 def _decimal_arithmetic(
     call: Call, a: DecimalType, b: DecimalType, target: DecimalType, session: Session
 ) -> Kernel | None:
-    """Exact results, rounded where their type is too small. Spark rounds products of more than 38 digits before."""
+    """Exact results, rounded where their type is too small."""
     sign = call.function
     if sign == "*":
         precision, scale = a.precision + b.precision + 1, a.scale + b.scale
@@ -73,8 +73,6 @@ def _decimal_arithmetic(
     arrow = arrow_type(target)
     if (precision, scale) == (target.precision, target.scale):
         return Strict(arrow, _PLAIN[sign])
-    if sign == "*" and a.precision + b.precision > MOST and not session.alone:
-        return None
     if precision > WIDEST:
         return row_by_row(partial(_product, target, session.strict))(call, session)
     strict = session.strict
@@ -130,8 +128,6 @@ def negation(call: Call, session: Session) -> Kernel | None:
     arrow = arrow_type(call.type)
     if is_integer(call.type):
         return Strict(arrow, partial(_negated, call) if session.strict else pc.negate)
-    if isinstance(call.type, DecimalType) and call.type.precision > EXACT and not session.alone:
-        return None
     return Strict(arrow, pc.negate)
 
 
@@ -152,8 +148,6 @@ def magnitude(call: Call, session: Session) -> Kernel | None:
     arrow = arrow_type(call.type)
     if is_integer(call.type):
         return Strict(arrow, partial(_magnitude, call) if session.strict else pc.abs)
-    if isinstance(call.type, DecimalType) and call.type.precision > EXACT and not session.alone:
-        return None
     return Strict(arrow, pc.abs)
 
 
@@ -191,7 +185,7 @@ def _wider(values: pa.Array) -> pa.Array:
 
 
 def rounded(call: Call, session: Session) -> Kernel | None:
-    """``ROUND``. Spark rounds the text of floating-point numbers."""
+    """``ROUND``: floating-point numbers by the digits of their text."""
     digits = call.args[1].value if len(call.args) == 2 and isinstance(call.args[1], Literal) else 0
     arrow = arrow_type(call.type)
     if len(call.args) == 2 and not isinstance(call.args[1], Literal):
@@ -203,10 +197,10 @@ def rounded(call: Call, session: Session) -> Kernel | None:
     if isinstance(call.type, DecimalType):
         target, strict = call.type, session.strict
         if digits < -38:
-            return None
+            return _rounded_each(call, session)
         return Strict(arrow, lambda values, *_: fitted(_rounded(values, digits), target, strict))
-    if not session.shortest or abs(digits) > 400:
-        return None
+    if abs(digits) > 400:
+        return _rounded_each(call, session)
     return Strict(arrow, lambda values, *_: _rounded_real(digits, values))
 
 
@@ -241,24 +235,18 @@ def _real_sign(arrow: pa.DataType, values: pa.Array) -> pa.Array:
     return column(found, valid_rows(values) if values.null_count else None, arrow)
 
 
-#: Functions that Spark computes too.
-_IN_SPARK = frozenset({"POWER", "EXP", "SIN", "COS", "TAN", "ATAN2"})
-
-
-def of_reals(call: Call, session: Session) -> Kernel | None:
+def of_reals(call: Call, session: Session) -> Kernel:
     """Powers, logarithms and trigonometric functions, as those of ``java.lang.Math``."""
-    if not session.alone and call.function in _IN_SPARK:
-        return None
     return Strict(pa.float64(), partial(_of_reals, call.function))
 
 
-def truncated(call: Call, session: Session) -> Kernel | None:
+def truncated(call: Call, session: Session) -> Kernel:
     """``TRUNCATE``: towards zero."""
     return _each(call, session, ROUND_DOWN)
 
 
-def _rounded_each(call: Call, session: Session) -> Kernel | None:
-    return _each(call, session, ROUND_HALF_UP) if session.shortest else None
+def _rounded_each(call: Call, session: Session) -> Kernel:
+    return _each(call, session, ROUND_HALF_UP)
 
 
 def _each(call: Call, session: Session, mode: str) -> Kernel:

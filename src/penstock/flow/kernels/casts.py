@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from penstock.flow.kernels.calendar import DAY_MICROS, day_and_time
 from penstock.flow.kernels.decimals import fitted, from_integers, to_integers, to_reals, to_text
-from penstock.flow.kernels.local import from_local, is_utc, to_local
+from penstock.flow.kernels.local import Convert, from_local, to_local
 from penstock.flow.kernels.moments import days_in, localized, micros_of, text_of
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.text_casts import (
@@ -66,8 +66,8 @@ def cast_kernel(cast: Cast, session: Session) -> Kernel | None:
     if isinstance(source, NullType):
         return lambda args, rows: Vector(pa.scalar(None, arrow), args[0].failures)
     convert = _conversion(source, target, session)
-    if convert is None or (cast.safe and isinstance(source, RowType | ArrayType) and not session.alone):
-        return None  # TRY_CAST: NULL in Flink where a field or an element cannot be cast; Spark keeps the others
+    if convert is None:
+        return None
     kernel = Strict(arrow, convert)
     return partial(_tried, kernel) if cast.safe else kernel
 
@@ -121,7 +121,7 @@ def _conversion(source: DataType, target: DataType, session: Session) -> _Conver
                 return partial(_truncated, source, target, session.strict)
             if to in ("FLOAT", "DOUBLE"):
                 return _reals(target)
-            if isinstance(target, DecimalType) and session.shortest:
+            if isinstance(target, DecimalType):
                 return partial(_decimal_reals, source, target, session.strict)
         case "BOOLEAN" if is_integer(target) or to in ("FLOAT", "DOUBLE"):
             return lambda values: pc.cast(pc.cast(values, pa.int8()), arrow_type(target))
@@ -160,8 +160,9 @@ def _conversion(source: DataType, target: DataType, session: Session) -> _Conver
             return partial(_time_of_day, min(target.precision, 6))
         case "TIME" if isinstance(target, TimestampType):
             return _on_first_day(target, session)
-        case "DATE" if isinstance(target, TimestampType) and (is_utc(session) or not target.local_zone):
-            return partial(_midnight, source, target)
+        case "DATE" if isinstance(target, TimestampType):
+            instant = from_local(session) if target.local_zone else _same
+            return None if instant is None else partial(_midnight, source, target, instant)
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
             local = localized(source, session)
             if to == "DATE" and local is not None:
@@ -292,10 +293,10 @@ def _zoned(target: TimestampType, cuts: bool, session: Session) -> _Convert | No
     return None if convert is None else lambda values: convert(cut(values))
 
 
-def _midnight(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
+def _midnight(source: DataType, target: DataType, instant: Convert, values: pa.Array) -> pa.Array | Vector:
     days = days_in(values)
     too_far = np.abs(days) > (2**63 - 1) // DAY_MICROS
-    made = _columned(np.where(too_far, 0, days) * DAY_MICROS, values, arrow_type(target))
+    made = instant(_columned(np.where(too_far, 0, days) * DAY_MICROS, values, pa.timestamp("us")))
     shown = values if not too_far.any() else text_of(values, 0)
     return Vector(made, (Failure(too_far, beyond(source, target, shown)),)) if too_far.any() else made
 
@@ -349,7 +350,7 @@ def _written(source: DataType, session: Session) -> Callable[[pa.Array], pa.Arra
             return lambda values: pc.if_else(values, "TRUE", "FALSE")
         case "DECIMAL":
             return to_text
-        case "FLOAT" | "DOUBLE" if session.shortest:
+        case "FLOAT" | "DOUBLE":
             return _real_text
         case "DATE":
             return partial(text_of, digits=0)

@@ -91,14 +91,13 @@ def to_text(values: pa.Array) -> pa.Array:
     return pc.coalesce(pa.array(others, pa.string()), found)
 
 
-def dividend(a: DecimalType, b: DecimalType, target: DecimalType, *, alone: bool) -> pa.DataType | None:
+def dividend(a: DecimalType, b: DecimalType, target: DecimalType) -> pa.DataType | None:
     """The type of a dividend for which Arrow's quotient, which is cut off, has a digit more than ``target``. None if
-    that has too many digits, or if Spark, which rounds first, may have another result, unless ``alone``."""
+    that has too many digits."""
     scale = max(a.scale, target.scale - b.precision + b.scale)
     whole = a.precision - a.scale
     digits = whole + b.scale + max(4, scale + b.precision - b.scale + 1)
-    rounds = max(a.precision, b.precision, target.precision) > EXACT or b.precision + target.scale > MOST
-    if (rounds and not alone) or max(digits, whole + scale) > WIDEST:
+    if max(digits, whole + scale) > WIDEST:
         return None
     return pa.decimal256(whole + scale, scale)
 

@@ -51,11 +51,10 @@ def division(call: Call, session: Session) -> Kernel | None:
     if root(call.type) in ("FLOAT", "DOUBLE"):
         return Strict(arrow, pc.divide)
     if isinstance(left, DecimalType) and isinstance(right, DecimalType) and isinstance(call.type, DecimalType):
-        wide = dividend(left, right, call.type, alone=session.alone)
+        wide = dividend(left, right, call.type)
         if wide is not None:
             return Strict(arrow, partial(_decimal_quotient, call.type, session.strict, wide))
-        exact = partial(_wide_quotient, call.type, session.strict)
-        return row_by_row(exact)(call, session) if session.alone else None
+        return row_by_row(partial(_wide_quotient, call.type, session.strict))(call, session)
     return None
 
 

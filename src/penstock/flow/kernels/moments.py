@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, iso_week, months_later
 from penstock.flow.kernels.decimals import MOST
-from penstock.flow.kernels.local import Convert, is_utc, to_local
+from penstock.flow.kernels.local import Convert, to_local
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import (
     Failure,
@@ -49,11 +49,6 @@ _MOST_DAYS = _MOST // DAY_MICROS
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 #: Of the years 0 to 9999.
 _FIRST_MILLI, _LAST_MILLI = -62_167_219_200_000, 253_402_300_799_999
-
-
-def is_local(data_type: DataType, session: Session) -> bool:
-    """Whether the local time of values is known: not that of TIMESTAMP_LTZ in most zones."""
-    return is_utc(session) or not (isinstance(data_type, TimestampType) and data_type.local_zone)
 
 
 def localized(data_type: DataType, session: Session) -> Convert | None:
@@ -131,18 +126,19 @@ def _column(found: Any, *values: Values, arrow: pa.DataType | None = None) -> pa
 
 
 def shifted(call: Call, session: Session) -> Kernel | None:
-    """A date, time or timestamp plus or minus an interval, whose value is a number of months or of microseconds."""
-    moment, interval = call.args
-    if not isinstance(interval.type, IntervalType) or not is_local(moment.type, session):
+    """A date, time or timestamp plus or minus an interval, whose value is a number of months or of microseconds. Points
+    in time are moved in UTC, as in Flink, so a day has 24 hours where clocks change."""
+    _, interval = call.args
+    if not isinstance(interval.type, IntervalType):
         return None
     size, months = (-1 if call.function == "-" else 1), interval.type.months
     return Strict(arrow_type(call.type), lambda values, count: _moved(call, values, count, size, months))
 
 
 def timestampadd(call: Call, session: Session) -> Kernel | None:
-    """``TIMESTAMPADD``."""
-    unit, _, moment = call.args
-    if not isinstance(unit, Literal) or not is_local(moment.type, session):
+    """``TIMESTAMPADD``: of points in time in UTC, as in Flink."""
+    unit = call.args[0]
+    if not isinstance(unit, Literal):
         return None
     word = str(unit.value)
     months = word in _UNIT_MONTHS
@@ -190,9 +186,9 @@ def overflow(call: Call) -> Callable[[int], str]:
 
 
 def timestampdiff(call: Call, session: Session) -> Kernel | None:
-    """``TIMESTAMPDIFF``: whole units, towards zero."""
-    unit, *moments = call.args
-    if not isinstance(unit, Literal) or not (is_utc(session) or all(is_local(each.type, session) for each in moments)):
+    """``TIMESTAMPDIFF``: whole units, towards zero; of points in time in UTC, as in Flink."""
+    unit = call.args[0]
+    if not isinstance(unit, Literal):
         return None
     word = str(unit.value)
     if word in _UNIT_MONTHS:

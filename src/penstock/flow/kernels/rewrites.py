@@ -165,6 +165,15 @@ def _tried(call: Call) -> Expression:
     return cast(call.args[0], call.type, safe=True)
 
 
+def _lapse(call: Call) -> Expression:
+    """Moments of which one is a point in time, as points in time."""
+    unit, *moments = call.args
+    kinds = {root(each.type) for each in moments}
+    if len(kinds) == 1 or "TIMESTAMP_LTZ" not in kinds:
+        return call
+    return replace(call, args=(unit, *(_as(each, TimestampType(6, local_zone=True)) for each in moments)))
+
+
 def _instant(call: Call) -> Expression:
     """Text without a pattern is by the usual one, in UTC; what is not by it fails."""
     if len(call.args) > 1 or root(call.args[0].type) != "STRING":
@@ -184,5 +193,6 @@ _REWRITES: dict[str, Callable[[Call], Expression]] = {
     **dict.fromkeys(OF_REALS, _of_double),
     **dict.fromkeys(("GREATEST", "LEAST"), _of_one_type),
     **dict.fromkeys(("TO_TIMESTAMP", "TO_DATE"), _tried),
+    "TIMESTAMPDIFF": _lapse,
     "TO_TIMESTAMP_LTZ": _instant,
 }

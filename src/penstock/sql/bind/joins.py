@@ -18,6 +18,7 @@ from penstock.plan.expressions import (
     call,
     coerce,
     columns_of,
+    conjunction,
     conjuncts,
     fields_of,
     is_deterministic,
@@ -25,7 +26,18 @@ from penstock.plan.expressions import (
     renamed,
     substituted,
 )
-from penstock.plan.nodes import Item, Join, JoinKind, Node, SetKind, SetOperation, Union, items_of, project
+from penstock.plan.nodes import (
+    InWindows,
+    Item,
+    Join,
+    JoinKind,
+    Node,
+    SetKind,
+    SetOperation,
+    Union,
+    items_of,
+    project,
+)
 from penstock.plan.pruning import repeatable_columns
 from penstock.plan.windows import in_windows
 from penstock.sql.bind.context import Context
@@ -40,8 +52,10 @@ from penstock.types import BOOLEAN, Field, RowType
 from penstock.types.casts import beyond_decimal, comparable
 
 #: The kinds of joins that keep rows of the left side, or of the right side, without a match.
-_KEEPS_LEFT = (JoinKind.LEFT, JoinKind.FULL)
+_KEEPS_LEFT = (JoinKind.LEFT, JoinKind.FULL, JoinKind.ANTI)
 _KEEPS_RIGHT = (JoinKind.RIGHT, JoinKind.FULL)
+#: Those that give no columns of the right side.
+_OF_LEFT = (JoinKind.SEMI, JoinKind.ANTI)
 
 
 @dataclass(frozen=True)
@@ -73,9 +87,7 @@ class JoinSource:
         return _row(self.left.schema, self.right.schema, self.right_names, self.kind)
 
     def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
-        plan = _Plan(self)
-        for each in self.conditions:
-            plan.match(each)
+        plan = self._plan()
         for each in conditions:
             plan.keep(each)
         left, right = self.left.rows(plan.left_conditions), self.right.rows(plan.right_conditions)
@@ -85,6 +97,18 @@ class JoinSource:
         kept = found if self.keeping is None else self.keeping(found)
         return None if kept is None else project(kept, items_of(found.schema))
 
+    def rows_of_windows(self) -> Node | None:
+        """The rows of a SEMI or ANTI join; None unless it is one of windows."""
+        plan = self._plan()
+        left, right = self.left.rows(plan.left_conditions), self.right.rows(plan.right_conditions)
+        return None if left is None or right is None else plan.rows_of_windows(left, right)
+
+    def _plan(self) -> _Plan:
+        plan = _Plan(self)
+        for each in self.conditions:
+            plan.match(each)
+        return plan
+
 
 def _row(left: RowType, right: RowType, names: Mapping[str, str], kind: JoinKind) -> RowType:
     """The columns of a join."""
@@ -93,6 +117,8 @@ def _row(left: RowType, right: RowType, names: Mapping[str, str], kind: JoinKind
         return Field(name, each.type.with_nullability(True) if nullable else each.type)
 
     lefts = (made(each, each.name, kind in _KEEPS_RIGHT) for each in left.fields)
+    if kind in _OF_LEFT:
+        return RowType(tuple(lefts), nullable=False)
     rights = (made(each, names[each.name], kind in _KEEPS_LEFT) for each in right.fields)
     return RowType((*lefts, *rights), nullable=False)
 
@@ -167,26 +193,44 @@ class _Plan:
     def rows(self, left: Node, right: Node) -> Node:
         """The rows, from those of both sides."""
         wanted = self._join.schema
-        taken = set(wanted.names)
-        left, left_keys = _keyed(left, [each for each, _ in self._keys], taken)
-        right, right_keys = _keyed(right, [each for _, each in self._keys], taken)
-        names = {each: self._join.right_names.get(each, each) for each in right.schema.names}
         kind = JoinKind.INNER if self._others else self._join.kind
-        schema = _row(left.schema, right.schema, names, kind)
-        left_ttl, right_ttl = self._join.lifetimes
-        joined: Node = in_windows(
-            Join(schema, left, right, kind, left_keys, right_keys, left_ttl=left_ttl, right_ttl=right_ttl)
-        )
-        if self._others:
-            if not isinstance(joined, Join):
-                place = self._others[0].place
-                reason = "an outer join of windows with a condition other than '=' is not supported"
-                hint = "compare columns of both tables with '=', or use an INNER JOIN"
-                raise UnsupportedError((Problem(reason, where=str(place or ""), hint=hint),))
-            joined = self._completed(filtered(joined, self._others), left, right)
-        elif schema != wanted:
+        plain = self._pairing(left, right, kind)
+        joined: Node = in_windows(plain)
+        if isinstance(joined, InWindows) and self._others:
+            joined = self._in_windows(plain)
+        elif self._others:
+            joined = self._completed(filtered(joined, self._others), plain.left, plain.right)
+        elif joined.schema != wanted:
             joined = project(joined, items_of(wanted))
         return filtered(joined, self._above)
+
+    def rows_of_windows(self, left: Node, right: Node) -> Node | None:
+        """The rows of a join that gives no columns of the right side; None unless it is one of windows."""
+        plain = self._pairing(left, right, JoinKind.INNER)
+        return self._in_windows(plain) if isinstance(in_windows(plain), InWindows) else None
+
+    def _pairing(self, left: Node, right: Node, kind: JoinKind) -> Join:
+        """The join of both sides by the keys alone."""
+        taken = {*self._lefts, *self._own}
+        left, left_keys = _keyed(left, [each for each, _ in self._keys], taken)
+        right, right_keys = _keyed(right, [each for _, each in self._keys], taken)
+        schema = _row(left.schema, right.schema, self._names_of(right), kind)
+        left_ttl, right_ttl = self._join.lifetimes
+        return Join(schema, left, right, kind, left_keys, right_keys, left_ttl=left_ttl, right_ttl=right_ttl)
+
+    def _names_of(self, right: Node) -> dict[str, str]:
+        """The names in the join of the columns of the right side, keys included."""
+        return {each: self._join.right_names.get(each, each) for each in right.schema.names}
+
+    def _in_windows(self, plain: Join) -> Node:
+        """The join of windows with the conditions that are not keys: all rows of a window are there when it closes."""
+        names, kind = self._names_of(plain.right), self._join.kind
+        right = project(plain.right, tuple(Item(names[each.name], each) for each in fields_of(plain.right.schema)))
+        schema = _row(plain.left.schema, right.schema, {each: each for each in right.schema.names}, kind)
+        keys = tuple(names[each] for each in plain.right_keys)
+        condition = conjunction(self._others) if self._others else None
+        joined = Join(schema, plain.left, right, kind, plain.left_keys, keys, condition=condition)
+        return project(in_windows(joined), items_of(self._join.schema))
 
     def _completed(self, pairs: Node, left: Node, right: Node) -> Node:
         """The ``pairs`` of matching rows, and the rows without a match."""
@@ -262,21 +306,37 @@ def _keyed(node: Node, keys: Sequence[Expression], taken: set[str]) -> tuple[Nod
     return project(node, tuple(items)), tuple(names)
 
 
+#: Makes the conditions of a join from the columns of the right side in it, by their own names.
+Conditions = Callable[[Mapping[str, ColumnRef]], Sequence[Expression]]
+
+
 def beside(
-    kind: JoinKind,
-    left: Node,
-    right: Node,
-    conditions: Callable[[Mapping[str, ColumnRef]], Sequence[Expression]],
-    errors: Errors,
+    kind: JoinKind, left: Node, right: Node, conditions: Conditions, errors: Errors
 ) -> tuple[Node | None, dict[str, ColumnRef]]:
-    """The join of two nodes, and the columns of the right one in it, by their own names. ``conditions`` makes the
-    join's conditions from these. The node is None after a problem, which was added to ``errors``."""
+    """The join of two nodes, and the columns of the right one in it, by their own names. The node is None after a
+    problem, which was added to ``errors``."""
+    source, rights = _beside(kind, left, right, conditions, errors)
+    return source.rows(()), rights
+
+
+def matched_in_windows(
+    left: Node, right: Node, conditions: Conditions, errors: Errors, *, negated: bool
+) -> Node | None:
+    """The rows of ``left`` that have a match in ``right``, or none if ``negated``, in each window by itself; None if
+    the conditions do not compare windows."""
+    kind = JoinKind.ANTI if negated else JoinKind.SEMI
+    return _beside(kind, left, right, conditions, errors)[0].rows_of_windows()
+
+
+def _beside(
+    kind: JoinKind, left: Node, right: Node, conditions: Conditions, errors: Errors
+) -> tuple[JoinSource, dict[str, ColumnRef]]:
     names: dict[str, str] = {}
     for each in right.schema.names:
         names[each] = free_name(each, [*left.schema.names, *names.values()])
     rights = {each.name: replace(each, name=names[each.name]) for each in fields_of(right.schema)}
     one, other = (NodeSource(each, "", each.schema.names) for each in (left, right))
-    return JoinSource(kind, one, other, names, (), errors, tuple(conditions(rights))).rows(()), rights
+    return JoinSource(kind, one, other, names, (), errors, tuple(conditions(rights))), rights
 
 
 def join(

@@ -42,7 +42,7 @@ from penstock.plan.walk import repeatable
 from penstock.sql.bind.correlation import OUTER, equal_pair, own, reads_inner, reads_outer, with_rows
 from penstock.sql.bind.generated_names import free_name, name_of
 from penstock.sql.bind.grouping import distinct
-from penstock.sql.bind.joins import as_compared, beside
+from penstock.sql.bind.joins import Conditions, as_compared, beside, matched_in_windows
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.sources import filtered
 from penstock.sql.parse.source import Errors
@@ -210,6 +210,9 @@ class Subquery:
     def _kept(self, node: Node, negated: bool, errors: Errors) -> Node | None:
         """The rows of ``node`` that have a row here, or none if ``negated``."""
         if self.others:
+            in_windows = self._kept_in_windows(node, negated, errors)
+            if in_windows is not None:
+                return in_windows
             rows, matched = self._matched(node, errors)
             kind = SetKind.ANTI if negated else SetKind.SEMI
             return None if matched is None else self._whole(SetOperation(rows.schema, rows, matched, kind), node)
@@ -238,14 +241,13 @@ class Subquery:
         """The conditions that outer rows have these ``keys``."""
         return [call("=", outside, key) for (outside, _), key in zip(self.pairs, keys, strict=False)]
 
-    def _matched(self, node: Node, errors: Errors) -> tuple[Node, Node | None]:
-        """The rows of ``node``, and the same rows once for each row here that they match; both without the columns that
-        are not repeatable. None after a problem."""
-        same = repeatable_columns(node)
-        if not same or not {name for each in self.operands for name in columns_of(each)} <= same:
-            errors.append(_unstable(self.others[0].place))
-            return node, None
-        node = project(node, tuple(each for each in items_of(node.schema) if each.name in same))
+    def _kept_in_windows(self, node: Node, negated: bool, errors: Errors) -> Node | None:
+        """The same in each window by itself, where the ``pairs`` have the windows of both; None elsewhere."""
+        items, conditions = self._compared()
+        return matched_in_windows(node, project(self.node, items), conditions, errors, negated=negated)
+
+    def _compared(self) -> tuple[tuple[Item, ...], Conditions]:
+        """The columns that are compared with an outer row, and the conditions."""
         items = self._keys()
         count = len(items)
         read = {name for each in self.others for name in columns_of(each)}
@@ -262,6 +264,17 @@ class Subquery:
             others = (substituted(each, both) for each in self.others)
             return (*self._equal_keys(list(rights.values())[:count]), *self.outer, *others)
 
+        return items, conditions
+
+    def _matched(self, node: Node, errors: Errors) -> tuple[Node, Node | None]:
+        """The rows of ``node``, and the same rows once for each row here that they match; both without the columns that
+        are not repeatable. None after a problem."""
+        same = repeatable_columns(node)
+        if not same or not {name for each in self.operands for name in columns_of(each)} <= same:
+            errors.append(_unstable(self.others[0].place))
+            return node, None
+        node = project(node, tuple(each for each in items_of(node.schema) if each.name in same))
+        items, conditions = self._compared()
         matched, _ = beside(JoinKind.INNER, node, project(self.node, items), conditions, errors)
         return node, None if matched is None else project(matched, items_of(node.schema))
 
@@ -281,12 +294,11 @@ class Subquery:
     def _flagged(self, node: Node, errors: Errors) -> tuple[Node | None, Expression]:
         """The rows of ``node`` with a column for whether they have a row here."""
         name = free_name("$EXISTS", node.schema.names)
-        rows, matched = self._matched(node, errors)
-        if matched is None:
-            return None, TRUE
         members = []
-        for kind, value in ((SetKind.SEMI, TRUE), (SetKind.ANTI, FALSE)):
-            found = self._whole(SetOperation(rows.schema, rows, matched, kind), node)
+        for negated, value in ((False, TRUE), (True, FALSE)):
+            found = self._kept(node, negated, errors)
+            if found is None:
+                return None, TRUE
             members.append(project(found, (*items_of(node.schema), Item(name, value))))
         return Union(members[0].schema, tuple(members)), ColumnRef(name, type=TRUE.type)
 

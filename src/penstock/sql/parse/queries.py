@@ -41,7 +41,7 @@ _AFTERWARDS = {
     "TABLESAMPLE": ("TABLESAMPLE", "filter with WHERE"),
 }
 _SETS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
-_KINDS = {kind.name: kind for kind in JoinKind}
+_KINDS = {kind.name: kind for kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)}
 _BEFORE_JOIN = ("JOIN", "NATURAL", "CROSS", *_KINDS)
 
 

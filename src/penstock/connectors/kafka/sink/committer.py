@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from penstock.connectors.kafka.sink.encoding import DEFAULT_MAX_MESSAGE_BYTES
+from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.sink.writer import (
     WRITTEN,
     KafkaOutput,
@@ -66,6 +67,20 @@ from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
 from penstock.spi import Batch, Committer, JobContext, MetricGroup, Output, Published, Stage, Standing, Written
+
+
+def writable_topics(
+    session: Session, spec: KafkaSinkSpec, progress_topics: Collection[str], *, create: bool
+) -> set[str]:
+    """The topics that a table names. ``create`` lets the brokers make them, if they are set to. Raises KafkaError for
+    one that does not exist, and OptionsError for one that no table may write."""
+    for name in spec.topics:
+        topic = session.topic(name, create=create)
+        if topic.internal or name in progress_topics:
+            role = "an internal topic of Kafka" if topic.internal else "the job's own progress topic"
+            reason = f"'{name}' is {role}, which no table may write"
+            raise OptionsError((Problem(reason, "topic", f"table '{spec.table}'", "name another topic"),))
+    return set(spec.topics)
 
 
 @dataclass(frozen=True)
@@ -164,15 +179,8 @@ class _Writing(Committer):
         """The tasks' spec, with the present topics. Raises KafkaError for a topic that does not exist."""
         found: set[str] = set()
         for branch in self.branches:
-            for name in branch.spec.topics:
-                topic = self.session.topic(name, create=branch.client.allow_auto_create_topics)
-                if topic.internal or name in self.progress_topics:
-                    role = "an internal topic of Kafka" if topic.internal else "the job's own progress topic"
-                    reason = f"'{name}' is {role}, which no table may write"
-                    raise OptionsError(
-                        (Problem(reason, "topic", f"table '{branch.spec.table}'", "name another topic"),)
-                    )
-                found.add(name)
+            create = branch.client.allow_auto_create_topics
+            found |= writable_topics(self.session, branch.spec, self.progress_topics, create=create)
             if pattern := branch.spec.options.topic_pattern:
                 found |= matching_topics(self.session, pattern).keys() - set(self.progress_topics)
         new = found - self._limits.keys()

@@ -12,13 +12,16 @@ from penstock.connectors.kafka.table.metadata import WRITABLE
 from penstock.spi import BadRecord, Column, ColumnKind, Guarantee, SinkSpec, TableDefinition
 from penstock.types import Field, RowType, arrow_type
 
-_METADATA = {"key": "__raw_key__", "value": "__raw_value__", "headers": "header-list", "timestamp": "timestamp"}
+#: The part of a record that is neither its key nor its value.
+METADATA = "metadata"
+
+_COLUMNS = {"key": "__raw_key__", "value": "__raw_value__", "headers": "header-list", "timestamp": "timestamp"}
 
 #: A dead letter: a record as it was, with further headers.
-LETTER = RowType(tuple(Field(name, WRITABLE[key].with_nullability(True)) for name, key in _METADATA.items()))
+LETTER = RowType(tuple(Field(name, WRITABLE[key].with_nullability(True)) for name, key in _COLUMNS.items()))
 
 #: The headers with the position of a dead letter and the reason, in this order, values as UTF-8 text: ``part`` is
-#: ``key`` or ``value``, ``field`` is empty when no single field is the cause.
+#: ``key``, ``value`` or ``metadata``, ``field`` is empty when no single field is the cause.
 HEADERS = tuple(
     f"penstock.dead-letter.{name}" for name in ("topic", "partition", "offset", "part", "format", "field", "reason")
 )
@@ -32,8 +35,8 @@ _PREFIX = "penstock-dead-letters"
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A refused record: its index among the records, the part (``key`` or ``value``) and the format that refused it,
-    and the reason."""
+    """A refused record: its index among the records, the part (``key``, ``value`` or ``metadata``) and the format that
+    refused it (none for metadata), and the reason."""
 
     index: int
     part: str
@@ -44,7 +47,7 @@ class DeadLetter:
 def definition(table: TableDefinition, topic: str) -> TableDefinition:
     """The table of the dead letters of ``table``: in the same cluster, with the same client properties."""
     columns = tuple(
-        Column(name, WRITABLE[key].with_nullability(True), ColumnKind.METADATA, key) for name, key in _METADATA.items()
+        Column(name, WRITABLE[key].with_nullability(True), ColumnKind.METADATA, key) for name, key in _COLUMNS.items()
     )
     options = {key: text for key, text in table.options.items() if key.startswith("properties.")}
     options |= {"topic": topic, "value.format": "raw"}

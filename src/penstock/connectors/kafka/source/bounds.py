@@ -6,22 +6,34 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.connectors.kafka.source.retriever import Retriever, group_offsets
 from penstock.connectors.kafka.source.spec import CustomOffsets, KafkaScanSpec
-from penstock.connectors.kafka.table.offsets import PartitionOffsets
+from penstock.connectors.kafka.table.offsets import PartitionOffsets, partitions_text
 from penstock.connectors.kafka.table.options import BoundedMode, ResetStrategy, StartupMode
 from penstock.deadline import Deadline
 from penstock.errors import ExecutionError, KafkaError, PenstockError, PossibleDataLossError
-from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
+from penstock.kafka.offsets import EARLIEST, LATEST, CommittedOffset, list_offsets
 from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.session import Session, TopicInfo
-from penstock.kafka.topics import matching_topics
+from penstock.kafka.topics import cluster_id, matching_topics
 
 #: How long brokers are asked for a leader epoch that a group's offset names and none of them knows.
 _EPOCH_SECONDS = 5.0
+
+
+def source_data(session: Session, scan: KafkaScanSpec) -> dict[str, Any]:
+    """Which data the positions of a scan refer to, for the checkpoint's document of the source."""
+    return {
+        "cluster_id": cluster_id(session),
+        "topic": list(scan.options.topic),
+        "topic_pattern": scan.options.topic_pattern or "",
+        "partitions": partitions_text(scan.partitions),
+        "bounded": scan.bounded,
+    }
 
 
 def resolve_start(
@@ -30,18 +42,20 @@ def resolve_start(
     start_time: int | None = None,
     *,
     warn: Callable[[str], None] = lambda _: None,
+    note_group: Callable[[Mapping[TopicPartition, CommittedOffset]], None] = lambda _: None,
 ) -> Positions:
     """Where reading starts: one position for each partition that exists now.
 
     The order is that of Flink's documentation: ``start_time`` (``penstock run --start-time``, ms since 1970), then the
     start option, then the group's offsets, then ``auto.offset.reset``; a partition without a position is an error. A
     table that upserts is read from its beginning, whatever the ``start_time``. ``warn`` gets a message about that, and
-    about each offset that the group committed in a former topic of the same name.
+    about each offset that the group committed in a former topic of the same name. ``note_group`` gets the group's
+    offsets if reading starts at them.
     """
     if start_time is not None and scan.upserts:
         warn(f"table '{scan.table}' of 'upsert-kafka' is read from its beginning; --start-time has no effect on it")
         start_time = None
-    topics = _topics_of(session, scan)
+    topics = topics_of(session, scan)
     partitions = partitions_of(topics, scan)
     mode, options = scan.options.startup_mode, scan.options
     found: dict[TopicPartition, Position] = {}
@@ -57,9 +71,9 @@ def resolve_start(
         found = _at_time(session, partitions, options.startup_timestamp)
     elif mode is StartupMode.SPECIFIC_OFFSETS:
         found, left = _specific(scan, partitions, options.startup_offsets, "scan.startup.specific-offsets")
-        found |= _of_group(session, scan, left)
+        found |= _of_group(session, scan, left, note_group)
     elif mode is StartupMode.GROUP_OFFSETS:
-        found = _of_group(session, scan, partitions)
+        found = _of_group(session, scan, partitions, note_group)
     ids = topic_ids(topics)
     found = _without_foreign_epochs(session, found, ids, warn)
     note_epochs(session, Positions(found, ids))
@@ -136,7 +150,7 @@ def with_epochs(stop: Positions, ends: Mapping[TopicPartition, Position]) -> Pos
     )
 
 
-def _topics_of(session: Session, scan: KafkaScanSpec) -> dict[str, TopicInfo]:
+def topics_of(session: Session, scan: KafkaScanSpec) -> dict[str, TopicInfo]:
     """The topics that are read. Raises KafkaError for a named topic that does not exist."""
     if scan.options.topic_pattern:
         return matching_topics(session, scan.options.topic_pattern)
@@ -146,7 +160,7 @@ def _topics_of(session: Session, scan: KafkaScanSpec) -> dict[str, TopicInfo]:
 
 def topics_there(session: Session, scan: KafkaScanSpec) -> dict[str, TopicInfo]:
     """The topics to read that exist, by the brokers' present metadata."""
-    return _topics_of(session, scan) if scan.options.topic_pattern else session.topics(scan.options.topic)
+    return topics_of(session, scan) if scan.options.topic_pattern else session.topics(scan.options.topic)
 
 
 def partitions_of(topics: Mapping[str, TopicInfo], scan: KafkaScanSpec) -> list[TopicPartition]:
@@ -197,18 +211,26 @@ def _specific(
 
 
 def _committed(
-    session: Session, scan: KafkaScanSpec, partitions: Iterable[TopicPartition]
+    session: Session,
+    scan: KafkaScanSpec,
+    partitions: Iterable[TopicPartition],
+    note_group: Callable[[Mapping[TopicPartition, CommittedOffset]], None] = lambda _: None,
 ) -> dict[TopicPartition, Position]:
     found = group_offsets(session, scan, partitions)
+    note_group(found)
     return {tp: Position(each.offset, each.leader_epoch) for tp, each in found.items()}
 
 
 def _of_group(
-    session: Session, scan: KafkaScanSpec, partitions: Collection[TopicPartition]
+    session: Session,
+    scan: KafkaScanSpec,
+    partitions: Collection[TopicPartition],
+    note_group: Callable[[Mapping[TopicPartition, CommittedOffset]], None],
 ) -> dict[TopicPartition, Position]:
     # Without a group nothing is committed, and only 'group-offsets' itself needs one.
     named = scan.group_id or scan.options.startup_mode is StartupMode.GROUP_OFFSETS
-    return _reset(session, scan, partitions, _committed(session, scan, partitions) if partitions and named else {})
+    found = _committed(session, scan, partitions, note_group) if partitions and named else {}
+    return _reset(session, scan, partitions, found)
 
 
 def _without_foreign_epochs(

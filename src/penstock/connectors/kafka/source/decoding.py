@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.connectors.kafka.sink.dead_letters import LETTER, DeadLetter, letters
+from penstock.connectors.kafka.sink.dead_letters import LETTER, METADATA, DeadLetter, letters
 from penstock.connectors.kafka.source.positions import Split
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.upserts import with_deletions
@@ -29,8 +29,10 @@ from penstock.spi import (
     Decoded,
     Decoder,
     FormatSpec,
+    NotNull,
     TableFormat,
     formats,
+    missing_text,
 )
 from penstock.types import RowKind, arrow_schema, arrow_type
 
@@ -55,6 +57,7 @@ class RowReader:
             self._value = found.decoder(schema, options)
         self._key = formats.get(scan.key.identifier).decoder(scan.key_schema, scan.key.options) if scan.key else None
         self._native = scan.native
+        self._not_null = NotNull(scan.produced, scan.primary_key)
         self._metadata = {column.name: column.key for column in scan.metadata if column not in scan.value_metadata}
         self._in_value = (*scan.value_columns, *(column.name for column in scan.value_metadata))
         self._keeps = scan.dead_letters is not None
@@ -92,7 +95,6 @@ class RowReader:
         if self._key is not None and self._scan.key is not None:
             key = self._key.decode(chosen.keys)
             refused |= self._checked("key", key, self._scan.key, self._key, chosen, split)
-        self.refused += len(refused)
         value_at, key_at, record_at = _pair(value, key, len(chosen))
         columns: dict[str, pa.Array] = {}
         if key is not None:
@@ -101,10 +103,20 @@ class RowReader:
         columns |= self._of_value(columns, _columns(self._in_value, value.rows, value_at), value, value_at)
         for name, metadata in self._metadata.items():
             columns[name] = _taken(_metadata(metadata, chosen, split), record_at)
+        kinds = _kinds(value, value_at) if self._has_kinds else None
+        missing = self._not_null.missing(columns, kinds)
+        if missing:
+            record_at = np.arange(len(chosen), dtype=np.int64) if record_at is None else record_at
+            incomplete = self._incomplete(missing, record_at, chosen, split)
+            refused = incomplete | refused
+            kept = ~np.isin(record_at, list(incomplete))
+            columns = {name: each.filter(pa.array(kept)) for name, each in columns.items()}
+            record_at, kinds = record_at[kept], None if kinds is None else kinds[kept]
+        self.refused += len(refused)
         offsets = pa.array(chosen.offsets if record_at is None else chosen.offsets[record_at])
         hidden = [pa.repeat(pa.scalar(split.number, pa.int32()), len(offsets)), offsets]
-        if self._has_kinds:
-            hidden.append(_kinds(value, value_at))
+        if kinds is not None:
+            hidden.append(pa.array(kinds))
         if self._keeps:
             hidden.append(pa.nulls(len(offsets), self.schema.field(DEAD_LETTER).type))
         arrays = [columns[field.name] for field in self._native.fields]
@@ -123,7 +135,7 @@ class RowReader:
         """The columns of the value, in deletions with those of the key where both have them."""
         if not self._scan.upserts:
             return values
-        deletes = pc.equal(_kinds(value, value_at), int(RowKind.DELETE))
+        deletes = pa.array(_kinds(value, value_at) == RowKind.DELETE)
         both = {name: pc.if_else(deletes, keys[name], values[name]) for name in values.keys() & keys.keys()}
         return {**values, **both}
 
@@ -174,17 +186,66 @@ class RowReader:
     ) -> dict[int, DeadLetter]:
         """The records whose ``part`` was refused, by their index. Raises RecordError unless the user keeps or ignores
         those."""
-        if not decoded.bad or self._keeps or self._scan.options.ignore_errors or decoder.ignores_errors:
-            return {bad.index: DeadLetter(bad.index, part, spec.identifier, bad) for bad in decoded.bad}
-        first: BadRecord = min(decoded.bad, key=lambda bad: bad.index)
-        raise RecordError(
-            first.reason,
+        found = {bad.index: DeadLetter(bad.index, part, spec.identifier, bad) for bad in decoded.bad}
+        if found and not self._passes(decoder):
+            raise self._error(found[min(found)], chosen, split, spec)
+        return found
+
+    def _incomplete(
+        self,
+        missing: Sequence[tuple[str, NDArray[np.bool_]]],
+        record_at: NDArray[np.int64],
+        chosen: Records,
+        split: Split,
+    ) -> dict[int, DeadLetter]:
+        """The records with a row in which a column is ``missing``, by their index; ``record_at`` has the record of each
+        row. Raises RecordError unless the user keeps or ignores those."""
+        found: dict[int, DeadLetter] = {}
+        failing: dict[int, RecordError] = {}
+        for column, mask in missing:
+            part, spec, decoder = self._part_of(column)
+            identifier = spec.identifier if part != METADATA else ""
+            for index in set(record_at[mask].tolist()) - found.keys():
+                bad = BadRecord(index, self._missing_text(column), column)
+                found[index] = DeadLetter(index, part, identifier, bad)
+                if not self._passes(decoder):
+                    failing[index] = self._error(found[index], chosen, split, spec, self._ways_out(column))
+        if failing:
+            raise failing[min(failing)]
+        return found
+
+    def _part_of(self, column: str) -> tuple[str, FormatSpec, Decoder]:
+        """The part of a message that a column comes from, and the format whose options say what becomes of bad ones."""
+        of_key = column in self._scan.key_columns and column not in self._in_value
+        if of_key and self._key is not None and self._scan.key is not None:
+            return "key", self._scan.key, self._key
+        return METADATA if column in self._metadata else "value", self._scan.value, self._value
+
+    def _ways_out(self, column: str) -> str:
+        """What can be declared so that records without a value of ``column`` are read."""
+        if column in self._scan.key_columns and column in self._in_value:
+            return f"'value.fields-include' = 'EXCEPT_KEY' takes '{column}' from the key, "
+        return f"declare '{column}' without NOT NULL to read such records, "
+
+    def _missing_text(self, column: str) -> str:
+        key = next((each.key for each in self._scan.metadata if each.name == column), "")
+        return missing_text(self._scan.produced, column) + (f" (metadata '{key}')" if key else "")
+
+    def _passes(self, decoder: Decoder) -> bool:
+        """Whether the job goes on after a record that it cannot read."""
+        return self._keeps or self._scan.options.ignore_errors or decoder.ignores_errors
+
+    def _error(self, found: DeadLetter, chosen: Records, split: Split, spec: FormatSpec, more: str = "") -> RecordError:
+        """The error that stops the job at a record. ``more`` is what can be done beside."""
+        return RecordError(
+            found.bad.reason,
             split.topic,
             split.partition,
-            int(chosen.offsets[first.index]),
-            spec.identifier,
-            first.field,
+            int(chosen.offsets[found.index]),
+            found.format,
+            found.bad.field,
             "look at the record; "
+            + more
             + (
                 f"'{spec.prefix}ignore-parse-errors' = 'true' leaves records like it out, "
                 if "ignore-parse-errors" in spec.options.keys()  # noqa: SIM118 - the option set's own method
@@ -198,10 +259,10 @@ def _id(database: pa.Scalar, table: pa.Scalar) -> str:
     return ".".join(part for part in (database.as_py(), table.as_py()) if part)
 
 
-def _kinds(value: Decoded, index: _Index) -> pa.Array:
+def _kinds(value: Decoded, index: _Index) -> NDArray[np.int8]:
     """The row kind of each row of the table."""
     kinds = np.zeros(value.rows.num_rows, np.int8) if value.kinds is None else value.kinds
-    return pa.array(kinds if index is None else kinds[index])
+    return kinds if index is None else kinds[index]
 
 
 def _where(records: Records, mask: NDArray[np.bool_]) -> Records:

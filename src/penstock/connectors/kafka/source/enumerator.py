@@ -11,11 +11,11 @@ from penstock.clock import now_ms
 from penstock.connectors.kafka.source.admission import Admission
 from penstock.connectors.kafka.source.alarms import Alarm
 from penstock.connectors.kafka.source.bounds import listed, note_epochs, partitions_of, topic_ids, topics_there
-from penstock.connectors.kafka.source.losses import SKIPPING, jumped, recreated, skipped, without
+from penstock.connectors.kafka.source.losses import jumped, recreated, skipped, truncated, without
 from penstock.connectors.kafka.source.positions import Position, Positions, Split, cut
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.watermarks import Notes, Watermarks
-from penstock.errors import KafkaError, PossibleDataLossError
+from penstock.errors import KafkaError
 from penstock.kafka.offsets import EARLIEST, LATEST, LogOffset, check_truncation
 from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.session import Session, session_for
@@ -127,11 +127,7 @@ class Enumerator:
         for (topic, partition), end in ends.items():
             before = start.at[topic, partition]
             if end.offset < before.offset:
-                raise PossibleDataLossError(
-                    f"topic '{topic}', partition {partition} was read up to offset {before.offset}, but its log ends "
-                    f"at {end.offset}; was it truncated, or the topic recreated? Compare the published records before "
-                    f"you restart from other offsets; {SKIPPING}"
-                )
+                raise truncated((topic, partition), before.offset, end.offset)
             if end.epoch != before.epoch >= 0 and end.epoch >= 0:
                 check_truncation(self.session, {(topic, partition): LogOffset(before.offset, -1, before.epoch)})
         self._seen |= {tp: end.offset for tp, end in ends.items()}

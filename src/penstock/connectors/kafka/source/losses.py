@@ -22,6 +22,28 @@ from penstock.kafka.session import Session, TopicInfo
 SKIPPING = "'scan.fail-on-data-loss' = 'false' goes on without them"
 
 
+#: Why another start option does not help a job that has a checkpoint.
+_NO_RESET = "'properties.auto.offset.reset' is for starts without a checkpoint"
+
+
+def truncated(tp: TopicPartition, reached: int, end: int) -> PossibleDataLossError:
+    """The error of a log that ends before what was read of it."""
+    return PossibleDataLossError(
+        f"topic '{tp[0]}', partition {tp[1]} was read up to offset {reached}, but its log ends at {end}; was it "
+        f"truncated, or the topic recreated? Compare the published records before you restart from other offsets; "
+        f"{SKIPPING}"
+    )
+
+
+def expired(tp: TopicPartition, reached: int, first: int) -> PossibleDataLossError:
+    """The error of a log that begins behind what was read of it."""
+    return PossibleDataLossError(
+        f"topic '{tp[0]}', partition {tp[1]} was read up to offset {reached}, but its log now begins at {first}: the "
+        f"{first - reached:,} records between were deleted before they were read. Raise the topic's retention; "
+        f"{SKIPPING} ({_NO_RESET})"
+    )
+
+
 def without(start: Positions, gone: Collection[str], seen: Mapping[TopicPartition, int], skips: bool) -> Positions:
     """``start`` without the topics that are ``gone``. ``seen`` are the last known ends of their logs.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from penstock.deadline import Deadline
 from penstock.errors import KafkaError
 from penstock.kafka.offsets import EARLIEST, LATEST, CommittedOffset, LogOffset, committed_offsets, list_offsets
 from penstock.kafka.partitions import TopicPartition
@@ -44,9 +45,9 @@ class Retriever:
 
 
 def group_offsets(
-    session: Session, scan: KafkaScanSpec, partitions: Iterable[TopicPartition]
+    session: Session, scan: KafkaScanSpec, partitions: Iterable[TopicPartition], deadline: Deadline | None = None
 ) -> dict[TopicPartition, CommittedOffset]:
     """The offsets that the scan's group has committed. Raises KafkaError without a group."""
     if not scan.group_id:
         raise KafkaError(f"table '{scan.table}': 'group-offsets' needs 'properties.group.id'; name the consumer group")
-    return committed_offsets(session, scan.group_id, partitions)
+    return committed_offsets(session, scan.group_id, partitions, deadline)

@@ -40,7 +40,8 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
 
     ``group_id`` is empty when no group is used. ``start_by`` and ``stop_by`` are objects of the user that choose the
     offsets instead of the options; they stay on the driver. ``dead_letters`` is the sink of records that cannot be
-    decoded. Messages that name another table than ``table_id`` are refused.
+    decoded. Messages that name another table than ``table_id`` are refused. Of rows that take others back, only the
+    columns of ``primary_key`` are sure to have values.
     """
 
     produced: RowType
@@ -50,6 +51,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
     watermark: Watermark | None = None
     dead_letters: KafkaSinkSpec | None = None
     table_id: tuple[str, ...] = ()
+    primary_key: tuple[str, ...] = ()
 
     @property
     def native(self) -> RowType:

@@ -286,7 +286,8 @@ class KafkaSourceOptions(KafkaTableOptions):
         TEXT,
         default=None,
         default_text="KafkaSource-<table> in SQL; else none",
-        doc="Consumer group whose offsets are read with 'group-offsets' and committed with every batch.",
+        doc="Consumer group whose offsets are read with 'group-offsets' and committed with every batch, with the job's "
+        "name in their metadata.",
         example="billing",
     )
     startup_mode: StartupMode = opt(

@@ -16,7 +16,7 @@ from penstock.connectors.kafka.table.options import (
 )
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError, nearest
-from penstock.kafka.properties import check, remarks
+from penstock.kafka.properties import check, remarks, shown_without_effect, without_effect
 from penstock.options import LIST, Absent, OptionSet, Properties, properties_of, unknown_keys
 from penstock.spi import (
     ChangeFormat,
@@ -128,13 +128,12 @@ class Resolution:
         for each in check(dict(properties)):
             key = f"properties.{each.key}"
             self.problems.append(replace(each, key=key, where=each.where or self.origin.of(key)))
-        without_effect = remarks(dict(properties))
-        self.notes += [f"'properties.{name}' has no effect: {why}" for name, why in without_effect]
-        properties = tuple(
-            (name, value)
-            for name, value in properties
-            if name not in CONNECTOR_PROPERTIES and name not in dict(without_effect)
-        )
+        remarked, others = remarks(dict(properties)), without_effect(dict(properties))
+        self.notes += [f"'properties.{name}' has no effect: {why}" for name, why in remarked]
+        if others:
+            self.notes.append(shown_without_effect(others, "properties."))
+        unused = {*CONNECTOR_PROPERTIES, *dict(remarked), *others}
+        properties = tuple((name, value) for name, value in properties if name not in unused)
         given = dict(self.given)
         if self.table.surface is Surface.BUILDER:
             for option in cls.declared().values():

@@ -24,7 +24,7 @@ class KafkaTableSpec(Generic[_Options]):
     ``key_columns`` and ``value_columns`` are names of columns of ``physical``, prefixes included; the formats see
     :attr:`key_schema` and :attr:`value_schema`. A table that ``upserts`` has one row for each key: a message replaces
     the row of its key, and one without a value deletes it. ``client`` holds Kafka's own properties as text, by their
-    Java names. ``notes`` are remarks for ``penstock check``.
+    Java names. ``notes`` are remarks for the user.
     """
 
     table: str

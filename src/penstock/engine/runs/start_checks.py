@@ -1,0 +1,94 @@
+"""What is checked before Spark is started: a start that cannot succeed fails within a second or two, and starts no
+process. What is known only later, or may change until then, is checked again when the query starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.engine.checkpoint import JobCheckpoint, job_location, local_checkpoint, read_location
+from penstock.engine.checkpoint.savepoints import restorable
+from penstock.engine.runs.identity import check_owner, in_order_of, uids_of
+from penstock.engine.runs.sources import runtime
+from penstock.plan.naming import uids_with_state
+from penstock.plan.nodes import Job
+from penstock.plan.walk import scans
+from penstock.spi import ChecksScans, ChecksSinks, Output, StartContext
+
+
+@dataclass(frozen=True)
+class JobStart:
+    """A job that is about to start, planned and with its dead letters. ``checkpoint`` is None where only Spark can read
+    it, and where the job keeps none."""
+
+    job: Job
+    checkpoint: JobCheckpoint | None
+    warn: Callable[[str], None]
+
+    @property
+    def first(self) -> bool:
+        """Whether the checkpoint is new."""
+        return self.checkpoint is not None and self.checkpoint.read("job") is None
+
+
+def check_start(job: Job, warn: Callable[[str], None]) -> None:
+    """Run all of :data:`CHECKS`. Raises the PenstockError that would end the start later."""
+    checkpoint = None
+    if job.settings.checkpointing:
+        checkpoint = local_checkpoint(job_location(job.settings.checkpoint_dir, job.name))
+    start = JobStart(job, checkpoint, warn)
+    for check in CHECKS:
+        check(start)
+
+
+def check_checkpoint(start: JobStart) -> None:
+    """The checkpoint is whole, belongs to this job and can be written. Raises CheckpointError."""
+    if start.checkpoint is not None:
+        start.checkpoint.check()
+        check_owner(start.job, start.checkpoint)
+        start.checkpoint.check_writable()
+
+
+def check_savepoint(start: JobStart) -> None:
+    """The savepoint exists, and the job has its steps and sources. Raises CheckpointError."""
+    settings = start.job.settings
+    if settings.savepoint is not None and (start.checkpoint is None or start.first):
+        operators, sources = uids_with_state(start.job.sinks), uids_of(scans(*start.job.sinks))
+        restorable(
+            read_location(settings.savepoint), operators, sources, allow_non_restored=settings.ignore_unclaimed_state
+        )
+
+
+def check_sources(start: JobStart) -> None:
+    """Topics and files are there, and are those of the checkpoint."""
+    job, checkpoint = start.job, start.checkpoint
+    known = None if checkpoint is None else checkpoint.read("job")
+    found = scans(*job.sinks)
+    if checkpoint is not None and known is not None and known.get("sources"):
+        where = f"'{checkpoint.location}'"
+        found = tuple(in_order_of(known["sources"], found, where=where, warn=lambda _: None).values())
+    if job.settings.savepoint is not None and known is None:  # the positions come from there
+        checkpoint = None
+    reached = () if checkpoint is None else checkpoint.offsets(checkpoint.first_batch() - 1) or ()
+    context = StartContext(job.name, job.settings, checkpoint, reached)
+    for ordinal, scan in enumerate(found):
+        connector = runtime(scan.connector)
+        if isinstance(connector, ChecksScans):
+            connector.check_scan(scan.spec, ordinal, context)
+
+
+def check_sinks(start: JobStart) -> None:
+    """The sinks' tables and topics are there, and the job may write them."""
+    job = start.job
+    context = StartContext(job.name, job.settings, start.checkpoint)
+    outputs: dict[str, list[Output]] = {}
+    for index, sink in enumerate(job.sinks):
+        outputs.setdefault(sink.connector, []).append(Output(index, sink.table, sink.spec, sink.spec.schema, None))
+    for name, group in outputs.items():
+        connector = runtime(name)
+        if isinstance(connector, ChecksSinks):
+            connector.check_sinks(group, context)
+
+
+#: In this order: what a file of the checkpoint tells comes before what brokers and databases are asked for.
+CHECKS: tuple[Callable[[JobStart], None], ...] = (check_checkpoint, check_savepoint, check_sources, check_sinks)

@@ -1,0 +1,39 @@
+"""What connectors check before Spark is started, so that a start which cannot succeed fails at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from penstock.settings import Settings
+from penstock.spi.runtime import Checkpoint, Output
+
+
+@dataclass(frozen=True)
+class StartContext:
+    """What is known of a job before Spark is started. ``checkpoint`` is None where only Spark can read it. ``reached``
+    has the positions after the last committed batch, by the number of the source; it is empty before the first."""
+
+    job: str
+    settings: Settings
+    checkpoint: Checkpoint | None
+    reached: Sequence[Mapping[str, Any]] = ()
+
+
+@runtime_checkable
+class ChecksScans(Protocol):
+    """A connector's runtime that finds errors of a source without Spark."""
+
+    def check_scan(self, spec: Any, ordinal: int, context: StartContext) -> None:
+        """Raise what would stop the source of this number from starting, as far as that shows without Spark. Changes
+        nothing: the source looks again when it starts."""
+
+
+@runtime_checkable
+class ChecksSinks(Protocol):
+    """A connector's runtime that finds errors of its sinks without Spark."""
+
+    def check_sinks(self, outputs: Sequence[Output], context: StartContext) -> None:
+        """Raise what would stop the committer of these sinks from starting, as far as that shows without Spark and
+        without the checkpoint. Takes no ownership: another run of the job may be healthy."""
