@@ -14,8 +14,6 @@ from penstock.flow.kernels.vectors import Failure, Vector, column, overflowing, 
 from penstock.formats.columns.buffers import decimal_pairs
 from penstock.types import DataType, DecimalType
 
-#: The digits to which Spark rounds some results before it rounds them to their type.
-EXACT = 34
 MOST, WIDEST = 38, 76
 _AWAY = "half_towards_infinity"
 _CUT = "towards_zero"
