@@ -39,6 +39,7 @@ def test_every_function_that_can_be_bound_is_computed_by_spark_or_a_kernel():
         "dt + INTERVAL '1' DAY",
         "ts + i * INTERVAL '1' DAY",
         "TIMESTAMPDIFF(MONTH, dt, ts)",
+        "TIMESTAMPDIFF(SECOND, ts, ts)",
         "TO_DATE(s)",
         "TO_TIMESTAMP_LTZ(b, 0)",
         "DATE_FORMAT(s, 'HH')",
@@ -75,7 +76,7 @@ def test_what_spark_computes_in_another_way_has_no_text(flink):
         ("EXTRACT(YEAR FROM ts)", "CAST(extract(YEAR FROM `ts`) AS BIGINT)"),
         ("TIMESTAMPADD(DAY, 1, ts)", "timestampadd(DAY, 1, `ts`)"),
         ("TIMESTAMPADD(DAY, 1, dt)", "CAST(timestampadd(DAY, 1, `dt`) AS DATE)"),
-        ("TIMESTAMPDIFF(HOUR, ts, ts)", "CAST(timestampdiff(HOUR, `ts`, `ts`) AS INT)"),
+        ("TIMESTAMPDIFF(DAY, ts, ts)", "CAST(timestampdiff(DAY, `ts`, `ts`) AS INT)"),
     ],
 )
 def test_a_function_is_what_flink_means_by_it(flink, spark):
