@@ -5,6 +5,7 @@
      │   ├─ SqlError                a statement: line and column
      │   ├─ OptionsError            options: every problem at once
      │   ├─ PipelineError           a YAML pipeline: line and column
+     │   ├─ ArgumentError           an argument of a call in Python is of another type; also a TypeError
      │   └─ SchemaError             columns and types that do not fit together
      ├─ UnsupportedError            valid in Flink, not supported here: names the alternative
      ├─ PluginError                 a connector or format that is missing, ambiguous or broken
@@ -25,11 +26,13 @@
          │   └─ SchemaRegistryUnavailableError  it could not be reached, or did not answer in time
          ├─ FencedError             another instance took over the transactional id; terminal
          │   └─ UnclaimedIdError    another program did, or a late request of the former run
+         ├─ AlreadyRunningError     the job runs already, elsewhere; nothing was done to it
          ├─ QueryStoppedError       the job's query was stopped from outside; terminal
          ├─ TransactionExpiredError the broker aborted the transaction on time-out; the batch is redone
          ├─ UnknownOutcomeError     the outcome of a transaction is not known; the next start finds out
          ├─ PossibleDataLossError   positions that cannot be reconciled; terminal
          └─ CheckpointError         the checkpoint is unreadable, foreign or older than what was published; terminal
+             ├─ AnotherCopyError    another copy of the job writes it too; the newer one goes on
              └─ CheckpointUnavailableError  its storage cannot be read or written at present
 
 A class's constructor arguments are its ``args``, so that errors survive pickling between the processes of a
@@ -106,6 +109,11 @@ class PipelineError(DefinitionError):
 
 class SchemaError(DefinitionError):
     """Columns or types that do not fit together."""
+
+
+class ArgumentError(DefinitionError, TypeError):
+    """An argument of a call in a Python program is not of the type that the call takes. Also a TypeError, as Python
+    programs expect."""
 
 
 class UnsupportedError(DefinitionError):
@@ -233,9 +241,17 @@ class SchemaRegistryUnavailableError(SchemaRegistryError):
 
 
 class FencedError(ExecutionError):
-    """Another instance has taken over the transactional id. Terminal: restarting would fence the other one."""
+    """Another instance has taken over the job. Terminal: restarting would fence the other one. ``winner`` is its
+    process, as ``process 7 on host``; empty if that is not known."""
 
     restartable = False
+
+    def __init__(self, reason: str, winner: str = ""):
+        super().__init__(reason, winner)
+        self.winner = winner
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class UnclaimedIdError(FencedError):
@@ -243,6 +259,13 @@ class UnclaimedIdError(FencedError):
     late request of the job's former run. A restart takes it back, and reads progress first."""
 
     restartable = True
+
+
+class AlreadyRunningError(ExecutionError):
+    """Another process runs the job, as its checkpoint says. Nothing was done to that. A later start succeeds when the
+    other one has ended, so a supervisor may try again; the job's own restart strategy does not."""
+
+    restartable = False
 
 
 class QueryStoppedError(ExecutionError):
@@ -273,6 +296,11 @@ class CheckpointError(ExecutionError):
     """The checkpoint is unreadable, belongs to another job, or is older than what was published."""
 
     restartable = False
+
+
+class AnotherCopyError(CheckpointError):
+    """Another copy of the job has written what this one was about to write to the checkpoint. Nothing is lost: the copy
+    that has the checkpoint's lease goes on from what is there, the other one ends."""
 
 
 class CheckpointUnavailableError(CheckpointError):

@@ -24,6 +24,7 @@ from penstock.plan.planning import planned
 from penstock.spi import KIND, Task, formats
 from penstock.sql import parse_script
 from penstock.types import RowKind, arrow_schema, parse_columns
+from tests import changed_queries
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").iterdir() if path.is_file())
@@ -120,7 +121,7 @@ def test_the_table_of_the_guide_to_schema_registries_is_read_and_written():
 
 
 def test_the_queries_of_the_guide_to_sql_are_planned():
-    turnover, correlated, baskets, clicks, largest, newest, hinted = blocks("docs/sql.md", "sql")
+    turnover, correlated, lateral, baskets, clicks, largest, newest, hinted = blocks("docs/sql.md", "sql")
     takes = "CREATE TABLE per_minute (page STRING, `minute` TIMESTAMP(3), clicks BIGINT) WITH ('connector' = 'print');"
     sold = "CREATE TABLE sold (id BIGINT, sku STRING, quantity INT) WITH ('connector' = 'print');"
     assert "rows of each element of `items0`" in explain(planned(parse_script(sold + baskets).jobs[0]))
@@ -135,6 +136,11 @@ def test_the_queries_of_the_guide_to_sql_are_planned():
     late = "CREATE TABLE late (id BIGINT, customer BIGINT, orders BIGINT) WITH ('connector' = 'print');"
     shown = explain(planned(parse_script(turnover[: turnover.index("CREATE VIEW")] + late + correlated).jobs[0]))
     assert [shown.count(f"left join on `{each}`") for each in ("customer", "note")] == [2, 2], shown
+    takes = (
+        "CREATE TABLE largest_of_each (customer BIGINT, id BIGINT, amount DECIMAL(10, 2)) WITH ('connector' = 'print');"
+    )
+    shown = explain(planned(parse_script(turnover[: turnover.index("CREATE VIEW")] + takes + lateral).jobs[0]))
+    assert "rows 1 to 3 of each `customer`, by" in shown
     columns = "city STRING, place BIGINT, id BIGINT, amount DECIMAL(10, 2)"
     takes = f"CREATE TABLE largest ({columns}) WITH ('connector' = 'print');"
     tables = turnover[: turnover.index("CREATE VIEW")] + takes
@@ -182,6 +188,11 @@ def test_the_messages_that_are_explained_are_those_that_are_raised():
     messages = re.sub(r'"\s*\n\s*f?"', "", source)
     assert len(fragments) > 10
     assert [each for each in fragments if each not in messages] == []
+
+
+def test_the_table_of_changed_queries_is_that_of_the_tests():
+    """Each of its rows is tested in tests/unit/flow/test_changed_queries.py."""
+    assert changed_queries.table() in text("docs/changed-queries.md")
 
 
 def test_the_table_of_the_guide_to_bad_records_keeps_dead_letters():

@@ -14,6 +14,7 @@ from penstock.testing import Then, Trap
 from tests.faults.checkpoints import fenced
 from tests.faults.driver_deaths import die
 from tests.faults.harness import PATIENCE, PATIENT, Outcome, Trial, cell, refused, story
+from tests.faults.second_starts import TAKE_OVER
 
 GROWN = 6
 #: How long a client takes for granted what it knows about a topic.
@@ -238,8 +239,8 @@ def renamed_copy(trial: Trial) -> Outcome:
     first.start()
     trap.wait(PATIENCE)
     other = {"sink.transactional-id-prefix": f"{trial.prefix}B"}
-    second = trial.job(trial.sql(sink=other), folder="second", checkpoint="copied")
-    shutil.copytree(first.checkpoint, second.checkpoint)
+    second = trial.job(trial.sql(sink=other), folder="second", checkpoint="copied", arguments=TAKE_OVER)
+    shutil.copytree(first.checkpoint, second.checkpoint, ignore=shutil.ignore_patterns(".*"))
     published = trial.ended(1)
     trial.verifier.restarted()
     second.start()

@@ -20,12 +20,13 @@ from penstock.testing import Api, Then, Trap
 from tests.faults.driver_deaths import die, planning
 from tests.faults.harness import COMMITTED, PATIENCE, PATIENT, Outcome, Trial, Unavailable, cell, story
 from tests.faults.processes import JobProcess
+from tests.faults.second_starts import TAKE_OVER
 from tests.faults.steps import stopped
 from tests.waiting import eventually
 
 LATEST_COPY = "latest"
-#: How ``penstock run`` ends when a job has failed: worth another start, or not.
-FAILED, FAILED_FOR_GOOD = 1, 3
+#: How ``penstock run`` ends when a job has failed: worth another start, or not; and when it runs already.
+FAILED, FAILED_FOR_GOOD, REFUSED = 1, 3, 4
 
 
 # --- copies ------------------------------------------------------------------------------------------------------
@@ -163,7 +164,7 @@ def published_otherwise(trial: Trial) -> Outcome:
 def run_twice(trial: Trial) -> Outcome:
     """The first is held in its open transaction until the second has published a batch."""
     first = trial.job(trial.sql(keyed=True, sink=PATIENT), folder="first")
-    second = trial.job(trial.sql(keyed=True), folder="second", checkpoint="copied")
+    second = trial.job(trial.sql(keyed=True), folder="second", checkpoint="copied", arguments=TAKE_OVER)
     trap = trial.published(after=trial.ended(trial.before), call=lambda _: copy_to(first, second), then=Then.HOLD)
     trial.numbered.write(trial.records)
     first.start()
@@ -186,7 +187,7 @@ def run_twice(trial: Trial) -> Outcome:
 def run_twice_from_behind(trial: Trial) -> Outcome:
     """The second stops because it is behind, and leaves the first alone, which is about to commit a batch."""
     first = trial.job(trial.sql(sink=PATIENT), folder="first")
-    second = trial.job(trial.sql(), folder="second", checkpoint="copied")
+    second = trial.job(trial.sql(), folder="second", checkpoint="copied", arguments=TAKE_OVER)
     trial.published(after=trial.ended(1), call=lambda _: copy_to(first, second))
     trap = trial.committing(4, then=Then.HOLD)
     trial.numbered.write(trial.records)
@@ -218,7 +219,15 @@ def started_twice(trial: Trial) -> Outcome:
     first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second")
     trap = trial.published(after=trial.ended(trial.before), call=lambda _: first.kill(), then=Then.DROP)
     die(trial, first, trap, planned=trial.before, done=trial.before - 1)
-    return race(trial, first, second)
+    trial.verifier.restarted()
+    both = (first, second)
+    for job in both:
+        job.start()
+    ends = [job.wait(PATIENCE) for job in both]
+    trial.hit(f"ended with {ends[0]} and {ends[1]}", sorted(ends) == [0, REFUSED])
+    winner, loser = both[ends[0] != 0], both[ends[0] == 0]
+    told = f"process {winner.pid} on" in loser.error
+    return trial.outcome(winner, stop=loser.error, problem="" if told else f"the other one says: {loser.text[-2000:]}")
 
 
 def race(trial: Trial, first: JobProcess, second: JobProcess) -> Outcome:
@@ -243,7 +252,7 @@ def race(trial: Trial, first: JobProcess, second: JobProcess) -> Outcome:
 
 def copy_to(first: JobProcess, second: JobProcess) -> None:
     """Copy the checkpoint of one job to that of another."""
-    shutil.copytree(first.checkpoint, second.checkpoint)
+    shutil.copytree(first.checkpoint, second.checkpoint, ignore=shutil.ignore_patterns(".*"))
 
 
 def fenced_by(loser: JobProcess, winner: JobProcess) -> str:
@@ -305,8 +314,8 @@ def documents_cut(trial: Trial) -> Outcome:
     def documents(job: JobProcess) -> list[str]:
         found = sorted(path.name for path in (job.checkpoint / job.name / "penstock").glob("*.json"))
         kinds = [name.partition("-")[0] for name in found]
-        assert kinds == ["identity", "job.json", "run.json", "source", "target"], found
-        return [f"penstock/{name}" for name in found if name != "run.json"]
+        assert kinds == ["alive.1.json", "identity", "job.json", "owner.1.json", "run.json", "source", "target"], found
+        return [f"penstock/{name}" for name in found if name.split(".")[0] not in {"run", "owner", "alive"}]
 
     return damaged(trial, documents)
 

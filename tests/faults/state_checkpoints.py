@@ -12,6 +12,7 @@ from tests.faults.checkpoints import copy_to, fenced_by, keep, must_stop, put_ba
 from tests.faults.driver_deaths import die
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.processes import JobProcess
+from tests.faults.second_starts import TAKE_OVER
 from tests.faults.stateful import Point, left_of
 from tests.faults.states import finish, manifest_of, outcome, sql_of, state_of
 from tests.faults.two_targets import Database
@@ -87,7 +88,8 @@ def taken_over(trial: Trial, *, copied: bool) -> Outcome:
     point = Point(trial, "after", f"{trial.before:09d}-*.manifest")
     sql = sql_of(trial)
     first = trial.job(sql, folder="first", environment=point.environment)
-    second = trial.job(sql, folder="second", checkpoint="copied" if copied else "checkpoint")
+    place = "copied" if copied else "checkpoint"
+    second = trial.job(sql, folder="second", checkpoint=place, arguments=TAKE_OVER)
     trial.numbered.write(trial.records)
     first.start()
     point.wait(first)

@@ -11,6 +11,7 @@ from penstock.testing import Api, Then, Trap
 from tests.faults.driver_deaths import TIMEOUT, TIMEOUT_SECONDS, until_aborted
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.processes import JobProcess
+from tests.faults.second_starts import TAKE_OVER
 from tests.faults.steps import RESTARTING
 
 
@@ -29,7 +30,7 @@ def replace_and_wake(
     trial.verifier.restarted()
     published = trial.ended(1)  # of the second, since the first stands still
     if second.checkpoint != first.checkpoint:
-        shutil.copytree(first.checkpoint, second.checkpoint)
+        shutil.copytree(first.checkpoint, second.checkpoint, ignore=shutil.ignore_patterns(".*"))
     second.start()
     published.wait(PATIENCE)
     first.resume()
@@ -69,7 +70,7 @@ def before_producing(trial: Trial, first: JobProcess) -> Trap:
 @cell("F3", "stopped before its first Produce of a batch")
 def stopped_before_producing(trial: Trial) -> Outcome:
     sql = trial.sql(sink=TIMEOUT)
-    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second")
+    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", arguments=TAKE_OVER)
     return replace_and_wake(
         trial, first, second, before_producing(trial, first), past_timeout=lambda: sleep_past_timeout(trial)
     )
@@ -78,7 +79,7 @@ def stopped_before_producing(trial: Trial) -> Outcome:
 @cell("F3", "stopped in an open transaction", ci=True)
 def stopped_in_a_transaction(trial: Trial) -> Outcome:
     sql = trial.sql(keyed=True, sink=TIMEOUT)
-    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second")
+    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", arguments=TAKE_OVER)
     trap = trial.published(after=trial.ended(trial.before), call=lambda _: first.pause(), then=Then.HOLD)
     return replace_and_wake(trial, first, second, trap, past_timeout=lambda: until_aborted(trial))
 
@@ -86,7 +87,10 @@ def stopped_in_a_transaction(trial: Trial) -> Outcome:
 @cell("F3", "stopped before EndTxn; the second on a copy of the checkpoint")
 def stopped_before_end_txn(trial: Trial) -> Outcome:
     sql = trial.sql(sink=TIMEOUT)
-    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", checkpoint="copied")
+    first, second = (
+        trial.job(sql, folder="first"),
+        trial.job(sql, folder="second", checkpoint="copied", arguments=TAKE_OVER),
+    )
     trap = trial.committing(trial.before + 1, call=lambda _: first.pause(), then=Then.HOLD)
     return replace_and_wake(trial, first, second, trap, past_timeout=lambda: until_aborted(trial))
 
@@ -94,7 +98,10 @@ def stopped_before_end_txn(trial: Trial) -> Outcome:
 @cell("F3", "stopped after EndTxn; the second on a copy of the checkpoint")
 def stopped_after_end_txn(trial: Trial) -> Outcome:
     sql = trial.sql(sink=TIMEOUT)
-    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", checkpoint="copied")
+    first, second = (
+        trial.job(sql, folder="first"),
+        trial.job(sql, folder="second", checkpoint="copied", arguments=TAKE_OVER),
+    )
     trap = trial.ended(trial.before + 1, call=lambda _: first.pause(), then=Then.HOLD)
     return replace_and_wake(trial, first, second, trap, past_timeout=lambda: sleep_past_timeout(trial))
 
@@ -111,7 +118,7 @@ def stopped_in_a_transaction_of_old(trial: Trial) -> Outcome:
 def stopped_with_restarts(trial: Trial) -> Outcome:
     """Whoever restarts when it is shut out shuts the other out in turn, and so forever."""
     sql = RESTARTING + trial.sql(sink=TIMEOUT)
-    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second")
+    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", arguments=TAKE_OVER)
     takers: list[int | None] = []
     trial.cluster.add(
         Trap(

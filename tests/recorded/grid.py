@@ -240,6 +240,9 @@ def comparisons() -> Iterator[str]:
         "i IN (j, 7)",
         "d IN (e, 1)",
     )
+    yield from _each("{0} {1} {2}", NUMBERS, ("<", ">="), ("'7'", "CAST(j AS STRING)"))
+    yield from ("'7' > j", "p < '2.504'", "bo > 'false'", "j BETWEEN '1' AND 5", "CAST(j AS STRING) BETWEEN 0 AND 2.5")
+    yield from ("i IN ('1', '7')", "p NOT IN ('1', '2.504')", "nu IN (1, 12)", "CAST(j AS STRING) NOT IN (1, 2)")
     yield from ("i BETWEEN SYMMETRIC 7 AND j", "i NOT BETWEEN SYMMETRIC j AND 2", "x BETWEEN ASYMMETRIC 'a' AND 'b'")
     yield from (
         "i BETWEEN SYMMETRIC NULL AND j",
@@ -441,6 +444,7 @@ def strings() -> Iterator[str]:
     yield from (
         "CONCAT_WS(x, 'a', y, NULL)",
         "CONCAT_WS(',', 'a')",
+        "CONCAT_WS(x)",
         "CONCAT_WS(NULL, 'a')",
         "CONCAT(x, i, d)",
         "x || i",
@@ -567,7 +571,8 @@ def digests() -> Iterator[str]:
     """Digests."""
     yield from _each("{}({})", ("MD5", "SHA1", "SHA224", "SHA256", "SHA384", "SHA512"), ("x", "v"))
     yield from _each("SHA2(x, {})", (224, 256, 384, 512, "NULL", 1))
-    yield from ("MD5(NULL)", "SHA2(NULL, 256)", "SHA2(x, j)")
+    yield from _each("{}({})", ("MD5", "SHA1", "SHA224", "SHA256", "SHA384", "SHA512"), ("bl",))
+    yield from ("MD5(NULL)", "SHA2(NULL, 256)", "SHA2(x, j)", "FROM_BASE64(CAST(TO_BASE64(x) AS BYTES))")
 
 
 #: Paths that only Flink follows.
@@ -780,6 +785,9 @@ def times() -> Iterator[str]:
         "(dt, du) OVERLAPS (du, dt)",
         "(tm, INTERVAL '2' HOUR) OVERLAPS (TIME '11:00:00', TIME '12:00:00')",
     )
+    by_row = "CASE bo WHEN TRUE THEN 'yyyy-MM-dd HH:mm:ss' WHEN FALSE THEN 'dd/MM/yy EEE' END"
+    yield from (f"DATE_FORMAT(ts, {by_row})", f"DATE_FORMAT(mo, {by_row})", f"TO_TIMESTAMP(mo, {by_row})")
+    yield from (f"FROM_UNIXTIME(j, {by_row})", f"TO_DATE(DATE_FORMAT(ts, {by_row}), {by_row})")
     yield from (
         "CONVERT_TZ(mo, 'UTC', 'America/New_York')",
         "CONVERT_TZ(mo, 'America/New_York', 'UTC')",

@@ -399,6 +399,34 @@ def test_nothing_is_printed_after_a_job_was_killed(cli, kafka, topics, topic):
 
 
 @pytest.mark.slow
+@pytest.mark.rule("look before taking over")
+def test_a_second_start_is_refused_and_may_take_over(cli, kafka, topics, topic):
+    """The first goes on as if nothing had been; told to take over, the second ends it, and goes on where it was."""
+    source, sink = topic(1), topic(1)
+    topics.write_ids(source, 10)
+    sql = cli.file("copy.sql", script(kafka.bootstrap, source, sink))
+    first = cli.start("run", sql)
+    said, listener = listen(first)
+    until(lambda: topics.read_ids(sink) == list(range(10)), first, said)
+    refused = cli("run", sql)
+    assert refused.returncode == 4
+    assert re.search(
+        rf"^error: job 'copy' runs already, .*: process {first.pid} on \S+, since .* UTC\.", refused.stderr, re.M
+    )
+    topics.write_ids(source, 10, start=10)
+    until(lambda: topics.read_ids(sink) == list(range(20)), first, said)
+    second = cli.start("run", sql, "--take-over")
+    told, ear = listen(second)
+    assert end(first, listener) == 3
+    assert re.search(rf"^error: .* was taken over by .*process {second.pid} on ", "".join(said), re.M)
+    topics.write_ids(source, 10, start=20)
+    until(lambda: topics.read_ids(sink) == list(range(30)), second, told)
+    assert f"warning: job 'copy': takes over from process {first.pid} on" in "".join(told)
+    second.terminate()
+    assert end(second, ear) == 0
+    assert "restart" not in "".join(said + told)
+
+
 def test_spark_starts_from_an_archive_of_the_classes_of_the_job_before(cli, kafka, topics, topic):
     source, sink, cache, log = topic(1), topic(1), cli.folder / "cache", cli.folder / "classes.log"
     topics.write(source, [{"id": 1}])

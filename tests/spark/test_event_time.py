@@ -191,6 +191,7 @@ def windows(jobs, topic, columns=COLUMNS):
     from pyspark.sql import functions as F
 
     from penstock.engine.checkpoint import open_checkpoint
+    from penstock.engine.checkpoint.lease import Lease
     from penstock.engine.runs.reports import reports_of
     from penstock.engine.runs.sources import Readings
     from penstock.engine.runs.supervisor import RunningJob
@@ -207,7 +208,9 @@ def windows(jobs, topic, columns=COLUMNS):
     )
     spark = spark_session(job.settings, job.name)
     checkpoint = open_checkpoint(spark, job.settings.checkpoint_dir, job.name)
-    query = RunningJob(job, spark, checkpoint, jobs.warnings.append)._run
+    lease = Lease.acquire(checkpoint, job.name, warn=jobs.warnings.append)
+    lease.release()
+    query = RunningJob(job, spark, checkpoint, jobs.warnings.append, lease)._run
     frame = rows_of(job.sinks[0].input.input, Readings(query._sources, query._context(), scans(*job.sinks)))
     found, queries = [], []
     counted = frame.groupBy(F.window("ts", "10 seconds")).count()

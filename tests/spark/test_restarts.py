@@ -237,8 +237,8 @@ def test_a_copy_of_a_checkpoint_does_not_shut_out_the_job_that_it_was_copied_fro
     assert topics.read_ids(sink) == list(range(20))
 
 
-@pytest.mark.rule("terminal errors end the job")
-def test_another_copy_on_the_checkpoint_ends_the_job(jobs, topics, topic):
+@pytest.mark.rule("one copy has the lease")
+def test_after_another_copy_that_has_planned_a_batch_the_owner_goes_on(jobs, topics, topic):
     """The copy has planned batch 1; it is at-least-once, so that no transactional id tells the two apart."""
     source, sink = topic(1), topic(1)
     topics.write_ids(source, 10)
@@ -247,15 +247,45 @@ def test_another_copy_on_the_checkpoint_ends_the_job(jobs, topics, topic):
         + jobs.table("t", "id BIGINT", sink)
         + "INSERT INTO t SELECT * FROM s;"
     )
-    running = engine.start(restarted(jobs.parse(sql), FixedDelay(attempts=5, delay=SOON)), jobs.warnings.append)
+    running = engine.start(jobs.parse(sql), jobs.warnings.append)
     jobs.started.append(running)
     while_running(running, jobs.idle)
     offsets = jobs.checkpoint() / "offsets"
     (offsets / "1").write_bytes((offsets / "0").read_bytes())
     topics.write_ids(source, 10, start=10)
-    with pytest.raises(CheckpointError, match="another copy of job 'job' writes the checkpoint"):
+    while_running(running, lambda: running.progress.records_out >= 20)
+    assert topics.read_ids(sink) == list(range(20))
+    (restart,) = told(jobs)
+    assert "another copy of job 'job' writes the checkpoint" in restart
+
+
+@pytest.mark.rule("one copy has the lease")
+def test_after_another_copy_the_one_without_the_lease_ends(jobs, topics, topic):
+    source, sink = topic(1), topic(1)
+    topics.write_ids(source, 10)
+    sql = jobs.copy(source, sink, bounded=False)
+    running = jobs.start(sql)
+    while_running(running, jobs.idle)
+    (owner,) = (jobs.checkpoint() / "penstock").glob("owner.*.json")
+    owner.with_name("owner.2.json").write_bytes(owner.read_bytes())
+    offsets = jobs.checkpoint() / "offsets"
+    (offsets / "1").write_bytes((offsets / "0").read_bytes())
+    topics.write_ids(source, 10, start=10)
+    with pytest.raises(FencedError, match=r"the checkpoint '.*' was taken over by process \d+ on .*; this copy ends"):
         ended(running)
-    assert told(jobs) == []
+    assert topics.read_ids(sink) == list(range(10))
+
+
+@pytest.mark.rule("one copy has the lease")
+def test_an_idle_job_ends_when_it_sees_that_another_copy_has_the_lease(jobs, topics, topic):
+    source, sink = topic(1), topic(1)
+    topics.write_ids(source, 10)
+    running = jobs.start(jobs.copy(source, sink, bounded=False))
+    while_running(running, jobs.idle)
+    (owner,) = (jobs.checkpoint() / "penstock").glob("owner.*.json")
+    owner.with_name("owner.2.json").write_bytes(owner.read_bytes())
+    with pytest.raises(FencedError, match="this copy ends"):
+        ended(running)
 
 
 def adopting(jobs, source, sink, progress):

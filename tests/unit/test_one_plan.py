@@ -169,7 +169,9 @@ def from_python() -> Job:
 
 @pytest.mark.filterwarnings("ignore:the property 'partition.discovery.interval.ms' is overridden")
 def test_sql_yaml_and_python_give_one_plan():
-    assert from_sql() == from_yaml()
+    # In YAML the option leaves records out, as another one does in SQL.
+    ignoring = SQL.replace("'json.ignore-parse-errors'", "'ingestion.ignore-errors'")
+    assert from_sql(ignoring) == from_yaml()
     assert from_sql(TIMED_SQL) == from_python()
 
 

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Sequence
 
 from penstock import __version__
-from penstock.errors import DefinitionError, ExecutionError, PenstockError, verbose
+from penstock.errors import AlreadyRunningError, DefinitionError, ExecutionError, PenstockError, verbose
 
 #: The commands of each module. Only the module of the given command is imported, in a third of the time of all.
 _COMMANDS = {
@@ -30,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0: success. 1: the command failed, or some input was bad. 2: the request makes no sense. 3: a job of ``run`` failed,
     and a supervisor should not start the process again, because that does not help or does harm: another copy took
-    over, data may be lost, the checkpoint does not fit, a record cannot be read, a right or a password is wrong. 130:
+    over, data may be lost, the checkpoint does not fit, a record cannot be read, a right or a password is wrong. 4: a
+    job of ``run`` runs already in another process, and was left alone; another start succeeds when that has ended. 130:
     interrupted.
     """
     parser = argparse.ArgumentParser(
@@ -56,6 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exception(error)
         notes = (f"note: {note}" for note in getattr(error, "__notes__", ()))
         print(f"error: {error}", *notes, sep="\n", file=sys.stderr)
+        if isinstance(error, AlreadyRunningError):
+            return 4
         terminal = isinstance(error, ExecutionError) and not error.restartable
         return int(arguments.terminal_status) if terminal else 1
     except KeyboardInterrupt:

@@ -42,32 +42,23 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         parser.add_argument("file", type=Path, metavar="FILE", help=".sql, .yaml or .py")
         add_pairs(parser, "--var", "replace ${KEY} in the file")
         parser.set_defaults(run=function)
+        _add_state(parser)
         if name == "run":
             parser.set_defaults(terminal_status=3)
-            parser.add_argument(
-                "--checkpoint-dir", metavar="DIR", help="directory or URI that keeps the jobs' progress"
-            )
             parser.add_argument(
                 "--available-now",
                 action="store_true",
                 help="read what is there, and end; the next run goes on from the checkpoint",
             )
-            add_pairs(parser, "-D", "a setting of the jobs, instead of that of the file")
-            parser.add_argument(
-                "--from",
-                dest="savepoint",
-                metavar="DIR",
-                help="start a new job from a savepoint",
-            )
-            parser.add_argument(
-                "--allow-non-restored-state",
-                action="store_true",
-                help="leave out what the savepoint has of steps and sources that the job does not have",
-            )
             parser.add_argument(
                 "--adopt-progress",
                 action="store_true",
                 help="continue although the progress topic was lost: the last batch may be published twice",
+            )
+            parser.add_argument(
+                "--take-over",
+                action="store_true",
+                help="take the place of a copy of the job that still runs, and end it",
             )
             parser.add_argument(
                 "--metrics-port",
@@ -89,6 +80,26 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             )
 
 
+def _add_state(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that decide which state a job goes on from."""
+    parser.add_argument("--checkpoint-dir", metavar="DIR", help="directory or URI that keeps the jobs' progress")
+    add_pairs(parser, "-D", "a setting of the jobs, instead of that of the file")
+    parser.add_argument("--from", dest="savepoint", metavar="DIR", help="start a new job from a savepoint")
+    parser.add_argument(
+        "--allow-non-restored-state",
+        action="store_true",
+        help="leave out what the savepoint has of steps and sources that the job does not have",
+    )
+    parser.add_argument(
+        "--reset-state",
+        action="append",
+        default=[],
+        metavar="STEP",
+        help="let this step begin empty if its state does not fit the job, or leave the state out if the job does not "
+        "have the step; may be given several times",
+    )
+
+
 def _start_time(text: str) -> int:
     """Milliseconds since 1970, given as such or in ISO 8601."""
     try:
@@ -108,16 +119,25 @@ def _start_time(text: str) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     from penstock.plan.explain import explain
 
-    jobs = _jobs(arguments)
-    from penstock.flow.routes import route  # a file with mistakes is answered without it
+    given = _given(arguments)
+    jobs = [_configured(job, arguments, given) for job in _jobs(arguments)]
+    from penstock.engine.checkpoint.fits import state_report  # a file with mistakes is answered without them
+    from penstock.flow.routes import route
 
     if arguments.file.suffix.lower() != ".py":  # the jobs of a program run one after the other
         check_identities(jobs)
+    reports = []
     for job in map(planned, jobs):
         check_settings(job)
         check_guarantees(job)
         complete = with_dead_letters(job)
         print(f"{explain(complete)}\n  {route(complete)}")
+        report = state_report(complete)
+        if report is not None:
+            print(f"  {report.title}", *(f"    {line}" for line, _ in report.lines()), sep="\n")
+            reports.append(report)
+    for report in reports:
+        report.check()
     return 0
 
 
@@ -163,12 +183,18 @@ def _configured(job: Job, arguments: argparse.Namespace, given: GivenSettings) -
     settings = replace(
         settings,
         checkpoint_dir=arguments.checkpoint_dir or settings.checkpoint_dir,
-        adopt_progress=arguments.adopt_progress or settings.adopt_progress,
         savepoint=arguments.savepoint or settings.savepoint,
         ignore_unclaimed_state=arguments.allow_non_restored_state or settings.ignore_unclaimed_state,
-        available_now=arguments.available_now or settings.available_now,
-        start_time=arguments.start_time,
+        reset_state=(*settings.reset_state, *arguments.reset_state),
     )
+    if arguments.run is _run:
+        settings = replace(
+            settings,
+            adopt_progress=arguments.adopt_progress or settings.adopt_progress,
+            take_over=arguments.take_over or settings.take_over,
+            available_now=arguments.available_now or settings.available_now,
+            start_time=arguments.start_time,
+        )
     return replace(job, name=given.name or job.name, settings=settings)
 
 
@@ -421,7 +447,9 @@ def _jobs(arguments: argparse.Namespace) -> list[Job]:
         from penstock.ingest import lower, parse_pipeline
 
         pipeline = parse_pipeline(text, file=path.name, variables=variables)
-        jobs, warnings = [lower(pipeline, default_name=path.stem)], pipeline.warnings
+        told: list[str] = []
+        jobs = [lower(pipeline, default_name=path.stem, warn=told.append)]
+        warnings = (*pipeline.warnings, *told)
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return jobs

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from penstock.common.arguments import expect
 from penstock.java_gateway import without_java
 
 __all__ = ["Configuration"]
@@ -19,7 +20,9 @@ class Configuration:
     def __init__(self, other: Configuration | None = None, j_configuration: Any = None):
         if j_configuration is not None:
             raise without_java("j_configuration")
-        self._values: dict[str, str] = dict(other.to_dict()) if other is not None else {}
+        self._values: dict[str, str] = {}
+        if other is not None:
+            self.add_all(other)
 
     def set_string(self, key: str, value: str) -> Configuration:
         """Set a string."""
@@ -75,6 +78,7 @@ class Configuration:
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
         """Add all keys of another configuration, behind ``prefix``."""
+        expect(other, Configuration, "Configuration.add_all")
         self._values |= {(prefix or "") + key: value for key, value in other.to_dict().items()}
         return self
 

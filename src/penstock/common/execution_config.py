@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
+from penstock.common.arguments import expect
 from penstock.common.call_settings import CallSettings
 from penstock.common.execution_mode import ExecutionMode
 from penstock.common.input_dependency_constraint import InputDependencyConstraint
-from penstock.common.restart_strategy import RestartStrategyConfiguration
+from penstock.common.restart_strategy import RestartStrategyConfiguration, expect_restart
 from penstock.errors import OptionsError, Problem
 from penstock.java_gateway import without_java
 
@@ -55,7 +56,7 @@ class ExecutionConfig:
 
     def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> ExecutionConfig:
         """When a failed job restarts."""
-        self._settings.restart = restart_strategy_configuration
+        self._settings.restart = expect_restart(restart_strategy_configuration)
         return self
 
     def get_restart_strategy(self) -> RestartStrategyConfiguration:
@@ -64,7 +65,8 @@ class ExecutionConfig:
 
     def set_global_job_parameters(self, global_job_parameters_dict: Mapping[str, str]) -> ExecutionConfig:
         """Parameters that functions find by ``get_job_parameter`` of their runtime context."""
-        given = {str(key): str(value) for key, value in global_job_parameters_dict.items()}
+        parameters = expect(global_job_parameters_dict, Mapping, "set_global_job_parameters", "{'key': 'value'}")
+        given = {str(key): str(value) for key, value in parameters.items()}
         self._settings.keep("ExecutionConfig.set_global_job_parameters", given)
         return self
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from penstock.common.arguments import expect
 from penstock.options import DURATION, OptionSet, Origin
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
 from penstock.settings.restart import PREFIX, STRATEGIES
 
 S = TypeVar("S", bound=OptionSet)
+
+
+def expect_restart(given: Any) -> RestartStrategyConfiguration:
+    """``given``, a restart strategy. Raises ArgumentError for anything else."""
+    hint = "for example RestartStrategies.fixed_delay_restart(3, 10_000)"
+    return expect(given, RestartStrategyConfiguration, "set_restart_strategy", hint)
 
 
 class RestartStrategyConfiguration:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.common.typeinfo import PickledBytesTypeInfo, TypeInformation
+from penstock.common.typeinfo import PickledBytesTypeInfo, TypeInformation, expect_type
 from penstock.common.types import Row
 from penstock.errors import Problem, UnsupportedError
 from penstock.types import ArrayType, BinaryType, DataType, MapType, PrimitiveType, RowKind, RowType, StringType
@@ -47,6 +47,7 @@ class TypeSerializer:
 def serializer_of(info: TypeInformation, where: str) -> TypeSerializer:
     """The serializer of a type. Raises UnsupportedError for a type whose bytes only Java knows; ``where`` is what needs
     it."""
+    expect_type(info, where)
     if isinstance(info, PickledBytesTypeInfo):
         raise _unknown("values of any kind", where)
     return _of(info.logical, where)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from penstock import types
+from penstock.common.arguments import expect
 from penstock.types import ArrayType, DataType, Field, MapType, RowType
 
 #: The column of a stream of single values.
@@ -57,7 +58,7 @@ class RowTypeInfo(TypeInformation):
             if len(names) != len(field_types):
                 raise TypeError(f"{len(names)} names for {len(field_types)} types")
             columns = zip(names, field_types, strict=True)
-            logical = RowType(tuple(Field(name, info.logical) for name, info in columns))
+            logical = RowType(tuple(Field(name, _logical(info)) for name, info in columns))
         object.__setattr__(self, "logical", logical)
 
     def get_field_names(self) -> list[str]:
@@ -71,6 +72,15 @@ class RowTypeInfo(TypeInformation):
     def get_field_types(self) -> list[TypeInformation]:
         """The types, in order."""
         return [of(field.type) for field in self.row.fields]
+
+
+def expect_type(info: TypeInformation | None, call: str) -> TypeInformation | None:
+    """``info``, the type that a ``call`` is given, if it is given one. Raises ArgumentError for anything else."""
+    return None if info is None else expect(info, TypeInformation, call, "for example Types.STRING()")
+
+
+def _logical(info: TypeInformation) -> DataType:
+    return expect(info, TypeInformation, "Types", "for example Types.STRING()").logical
 
 
 def of(logical: DataType) -> TypeInformation:
@@ -123,19 +133,19 @@ class Types:
     @staticmethod
     def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> TypeInformation:
         """A map."""
-        return of(MapType(key_type_info.logical, value_type_info.logical))
+        return of(MapType(_logical(key_type_info), _logical(value_type_info)))
 
     @staticmethod
     def LIST(element_type_info: TypeInformation) -> TypeInformation:
         """An array."""
-        return of(ArrayType(element_type_info.logical))
+        return of(ArrayType(_logical(element_type_info)))
 
     @staticmethod
     def PRIMITIVE_ARRAY(element_type: TypeInformation) -> TypeInformation:
         """An array without nulls; of bytes it is BYTES."""
-        if element_type.logical == types.TINYINT:
+        if _logical(element_type) == types.TINYINT:
             return of(types.BYTES)
-        return of(ArrayType(element_type.logical.with_nullability(False)))
+        return of(ArrayType(_logical(element_type).with_nullability(False)))
 
     @staticmethod
     def BASIC_ARRAY(element_type: TypeInformation) -> TypeInformation:

@@ -9,10 +9,25 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from penstock.common.arguments import expect
 from penstock.common.time import Duration
 from penstock.spi import Watermark
 
 __all__ = ["TimestampAssigner", "WatermarkStrategy"]
+
+
+def expect_strategy(given: Any, call: str) -> WatermarkStrategy:
+    """``given``, the strategy of a ``call``. Raises ArgumentError for anything else."""
+    hint = (
+        "there are WatermarkStrategy.no_watermarks(), for_monotonous_timestamps() and "
+        "for_bounded_out_of_orderness(Duration), each with_timestamp_assigner(..) and with_idleness(..); generators of "
+        "watermarks of your own are not supported yet"
+    )
+    return expect(given, WatermarkStrategy, call, hint)
+
+
+def _duration(given: Any, call: str) -> timedelta:
+    return expect(given, Duration, call, "for example Duration.of_seconds(30)").value
 
 
 class TimestampAssigner(ABC):
@@ -46,16 +61,19 @@ class WatermarkStrategy:
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
         """Timestamps go back by at most this much within a partition."""
-        return WatermarkStrategy(max_out_of_orderness.value)
+        return WatermarkStrategy(_duration(max_out_of_orderness, "for_bounded_out_of_orderness"))
 
     def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> WatermarkStrategy:
         """The same strategy for the timestamps that ``timestamp_assigner`` finds. They are the timestamps of records
         that are written, too. Sources do not measure watermarks of them."""
+        if not callable(getattr(timestamp_assigner, "extract_timestamp", None)):
+            hint = "derive a class from it, with extract_timestamp(value, record_timestamp)"
+            expect(timestamp_assigner, TimestampAssigner, "with_timestamp_assigner", hint)
         return replace(self, assigner=timestamp_assigner)
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
         """The same strategy, which ignores partitions without records for this long."""
-        return replace(self, idleness=idle_timeout.value)
+        return replace(self, idleness=_duration(idle_timeout, "with_idleness"))
 
     def with_watermark_alignment(
         self, watermark_group: str, max_allowed_watermark_drift: Duration, update_interval: Duration | None = None

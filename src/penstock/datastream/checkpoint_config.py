@@ -6,6 +6,7 @@ import enum
 from datetime import timedelta
 from typing import Any, Self
 
+from penstock.common.arguments import expect
 from penstock.common.call_settings import CallSettings
 from penstock.common.time import Duration
 from penstock.datastream.checkpoint_storage import (
@@ -88,7 +89,8 @@ class CheckpointConfig:
 
     def set_checkpoint_storage(self, storage: CheckpointStorage) -> CheckpointConfig:
         """Where checkpoints are kept."""
-        self._storage = storage
+        hint = "for example FileSystemCheckpointStorage('file:///state')"
+        self._storage = expect(storage, CheckpointStorage, "set_checkpoint_storage", hint)
         if isinstance(storage, FileSystemCheckpointStorage | JobManagerCheckpointStorage):
             path = storage.get_checkpoint_path()
             if path is not None:
@@ -234,7 +236,7 @@ class CheckpointConfig:
 
     def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
         """In Flink when an aligned checkpoint becomes unaligned."""
-        self._settings.put("CheckpointConfig.set_alignment_timeout", alignment_timeout.to_millis())
+        self._settings.put("CheckpointConfig.set_alignment_timeout", _millis(alignment_timeout))
         return self
 
     def get_alignment_timeout(self) -> Duration:
@@ -254,6 +256,10 @@ class CheckpointConfig:
     def _retain(self, method: str, name: str) -> CheckpointConfig:
         self._settings.put(f"CheckpointConfig.{method}", name)
         return self
+
+
+def _millis(timeout: Duration) -> int:
+    return expect(timeout, Duration, "set_alignment_timeout", "for example Duration.of_seconds(30)").to_millis()
 
 
 def _positive(value: int, call: str) -> int:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock.common import ExecutionConfig, SqlExpression, TypeInformation, Types, WatermarkStrategy
+from penstock.common.arguments import expect
 from penstock.common.arrow_functions import ArrowFunction
-from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, of
+from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, expect_type, of
+from penstock.common.watermark_strategy import expect_strategy
 from penstock.datastream.connected_streams import ConnectedStreams
 from penstock.datastream.connectors.base import Sink
 from penstock.datastream.connectors.print import PrintTo
@@ -111,6 +113,7 @@ class DataStream:
         if not isinstance(self._step, FunctionStep) or self._step.steps[0].kind != "process":
             hint = "call it on the stream that process(...) returns"
             raise UnsupportedError((Problem("only process functions have side outputs", "get_side_output", hint=hint),))
+        expect(output_tag, OutputTag, "get_side_output", "the tag that the function yields")
         name = f"Side Output {output_tag.tag_id}"
         return self._then(SideOutput(name=name, info=output_tag.type_info, inputs=(self._step,), tag=output_tag))
 
@@ -128,6 +131,7 @@ class DataStream:
     def union(self, *streams: DataStream) -> DataStream:
         """The values of this stream and of others of the same type. Raises SchemaError for another type."""
         for each in streams:
+            expect(each, DataStream, "union")
             if each.get_type().row != self.get_type().row or each.get_type().single != self.get_type().single:
                 reason = f"a stream of {each.get_type()} cannot be united with one of {self.get_type()}"
                 raise SchemaError((Problem(reason, "union", hint="map it to the same type"),))
@@ -143,6 +147,7 @@ class DataStream:
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
         """The values with the timestamps that the strategy's assigner finds. Watermarks come from sources; no step of a
         stream without keys waits for them."""
+        expect_strategy(watermark_strategy, "assign_timestamps_and_watermarks")
         step = timestamps_step(watermark_strategy, self.get_type())
         if step is None:
             return self
@@ -329,6 +334,7 @@ class DataStream:
     def _select(self, func: SqlExpression, output_type: TypeInformation | None) -> DataStream:
         from penstock.sql import projection
 
+        expect_type(output_type, "map")
         items = projection(func.text, self._columns)
         schema = row_of(items)
         if output_type is not None and [f.type for f in output_type.row.fields] != [f.type for f in schema.fields]:
@@ -343,7 +349,7 @@ class DataStream:
             hint = f"{kind}(call_arrow(func), output_type=Types.STRING())"
             raise UnsupportedError((Problem("a function of arrays needs the type of its results", hint=hint),))
         function = func if isinstance(func, ArrowFunction) else function_of(func, method)
-        made = output_type or Types.PICKLED_BYTE_ARRAY()
+        made = expect_type(output_type, kind) or Types.PICKLED_BYTE_ARRAY()
         step = Step(kind, function, made, method, name)
         return self._then(FunctionStep(name=name, info=made, inputs=(self._step,), steps=(step,)))
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.common import TypeInformation, Types
+from penstock.common.typeinfo import expect_type
 
 __all__ = ["OutputTag"]
 
@@ -20,12 +21,14 @@ class OutputTag:
         if not tag_id:
             raise ValueError("OutputTag needs a 'tag_id' that is not empty")
         self.tag_id = tag_id
+        if not isinstance(type_info, Sequence):
+            expect_type(type_info, "OutputTag")
         if type_info is None:
             self.type_info = Types.PICKLED_BYTE_ARRAY()
         elif isinstance(type_info, TypeInformation):
             self.type_info = type_info
         else:
-            self.type_info = Types.ROW(type_info)
+            self.type_info = Types.ROW(list(type_info))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OutputTag) and other.tag_id == self.tag_id

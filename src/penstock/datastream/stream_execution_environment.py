@@ -15,10 +15,14 @@ from penstock.common import (
     Types,
     WatermarkStrategy,
 )
+from penstock.common.arguments import expect
 from penstock.common.call_settings import CallSettings, cores
 from penstock.common.job_client import JobClient
 from penstock.common.job_execution_result import JobExecutionResult
 from penstock.common.program_lines import ProgramLine
+from penstock.common.restart_strategy import expect_restart
+from penstock.common.typeinfo import expect_type
+from penstock.common.watermark_strategy import expect_strategy
 from penstock.datastream import execution
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
@@ -49,6 +53,9 @@ DEFAULT_JOB_NAME = "penstock job"
 
 #: The keys of restart strategies begin with this.
 _RESTART = PREFIX.removesuffix(".")
+
+
+_SOURCES = "for example a KafkaSource, as KafkaSource.builder()..build() makes it"
 
 
 class StreamExecutionEnvironment:
@@ -91,7 +98,7 @@ class StreamExecutionEnvironment:
         Raises OptionsError with every value that cannot be read.
         """
         given, problems = self._settings.given, list[Problem]()
-        keys = configuration.to_dict()
+        keys = expect(configuration, Configuration, "configure", "Configuration().set_string(key, value)").to_dict()
         for key, text in keys.items():
             try:
                 given.put(key, text, "Configuration")
@@ -209,6 +216,7 @@ class StreamExecutionEnvironment:
         """Where operators keep their state in Flink. Its directory of checkpoints becomes the job's, unless a storage
         of checkpoints is set."""
         call = "StreamExecutionEnvironment.set_state_backend"
+        expect(state_backend, StateBackend, call, "for example EmbeddedRocksDBStateBackend()")
         self._backend = state_backend
         if state_backend._checkpoints is not None and self._checkpoints.get_checkpoint_storage() is None:
             self._settings.put(call, state_backend._checkpoints, "execution.checkpointing.dir")
@@ -243,7 +251,7 @@ class StreamExecutionEnvironment:
     def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> None:
         """When a failed job restarts. Without a strategy, a failure ends a job without checkpoints, and a job with an
         interval of checkpoints restarts after a delay that grows."""
-        self._settings.restart = restart_strategy_configuration
+        self._settings.restart = expect_restart(restart_strategy_configuration)
 
     def get_restart_strategy(self) -> RestartStrategyConfiguration:
         """The strategy that was set."""
@@ -298,6 +306,8 @@ class StreamExecutionEnvironment:
         ``watermark_strategy`` makes watermarks of event time, which is the timestamp of each record in Kafka, and may
         assign other timestamps.
         """
+        expect(source, Source, "from_source", _SOURCES)
+        expect_strategy(watermark_strategy, "from_source")
         _check_type(source, type_info, source_name)
         table = source.table(source_name)
         if watermark_strategy.assigner is None:
@@ -311,6 +321,7 @@ class StreamExecutionEnvironment:
         type_info: TypeInformation | None = None,
     ) -> DataStream:
         """The stream of a source of the former API: a ``FlinkKafkaConsumer``. Raises DefinitionError."""
+        expect(source_func, Source, "add_source", _SOURCES)
         _check_type(source_func, type_info, source_name)
         stream = self._read(source_func, source_func.table(source_name), source_name)
         return stream.assign_timestamps_and_watermarks(source_func.strategy)
@@ -318,7 +329,7 @@ class StreamExecutionEnvironment:
     def from_collection(self, collection: Iterable[Any], type_info: TypeInformation | None = None) -> DataStream:
         """A stream of these values, which ends with the last one. Without ``type_info`` they are pickled values of any
         kind. Raises SchemaError for a value that is not of the type."""
-        info = type_info or Types.PICKLED_BYTE_ARRAY()
+        info = expect_type(type_info, "from_collection") or Types.PICKLED_BYTE_ARRAY()
         try:
             source = ValuesSource(list(collection), info)
         except RecordError as error:
@@ -454,6 +465,7 @@ class StreamExecutionEnvironment:
 
 
 def _check_type(source: Source, type_info: TypeInformation | None, name: str) -> None:
+    expect_type(type_info, "type_info")
     if type_info is not None and type_info.row != source.type_info.row:
         reason = f"the source gives {source.type_info}, not {type_info}"
         raise SchemaError((Problem(reason, where=f"source '{name}'", hint="leave type_info out"),))

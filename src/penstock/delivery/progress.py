@@ -78,5 +78,10 @@ class Claim:
         """A claim for a run in this process."""
         return cls(run_id, socket.gethostname(), os.getpid(), now_ms())
 
+    @property
+    def process(self) -> str:
+        """The process, for messages."""
+        return f"process {self.pid} on {self.host}"
+
     def __str__(self) -> str:
-        return f"run {self.run_id} (process {self.pid} on {self.host}, started {utc(self.started_ms)})"
+        return f"run {self.run_id} ({self.process}, started {utc(self.started_ms)})"

@@ -39,6 +39,8 @@ _FUNCTIONS = {
     "COLLECT": {"VALUES"},
     "SINGLE_VALUE": {"VALUES"},
 }
+#: The functions whose results depend on the order in which rows arrive.
+_BY_ARRIVAL = frozenset({"FIRST_VALUE", "LAST_VALUE", "LISTAGG", "ARRAY_AGG"})
 #: The table of groups.
 GROUPS = "groups"
 
@@ -84,8 +86,7 @@ class GroupAggregateOperator:
 
     @property
     def ordered(self) -> bool:
-        """Whether results depend on the order in which rows arrive."""
-        return any(each.needs & ORDERED for each in self.states.accumulators)
+        return any(each.function in _BY_ARRIVAL for each in self.calls)
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:

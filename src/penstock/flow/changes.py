@@ -34,7 +34,8 @@ class Changes:
 
     The ``keys`` are the sink's for UPSERTS; for RETRACTIONS they are the rows' upsert keys, or None without any: an
     addition and a retraction of one key are an update. With no column in the key there is at most one row.
-    ``netting``: the input may have rows that cancel one another.
+    ``netting``: the input may have rows that cancel one another. ``ordered``: several rows may have one key of UPSERTS,
+    and the one that came last counts.
     """
 
     uid: str
@@ -42,6 +43,7 @@ class Changes:
     keys: tuple[str, ...] | None
     mode: Mode
     netting: bool = False
+    ordered: bool = False
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -57,7 +59,7 @@ class Changes:
         """The rows with the column :data:`KIND`."""
         delta = Delta.of(inputs[0], self.inputs[0])
         if self.netting:
-            delta = delta.netted()
+            delta = delta.netted(ordered=self.ordered)
         rows, weights = delta.rows, delta.weights
         if self.mode is Mode.INSERTIONS or self.keys is None:
             order = np.argsort(weights > 0, kind="stable") if (weights < 0).any() else np.arange(len(weights))

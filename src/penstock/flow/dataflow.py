@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.flow.arrival_order import in_order, numbered, passed_on
 from penstock.flow.assigning import OfBatches
 from penstock.flow.exchange import (
     ENCODED,
@@ -28,12 +29,14 @@ from penstock.flow.exchange import (
     range_of,
     received,
 )
+from penstock.flow.fitting import ColumnNames
 from penstock.flow.hashing import key_hashes
-from penstock.flow.operators import HASH, WEIGHT, Combiner, Operator, TimedOperator
+from penstock.flow.operators import ARRIVED, HASH, WEIGHT, Combiner, Operator, TimedOperator, arrivals_of
 from penstock.flow.segments import SegmentRef, TableSpec
 from penstock.flow.state import StateStore
 from penstock.flow.storage import Storage
 from penstock.flow.times import NEVER, Awaited, Clock, Measured, Timing, clock_of
+from penstock.plan.step_identity import SIDES
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Stage, Task, without_dead_letters
 from penstock.types import RowKind, arrow_schema
 
@@ -50,7 +53,8 @@ class Passing:
 class Edge:
     """A way for rows of ``schema``: to the input number ``input`` of the vertex number ``vertex``, by ``keys``. Rows of
     a ``local`` edge stay in their task, whose vertices have the same owners of keys. ``kinds``: the rows have the
-    column :data:`KIND` instead of a weight. ``combined`` is the edge for what its ``combiner`` makes of many rows."""
+    column :data:`KIND` instead of a weight. ``combined`` is the edge for what its ``combiner`` makes of many rows.
+    ``numbered``: the rows have the column :data:`ARRIVED` too."""
 
     number: int
     schema: pa.Schema
@@ -61,12 +65,14 @@ class Edge:
     local: bool = False
     combiner: Combiner | None = None
     combined: Edge | None = None
+    numbered: bool = False
 
     @property
     def sent(self) -> pa.Schema:
         """The schema of the batches that the vertex gets."""
         change = pa.field(KIND, pa.int8()) if self.kinds else pa.field(WEIGHT, pa.int64())
-        return pa.schema([*self.schema, change, pa.field(HASH, pa.uint64())])
+        places = [pa.field(ARRIVED, pa.int64())] if self.numbered else []
+        return pa.schema([*self.schema, change, *places, pa.field(HASH, pa.uint64())])
 
     def keyed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows with the columns :attr:`schema` and that of the change, with the hash of their keys."""
@@ -90,7 +96,8 @@ class Branch:
 class Vertex:
     """An operator, or the end of an output (:class:`Changes`), in the stage number ``stage`` after that of the scans.
     Its results go through each of ``outs``. ``timings`` are the numbers of those that its rows have event time of.
-    ``ttls`` are the times to live, in milliseconds, of the rows that it keeps of each of its inputs; None: forever."""
+    ``ttls`` are the times to live, in milliseconds, of the rows that it keeps of each of its inputs; None: forever.
+    ``numbered`` are the inputs whose rows have the column :data:`ARRIVED`."""
 
     number: int
     stage: int
@@ -99,6 +106,7 @@ class Vertex:
     output: int | None = None
     timings: tuple[int, ...] = ()
     ttls: tuple[int | None, ...] = ()
+    numbered: frozenset[int] = frozenset()
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -106,6 +114,13 @@ class Vertex:
         if not any(self.ttls):
             return self.operator.tables
         return tuple(spec if spec.side is None else spec.living(self.ttls[spec.side]) for spec in self.operator.tables)
+
+    def tables_named(self, names: Mapping[str, Mapping[str, str]]) -> tuple[TableSpec, ...]:
+        """The tables, with the ``names`` that columns have in the state, by the side of the operator."""
+        if not names:
+            return self.tables
+        sides = SIDES if len(self.ttls) > 1 else ("",)
+        return tuple(replace(each, names=tuple(names.get(sides[each.side or 0], {}).items())) for each in self.tables)
 
 
 @dataclass(frozen=True)
@@ -116,7 +131,8 @@ class BatchInstructions:
     ``before_ms`` that of the batch before, in milliseconds since the epoch. ``awaited`` has the event time of each
     timing, by its number. A task sends rows when ``waiting_bytes`` of them wait, combines them if they are at least
     ``combined_rows``, and an owner takes about ``owned_bytes`` of its rows at a time. ``last``: no batch goes
-    on from the state, which is not kept."""
+    on from the state, which is not kept. ``names`` are those of columns in the state, where they have other ones
+    now."""
 
     name: str
     tasks: int
@@ -131,6 +147,7 @@ class BatchInstructions:
     owned_bytes: int = 1 << 27
     combined_rows: int = 1 << 12
     last: bool = False
+    names: ColumnNames = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -171,11 +188,15 @@ class Dataflow:
         with Sender(Origin(scan, task.number), instructions.folder) as sender:
             work = _Work(self, instructions, sender, task)
             mine = [branch for branch in self.branches if branch.scan == scan]
+            ordered = any(branch.edge is not None and branch.edge.numbered for branch in mine) or _meeting(mine)
+            count = 0
             for batch in batches:
                 if not batch.num_rows:
                     continue
                 rows = without_dead_letters(batch)
                 work.measure(rows)
+                if ordered:
+                    rows, count = numbered(rows, sender.origin, count), count + rows.num_rows
                 for branch in mine:
                     work.branch(branch, batch if branch.calc is None else rows)
                 if work.waiting_bytes > instructions.waiting_bytes:
@@ -322,8 +343,11 @@ class _Work:
         inputs = []
         for number, each in enumerate(operator.inputs):
             change = pa.field(KIND, pa.int8()) if each.kinds else pa.field(WEIGHT, pa.int64())
-            schema = pa.schema([*each.schema, change, pa.field(HASH, pa.uint64())])
+            places = [pa.field(ARRIVED, pa.int64())] if number in vertex.numbered else []
+            schema = pa.schema([*each.schema, change, *places, pa.field(HASH, pa.uint64())])
             inputs.append(joined(self.inputs.pop((vertex.number, number), []), schema))
+        if operator.ordered:
+            inputs = [in_order(each) for each in inputs]
         clock = clock_of(vertex.timings, self.instructions.awaited, self.measured, self.instructions.now_ms)
         if isinstance(operator, TimedOperator) and operator.processing:
             # The present millisecond is not over: rows may still come in it.
@@ -334,7 +358,7 @@ class _Work:
         before = self.instructions.tables.get(operator.uid, {})
         store = StateStore(
             Storage.of(self.flow.storage),
-            vertex.tables,
+            vertex.tables_named(self.instructions.names.get(operator.uid, {})),
             before,
             low,
             high,
@@ -344,6 +368,8 @@ class _Work:
             last=self.instructions.last,
         )
         rows = self._processed(operator, inputs, store, clock)
+        if any(edge.numbered for _, edge in vertex.outs):
+            rows = passed_on(operator, inputs, rows)
         if vertex.tables and not self.instructions.last:
             self._keep(operator.uid, store.flush(), low, high)
         if vertex.output is not None:
@@ -400,8 +426,8 @@ class _Work:
         outputs = self.flow.outputs
         schema = placed_schema([outputs[number] for number in target.outputs])
         for number in target.outputs:
-            for rows in self.results.get(number, ()):
-                yield completed(placed(outputs[number], rows), schema)
+            for rows in _placed_in_order(outputs[number], self.results.get(number, ())):
+                yield completed(rows, schema)
 
 
 def placed(output: Output, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -418,6 +444,22 @@ def placed(output: Output, rows: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([*columns, *hidden, kinds], names=[*output.schema.names, *names])
     row = pa.StructArray.from_arrays(columns, names=list(output.schema.names))
     return pa.RecordBatch.from_arrays([row, *hidden, kinds], names=[output.column, *names])
+
+
+def _meeting(branches: Sequence[Branch]) -> bool:
+    """Whether rows of a scan come to one output in several ways."""
+    outputs = [branch.output for branch in branches if branch.output is not None]
+    return len(set(outputs)) < len(outputs)
+
+
+def _placed_in_order(output: Output, batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
+    """The rows of an output as :func:`placed` puts them; those that came from one scan in several ways in the order of
+    arrival."""
+    rows = [placed(output, each) for each in batches]
+    if len(rows) < 2 or ARRIVED not in batches[0].schema.names:
+        return rows
+    places = np.concatenate([arrivals_of(each) for each in batches])
+    return [pa.concat_batches(rows).take(pa.array(np.argsort(places, kind="stable")))]
 
 
 def completed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -49,6 +49,10 @@ class FirstRowOperator:
         return False
 
     @property
+    def ordered(self) -> bool:
+        return True
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         (given,) = self.inputs
         return (

@@ -57,10 +57,14 @@ class InWindowsOperator:
         return False
 
     @property
+    def ordered(self) -> bool:
+        return self.inner.ordered
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         if self._joins:
             return tuple(
-                TableSpec(f"rows {number}", _numbered(each), each.value_schema, "multiset", parted=True)
+                TableSpec(f"rows {number}", _numbered(each), each.value_schema, "multiset", side=number, parted=True)
                 for number, each in enumerate(self.inputs)
             )
         keys = self.inputs[0].key_schema

@@ -159,6 +159,10 @@ class JoinOperator:
         return self.left.input, self.right.input
 
     @property
+    def ordered(self) -> bool:
+        return False
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         sides = ((self.left, self.right), (self.right, self.left))
         counts = [own.counts for own, other in sides if other.kept and not other.counted]

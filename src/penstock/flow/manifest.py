@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -89,7 +90,9 @@ class Manifest:
     before it. ``times`` says how far event time has come, by the names of timings, and ``operator_times`` what
     operators have seen of it, by uid. ``output`` is that of the batch, if the job has several targets that
     commit the state. ``sinks`` are the tables of the job; None in the manifests of former versions. ``final``: the
-    batch was that of a job in batch mode, which keeps no state, so that no other one can follow.
+    batch was that of a job in batch mode, which keeps no state, so that no other one can follow. ``identities`` say
+    what the meaning of the state of each step depends on, by uid, as :mod:`penstock.plan.step_identity` has it; former
+    versions wrote none. ``measures`` say the same of ``times``: what is measured, by the names of timings.
     """
 
     batch: int = -1
@@ -100,6 +103,8 @@ class Manifest:
     sinks: Sinks | None = Sinks()
     operator_times: Mapping[str, OperatorTime] = field(default_factory=dict)
     final: bool = False
+    identities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    measures: Mapping[str, str] = field(default_factory=dict)
 
     def files(self) -> frozenset[str]:
         """The names of the files that hold the state."""
@@ -131,8 +136,10 @@ class Manifest:
         seen = {uid: asdict(each) for uid, each in self.operator_times.items()}
         operator_times = {"operator_times": seen} if seen else {}
         final = {"final": True} if self.final else {}
+        about = {"identities": self.identities, "measures": self.measures}
+        said = {name: each for name, each in about.items() if each}
         data = canonical(
-            document | ({"times": times} if times else {}) | operator_times | kept | sinks | final
+            document | ({"times": times} if times else {}) | operator_times | kept | sinks | final | said
         ).encode()
         storage.write(name, [data])
         return f"{name}#{hashlib.sha256(data).hexdigest()}"
@@ -167,8 +174,18 @@ class Manifest:
         seen = {
             uid: OperatorTime(each["watermark"], each["late"]) for uid, each in found.get("operator_times", {}).items()
         }
-        final = found.get("final", False)
-        return cls(found["batch"], operators, found.get("time_ms", 0), times, output, sinks, seen, final)
+        return cls(
+            found["batch"],
+            operators,
+            found.get("time_ms", 0),
+            times,
+            output,
+            sinks,
+            seen,
+            found.get("final", False),
+            found.get("identities", {}),
+            found.get("measures", {}),
+        )
 
 
 def check_state(storage: Storage, reference: str) -> Manifest:
@@ -207,7 +224,14 @@ def merged(
         names = dict.fromkeys([*former, *(name for *_, tables in parts for name in tables)])
         tables = {name: _of_table(former.get(name, ()), name, parts) for name in names}
         operators[uid] = {name: refs for name, refs in tables.items() if refs or part_of(name) is None}
-    return Manifest(batch, operators, max(before.time_ms, time_ms), before.times if times is None else times)
+    return Manifest(
+        batch,
+        operators,
+        max(before.time_ms, time_ms),
+        before.times if times is None else times,
+        identities=before.identities,
+        measures=before.measures,
+    )
 
 
 def _of_table(

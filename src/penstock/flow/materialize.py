@@ -37,6 +37,10 @@ class MaterializeOperator:
         return cls(node.uid, (Input(schema, node.keys),), schema)
 
     @property
+    def ordered(self) -> bool:
+        return True
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         (given,) = self.inputs
         values = pa.schema([*given.value_schema, pa.field(_ARRIVAL, pa.int64())])
@@ -57,20 +61,18 @@ class MaterializeOperator:
         of = np.concatenate([index, groups.index])
         hashes = groups.hashes[of]
         same = Groups.of(finer_hashes(hashes, rows.columns), rows)
-        change = sums(same.index[stored:], delta.weights, len(same))
 
-        # What is added stands where its last row came; what is taken back goes from the first rows on.
-        last = np.full(len(same), -1, np.int64)
-        last[same.index[stored:]] = stored + np.arange(len(delta))  # of equal indices, numpy keeps the last value
-        new = last[(change > 0) & (last >= 0)]
-        left = weights - _removed(same.index[:stored], arrived, weights, np.maximum(-change, 0))
-        entries = np.concatenate([np.arange(stored), new])
-        kept = np.concatenate([left, change[same.index[new]]])
+        # What is taken back goes from the first rows on, those of this batch after the stored ones.
+        added = np.flatnonzero(delta.weights > 0)
+        entries = np.concatenate([np.arange(stored), stored + added])
+        counts = np.concatenate([weights, delta.weights[added]])
+        removals = sums(same.index[stored:], np.maximum(-delta.weights, 0), len(same))
+        kept = counts - _removed(same.index[entries], arrival[entries], counts, removals)
         before = _last_of(of[:stored], arrived, np.arange(stored), len(groups))
         alive = kept > 0
         after = _last_of(of[entries[alive]], arrival[entries[alive]], entries[alive], len(groups))
 
-        changes = kept - np.concatenate([weights, np.zeros(len(new), np.int64)])
+        changes = kept - np.concatenate([weights, np.zeros(len(added), np.int64)])
         moved = entries[changes != 0]
         whole = [*taken(rows, moved).select(given.value_schema.names).columns, pa.array(arrival[moved])]
         table.add(
@@ -84,7 +86,7 @@ class MaterializeOperator:
 
 
 def _removed(classes: Rows, arrived: Rows, weights: Rows, removals: Rows) -> Rows:
-    """How often each stored row goes, if so many equal ones of each class do, the first ones first."""
+    """How often each row goes, if so many equal ones of each class do, the first ones first."""
     order = np.lexsort((arrived, classes))
     sorted_classes, counts = classes[order], weights[order]
     ends = np.cumsum(counts)

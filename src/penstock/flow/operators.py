@@ -22,6 +22,9 @@ from penstock.formats.columns.buffers import batch_of
 
 #: Columns that rows have beside those of their node: int64, uint64 and int8 (a RowKind).
 WEIGHT, HASH, KIND = "__weight", "__hash", "__kind"
+#: The int64 column of rows that go to an operator whose result depends on the order of arrival, where it would be lost:
+#: the place of the row that caused the change among those of its batch.
+ARRIVED = "__arrived"
 
 #: Owners of keys are ranges of the upper half of the hash; the lower half is free to tell rows of one key apart.
 _UPPER_HALF = np.uint64(0xFFFFFFFF00000000)
@@ -78,6 +81,11 @@ class KeepsState(Protocol):
 
     @property
     def schema(self) -> pa.Schema: ...
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the result depends on the order in which the rows of a batch arrive."""
+        ...
 
 
 class Operator(KeepsState, Protocol):
@@ -141,8 +149,9 @@ class Delta:
         indices: Rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)
         return Delta(taken(self.rows, indices), self.weights[indices], self.hashes[indices])
 
-    def netted(self) -> Delta:
-        """The same change in which no row cancels another. Rows that are only added stay as they are."""
+    def netted(self, *, ordered: bool = False) -> Delta:
+        """The same change in which no row cancels another. Rows that are only added stay as they are; with ``ordered``
+        all stay in their order, each where it came last."""
         negative = self.weights < 0
         if not negative.any():
             return self if self.weights.all() else self.at(self.weights != 0)
@@ -151,9 +160,16 @@ class Delta:
         groups = Groups.of(finer_hashes(changing.hashes, changing.rows.columns), changing.rows)
         weights = sums(groups.index, changing.weights, len(groups))
         left = np.flatnonzero(weights)
-        firsts = groups.order[groups.starts[left]]
-        net = Delta(taken(changing.rows, firsts), weights[left], changing.hashes[firsts])
-        return net if changing is self else _joined(self.at(~both), net)
+        lasts, weights = last_rows(groups)[left], weights[left]
+        if ordered:
+            order = np.argsort(lasts)
+            lasts, weights = lasts[order], weights[order]
+        net = Delta(taken(changing.rows, lasts), weights, changing.hashes[lasts])
+        if changing is self:
+            return net
+        whole = _joined(self.at(~both), net)
+        places = np.concatenate([np.flatnonzero(~both), np.flatnonzero(both)[lasts]])
+        return whole.at(np.argsort(places)) if ordered else whole
 
     def output(self) -> pa.RecordBatch:
         """The rows as an operator gives them: retractions first, with ``__weight``, without hashes."""
@@ -173,6 +189,11 @@ def weights_of(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
     return np.asarray(fixed_values(batch.column(WEIGHT)), np.int64)
 
 
+def arrivals_of(batch: pa.RecordBatch) -> Rows:
+    """The places of a batch's rows in the order of arrival."""
+    return np.asarray(fixed_values(batch.column(ARRIVED)), np.int64)
+
+
 def hashes_of(batch: pa.RecordBatch) -> Hashes:
     """The hashes of the keys of a batch's rows."""
     return np.asarray(fixed_values(batch.column(HASH)), np.uint64)
@@ -183,6 +204,11 @@ def finer_hashes(hashes: Hashes, columns: Sequence[pa.Array]) -> Hashes:
     if not columns:
         return hashes
     return (hashes & _UPPER_HALF) | (key_hashes([pa.array(hashes), *columns]) & ~_UPPER_HALF)
+
+
+def last_rows(groups: Groups) -> Rows:
+    """The row of each group that came last."""
+    return groups.order[np.append(groups.starts[1:], len(groups.order)) - 1] if len(groups) else groups.starts
 
 
 def select_groups(groups: Groups, chosen: Flags) -> Groups:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.aggregate import GroupAggregateOperator
+from penstock.flow.arrival_edges import carrying_arrivals
 from penstock.flow.assigning import Assigning, Chain
 from penstock.flow.calc import Calc, Rows, calc_of, calc_of_rows
 from penstock.flow.changes import Changes, Mode
@@ -15,6 +17,8 @@ from penstock.flow.dataflow import Branch, Edge, Passing, Vertex
 from penstock.flow.deduplicate import DeduplicateOperator
 from penstock.flow.expressions import Lacking
 from penstock.flow.first_rows import FirstRowOperator
+from penstock.flow.fitting import Fitting, FlowStep
+from penstock.flow.identities import Identifier
 from penstock.flow.in_windows import InWindowsOperator
 from penstock.flow.join import JoinOperator
 from penstock.flow.kernels.local import local_zone
@@ -33,6 +37,7 @@ from penstock.flow.window_join import WindowJoinOperator
 from penstock.plan.enforcing import NOT_NULL, not_null
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, cast, coerce, fields_of
 from penstock.plan.lifetimes import lifetimes
+from penstock.plan.lineage import Lineage, meaning
 from penstock.plan.nodes import (
     STATEFUL,
     AssignWatermarks,
@@ -134,6 +139,8 @@ class Planner:
     hops: dict[int, tuple[Node, Lacking]] = field(default_factory=dict)
     timings: list[Timing] = field(default_factory=list)
     _made: dict[int, int] = field(default_factory=dict)
+    #: The nodes with state that have vertices, by the number of the vertex.
+    _nodes: dict[int, Node] = field(default_factory=dict)
     _edges: int = 0
 
     def add(self, sink: Sink, output: int) -> None:
@@ -150,6 +157,8 @@ class Planner:
             return
         number = self._vertex(self._changes(sink, node, ways), ways=(ways,))
         self.vertices[number] = replace(self.vertices[number], output=output)
+        branches, vertices = carrying_arrivals(self.branches, self.vertices)
+        self.branches, self.vertices = list(branches), list(vertices)
 
     def check(self) -> None:
         """Raises UnsupportedError for a scan of which Spark would have to compute one branch, beside others."""
@@ -164,6 +173,31 @@ class Planner:
                 reason = f"{lacking.function} has no kernel, and table '{table}' is read by several queries of one job"
                 hint = "read the table in one subquery, or write two jobs"
                 raise UnsupportedError((Problem(reason, where=str(lacking.place or ""), hint=hint),))
+
+    def fitting(self, reset: Collection[str] = (), *, unclaimed: bool = False, zone: str | None = None) -> Fitting:
+        """What decides whether the job can go on from a state, with the steps that may ``reset`` theirs, and whether
+        state that is ``unclaimed`` is left out. ``zone`` is the session's time zone where that of the plan is not the
+        one in which the job runs, empty if it is not known."""
+        steps = self._steps(self.session.zone if zone is None else zone)
+        return Fitting(steps, {each.name: each.measure for each in self.timings}, reset, unclaimed)
+
+    def _steps(self, zone: str) -> dict[str, FlowStep]:
+        """The steps with state, by uid."""
+        lineage, found = Lineage(), dict[str, FlowStep]()
+        below: dict[str, frozenset[str]] = {}
+        fold(self._nodes.values(), partial(_note_below, below))
+        for number, node in self._nodes.items():
+            vertex = self.vertices[number]
+            if not vertex.tables:
+                continue
+            identifier = Identifier(lineage, zone, lifetimes(node, self.ttl))
+            identity, timed = identifier.identity(node, vertex.operator), isinstance(vertex.operator, TimedOperator)
+            changing = any(traits(each).changing for each in node.inputs)
+            step = FlowStep(identity, vertex.tables, below[node.uid], timed, changing)
+            if isinstance(vertex.operator, WindowAggregateOperator):
+                step = replace(step, may_have=vertex.operator.may_have)
+            found[node.uid] = step
+        return {uid: replace(step, below=step.below & found.keys()) for uid, step in found.items()}
 
     def ordered(self) -> tuple[Vertex, ...]:
         """The vertices, each after those that feed it."""
@@ -183,7 +217,9 @@ class Planner:
         else:
             keys = next(iter(traits(node).upsert_keys), None)
             mode = Mode.RETRACTIONS if RowKind.UPDATE_BEFORE in taken.kinds else Mode.UPSERTS
-        return Changes(uid, schema, keys, mode, netting=len(ways) > 1 and not self.batch)
+        one_row = any(set(each) <= set(taken.upsert_keys) for each in traits(sink).upsert_keys)
+        several = bool(taken.upsert_keys) and not one_row
+        return Changes(uid, schema, keys, mode, netting=len(ways) > 1 and not self.batch, ordered=several)
 
     def _vertex(self, operator: Operator | TimedOperator, ways: Sequence[Sequence[_Way]]) -> int:
         """The number of a new vertex, with the rows of ``ways`` by input."""
@@ -255,7 +291,7 @@ class Planner:
             ttls = tuple(None if each is None else each // timedelta(milliseconds=1) for each in lives)
             number = self._vertex(_operator(node, self.session, timed=any(ttls), batch=self.batch), ways)
             self.vertices[number] = replace(self.vertices[number], ttls=ttls)
-            self._made[id(node)] = number
+            self._made[id(node)], self._nodes[number] = number, node
         return self._made[id(node)]
 
     def _timings(self, ways: Sequence[Sequence[_Way]]) -> tuple[int, ...]:
@@ -279,7 +315,8 @@ class Planner:
             raise UnsupportedError((Problem(reason, where=f"table '{self.scans[number].table}'", hint=_PLAINER),))
         names = [each.table for each in self.scans]
         again = names[:number].count(names[number])
-        timing = Timing(f"{names[number]}-{again + 1}" if again else names[number], number, calc, lag)
+        measure = meaning(Lineage().expression(node.input, moment))
+        timing = Timing(f"{names[number]}-{again + 1}" if again else names[number], number, calc, lag, measure)
         known = [each for each in self.timings if (each.scan, each.lag) == (number, lag)]
         for each in known:
             if each.calc.items.expressions == calc.items.expressions:
@@ -289,6 +326,16 @@ class Planner:
 
     def _number(self, scan: Node) -> int:
         return next(number for number, each in enumerate(self.scans) if each is scan or each == scan)
+
+
+def _note_below(found: dict[str, frozenset[str]], node: Node, inputs: tuple[frozenset[str], ...]) -> frozenset[str]:
+    """Note the uids of the steps with state from which this one takes its rows, at once or by others; they, and its
+    own."""
+    below = frozenset[str]().union(*inputs)
+    if not isinstance(node, STATEFUL):
+        return below
+    found[node.uid] = below
+    return below | {node.uid}
 
 
 def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Operator | TimedOperator:

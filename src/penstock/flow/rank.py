@@ -65,6 +65,10 @@ class RankOperator:
         )
 
     @property
+    def ordered(self) -> bool:
+        return not self.retracts  # rows that are equal in the order are ordered by their values there
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         (given,) = self.inputs
         if self.retracts:

@@ -43,10 +43,12 @@ Kind: TypeAlias = Literal["keyed", "multiset"]
 @dataclass(frozen=True)
 class TableSpec:
     """A table of an operator's state: its name, its key and value columns, and whether a key has one row (``keyed``) or
-    rows with weights (``multiset``). ``exact``: no value columns may be added to it. ``timed``: the time of its last
-    writing is kept with each row. With ``ttl_ms`` rows are gone that were not written for so long; ``side`` is the
-    number of the operator's input whose time to live they have, None if they stay until the operator deletes them.
-    ``parted``: there is such a table for each of several times (:mod:`penstock.flow.parts`)."""
+    rows with weights (``multiset``). ``exact``: no value columns may be added to it; a keyed one may lose some.
+    ``timed``: the time of its last writing is kept with each row. With ``ttl_ms`` rows are gone that were not written
+    for so long; ``side`` is the number of the operator's input whose time to live they have, None if they stay until
+    the operator deletes them. ``parted``: there is such a table for each of several times
+    (:mod:`penstock.flow.parts`). ``names`` are those of columns in the segments, by their own, where they differ: they
+    had others when the first segments were written."""
 
     name: str
     key: pa.Schema
@@ -57,6 +59,7 @@ class TableSpec:
     side: int | None = 0
     ttl_ms: int | None = None
     parted: bool = False
+    names: tuple[tuple[str, str], ...] = ()
 
     @property
     def replaces(self) -> bool:
@@ -67,15 +70,21 @@ class TableSpec:
         """The table with that time to live; None for one that keeps its rows."""
         return replace(self, timed=ttl_ms is not None, ttl_ms=ttl_ms)
 
+    def stored(self, names: Sequence[str]) -> list[str]:
+        """The names of columns in the segments."""
+        known = dict(self.names)
+        return [known.get(each, each) for each in names]
+
     def schema(self) -> pa.Schema:
         """The columns of its segments."""
         keyed = self.kind == "keyed"
+        keys, values = (self.stored(each.names) for each in (self.key, self.value))
         return pa.schema(
             [
                 pa.field(HASH, pa.uint64()),
                 *([] if keyed else [pa.field(ROW, pa.uint64())]),
-                *(pa.field(_KEY + field.name, field.type) for field in self.key),
-                *(pa.field(_VALUE + field.name, field.type) for field in self.value),
+                *(pa.field(_KEY + name, field.type) for name, field in zip(keys, self.key, strict=True)),
+                *(pa.field(_VALUE + name, field.type) for name, field in zip(values, self.value, strict=True)),
                 *([pa.field(SEEN, pa.int64())] if self.timed else []),
                 pa.field(PRESENT, pa.bool_()) if keyed else pa.field(WEIGHT, pa.int64()),
             ]
@@ -338,33 +347,24 @@ class SegmentReader:
         expected = spec.schema()
         if rows.schema.equals(expected):
             return rows
-        self._compare(rows.schema, expected, ref, spec)
+        self._compare(rows.schema, ref, spec)
         columns = [_column(rows, field, ref) for field in expected]
         return pa.RecordBatch.from_arrays(columns, schema=expected)
 
-    def _compare(self, found: pa.Schema, expected: pa.Schema, ref: SegmentRef, spec: TableSpec) -> None:
-        if ref.kind != spec.kind:
-            self._refuse(spec, [f"its kind was {ref.kind}, now it is {spec.kind}"])
-        if spec.kind == "multiset" and (SEEN in found.names) != spec.timed:
-            self._refuse(spec, ["it had no time to live" if spec.timed else "it had a time to live"])
-        differences = []
-        for field in expected:
-            at = found.get_field_index(field.name)
-            if at >= 0 and found.field(at).type != field.type:
-                differences.append(f"{_spoken(field.name)} had the type {found.field(at).type}, now {field.type}")
-            elif at < 0 and field.name != SEEN and (spec.exact or field.name.startswith(_KEY)):
-                differences.append(f"{_spoken(field.name)} is new: {field.type}")
-        gone = [name for name in found.names if expected.get_field_index(name) < 0 and name != SEEN]
-        differences += [f"{_spoken(name)} is gone" for name in gone]
-        if differences:
-            self._refuse(spec, differences)
+    def misfits(self, ref: SegmentRef, spec: TableSpec) -> list[str]:
+        """How the columns of a segment differ from those of a table, beside value columns that were added. Raises
+        CheckpointError if it is damaged."""
+        return _differences(self._rows(ref).schema, ref, spec)
 
-    def _refuse(self, spec: TableSpec, differences: Sequence[str]) -> None:
-        raise CheckpointError(
-            f"the state '{spec.name}' of the operator '{self._uid}' in the checkpoint does not fit the job: "
-            f"{'; '.join(differences)}. Only value columns may be added. Undo the change, give the operator another "
-            "uid, or start with another checkpoint directory"
-        )
+    def _compare(self, found: pa.Schema, ref: SegmentRef, spec: TableSpec) -> None:
+        """Raises CheckpointError for columns that a start should have refused."""
+        differences = _differences(found, ref, spec)
+        if differences:
+            raise CheckpointError(
+                f"the state '{spec.name}' of the operator '{self._uid}' in the checkpoint does not fit the job: "
+                f"{'; '.join(differences)}. Undo the change, or start with --reset-state '{self._uid}', or with "
+                "another checkpoint directory"
+            )
 
     def _damaged(self, ref: SegmentRef, reason: str) -> CheckpointError:
         return CheckpointError(
@@ -379,6 +379,26 @@ def _column(rows: pa.RecordBatch, field: pa.Field, ref: SegmentRef) -> pa.Array:
     if at >= 0:
         return rows.column(at)
     return pa.array(np.full(len(rows), ref.seen)) if field.name == SEEN else pa.nulls(len(rows), field.type)
+
+
+def _differences(found: pa.Schema, ref: SegmentRef, spec: TableSpec) -> list[str]:
+    """How columns that are stored differ from those of a table, beside value columns that were added. What a table of
+    groups no longer needs does not matter."""
+    if ref.kind != spec.kind:
+        return [f"its kind was {ref.kind}, now it is {spec.kind}"]
+    if spec.kind == "multiset" and (SEEN in found.names) != spec.timed:
+        return ["it had no time to live" if spec.timed else "it had a time to live"]
+    expected, differences = spec.schema(), []
+    for field in expected:
+        at = found.get_field_index(field.name)
+        if at >= 0 and found.field(at).type != field.type:
+            differences.append(f"{_spoken(field.name)} had the type {found.field(at).type}, now {field.type}")
+        elif at < 0 and field.name != SEEN and (spec.exact or field.name.startswith(_KEY)):
+            differences.append(f"{_spoken(field.name)} is new: {field.type}")
+    gone = [name for name in found.names if expected.get_field_index(name) < 0 and name != SEEN]
+    if spec.exact and spec.kind == "keyed":
+        gone = [name for name in gone if not name.startswith(_VALUE)]
+    return [*differences, *(f"{_spoken(name)} is gone" for name in gone)]
 
 
 def _spoken(column: str) -> str:

@@ -125,6 +125,10 @@ class SessionOperator:
         return Input(pa.schema(fields), given.keys)
 
     @property
+    def ordered(self) -> bool:
+        return False  # rows of a session are in the order of time
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         given = self.kept
         return (
@@ -263,10 +267,11 @@ class SessionOperator:
     def _aggregated(
         self, groups: GroupAggregateOperator, rows: pa.RecordBatch, weights: Millis, starts: Millis, ends: Millis
     ) -> pa.RecordBatch:
-        """The groups of whole sessions. Their rows have no order of arrival: they come in that of their time."""
+        """The groups of whole sessions. Their rows have no order of arrival: they come in that of their time, and rows
+        of one time in that of their hashes, which is the same wherever batches are cut."""
         given = groups.inputs[0]
         if groups.ordered:
-            order = np.argsort(self._local(rows)[0], kind="stable")
+            order = np.lexsort((key_hashes(rows.columns, len(rows)), self._local(rows)[0]))
             rows, weights, starts, ends = taken(rows, order), weights[order], starts[order], ends[order]
         columns = [*rows.select(self.inputs[0].schema.names).columns, pa.array(starts), pa.array(ends)]
         plain = pa.RecordBatch.from_arrays(columns, schema=given.schema)

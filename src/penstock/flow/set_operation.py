@@ -42,6 +42,10 @@ class SetOperator:
         return self.inputs[0].schema
 
     @property
+    def ordered(self) -> bool:
+        return False
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         counts = pa.schema([pa.field(_LEFT, pa.int64()), pa.field(_RIGHT, pa.int64())])
         return (TableSpec(_ROWS, self.schema, counts, "keyed", exact=True),)

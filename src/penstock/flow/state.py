@@ -60,15 +60,15 @@ class StateStore:
         if unknown:
             raise CheckpointError(
                 f"the operator '{uid}' has the state {', '.join(map(repr, unknown))} in the checkpoint, which the job "
-                "does not keep any more. Undo the change, give the operator another uid, or start with another "
-                "checkpoint directory"
+                "does not keep any more. Undo the change, or start with --reset-state "
+                f"'{uid}', or with another checkpoint directory"
             )
         new = [name for name in self._tables if refs and name not in refs]
         if new:
             raise CheckpointError(
                 f"the operator '{uid}' has state in the checkpoint, but no {', '.join(map(repr, new))}, which would "
-                "begin empty and make its results wrong. Undo the change, give the operator another uid, or start with "
-                "another checkpoint directory"
+                "begin empty and make its results wrong. Undo the change, or start with --reset-state "
+                f"'{uid}', or with another checkpoint directory"
             )
 
     def table(self, name: str) -> KeyedState | MultisetState:

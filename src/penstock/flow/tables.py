@@ -228,7 +228,7 @@ class MultisetState(Table):
         """
         if not len(hashes) or self.last:
             return
-        hashed = [pa.array(hashes), pa.array(row_hashes(values, self.spec.value.names))]
+        hashed = [pa.array(hashes), pa.array(row_hashes(values, self.spec.stored(self.spec.value.names)))]
         change = added(self._changed([*hashed, *keys.columns, *values.columns], weights))
         if self.spec.timed:
             change = self._with_stored(change)
@@ -241,7 +241,7 @@ class MultisetState(Table):
         groups = Groups.of(change.hashes, batch_of(list(change.keys), self.spec.key, len(change)))
         index, values, stored = self.get(groups)
         both = [pa.concat_arrays(pair) for pair in zip(change.values, values.columns, strict=True)]
-        second = np.concatenate([change.row_hashes, row_hashes(values, values.schema.names)])
+        second = np.concatenate([change.row_hashes, row_hashes(values, self.spec.stored(values.schema.names))])
         order, begins = runs_of(np.concatenate([groups.index, index]).view(np.uint64), second, both)
         changes = change.marks.to_numpy()
         sums = np.add.reduceat(np.concatenate([changes, stored])[order], np.flatnonzero(begins))

@@ -53,6 +53,10 @@ class TemporalSortOperator:
         return False
 
     @property
+    def ordered(self) -> bool:
+        return True
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         (given,) = self.inputs
         return (
@@ -117,6 +121,10 @@ class BatchSortOperator:
         """The operator of a plan's node without event time."""
         schema = arrow_schema(node.schema)
         return cls(node.uid, (Input(schema, ()),), schema, node.order)
+
+    @property
+    def ordered(self) -> bool:
+        return True
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:

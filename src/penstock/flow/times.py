@@ -42,12 +42,13 @@ class Clock:
 @dataclass(frozen=True)
 class Timing:
     """How the event time of a scan's rows is measured: ``calc`` computes a timestamp of each, from which ``lag``
-    microseconds are taken off. ``name`` is that in manifests."""
+    microseconds are taken off. ``name`` is that in manifests, where ``measure`` says what the timestamp is."""
 
     name: str
     scan: int
     calc: Calc
     lag: int = 0
+    measure: str = ""
 
     def measured(self, rows: pa.RecordBatch) -> dict[int, int]:
         """The watermark after ``rows`` of a scan, by the number of the partition."""

@@ -65,6 +65,10 @@ class WindowAggregateOperator:
         return self.slices.windowing.processing
 
     @property
+    def ordered(self) -> bool:
+        return self.groups.ordered
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         return tuple(replace(each, parted=True) for each in self.groups.tables)
 
@@ -72,6 +76,10 @@ class WindowAggregateOperator:
     def shared(self) -> bool:
         """Whether windows share slices."""
         return self.groups.states.mergeable
+
+    def may_have(self, time: int) -> bool:
+        """Whether the tables may have a part of a time."""
+        return isinstance(self.slices, AttachedSlices) or self.slices.is_end(time, slices=self.shared)
 
     def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
         batch, *combined = inputs

@@ -51,6 +51,10 @@ class WindowJoinOperator:
         return cls(node.uid, arrow_schema(node.schema), inputs, node.kind, condition)
 
     @property
+    def ordered(self) -> bool:
+        return False
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         return ()
 

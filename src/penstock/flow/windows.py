@@ -53,6 +53,13 @@ class Slices:
         first = slice_end + (each.offset + each.size - slice_end) % each.stride
         return range(first, last + 1, each.stride)
 
+    def is_end(self, time: int, *, slices: bool) -> bool:
+        """Whether a slice may end at a time, or else a window."""
+        each = self.windowing
+        if slices:
+            return (time - each.offset) % self.length == 0
+        return (time - each.offset - each.size) % each.stride == 0
+
     def start(self, window: int) -> int:
         """The start of a window."""
         return self._longest(window) if self.windowing.kind is WindowKind.CUMULATE else window - self.windowing.size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError, UnsupportedError, nearest
@@ -16,14 +16,14 @@ from penstock.ingest.kafka_options import (
 from penstock.ingest.table_ids import topic_of
 from penstock.options import LIST, OptionSet, Origin
 from penstock.plan.expressions import ColumnRef, Expression, rewrite
-from penstock.spi import Column, ColumnKind, Surface, TableDefinition, WithMetadata, connectors
+from penstock.spi import Column, ColumnKind, Surface, TableDefinition, TableFormat, WithMetadata, connectors, formats
 from penstock.sql import ComputedColumn, TableSchema, tables
 from penstock.types import STRING
 
 #: The format of values in YAML, unless one is named.
 DEFAULT_FORMAT = "debezium-json"
 
-_DDLS = "scan.value.initial-schemas.ddls"
+_DDLS, _PREFETCH = "scan.value.initial-schemas.ddls", "scan.max.pre.fetch.records"
 #: Types of metadata in 'metadata.list' that is read as text instead of bytes.
 _TEXTS = {"__raw_key__": STRING, "__raw_value__": STRING}
 
@@ -47,17 +47,23 @@ _SINK_LATER = {
 }
 
 
-def source_table(source: SourceDef) -> TableDefinition:
-    """The table that ``source`` reads. Raises a DefinitionError with every problem found."""
+def source_table(source: SourceDef, warn: Callable[[str], None]) -> tuple[TableDefinition, str]:
+    """The table that ``source`` reads, and the name that it is declared under. ``warn`` gets what is not done as it is
+    written. Raises a DefinitionError with every problem found."""
     given, origin = dict(source.options), source.origin
     options = KafkaIngestSourceOptions.from_text(given, origin)
     _check_supported(options, given, origin)
     schema = _schema(options.ddls or "", origin)
     rest = {"connector": "kafka", "value.format": DEFAULT_FORMAT, **_without(given, KafkaIngestSourceOptions)}
     schema, renamed = _prefixed(schema, rest, origin)
+    _leave_out_errors(rest)
+    _warn_of_prefetch(given, origin, warn)
+    declared = ".".join(schema.id)
+    schema = _named_by_topic(schema, rest, origin, warn)
     columns = schema.columns + _metadata_columns(options.metadata, origin)
     _check_columns(columns, origin)
-    return TableDefinition(".".join(schema.id), columns, rest | renamed, origin, Surface.YAML, schema.primary_key)
+    name = ".".join(schema.id)
+    return TableDefinition(name, columns, rest | renamed, origin, Surface.YAML, schema.primary_key), declared
 
 
 def _check_supported(options: KafkaIngestSourceOptions, given: Mapping[str, str], origin: Origin) -> None:
@@ -105,6 +111,37 @@ def _schema(text: str, origin: Origin) -> TableSchema:
     if not found:
         raise SchemaError((Problem("expected CREATE TABLE", _DDLS, place, "declare the columns of the topic"),))
     return found[0]
+
+
+def _leave_out_errors(given: dict[str, str]) -> None:
+    """Replace ``<format>.ignore-parse-errors`` by the option that leaves whole records out: in YAML it skips the row,
+    where SQL has NULL for a value that does not fit."""
+    asked = [key for key in given if key.endswith(".ignore-parse-errors") and given[key].strip().lower() == "true"]
+    for key in asked:
+        del given[key]
+        given["ingestion.ignore-errors"] = "true"
+
+
+def _warn_of_prefetch(given: Mapping[str, str], origin: Origin, warn: Callable[[str], None]) -> None:
+    if _PREFETCH in given:
+        warn(f"{origin.of(_PREFETCH)}: '{_PREFETCH}' has no effect: the schema is declared, and nothing is read before")
+
+
+def _named_by_topic(
+    schema: TableSchema, given: Mapping[str, str], origin: Origin, warn: Callable[[str], None]
+) -> TableSchema:
+    """``schema`` under the name of the topic, where messages do not name their table; a database may be before it."""
+    identifier, topic = given["value.format"].strip().lower(), given.get("topic", "").strip()
+    if not topic or identifier not in formats.names() or isinstance(formats.get(identifier), TableFormat):
+        return schema
+    if topic in (schema.id[-1], ".".join(schema.id)):
+        return schema
+    warn(
+        f"{origin.of(_DDLS)}: messages of '{identifier}' do not say which table they belong to, so the table is named "
+        f"after its topic, '{topic}', and has the columns of '{'.'.join(schema.id)}'; transforms and routes find it by "
+        "both names"
+    )
+    return replace(schema, id=(topic,))
 
 
 def _prefixed(schema: TableSchema, given: Mapping[str, str], origin: Origin) -> tuple[TableSchema, dict[str, str]]:

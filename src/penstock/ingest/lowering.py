@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar, cast
 
@@ -21,26 +21,30 @@ from penstock.sql import condition, located, projection, read
 _T = TypeVar("_T")
 
 
-def lower(defn: PipelineDef, default_name: str = "pipeline") -> Job:
-    """The plan of ``defn``; ``default_name`` is the job's name if the pipeline has none.
+def lower(defn: PipelineDef, default_name: str = "pipeline", warn: Callable[[str], None] = lambda _: None) -> Job:
+    """The plan of ``defn``; ``default_name`` is the job's name if the pipeline has none. ``warn`` gets what has no
+    effect, or another than it seems to have.
 
     Raises PipelineError with every problem found, or UnsupportedError if all of them are features that penstock lacks.
     """
-    return _Lowering(defn).job(default_name)
+    return _Lowering(defn, warn).job(default_name)
 
 
 @dataclass(frozen=True)
 class _Stream:
-    """The rows of a table between source and sink, with its id and primary key."""
+    """The rows of a table between source and sink, with its id and primary key. Patterns may fit the id, or the id that
+    it was ``declared`` under."""
 
     node: Node
     id: str
     primary_key: tuple[str, ...]
+    declared: str
 
 
 class _Lowering:
-    def __init__(self, defn: PipelineDef):
+    def __init__(self, defn: PipelineDef, warn: Callable[[str], None]):
         self.defn = defn
+        self.warn = warn
         self.problems: list[Problem] = []
         self.unsupported: list[Problem] = []
 
@@ -81,20 +85,22 @@ class _Lowering:
             reason, hint = f"'{source.type}' cannot be a source of a pipeline", "use 'type: kafka'"
             self.unsupported.append(Problem(reason, "type", source.origin.of("type"), hint))
             return None
-        table = self._attempt(source, partial(source_table, source))
-        if table is None:
+        found = self._attempt(source, partial(source_table, source, self.warn))
+        if found is None:
             return None
+        table, declared = found
         spec = self._attempt(source, partial(scan_spec, connectors.get(source.type), table))
         # Without a spec there is no job, but the rest is still checked.
         node = read(table, source.type, cast("ScanSpec", spec))
-        return _Stream(node, table.name, table.primary_key)
+        return _Stream(node, table.name, table.primary_key, declared)
 
     # --- transform -------------------------------------------------------------------------------------------
 
     def _transform(self, stream: _Stream) -> _Stream | None:
         """The stream after the first rule that matches it."""
+        self._warn_of_others("transform", self.defn.transforms, stream)
         for rule in self.defn.transforms:
-            if self._match(rule.source_table, stream.id, rule.origin) is None:
+            if self._match(rule.source_table, stream, rule.origin) is None:
                 continue
             node = self._attempt(self.defn.source, partial(self._computed, stream.node, rule))
             return self._keyed(stream, node, rule) if node is not None else None
@@ -124,7 +130,7 @@ class _Lowering:
                 hint = nearest(name, node.schema.names) or f"columns are {', '.join(node.schema.names)}"
                 where = rule.origin.of("primary-keys")
                 self.problems.append(Problem(f"'{name}' is not a column", "primary-keys", where, hint))
-        return _Stream(node, stream.id, key)
+        return replace(stream, node=node, primary_key=key)
 
     # --- sinks -----------------------------------------------------------------------------------------------
 
@@ -147,20 +153,47 @@ class _Lowering:
         table = TableDefinition(name, columns, options, sink.origin, Surface.YAML, stream.primary_key)
         if sink.type == "kafka":
             table = sink_table(sink, table)
+            self._warn_of_circle(table)
         spec = sink_spec(connectors.get(sink.type), table)
         return Sink(table.written, stream.node, table.name, sink.type, spec)
 
+    def _warn_of_circle(self, table: TableDefinition) -> None:
+        """Warn of a sink without 'topic' whose topic, by its table's name, is what the source reads."""
+        source, sink = dict(self.defn.source.options), dict(self.defn.sink.options)
+        topic, servers = table.options.get("topic"), "properties.bootstrap.servers"
+        if "topic" not in sink and topic == source.get("topic") and sink.get(servers) == source.get(servers):
+            self.warn(
+                f"{self.defn.sink.origin.of('')}: the sink writes to '{topic}', by its table's name, and the source "
+                "reads that topic, so that records go round in a circle: name another 'topic', or give the table "
+                "another name in a route"
+            )
+
     def _routed(self, stream: _Stream) -> Iterator[str]:
+        self._warn_of_others("route", self.defn.routes, stream)
         for route in self.defn.routes:
-            match = self._match(route.source_table, stream.id, route.origin)
+            match = self._match(route.source_table, stream, route.origin)
             if match is not None:
                 yield _sink_id(route, match, stream.id)
                 if self.defn.pipeline.route_mode is RouteMode.FIRST_MATCH:
                     return
 
-    def _match(self, pattern: str, name: str, origin: Origin) -> re.Match[str] | None:
+    def _warn_of_others(self, part: str, rules: Sequence[RouteDef | TransformDef], stream: _Stream) -> None:
+        """Warn of rules that do not match the only table."""
+        for rule in rules:
+            try:
+                found = matched(rule.source_table, stream.id) or matched(rule.source_table, stream.declared)
+            except re.error:  # which is a problem where the rule is used
+                continue
+            if found is None:
+                self.warn(
+                    f"{rule.origin.of('source-table')}: the {part} for '{rule.source_table}' has no effect: the only "
+                    f"table is '{stream.id}' (in a pattern, a dot separates the parts of a name, '\\.' stands for any "
+                    "character, and case counts)"
+                )
+
+    def _match(self, pattern: str, stream: _Stream, origin: Origin) -> re.Match[str] | None:
         try:
-            return matched(pattern, name)
+            return matched(pattern, stream.id) or matched(pattern, stream.declared)
         except re.error as error:
             reason = f"'{pattern}' is not a valid pattern: {error}"
             self.problems.append(Problem(reason, "source-table", origin.of("source-table"), "check its brackets"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from types import MappingProxyType
@@ -28,6 +29,12 @@ _PIPELINE_LATER = {
 }
 _SCHEMA_CHANGES = ("include.schema.changes", "exclude.schema.changes")
 _MAPPING = "sink.tableId-to-topic.mapping"
+#: Keys below 'pipeline' that are accepted, and why they have no effect.
+_WITHOUT_EFFECT = {
+    "schema.change.behavior": "schemas are static, so they do not change",
+    "operator.uid.prefix": "a job finds its checkpoint by its name",
+    "schema-operator.rpc-timeout": "there is no schema operator",
+}
 #: Settings that have a shorter key below 'pipeline'.
 _SETTINGS = {
     "name": "pipeline.name",
@@ -35,6 +42,8 @@ _SETTINGS = {
     "local-time-zone": "table.local-time-zone",
 }
 
+#: The most known keys that a hint lists.
+_MOST_KEYS = 12
 #: Key to its text and the entry it came from.
 _Texts = dict[str, tuple[str, Entry]]
 _Pairs = tuple[tuple[str, str], ...]
@@ -108,10 +117,20 @@ def _texts(
         elif key in later:
             tree.problem(entry.at, "is not supported yet", key, later[key])
         elif known and key not in known and not also(key):
-            tree.problem(entry.at, "unknown key", key, nearest(key, known) or f"known are {', '.join(known)}")
+            tree.problem(entry.at, "unknown key", key, _nearest(key, known))
         elif (text := tree.text(entry)) is not None:
             found[key] = (text, entry)
     return found
+
+
+def _nearest(key: str, known: tuple[str, ...]) -> str:
+    """A hint with the known keys, or the few that are most like ``key`` where there are many."""
+    if hint := nearest(key, known):
+        return hint
+    if len(known) <= _MOST_KEYS:
+        return f"known are {', '.join(known)}"
+    like = difflib.get_close_matches(key, known, n=3, cutoff=0.3)
+    return f"the nearest known keys are {', '.join(like)}" if like else "docs/reference/pipeline.md has the known ones"
 
 
 def _side(tree: Tree, texts: _Texts, top: Entry) -> tuple[str, str, _Pairs, Origin, _Pairs]:
@@ -158,6 +177,8 @@ def _pipeline(tree: Tree, top: Entry) -> PipelineOptions:
     except OptionsError as error:
         tree.problems += error.problems
     for key, (text, entry) in texts.items():
+        if key in _WITHOUT_EFFECT:
+            tree.warn(entry.at, f"'{key}' has no effect: {_WITHOUT_EFFECT[key]}")
         if key not in own_keys:
             try:
                 given.put(_SETTINGS.get(key, key), text, tree.place(entry.at), shown=f"'{entry.value.value}'")

@@ -171,7 +171,8 @@ def _retake(
         client.settled(fenced=True)
         raise FencedError(
             f"transactional id '{name}' was taken over by {winner} while the outcome of a transaction was looked up, "
-            "and taken back; both runs stop: start one of the two again"
+            "and taken back; both runs stop: start one of the two again",
+            winner.process,
         )
     return read
 
@@ -184,7 +185,10 @@ def _check_winner(client: TransactionClient, winner: Claim | None) -> None:
 
 def taken_over(transactional_id: str, winner: Claim) -> FencedError:
     """The error of a run whose id another run has claimed."""
-    return FencedError(f"transactional id '{transactional_id}' was taken over by {winner}; stop one of the two")
+    return FencedError(
+        f"transactional id '{transactional_id}' was taken over by {winner}, which goes on with the job; this copy ends",
+        winner.process,
+    )
 
 
 def _winner(read: ProgressRead, run_id: str, since: ProducerIdentity | None, producer_id: int) -> Claim | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
-from penstock.options import BOOLEAN, DURATION, Codec, OptionSet, number, one_of, opt
+from penstock.options import BOOLEAN, DURATION, LIST, Codec, OptionSet, number, one_of, opt
 from penstock.settings.codecs import FILLED, checked
 from penstock.settings.kerberos import KerberosSettings
 from penstock.settings.restart import RestartStrategy
@@ -205,12 +205,29 @@ class Settings(OptionSet):
         "With 0 all batches are computed by tasks.",
         example="0",
     )
+    reset_state: tuple[str, ...] = opt(
+        "penstock.reset-state",
+        LIST,
+        default=(),
+        default_text="(none)",
+        doc="Not in Flink. The names of steps, with `;` between them, that begin empty where their state does not fit "
+        "the job, and of those whose state is left out because the job does not have them. State that fits is kept.",
+        example="totals: group(orders)",
+    )
     adopt_progress: bool = opt(
         "penstock.adopt-progress",
         BOOLEAN,
         default=False,
         doc="Not in Flink. Whether a job continues from its checkpoint where the progress topic was lost or is behind. "
         "The last batch may then be published twice.",
+        example="true",
+    )
+    take_over: bool = opt(
+        "penstock.take-over",
+        BOOLEAN,
+        default=False,
+        doc="Not in Flink. Whether a start takes the place of a copy of the job that still runs, and ends it. Without "
+        "it, the start is refused ([restarts](../restarts.md#a-second-start)).",
         example="true",
     )
     checkpointing: bool = True

@@ -33,7 +33,8 @@ class ScanCapabilities:
     """What a scan can do. ``kinds`` are those of its rows. ``bounded``: it ends by itself. ``staged``: reading tasks
     can hand their rows to a sink at once. ``measures``: they measure the event time of their rows themselves.
     ``native`` has the columns that they read in another type than the table declares, each with that type; the engine
-    casts them. With ``upsert_keys`` its rows are upserts and deletions by these columns: a row replaces the one with
+    casts them. ``metadata`` has the columns that are not part of the rows, each with the key of what it is. With
+    ``upsert_keys`` its rows are upserts and deletions by these columns: a row replaces the one with
     the same key, and a deletion has the key only."""
 
     kinds: frozenset[RowKind]
@@ -41,6 +42,7 @@ class ScanCapabilities:
     staged: bool = False
     measures: bool = False
     native: tuple[tuple[str, DataType], ...] = ()
+    metadata: tuple[tuple[str, str], ...] = ()
     upsert_keys: tuple[str, ...] = ()
 
 

@@ -415,14 +415,14 @@ class Definitions:
             if statement.if_not_exists:
                 return
             raise self._exists("catalog", name)
+        type_ = next((value for key, value in statement.options if key.text == "type"), None)
+        if type_ is not None and type_.text != _IN_MEMORY:  # whatever its other options are
+            reason = f"catalogs of type {type_.shown} are not supported"
+            raise self.source.unsupported(type_.at, reason, f"'{_IN_MEMORY}' is: declare the tables in the file")
         given = self._options(statement.options)
-        type_ = given.get("type")
         if type_ is None:
             reason, hint = "the catalog has no 'type'", f"write WITH ('type' = '{_IN_MEMORY}')"
             raise self.source.error(name.at, reason, hint)
-        if type_[1].text != _IN_MEMORY:
-            reason = f"catalogs of type {type_[1].shown} are not supported"
-            raise self.source.unsupported(type_[1].at, reason, f"'{_IN_MEMORY}' is: declare the tables in the file")
         database = given["default-database"][1].text if "default-database" in given else "default"
         options = {key: value.shown for key, (_, value) in given.items()}
         self.catalogs.catalogs[name.text] = Catalog(options, statement.comment, [database])

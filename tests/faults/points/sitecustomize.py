@@ -4,6 +4,8 @@
 ``PENSTOCK_POINT`` is ``ACTION PATTERN FILE``: before or after a file whose name fits the pattern is written to the
 state, or before it is deleted, the first process writes its number and the name to FILE, each in a line, and waits for
 a third line. All others go on.
+
+``PENSTOCK_MACHINE`` is the name of the machine that the process is on, by its checkpoint.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 __all__: list[str] = []
@@ -56,5 +59,16 @@ def install(action: str, pattern: str, reached: str) -> None:
     LocalStorage.create = create_there
 
 
+def move(machine: str) -> None:
+    """Make this a process of another machine, as far as its checkpoint is concerned."""
+    from penstock.engine.checkpoint import owners
+
+    here = owners.this_process
+    owners._kernel = lambda: machine
+    owners.this_process = lambda: replace(here(), host=machine)
+
+
+if machine := os.environ.get("PENSTOCK_MACHINE"):
+    move(machine)
 if given := os.environ.get("PENSTOCK_POINT"):
     install(*given.split(" ", 2))

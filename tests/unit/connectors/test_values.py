@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -11,11 +12,13 @@ import pytest
 from penstock.common import Row
 from penstock.connectors import values
 from penstock.connectors.values.factory import ValuesConnector
-from penstock.errors import OptionsError, SchemaError, UnsupportedError
+from penstock.connectors.values.spark import RowsSource
+from penstock.errors import CheckpointError, OptionsError, SchemaError, UnsupportedError
 from penstock.plan.checks import check_changes, check_guarantees
 from penstock.spi import CHANGES, INSERTIONS, KIND, Column, ColumnKind, Guarantee, TableDefinition, Watermark
 from penstock.sql import parse_script
 from penstock.types import BIGINT, RowKind, parse_columns
+from tests.committers import Memory, context_of
 
 
 def table(columns: str = "id BIGINT, name STRING", **options: str) -> TableDefinition:
@@ -146,3 +149,37 @@ def test_changes_need_a_table_that_takes_them():
     with pytest.raises(SchemaError, match="table 'copies': takes insertions only, and table 'orders' gives"):
         check_changes(job())
     check_changes(job(", 'sink-insert-only' = 'false'"))
+
+
+# --- checkpoints ---------------------------------------------------------------------------------------------
+
+
+def source(documents: Memory, *rows: tuple[object, ...], planned: bool = True) -> RowsSource:
+    """The source of a job with this checkpoint."""
+    context = replace(context_of(), spark=None, checkpoint=documents, planned=planned)
+    return RowsSource(ValuesConnector().scan(table(data_id=values.register(rows))), 0, context)
+
+
+def test_a_checkpoint_is_of_the_rows_that_it_began_with():
+    known = Memory()
+    source(known, (1, "a"), planned=False)
+    source(known, (1, "a"))
+    with pytest.raises(CheckpointError, match="another source than table 't': rows was"):
+        source(known, (2, "b"))
+
+
+def test_a_lost_document_of_the_rows_stops_the_job():
+    with pytest.raises(CheckpointError, match=r"has batches but no 'penstock/source-0.json'"):
+        source(Memory(), (1, "a"))
+
+
+def test_the_document_of_a_former_version_is_of_its_rows():
+    known = Memory()
+    source(known, (1, "a"), planned=False)
+    digest = known.documents["source-0"]["source"]["rows"]
+    former = Memory(documents={"source-0": {"values": digest, "start": {"row": 1}}})
+    for _ in range(2):
+        assert source(former, (1, "a")).ended(None)
+    for _ in range(2):
+        with pytest.raises(CheckpointError, match="was made with other rows than those of table 't'"):
+            source(former, (2, "b"))

@@ -13,7 +13,7 @@ from penstock.delivery import deliver
 from penstock.engine.checkpoint import JobCheckpoint, read_location
 from penstock.engine.checkpoint.local import LocalFiles
 from penstock.engine.checkpoint.target import CheckpointTarget
-from penstock.errors import CheckpointError, FencedError, PossibleDataLossError
+from penstock.errors import AnotherCopyError, CheckpointError, PossibleDataLossError
 from penstock.flow.manifest import Manifest
 from penstock.flow.storage import Storage
 from penstock.spi import Batch, Committer, Published, Results, Standing
@@ -97,7 +97,7 @@ def test_a_copy_that_wakes_up_does_not_put_an_older_state_in_place(target: Check
     assert not target.standing(batch(0)).done
     for number, state in enumerate("abc"):
         target.publish(batch(number, state), None)
-    with pytest.raises(FencedError, match="its state is that after batch 2, and this copy was at work on batch 0"):
+    with pytest.raises(AnotherCopyError, match="its state is that after batch 2, and this copy was at work on batch 0"):
         target.publish(batch(0, "late"), None)
     assert target.standing(batch(3)) == Standing(False, "c")
 
@@ -130,7 +130,7 @@ def test_a_copy_that_wakes_up_after_its_operators_ran_writes_no_rows(target: Che
             return Results(self.state, None, lambda: None)
 
     given = batch
-    with pytest.raises(FencedError, match=rf"after batch {ahead - 1}, and this copy was at work on batch 0"):
+    with pytest.raises(AnotherCopyError, match=rf"after batch {ahead - 1}, and this copy was at work on batch 0"):
         deliver(batch(0), [Table(), target], Operators())
 
 
@@ -146,6 +146,6 @@ def test_a_copy_that_wakes_up_in_the_middle_of_its_write_does_not_either(tmp_pat
             super()._put(name, text, publish)
 
     late = CheckpointTarget(JobCheckpoint(str(place), Asleep(place)))
-    with pytest.raises(FencedError, match=rf"after batch {ahead - 1}, and this copy was at work on batch 0"):
+    with pytest.raises(AnotherCopyError, match=rf"after batch {ahead - 1}, and this copy was at work on batch 0"):
         late.publish(batch(0, "late"), None)
     assert other.standing(batch(ahead)) == Standing(False, f"after {ahead - 1}")

@@ -32,7 +32,8 @@ def test_a_job_that_cannot_be_restarted_says_what_to_do_next(monkeypatch: pytest
     monkeypatch.setattr(supervisor, "is_alive", lambda _: True)
     job: Any = SimpleNamespace(name="totals", settings=Settings())
     spark: Any = None
-    running = RunningJob(job, spark, spark, pytest.fail)
+    lease: Any = SimpleNamespace(release=lambda: None)
+    running = RunningJob(job, spark, spark, pytest.fail, lease)
 
     def fail() -> bool:
         raise ValueError("odd")

@@ -204,6 +204,17 @@ def test_a_run_that_ended_in_good_order_says_what_it_published(
     assert found.positions == {"orders": position(10 * (batch + 1))}
 
 
+def test_a_run_that_was_taken_over_from_does_not_replace_what_the_other_one_has_said(checkpoint: Checkpoint) -> None:
+    """It wakes up when the other one has ended in good order."""
+    place = checkpoint.place
+    write_started(place, "a")
+    write_started(place, "b")
+    write_stopped(place, "b", 9)
+    said = place.read("stopped")
+    write_stopped(place, "a", 3)
+    assert place.read("stopped") == said
+
+
 class Target(Committer):
     """A target that takes batches until it does not."""
 
@@ -224,7 +235,8 @@ def run_of(checkpoint: Checkpoint, targets: list[Target], monkeypatch: pytest.Mo
     spark: Any = None
     job: Any = SimpleNamespace(name="totals")
     place = checkpoint.place
-    query = Query(job, spark, place, pytest.fail, lambda: False, JobProgress(), MetricGroup(), "q-1")
+    lease: Any = SimpleNamespace(check=lambda: None)
+    query = Query(job, spark, place, pytest.fail, lambda: False, JobProgress(), MetricGroup(), "q-1", lease)
     write_started(place, query._run)
     query._committers, query._outputs = list(targets), [[] for _ in targets]
     monkeypatch.setattr("penstock.engine.runs.query.described", lambda number, *_: Batch(number, (), (), 1))

@@ -6,18 +6,26 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from penstock.engine.checkpoint import read_location
 from penstock.engine.checkpoint.committed import write_state
 from penstock.engine.runs.states import States, check_no_state
 from penstock.errors import CheckpointError
+from penstock.flow.fitting import Fitting, FlowStep
 from penstock.flow.manifest import KeptOutput, Manifest, Sinks
-from penstock.flow.segments import END, SegmentRef
+from penstock.flow.segments import END, SegmentRef, TableSpec
 from penstock.flow.storage import Storage
+from penstock.plan.step_identity import StepIdentity
 from penstock.spi import Batch
 
 pytestmark = pytest.mark.rule("state commits with the output")
+
+
+ROWS = TableSpec("rows", pa.schema([("k", pa.string())]), pa.schema([]), "keyed")
+STEP = FlowStep(StepIdentity(step="a ranking"), (ROWS,))
+IDENTITIES = {"step": STEP.identity.to_json()}
 
 
 class Folder:
@@ -28,7 +36,7 @@ class Folder:
         self.storage = Storage.of(str(path))
 
     def run(self) -> States:
-        return States(self.storage, {"step"}, "the checkpoint")
+        return States(self.storage, Fitting({"step": STEP}), "the checkpoint")
 
     def batch(self, states: States, number: int, before: str, *files: str) -> str:
         """A batch that leaves the state with these segments; some may be of batches before."""
@@ -37,7 +45,7 @@ class Folder:
             if name not in self.names:
                 self.storage.write(name, [b"rows"])
         refs = tuple(SegmentRef(each, 0, 4, 1, 0, END, at, "keyed") for at, each in enumerate(files))
-        return states.write(Manifest(number, {"step": {"rows": refs}}), f"{number}.manifest")
+        return states.write(Manifest(number, {"step": {"rows": refs}}, identities=IDENTITIES), f"{number}.manifest")
 
     def age(self) -> None:
         """Make all files old."""
@@ -108,7 +116,7 @@ def test_output_that_was_kept_goes_when_all_targets_have_it(folder: Folder) -> N
 def test_state_of_a_step_that_the_job_does_not_have_is_named(folder: Folder) -> None:
     state = folder.batch(folder.run(), 0, "", "0")
     with pytest.raises(CheckpointError, match="has state of 'step', which the job does not have any more"):
-        States(folder.storage, {"other"}, "the checkpoint").before(state)
+        States(folder.storage, Fitting({"other": STEP}), "the checkpoint").before(state)
 
 
 def test_a_job_without_state_does_not_start_where_steps_have_some(tmp_path: Path) -> None:
@@ -137,7 +145,7 @@ def test_a_start_looks_for_the_state_that_the_checkpoint_names(tmp_path: Path) -
     write_state(place, Batch(0, (None,), ({},), 1), "")
     folder.run().look(place, begun)
     with pytest.raises(CheckpointError, match="has state of 'step', which the job does not have any more"):
-        States(folder.storage, {"other"}, "the checkpoint").look(place, begun)
+        States(folder.storage, Fitting({"other": STEP}), "the checkpoint").look(place, begun)
     write_state(place, Batch(1, (None,), ({},), 1), folder.batch(folder.run(), 1, begun, "1"))
     folder.run().look(place, "")
     folder.storage.delete("1")
@@ -162,11 +170,11 @@ def test_a_start_does_not_take_files_for_missing_that_a_running_job_has_deleted(
     running = folder.run()
     found_last = [committed(folder, running, 3)]
     write_state(place, Batch(2, (None,), ({},), 1), found_last[0])
-    Slow(folder.storage, {"step"}, "the checkpoint").look(place, "")
+    Slow(folder.storage, Fitting({"step": STEP}), "the checkpoint").look(place, "")
     assert len(found_last) == 3
     folder.storage.delete("8")
     with pytest.raises(CheckpointError, match=r"'8' in .* is missing"):
-        Slow(folder.storage, {"step"}, "the checkpoint").look(place, "")
+        Slow(folder.storage, Fitting({"step": STEP}), "the checkpoint").look(place, "")
 
 
 @pytest.mark.rule("the first commit binds the attempt")

@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.flow.dataflow import BatchInstructions, Dataflow
 from penstock.flow.event_times import EventTimes
 from penstock.flow.exchange import EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, of_target
+from penstock.flow.fitting import ColumnNames
 from penstock.flow.manifest import Manifest, merged
 from penstock.flow.storage import Storage
 from penstock.flow.times import Measured
@@ -47,6 +48,8 @@ class Driver:
     #: In batches with odd numbers: the bytes that a task collects before it sends them, those that an owner takes at a
     #: time, and the fewest rows that are combined.
     sizes: tuple[int, int, int] = (1_000, 20_000, 2)
+    #: The names of columns in the state, where they have other ones now.
+    names: ColumnNames = field(default_factory=dict)
     #: What the last batch gave to the driver, by edge.
     edges: Mapping[int, pa.RecordBatch] = field(default_factory=dict)
 
@@ -73,6 +76,7 @@ class Driver:
             self.manifest.time_ms,
             awaited,
             *(self.sizes if self.batch % 2 else ()),
+            names=self.names,
         )
         rows = [
             row

@@ -12,7 +12,7 @@ from penstock.types import RowKind
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
 
 
-def told(mode, rows, keys=("id",), *, netting=False):
+def told(mode, rows, keys=("id",), **options):
     """The rows of ``(id, name, weight)`` as ``(kind, id, name)``."""
     columns = [list(column) for column in zip(*rows, strict=True)]
     ids, names, weights = pa.array(columns[0], pa.int64()), pa.array(columns[1], pa.string()), columns[2]
@@ -21,7 +21,7 @@ def told(mode, rows, keys=("id",), *, netting=False):
     batch = pa.RecordBatch.from_arrays(
         [ids, names, pa.array(weights, pa.int64()), hashes], names=["id", "name", WEIGHT, HASH]
     )
-    found = Changes("sink", SCHEMA, keys, mode, netting).process((batch,), None)
+    found = Changes("sink", SCHEMA, keys, mode, **options).process((batch,), None)
     assert found.schema.names == ["id", "name", KIND]
     return [(RowKind(kind).short, id_, name) for id_, name, kind in zip(*found.to_pydict().values(), strict=True)]
 
@@ -38,6 +38,11 @@ def test_an_addition_before_the_retraction_of_its_key_is_an_update_too():
 def test_rows_that_cancel_one_another_are_no_deletion():
     rows = [(1, "a", 1), (1, "a", -1), (2, "b", -1)]
     assert told(Mode.UPSERTS, rows, netting=True) == [("-D", 2, "b")]
+
+
+def test_of_several_rows_of_a_key_the_last_one_is_written_that_was_not_taken_back():
+    rows = [(1, "b", 1), (2, "x", 1), (1, "a", 1), (1, "c", 1), (2, "y", 1), (1, "c", -1), (2, "y", -1), (2, "w", 1)]
+    assert told(Mode.UPSERTS, rows, netting=True, ordered=True) == [("+I", 1, "a"), ("+I", 2, "w")]
 
 
 def test_a_retraction_and_an_addition_of_one_key_are_an_update():

@@ -73,9 +73,83 @@ QUERIES = [
     "SELECT k, SUM(n) AS n FROM t GROUP BY k HAVING SUM(n) >= (SELECT MIN(n) FROM o WHERE o.k < t.k)",
     "SELECT k, SUM(n) AS n FROM t GROUP BY k HAVING SUM(n) > (SELECT MAX(n) FROM o WHERE o.k = t.k)",
     "SELECT k, COUNT(*) AS n FROM t GROUP BY k HAVING EXISTS (SELECT 1 FROM o WHERE o.n > t.k)",
+    # the first rows
+    "SELECT k, (SELECT n FROM o WHERE o.k = t.k ORDER BY n DESC LIMIT 1) AS n FROM t",
+    "SELECT k, (SELECT n FROM o WHERE o.n >= t.n ORDER BY n LIMIT 1 OFFSET 1) AS n FROM t",
+    "SELECT k, n FROM t WHERE k IN (SELECT k FROM o WHERE o.v = t.v ORDER BY n, k LIMIT 2)",
+    "SELECT k, n FROM t WHERE EXISTS (SELECT 1 FROM o WHERE o.k = t.k LIMIT 1 OFFSET 1)",
+    "SELECT k, n FROM t WHERE NOT EXISTS (SELECT 1 FROM o WHERE o.k = t.k LIMIT 2)",
+    "SELECT k, (SELECT MAX(n) FROM o WHERE o.k = t.k LIMIT 1) AS n FROM t",
+    "SELECT k, (SELECT SUM(n) FROM (SELECT n FROM o WHERE o.k = t.k ORDER BY n LIMIT 2) AS q) AS n FROM t",
+    # HAVING of all rows
+    "SELECT k, (SELECT COUNT(*) FROM o WHERE o.k = t.k HAVING COUNT(*) > 1) AS n FROM t",
+    "SELECT k, (SELECT COUNT(*) FROM o WHERE o.k = t.k HAVING COUNT(*) = 0) AS n FROM t",
+    "SELECT k, n FROM t WHERE EXISTS (SELECT MAX(n) FROM o WHERE o.n > t.n HAVING COUNT(*) < 2)",
+    "SELECT k, n FROM t WHERE n NOT IN (SELECT MAX(n) FROM o WHERE o.v = t.v HAVING COUNT(*) > 1)",
+    "SELECT k, (SELECT MAX(n) + t.n FROM o WHERE o.k = t.k HAVING MIN(n) < 3) AS n FROM t",
+    # an aggregate of all rows beside an outer column, and in FROM
+    "SELECT k, (SELECT COUNT(*) + t.n FROM o WHERE o.k = t.k) AS n FROM t",
+    "SELECT k, (SELECT m + 1 FROM (SELECT MAX(n) AS m FROM o WHERE o.k = t.k) AS q) AS n FROM t",
+    "SELECT k, (SELECT m + 1 FROM (SELECT COUNT(*) AS m FROM o WHERE o.v = t.v AND o.n > t.n) AS q) AS n FROM t",
+    "SELECT k, n FROM t WHERE EXISTS (SELECT 1 FROM (SELECT COUNT(*) AS m FROM o WHERE o.k = t.k) AS q WHERE m = 0)",
+    "SELECT k, n FROM t WHERE n > (SELECT AVG(m) FROM (SELECT MIN(n) AS m FROM o WHERE o.k = t.k) AS q, u "
+    "WHERE u.v = t.v)",
+    "SELECT k, n FROM t WHERE n IN (SELECT m FROM (SELECT COUNT(*) AS m FROM o WHERE o.k = t.k) AS q WHERE m <> t.k)",
+    # the optional side of a join
+    "SELECT k, (SELECT COUNT(y.n) FROM u AS x LEFT JOIN (SELECT k, n FROM o WHERE o.v = t.v) AS y ON x.k = y.k) AS n "
+    "FROM t",
+    "SELECT k, (SELECT COUNT(*) - COUNT(y.n) FROM u AS x LEFT JOIN (SELECT n FROM o WHERE o.k = t.k) AS y "
+    "ON x.n = y.n) AS n FROM t",
+    "SELECT k, n FROM t WHERE k IN (SELECT y.k FROM (SELECT k, n FROM o WHERE o.v = t.v) AS x RIGHT JOIN u AS y "
+    "ON x.n = y.n WHERE x.k IS NULL)",
+    "SELECT k, (SELECT COUNT(*) FROM (SELECT n FROM o WHERE o.k = t.k) AS x FULL JOIN (SELECT n FROM u "
+    "WHERE u.v = t.v) AS y ON x.n = y.n) AS n FROM t",
     # beside a column that changes with each reading, which nobody reads
     "SELECT k, n FROM (SELECT k, n, RAND() AS r FROM t) AS t WHERE n <= (SELECT MAX(n) FROM o WHERE o.k > t.k)",
 ]  # fmt: skip
+
+
+#: Queries with LATERAL, and others that give the same rows.
+LATERAL = {
+    "SELECT t.k, l.n FROM t, LATERAL (SELECT n FROM o WHERE o.k = t.k) AS l": (
+        "SELECT t.k, o.n FROM t JOIN o ON o.k = t.k"
+    ),
+    "SELECT t.k, l.n FROM t LEFT JOIN LATERAL (SELECT n FROM o WHERE o.k = t.k AND o.n > t.n) AS l ON TRUE": (
+        "SELECT t.k, o.n FROM t LEFT JOIN o ON o.k = t.k AND o.n > t.n"
+    ),
+    "SELECT t.k, l.n FROM t LEFT JOIN LATERAL (SELECT n, v FROM o WHERE o.k = t.k) AS l ON l.v = t.v": (
+        "SELECT t.k, o.n FROM t LEFT JOIN o ON o.k = t.k AND o.v = t.v"
+    ),
+    "SELECT t.k, l.n FROM t CROSS JOIN LATERAL (SELECT COUNT(*) AS n FROM o WHERE o.k = t.k) AS l": (
+        "SELECT t.k, (SELECT COUNT(*) FROM o WHERE o.k = t.k) FROM t"
+    ),
+    "SELECT t.k, l.n FROM t LEFT JOIN LATERAL (SELECT SUM(n) AS n FROM o WHERE o.n > t.n) AS l ON l.n > 3": (
+        "SELECT t.k, (SELECT SUM(n) FROM o WHERE o.n > t.n HAVING SUM(n) > 3) FROM t"
+    ),
+    "SELECT t.k, l.n FROM t, LATERAL (SELECT n FROM o WHERE o.k = t.k ORDER BY n DESC LIMIT 1) AS l": (
+        "SELECT t.k, MAX(o.n) FROM (SELECT ROW_NUMBER() OVER () AS r, k FROM t) AS t JOIN o ON o.k = t.k GROUP BY t.r"
+    ),
+    "SELECT t.k, l.n FROM t, LATERAL (SELECT t.n + o.n AS n FROM o WHERE o.k > t.k) AS l": (
+        "SELECT t.k, t.n + o.n FROM t JOIN o ON o.k > t.k"
+    ),
+    "SELECT t.k, l.n FROM t, LATERAL (SELECT t.n + 1 AS n) AS l WHERE l.n > 2": "SELECT k, n + 1 FROM t WHERE n > 1",
+    "SELECT t.k, m.n FROM t, LATERAL (SELECT n FROM o WHERE o.k = t.k) AS l, LATERAL (SELECT u.n FROM u "
+    "WHERE u.n > l.n AND u.v = t.v) AS m": (
+        "SELECT t.k, u.n FROM t JOIN o ON o.k = t.k JOIN u ON u.n > o.n AND u.v = t.v"
+    ),
+    "SELECT t.k, l.n FROM t, LATERAL (SELECT n FROM o WHERE o.k = t.k AND EXISTS (SELECT 1 FROM u WHERE u.n = o.n AND "
+    "u.v = t.v)) AS l": (
+        "SELECT t.k, o.n FROM t JOIN o ON o.k = t.k WHERE EXISTS (SELECT 1 FROM u WHERE u.n = o.n AND u.v = t.v)"
+    ),
+    "SELECT t.k, l.n FROM t, LATERAL (SELECT DISTINCT n FROM o WHERE o.k = t.k) AS l": (
+        "SELECT t.k, o.n FROM t JOIN (SELECT DISTINCT k, n FROM o) AS o ON o.k = t.k"
+    ),
+    "SELECT k, n FROM t WHERE n IN (SELECT l.n FROM u, LATERAL (SELECT n FROM o WHERE o.k = u.k) AS l "
+    "WHERE u.v = t.v)": ("SELECT k, n FROM t WHERE n IN (SELECT o.n FROM u JOIN o ON o.k = u.k WHERE u.v = t.v)"),
+    "SELECT t.k, l.n FROM t JOIN LATERAL (SELECT n FROM o) AS l ON l.n = t.n": (
+        "SELECT t.k, o.n FROM t JOIN o ON o.n = t.n"
+    ),
+}
 
 
 @pytest.mark.parametrize(
@@ -91,14 +165,15 @@ def test_a_query_reads_columns_of_the_query_around_it(way: Way, tmp_path):
         plain | {"name": name, "schema": COLUMNS, "changelog_mode": "I,D", "before": every[:20], "after": every[20:]}
         for name, every in changes.items()
     ]
-    sinks = [plain | {"name": f"s{at}", "schema": ["k INT", "n BIGINT"]} for at in range(len(QUERIES))]
-    inserts = "; ".join(f"INSERT INTO s{at} {query}" for at, query in enumerate(QUERIES))
+    queries = {query: query for query in QUERIES} | LATERAL
+    sinks = [plain | {"name": f"s{at}", "schema": ["k INT", "n BIGINT"]} for at in range(len(queries))]
+    inserts = "; ".join(f"INSERT INTO s{at} {query}" for at, query in enumerate(queries))
     program = {"name": "correlated", "tables": tables, "sinks": sinks, "run": {"end_of_input": "none"}}
     found = outcome(program | {"sql": [f"EXECUTE STATEMENT SET BEGIN {inserts}; END"]}, way, str(tmp_path))
 
     database = _database(changes)
-    for at, query in enumerate(QUERIES):
-        rows = Counter(str(list(row)).replace("None", "null") for row in database.execute(query))
+    for at, (query, same) in enumerate(queries.items()):
+        rows = Counter(str(list(row)).replace("None", "null") for row in database.execute(same))
         assert found[f"s{at}"] == rows, query
         assert rows, query
 

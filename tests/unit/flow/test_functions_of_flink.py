@@ -66,7 +66,7 @@ DIFFERENT = {
     "a time has no unit above an hour": r"(FLOOR|CEIL)\(tm TO (YEAR|QUARTER|MONTH|WEEK|DAY)\)",
     "a date is its own day": r"CEIL\(dt TO DAY\)",
     "dates have a format too": r"DATE_FORMAT\(dt, .*",
-    "texts are exactly by the pattern": r"(TO_DATE|UNIX_TIMESTAMP)\(mo, .*",
+    "texts are exactly by the pattern": r"(TO_DATE|UNIX_TIMESTAMP)\(mo, .*|TO_DATE\(DATE_FORMAT\(ts, .*",
     "letters for eras, quarters, weeks and days of the year are not read": r"TO_TIMESTAMP\(mo, '(D|G|Q|w|nope|kk:K)'\)",
     "paths have no filters and functions": r"JSON_\w+\(js, '(\$\.c\.length\(\)|\$\[\?\(@\.a==1\)\])'\)",
     "a pattern is a constant": r"(TO_TIMESTAMP\('2026-01-31'|DATE_FORMAT\(ts|FROM_UNIXTIME\([ijb]), x\)",

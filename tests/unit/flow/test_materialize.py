@@ -11,7 +11,7 @@ import pytest
 from penstock.flow.materialize import MaterializeOperator
 from penstock.plan.nodes import Materialize, Node
 from penstock.types import INT, STRING, Field, RowType
-from tests.changelogs import SEEDS, Change, Example, Row, Runner, batches, check, cuts, multiset, random_changes
+from tests.changelogs import SEEDS, Change, Example, Row, Runner, check, random_changes
 
 TABLE = RowType((Field("k", INT), Field("v", INT), Field("name", STRING)))
 
@@ -48,18 +48,10 @@ def test_of_different_rows_the_last_one_stays(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_key_has_one_of_its_rows(seed: int) -> None:
-    """Whatever is repeated and taken back: which row that is may depend on the batches, where equal rows come and go
-    within one."""
+def test_of_equal_rows_that_come_and_go_the_last_one_stays(seed: int) -> None:
     rng = Example(seed)
     changes = random_changes(rng, lambda: random_row(rng), rng.randrange(40))
-    live = multiset(changes)
-    for cut in cuts(rng, len(changes)):
-        runner = Runner(materialize(), rng)
-        for batch in batches(changes, cut):
-            runner.run(batch)
-        assert sorted(Counter(row[0] for row in runner.live).values()) == [1] * len({row[0] for row in live})
-        assert runner.live.keys() <= live.keys()
+    check(materialize(), rng, [changes], last_rows(changes))
 
 
 def test_a_row_that_was_replaced_comes_back() -> None:

@@ -462,3 +462,85 @@ def test_a_variables_value_is_not_quoted():
         job(text, secret="hunter2")
     assert "hunter2" not in str(error.value)
     assert "not '${secret}'" in str(error.value)
+
+
+# --- what is not done as it is written -----------------------------------------------------------------------
+
+
+def warned(text: str) -> list[str]:
+    told: list[str] = []
+    definition = parse_pipeline(text, file="p.yaml")
+    lower(definition, "p", told.append)
+    return [*definition.warnings, *told]
+
+
+def of_format(name: str) -> str:
+    return SOURCE.replace("value.format: json", f"value.format: {name}")
+
+
+@pytest.mark.parametrize("name", ["json", "debezium-json", "canal-json", "csv"])
+@pytest.mark.parametrize("prefix", ["", "value."])
+def test_ignore_parse_errors_leaves_the_record_out(name, prefix):
+    """In SQL a value that does not fit is NULL; Realtime Compute's page about YAML says that the row is skipped."""
+    found = node(of_format(name) + f"  {prefix}{name}.ignore-parse-errors: true\n" + PRINT).spec
+    assert found.options.ignore_errors
+    assert not found.value.options.ignore_parse_errors
+    kept = node(of_format(name) + f"  {prefix}{name}.ignore-parse-errors: false\n" + PRINT).spec
+    assert not kept.options.ignore_errors
+
+
+def test_a_wrong_value_of_ignore_parse_errors_is_refused():
+    with pytest.raises(PipelineError, match=r"json\.ignore-parse-errors': expected true or false"):
+        job(SOURCE + "  json.ignore-parse-errors: maybe\n" + PRINT)
+
+
+@pytest.mark.parametrize("declared", ["orders", "db.orders"])
+def test_a_declaration_of_the_topic_s_name_keeps_its_database(declared):
+    text = SOURCE.replace("db.orders", declared) + PRINT
+    assert (node(text).table, warned(text)) == (declared, [])
+
+
+def test_a_table_of_json_is_named_after_its_topic():
+    text = SOURCE.replace("db.orders", "db1.t1") + SINK.replace("localhost", "elsewhere")
+    assert (node(text).table, spec(text).topics) == ("orders", ("orders",))
+    (warning,) = warned(text)
+    assert "p.yaml, line 7" in warning
+    assert "named after its topic, 'orders', and has the columns of 'db1.t1'" in warning
+
+
+def test_a_table_of_messages_that_name_it_keeps_its_declared_name():
+    text = of_format("debezium-json").replace("db.orders", "db1.t1") + PRINT
+    assert (node(text).table, warned(text)) == ("db1.t1", [])
+
+
+@pytest.mark.parametrize("pattern", ["db1.t1", "orders"])
+def test_rules_may_use_the_topic_s_name_or_the_declared_one(pattern):
+    rules = f"transform:\n  - source-table: {pattern}\n    filter: id > 5\n"
+    rules += f"route:\n  - source-table: {pattern}\n    sink-table: ods.all\n"
+    found = job(SOURCE.replace("db.orders", "db1.t1") + rules + PRINT).sinks[0]
+    assert (found.table, type(found.input)) == ("ods.all", Filter)
+
+
+def test_a_rule_that_fits_no_table_is_a_warning():
+    rules = (
+        "transform:\n  - source-table: \\.*.x\n    filter: id > 5\n  - source-table: db.orders\n    filter: id > 6\n"
+    )
+    rules += "route:\n  - source-table: DB.orders\n    sink-table: ods.all\n"
+    first, second = warned(SOURCE + rules + PRINT)
+    assert "p.yaml, line 10" in first
+    assert "the transform for '\\.*.x' has no effect: the only table is 'db.orders'" in first
+    assert "the route for 'DB.orders' has no effect" in second
+
+
+def test_a_sink_that_writes_what_the_source_reads_is_a_warning():
+    circle = SOURCE.replace("db.orders", "orders") + SINK
+    (warning,) = warned(circle)
+    assert "the sink writes to 'orders', by its table's name, and the source reads that topic" in warning
+    assert warned(circle + "  topic: copies\n") == []
+
+
+def test_options_of_inference_without_effect_are_warned_of():
+    text = SOURCE + "  scan.max.pre.fetch.records: 7\n" + PRINT + "pipeline:\n  schema.change.behavior: evolve\n"
+    evolve, prefetch = warned(text)
+    assert "p.yaml, line 13, column 3: 'schema.change.behavior' has no effect: schemas are static" in evolve
+    assert "p.yaml, line 9, column 3: 'scan.max.pre.fetch.records' has no effect" in prefetch

@@ -184,3 +184,11 @@ def test_a_route_below_the_sink_is_read_at_the_top():
     assert found.routes == (RouteDef("a", "b"),)
     assert found.sink.options == ()
     assert found.warnings == ("p.yaml, line 5, column 3: 'route' is below 'sink'; it is read as a top-level key",)
+
+
+@pytest.mark.parametrize("key", ["qwertz", "parallelis", "x"])
+def test_an_unknown_key_of_the_pipeline_names_a_few_known_ones(key: str):
+    with pytest.raises(PipelineError) as raised:
+        parse_pipeline(f"source:\n  type: kafka\nsink:\n  type: print\npipeline:\n  {key}: 1\n")
+    assert f"'{key}': unknown key" in str(raised.value)
+    assert len(str(raised.value)) < 200

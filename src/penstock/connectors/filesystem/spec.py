@@ -59,7 +59,7 @@ class FilesystemScanSpec(FilesystemSpec):
     @property
     def capabilities(self) -> ScanCapabilities:
         """The table ends with its last file."""
-        return ScanCapabilities(kinds=INSERTIONS, bounded=True, staged=True)
+        return ScanCapabilities(kinds=INSERTIONS, bounded=True, staged=True, metadata=self.metadata)
 
     def dead_letter_sink(self, others: Sequence[SinkSpec]) -> None:
         """None: a line that cannot be decoded fails the job, or is ignored where the format is told so."""

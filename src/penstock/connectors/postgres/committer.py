@@ -348,7 +348,8 @@ class PostgresCommitter(Committer):
                 "--adopt-progress, if you are sure that its checkpoint is right"
             )
         if row.owner.run_id != self._context.run_id:
-            raise FencedError(f"{self._shown_row} was taken over by {row.owner}; stop one of the two")
+            reason = f"{self._shown_row} was taken over by {row.owner}, which goes on with the job; this copy ends"
+            raise FencedError(reason, row.owner.process)
         return row
 
     def check_owner(self) -> None:

@@ -35,6 +35,7 @@ from penstock.spi import (
     Written,
     frame_schema,
     read_frame,
+    source_document,
 )
 from penstock.types import TINYINT, RowKind, spark_type
 from penstock.types.arrow import python_values
@@ -74,14 +75,15 @@ class RowsSource(Source):
 
     def _check_unchanged(self, context: JobContext) -> None:
         """Raises CheckpointError unless the rows are those of the job's first start, to which its positions refer."""
-        name, asked = f"source-{self._ordinal}", {"values": hashlib.sha256(self._scan.data).hexdigest()}
-        known = context.checkpoint.create(name, asked)
-        self._start = int(known.pop("start", {"row": 0})["row"])
-        if known != asked:
+        digest = hashlib.sha256(self._scan.data).hexdigest()
+        former = (context.checkpoint.read(f"source-{self._ordinal}") or {}).get("values", digest)
+        if former != digest:  # as a former version wrote it
             raise CheckpointError(
                 f"the checkpoint '{context.checkpoint.location}' was made with other rows than those of table "
                 f"'{self._scan.table}'; register the former rows, or name another checkpoint directory"
             )
+        known = source_document(context, self._ordinal, self._scan.table, {"rows": digest}, dict, former="values")
+        self._start = int(known.get("start", {"row": 0})["row"])
 
     def frame(self, stage: SentStage | None = None) -> DataFrame:
         """The streaming DataFrame. There is no ``stage``: the scan's capabilities do not offer it."""

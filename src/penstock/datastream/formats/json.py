@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.common import TypeInformation
 from penstock.common.serialization import FormatDeserializationSchema, FormatSerializationSchema
+from penstock.common.typeinfo import expect_type
 from penstock.datastream.formats.json_times import ReadTimes, WriteTimes, with_texts
 from penstock.errors import OptionsError, Problem, UnsupportedError
 
@@ -86,6 +87,7 @@ class JsonRowSerializationSchema(FormatSerializationSchema):
 
 def row_type(given: TypeInformation | None, method: str) -> TypeInformation:
     """``given``, which must be the type of rows. Raises OptionsError otherwise."""
+    expect_type(given, method)
     if given is None or given.single:
         hint = "for example Types.ROW_NAMED(['id', 'name'], [Types.LONG(), Types.STRING()])"
         raise OptionsError((Problem("a row type is required", method, hint=hint),))

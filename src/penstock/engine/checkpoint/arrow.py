@@ -6,6 +6,8 @@ import contextlib
 
 from pyarrow import fs
 
+from penstock.engine.checkpoint.local import Lock
+
 
 class ArrowFiles:
     """Files below the URI ``root``. All methods raise OSError."""
@@ -33,6 +35,9 @@ class ArrowFiles:
     def delete(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             self._system.delete_file(self._path(name))
+
+    def lock(self, name: str) -> Lock:
+        return Lock()
 
     def names(self, folder: str) -> list[str]:
         found = self._system.get_file_info(fs.FileSelector(self._path(folder), allow_not_found=True))

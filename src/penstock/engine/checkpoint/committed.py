@@ -72,7 +72,10 @@ def write_started(checkpoint: Checkpoint, run: str) -> None:
 
 def write_stopped(checkpoint: JobCheckpoint, run: str, batch: int) -> None:
     """Write that a run ended in good order, and which batch it published last. That counts for nothing if another run
-    was started since, which may have published the batch planned last."""
+    was started since, which may have published the batch planned last: then nothing is written, so that the document of
+    the other one stays."""
+    if (checkpoint.read(_RUN) or {}).get("run") != run:
+        return
     checkpoint.write(_STOPPED, {"run": run, "batch": batch, "planned": checkpoint.last("offsets")})
 
 

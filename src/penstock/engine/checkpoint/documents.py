@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from penstock.engine.checkpoint.local import NO_LOCKS
+from penstock.engine.checkpoint.local import NO_LOCKS, Lock
 from penstock.errors import CheckpointError, CheckpointUnavailableError
 
 _FOLDER = "penstock"
@@ -40,6 +40,10 @@ class Files(Protocol):
 
     def names(self, folder: str) -> list[str]:
         """The names in a folder; none when it does not exist."""
+        ...
+
+    def lock(self, name: str) -> Lock:
+        """The lock of the file, if no other has it and the file system has locks. Does not wait."""
         ...
 
 
@@ -82,8 +86,7 @@ class JobCheckpoint:
         is late neither replaces a document nor becomes the latest. Documents are written with one number after the
         other; that before the last one is deleted, and stays without harm if that fails. Raises CheckpointError."""
         self._put(self._files.write if replace else self._files.create, f"{name}.{number}", document)
-        with suppress(OSError):
-            self._files.delete(self._path(f"{name}.{number - 2}"))
+        self.delete(f"{name}.{number - 2}")
 
     def create(self, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """Write the document ``name`` unless it exists, and return the one that exists. Two copies of a job that create
@@ -108,6 +111,20 @@ class JobCheckpoint:
                 return before
             if self.create(f"{name}.{max(revisions) + 1}", {"content": after, "by": mine})["by"] == mine:
                 return after
+
+    def delete(self, name: str) -> None:
+        """Delete the document ``name``, if there is one; one that stays does no harm."""
+        with suppress(OSError):
+            self._files.delete(self._path(name))
+
+    def lock(self, name: str) -> Lock:
+        """Try to get the lock ``name``. Raises CheckpointError."""
+        with self._writing():
+            return self._files.lock(f"{_FOLDER}/{name}")
+
+    def last_number(self, name: str) -> int:
+        """The highest number of the documents ``name`` that have one; 0 if none has."""
+        return max(self._numbers(name), default=0)
 
     def _numbers(self, name: str) -> Iterator[int]:
         """The numbers of the documents ``name`` that have one."""

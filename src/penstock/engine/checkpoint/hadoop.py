@@ -13,6 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from penstock.engine.checkpoint.local import Lock
 from penstock.spi import cause_of
 
 #: How the clients of Hadoop's file systems report a missing right: names of classes, and of HTTP's statuses.
@@ -66,6 +67,9 @@ class HadoopFiles:
     def delete(self, name: str) -> None:
         with hadoop_errors():
             self._system.delete(self._path(name), False)
+
+    def lock(self, name: str) -> Lock:
+        return Lock()
 
     def names(self, folder: str) -> list[str]:
         path = self._path(folder)

@@ -7,6 +7,7 @@ import fcntl
 import os
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
@@ -14,6 +15,27 @@ from typing import TextIO
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EACCES}
 #: The errors of file systems without locks.
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+#: The errors of a lock that another process has.
+_HELD = {errno.EWOULDBLOCK, errno.EACCES}
+
+
+@dataclass(frozen=True)
+class Lock:
+    """An attempt at a lock, which ends with the process. ``held``: another has it. Neither ``taken`` nor ``held`` where
+    the file system has no locks."""
+
+    file: TextIO | None = None
+    held: bool = False
+
+    @property
+    def taken(self) -> bool:
+        """Whether this process has it."""
+        return self.file is not None
+
+    def release(self) -> None:
+        """Let go of it. Safe to call more than once."""
+        if self.file is not None:
+            self.file.close()
 
 
 class LocalFiles:
@@ -56,6 +78,19 @@ class LocalFiles:
             return os.listdir(self._root / folder)
         except FileNotFoundError:
             return []
+
+    def lock(self, name: str) -> Lock:
+        path = self._root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.close()
+            if error.errno not in NO_LOCKS | _HELD:
+                raise
+            return Lock(held=error.errno in _HELD)
+        return Lock(file)
 
     @staticmethod
     def _lock(file: TextIO) -> None:

@@ -146,16 +146,18 @@ def origin_of(
     operators: Collection[str],
     sources: Collection[str],
     *,
+    reset: Collection[str] = (),
     allow_non_restored: bool,
     warn: Callable[[str], None],
 ) -> dict[str, Any]:
     """What a new job with these steps with state, and these sources, takes from the savepoint at ``place``, for the
-    document ``job`` of its checkpoint. The state is copied there.
+    document ``job`` of its checkpoint. The state is copied there, without that of steps in ``reset`` that the job does
+    not have.
 
     Raises CheckpointError for state and positions that the job does not have any more, unless
     ``allow_non_restored`` leaves them out with a warning.
     """
-    savepoint, gone = restorable(place, operators, sources, allow_non_restored=allow_non_restored)
+    savepoint, gone = restorable(place, (*operators, *reset), sources, allow_non_restored=allow_non_restored)
     content = savepoint.content
     if gone:
         warn(f"the state of {', '.join(gone)} in the savepoint '{savepoint.location}' is left out")

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.delivery import canonical
 from penstock.engine.checkpoint.committed import keeps_nothing, read_state, write_state
-from penstock.errors import CheckpointError, FencedError, PossibleDataLossError
+from penstock.errors import AnotherCopyError, CheckpointError, PossibleDataLossError
 from penstock.spi import Batch, Checkpoint, Committer, Published, Standing
 
 
@@ -67,8 +67,8 @@ class CheckpointTarget(Committer):
         return str(known["state"]) if known.get("batch") in (upcoming - 1, upcoming) else ""
 
     def publish(self, batch: Batch, frame: Any) -> Published:
-        """Write the document. Raises FencedError if another copy of the job has written it since the batch began: its
-        state goes on from there."""
+        """Write the document. Raises AnotherCopyError if another copy of the job has written it since the batch began:
+        its state goes on from there."""
         state = batch.results.state if batch.results else ""
         write_state(self.checkpoint, batch, state)
         last = self._known()
@@ -77,15 +77,15 @@ class CheckpointTarget(Committer):
         return Published()
 
     def check_owner(self) -> None:
-        """Raise FencedError if another copy of the job has written the document since the batch began."""
+        """Raise AnotherCopyError if another copy of the job has written the document since the batch began."""
         last = self._known()
         if last != self._before:
             raise self._taken_over(last, self._batch)
 
-    def _taken_over(self, last: Mapping[str, Any], batch: int) -> FencedError:
-        return FencedError(
+    def _taken_over(self, last: Mapping[str, Any], batch: int) -> AnotherCopyError:
+        return AnotherCopyError(
             f"another copy of the job writes the checkpoint '{self.checkpoint.location}': its state is that after "
-            f"batch {last.get('batch')}, and this copy was at work on batch {batch}; stop one of the two"
+            f"batch {last.get('batch')}, and this copy was at work on batch {batch}"
         )
 
     def _known(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.engine.checkpoint import JobCheckpoint
-from penstock.errors import CheckpointError
+from penstock.errors import AnotherCopyError, CheckpointError
 from penstock.flow.inspection import TableSize
 from penstock.flow.times import OperatorTime
 from penstock.plan.nodes import Job
@@ -84,10 +84,15 @@ def described(
     before = [(number - 1, logged, planned_start)] if logged else []
     for entry, positions, planned in (*before, (number, end, planned_end)):
         if positions != planned:
-            raise CheckpointError(
+            difference = (
                 f"another copy of job '{job.name}' writes the checkpoint '{location}': 'offsets/{entry}' ends at "
-                f"{_shown(positions)}, but this copy planned {_shown(planned)}; stop one of the two, and start the job "
-                "again"
+                f"{_shown(positions)}, but this copy planned {_shown(planned)}"
+            )
+            if entry == number:
+                raise AnotherCopyError(difference)  # nothing was published: the entry that is there can be
+            raise CheckpointError(
+                f"{difference}, and has published that: stop the other copy, and write the planned positions into the "
+                "entry before the job is started again"
             )
     start: Sequence[dict[str, Any] | None] = logged if logged is not None else [None] * len(end)
     tasks, consumed = 0, []

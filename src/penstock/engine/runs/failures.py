@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.engine.session import is_alive
-from penstock.errors import CheckpointError, ExecutionError, PenstockError, QueryStoppedError, from_wire
+from penstock.errors import AnotherCopyError, ExecutionError, PenstockError, QueryStoppedError, from_wire
 from penstock.plan.nodes import Job
 from penstock.spi import cause_of
 
@@ -31,9 +31,9 @@ def explained(error: Exception, job: Job, spark: SparkSession, checkpoint: str) 
     if isinstance(error, FOREIGN) and not is_alive(spark):
         return gone(job)
     if isinstance(error, PySparkException) and _CONCURRENT in _conditions(error, spark):
-        return CheckpointError(
+        return AnotherCopyError(
             f"another copy of job '{job.name}' writes the checkpoint '{checkpoint}': its log has an entry that this "
-            "copy did not write; stop one of the two"
+            "copy did not write"
         )
     cause = cause_of(str(error)) or type(error).__name__
     return ExecutionError(f"Spark ended the job '{job.name}': {cause}; {_SEE_LOG}")

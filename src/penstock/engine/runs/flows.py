@@ -35,12 +35,15 @@ from penstock.errors import CheckpointError, ExecutionError, OptionsError, Probl
 from penstock.flow.dataflow import BatchInstructions, Dataflow, Target, completed, placed_schema
 from penstock.flow.event_times import EventTimes
 from penstock.flow.exchange import ENCODED, EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, of_target
+from penstock.flow.fitting import known_identities
 from penstock.flow.inspection import TableSize, size_of
 from penstock.flow.manifest import KeptOutput, Manifest, Sinks, merged
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
 from penstock.flow.times import Measured, OperatorTime
+from penstock.plan.arranging import arranged
 from penstock.plan.nodes import Job, Scan
+from penstock.plan.step_identity import StepIdentity
 from penstock.spi import (
     INSTRUCTIONS,
     Batch,
@@ -122,7 +125,7 @@ class FlowRun:
         self._batch_times = BatchTimes(self.context.job, self.context.warn)
         session = replace(kernel_session(self.context.spark), strict=settings.strict)
         planner = Planner(self.scans, session, settings.state_ttl, settings.batch)
-        for number, sink in enumerate(self.job.sinks):
+        for number, sink in enumerate(arranged(self.job.sinks, self._identities())):
             planner.add(sink, number)
         planner.check()
         self._keepers = [each for each in self.committers if each.keeps_state]
@@ -140,11 +143,20 @@ class FlowRun:
             tuple(planner.timings),
         )
         self._hops = {number: node for number, (node, _) in planner.hops.items()}
-        uids = {vertex.operator.uid for vertex in self.flow.vertices}
-        self._states = States(Storage.of(self.place), uids, self.context.checkpoint.location)
+        fitting = planner.fitting(settings.reset_state)
+        self._states = States(Storage.of(self.place), fitting, self.context.checkpoint.location)
         for vertex in self.flow.vertices:
             if vertex.tables:
                 self._show(vertex.operator.uid)
+
+    def _identities(self) -> Mapping[str, StepIdentity]:
+        """What is known of the state that the checkpoint names; nothing where a running copy of the job has deleted it
+        since, which the start finds out."""
+        reference = (read_state(self.context.checkpoint) or {}).get("state") or self.origin
+        try:
+            return known_identities(Manifest.read(Storage.of(self.place), reference))
+        except CheckpointError:
+            return {}
 
     def _show(self, uid: str) -> None:
         """Give the size of an operator's state as metrics."""
@@ -252,6 +264,7 @@ class FlowRun:
                 f"'{self.context.checkpoint.location}': start it with another checkpoint directory to compute all rows"
             )
         before = self._states.before(state or self.origin)
+        restated = bool(state or self.origin) and before is not self._states.last
         now = self._batch_times.next(before.time_ms, now_ms())
         name, rows = attempted(
             lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context, (ExecutionError,)
@@ -267,7 +280,7 @@ class FlowRun:
         # The manifest says for which tables the batch is. Without state, only those that repeat batches matter.
         sinks = self._sinks
         changed = sinks != before.sinks and bool(state or sinks.repeating)
-        if final or reports or self._several or times != before.times or changed:
+        if final or reports or self._several or times != before.times or changed or restated:
             seen = operator_times(before.operator_times, self._operator_reports)
             after = merged(before, batch.id, reports, now, times)
             after = replace(after, sinks=sinks, operator_times=seen, final=final)
@@ -336,6 +349,7 @@ class FlowRun:
             before.time_ms,
             awaited,
             last=self.job.settings.batch,
+            names=self._states.fitting.names(before),
         )
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):

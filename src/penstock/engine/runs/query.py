@@ -6,6 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.engine.checkpoint import JobCheckpoint, read_location
 from penstock.engine.checkpoint.committed import STATE, keeps_nothing, write_started, write_stopped
+from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, write_starts
 from penstock.engine.runs.batches import JobProgress, described, published
 from penstock.engine.runs.failures import FOREIGN, explained, gone, stopped_by_others, translated
@@ -65,8 +67,10 @@ class Query:
     #: A snapshot of the job's counters.
     progress: JobProgress
     metrics: MetricGroup
-    #: The checkpoint's id of the query, once it is started.
-    query_id: str = ""
+    #: The checkpoint's id of the query, once it is started; empty before the first start.
+    query_id: str
+    #: That of the checkpoint.
+    lease: Lease
     #: Takes what is neither a warning nor an error.
     say: Callable[[str], None] = lambda _: None
     #: Whether it goes on from a checkpoint or a savepoint, once it is started.
@@ -93,6 +97,8 @@ class Query:
     _run: str = field(default_factory=lambda: str(uuid.uuid4()), init=False)
     #: The last batch that this run has published, or found published.
     _published: int | None = field(default=None, init=False)
+    #: The last batch that this run has published, and its end.
+    _last: tuple[int, tuple[dict[str, Any], ...]] | None = field(default=None, init=False)
     #: Whether a batch is under way, or has failed: some committers may have it, or all of them.
     _unfinished: bool = field(default=False, init=False)
     _current: int = field(default=0, init=False)
@@ -126,8 +132,11 @@ class Query:
         if self._flow is not None:
             self._flow.check()
             self.progress = self._with_state(self._flow)
+        # Before and after: a copy that was taken over from may have stood still in between, and shuts nobody out.
+        self.lease.claim(self.stopping)
         for committer in self._committers:
             committer.open()
+        self.lease.look()
         with translated():
             readings = Readings(self._sources, context, self._scans)
             if self._flow is not None:
@@ -185,6 +194,8 @@ class Query:
             while self.spark_query is None:
                 if self.stopping():
                     return False
+                if self._failure is not None:
+                    raise self._failure
                 time.sleep(_CHECK_EVERY_SECONDS)
                 self._begin(self._writer)
             self._await_end(self.spark_query)
@@ -194,6 +205,8 @@ class Query:
             raise self._explain(error) from error
         if self.stopping():
             return False
+        if self._failure is not None:
+            raise self._failure
         if not is_alive(self.spark):
             raise gone(self.job)
         if not self._ended():  # Spark does not say whether a query ended by itself or by a call of stop()
@@ -214,6 +227,18 @@ class Query:
     def _ended(self) -> bool:
         reached = self._reached or [None] * len(self._sources)
         return all(source.ended(end) for source, end in zip(self._sources, reached, strict=True))
+
+    def end(self, failure: PenstockError) -> None:
+        """End the Spark query because of ``failure``, which :meth:`wait` raises, in another thread than that."""
+        self._failure = self._failure or failure
+        with suppress(ExecutionError):  # close() says it
+            self._end()
+
+    @property
+    def fits_log(self) -> bool:
+        """Whether Spark's log has the batch that this run has published last as it was: another copy of the job may
+        have replaced the entry, and then nobody would read what is between the two ends. Raises CheckpointError."""
+        return self._last is None or self.checkpoint.offsets(self._last[0]) == self._last[1]
 
     def close(self) -> None:
         """End the Spark query, abort what it left open and release connections. Safe to call more than once.
@@ -288,6 +313,7 @@ class Query:
                 raise ExecutionError(f"batch {batch_id} failed") from None
 
     def _publish(self, frame: DataFrame, batch_id: int) -> None:
+        self.lease.check()
         self._unfinished = True
         batch = described(batch_id, self.job, self.spark, self.checkpoint, self._sources, self.warn)
         flow, small = self._flow, self._on_driver(batch)
@@ -299,6 +325,7 @@ class Query:
         else:
             done = published(batch, frame, self._committers)
         self._published, self._unfinished = batch_id, False
+        self._last = batch_id, batch.end
         recorded = {number: well for each in done for number, well in each.consumed.items()}
         for number, (source, reached) in enumerate(zip(self._sources, batch.end, strict=True)):
             source.done(reached, recorded.get(number))
@@ -383,6 +410,7 @@ class Query:
             self.checkpoint,
             uids_with_state(self.job.sinks),
             tuple(uids_of(scans(*self.job.sinks))),
+            reset=self.job.settings.reset_state,
             allow_non_restored=self.job.settings.ignore_unclaimed_state,
             warn=self.warn,
         )

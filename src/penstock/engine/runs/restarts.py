@@ -65,6 +65,11 @@ class Restarts:
         self.count += found is not None
         return found
 
+    def at_once(self) -> Restart:
+        """A restart that no strategy limits."""
+        self.count += 1
+        return Restart(self.count, 0)
+
     def _fixed(self, strategy: FixedDelay) -> Restart | None:
         if self.count >= strategy.attempts:
             return None

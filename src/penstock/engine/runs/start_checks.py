@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.engine.checkpoint import JobCheckpoint, job_location, local_checkpoint, read_location
+from penstock.engine.checkpoint.fits import state_report
+from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import restorable
 from penstock.engine.runs.identity import check_owner, in_order_of, uids_of
 from penstock.engine.runs.sources import runtime
@@ -16,14 +18,17 @@ from penstock.plan.walk import scans
 from penstock.spi import ChecksScans, ChecksSinks, Output, StartContext
 
 
-@dataclass(frozen=True)
+@dataclass
 class JobStart:
     """A job that is about to start, planned and with its dead letters. ``checkpoint`` is None where only Spark can read
-    it, and where the job keeps none."""
+    it, and where the job keeps none. ``lease`` is that of the checkpoint, from :func:`take_lease` on. ``say`` takes
+    news that are no warnings."""
 
     job: Job
     checkpoint: JobCheckpoint | None
     warn: Callable[[str], None]
+    say: Callable[[str], None]
+    lease: Lease | None = None
 
     @property
     def first(self) -> bool:
@@ -31,14 +36,21 @@ class JobStart:
         return self.checkpoint is not None and self.checkpoint.read("job") is None
 
 
-def check_start(job: Job, warn: Callable[[str], None]) -> None:
-    """Run all of :data:`CHECKS`. Raises the PenstockError that would end the start later."""
+def check_start(job: Job, warn: Callable[[str], None], say: Callable[[str], None]) -> Lease | None:
+    """Run all of :data:`CHECKS`, and return the lease of the checkpoint, if it can be read without Spark. Raises the
+    PenstockError that would end the start later."""
     checkpoint = None
     if job.settings.checkpointing:
         checkpoint = local_checkpoint(job_location(job.settings.checkpoint_dir, job.name))
-    start = JobStart(job, checkpoint, warn)
-    for check in CHECKS:
-        check(start)
+    start = JobStart(job, checkpoint, warn, say)
+    try:
+        for check in CHECKS:
+            check(start)
+    except BaseException:
+        if start.lease is not None:
+            start.lease.release()
+        raise
+    return start.lease
 
 
 def check_checkpoint(start: JobStart) -> None:
@@ -49,14 +61,33 @@ def check_checkpoint(start: JobStart) -> None:
         start.checkpoint.check_writable()
 
 
+def take_lease(start: JobStart) -> None:
+    """No other process runs the job, as far as can be seen, and from now on that is seen of this one. Raises
+    AlreadyRunningError."""
+    if start.checkpoint is not None:
+        job, take_over = start.job, start.job.settings.take_over
+        start.lease = Lease.acquire(start.checkpoint, job.name, take_over=take_over, warn=start.warn)
+
+
 def check_savepoint(start: JobStart) -> None:
     """The savepoint exists, and the job has its steps and sources. Raises CheckpointError."""
     settings = start.job.settings
     if settings.savepoint is not None and (start.checkpoint is None or start.first):
-        operators, sources = uids_with_state(start.job.sinks), uids_of(scans(*start.job.sinks))
+        operators = (*uids_with_state(start.job.sinks), *settings.reset_state)
+        sources = uids_of(scans(*start.job.sinks))
         restorable(
             read_location(settings.savepoint), operators, sources, allow_non_restored=settings.ignore_unclaimed_state
         )
+
+
+def check_state(start: JobStart) -> None:
+    """The steps fit the state that they go on from. Raises CheckpointError."""
+    report = state_report(start.job)
+    if report is not None:
+        report.check()
+        start.say(f"job '{start.job.name}': {report.title}")
+        for line, calm in report.lines():
+            (start.say if calm else start.warn)(f"job '{start.job.name}': step {line}")
 
 
 def check_sources(start: JobStart) -> None:
@@ -91,4 +122,11 @@ def check_sinks(start: JobStart) -> None:
 
 
 #: In this order: what a file of the checkpoint tells comes before what brokers and databases are asked for.
-CHECKS: tuple[Callable[[JobStart], None], ...] = (check_checkpoint, check_savepoint, check_sources, check_sinks)
+CHECKS: tuple[Callable[[JobStart], None], ...] = (
+    check_checkpoint,
+    take_lease,
+    check_savepoint,
+    check_state,
+    check_sources,
+    check_sinks,
+)

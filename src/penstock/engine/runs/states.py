@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from penstock.clock import now_ms
@@ -10,6 +10,7 @@ from penstock.delivery import FINISH_BATCH
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.engine.checkpoint.committed import STATE, read_state
 from penstock.errors import CheckpointError
+from penstock.flow.fitting import Fitting
 from penstock.flow.manifest import Manifest, Sinks, check_state
 from penstock.flow.storage import Storage
 from penstock.spi import Checkpoint
@@ -22,11 +23,11 @@ _GRACE_MS = 24 * 3600 * 1000
 
 @dataclass(eq=False)
 class States:
-    """The states of a job in one run, in the folder ``storage``. ``uids`` are those of the job's steps, ``location`` is
+    """The states of a job in one run, in the folder ``storage``. ``fitting`` knows the job's steps, ``location`` is
     that of its checkpoint, for messages."""
 
     storage: Storage
-    uids: Collection[str]
+    fitting: Fitting
     location: str
     #: The one that was read or written last, and its reference.
     _last: tuple[str, Manifest] = field(default=("", Manifest()), init=False)
@@ -41,14 +42,17 @@ class States:
         return self._last[1]
 
     def check(self, references: Iterable[str]) -> None:
-        """Look for the files of the newest of these states, so that a start does not wait for the next batch to find
-        out, and for files that are old. Once a target has a batch, the state before it may be gone.
+        """Look at the newest of these states, so that a start does not wait for the next batch to find out: whether it
+        fits the job, and whether all of its files are there; and for files that are old. Once a target has a batch, the
+        state before it may be gone.
 
-        Raises CheckpointError, which names a file that is missing.
+        Raises CheckpointError as :meth:`after`, and if a file is missing, with its name.
         """
         found = {each: Manifest.read(self.storage, each) for each in references if each}
         if found:
-            check_state(self.storage, max(found, key=lambda each: found[each].batch))
+            newest = max(found, key=lambda each: found[each].batch)
+            check_state(self.storage, newest)
+            self.fitting.fitted(found[newest], self.storage, self._where)
         # Later a copy of the job may have taken over: what it has written since is not among these.
         latest = now_ms() - _GRACE_MS
         self._old = frozenset(each.name for each in self.storage.files() if 0 < each.written_ms <= latest)
@@ -71,22 +75,22 @@ class States:
                     raise  # else the run that is healthy goes on, and has deleted what it needs no more
 
     def before(self, reference: str) -> Manifest:
-        """The committed state that a batch begins with. Raises CheckpointError as :meth:`after`."""
-        found = self.after(reference)
+        """The committed state that a batch begins with, without that of steps which begin empty. Raises CheckpointError
+        as :meth:`after`."""
+        found = self._read(reference)
         if reference and not self._former:  # that of a former run
             self._former.append((reference, found))
-        return found
+        return self.fitting.fitted(found, self.storage, self._where)
 
     def after(self, reference: str) -> Manifest:
-        """The state of a reference. Raises CheckpointError if it is not there, or has a step that the job has not."""
-        unknown = sorted(self._read(reference).operators.keys() - set(self.uids))
-        if unknown:
-            raise CheckpointError(
-                f"the checkpoint '{self.location}' has state of {', '.join(map(repr, unknown))}, which the job does "
-                "not have any more: start the former definition, or a new job from a savepoint with "
-                "--allow-non-restored-state"
-            )
-        return self.last
+        """The state of a reference. Raises CheckpointError if it is not there, or does not fit the job."""
+        found = self._read(reference)
+        self.fitting.fitted(found, self.storage, self._where)
+        return found
+
+    @property
+    def _where(self) -> str:
+        return f"the checkpoint '{self.location}'"
 
     def check_sinks(self, batch: int, reference: str, sinks: Sinks, *, everywhere: bool) -> None:
         """Raise CheckpointError if ``batch``, whose state is ``reference``, was committed by one table and may be
@@ -133,7 +137,7 @@ def check_no_state(checkpoint: JobCheckpoint, origin: str) -> None:
     is the reference to the state that its job began with; empty for none."""
     reference = (read_state(checkpoint) or {}).get("state") or origin
     if reference:
-        States(Storage.of(checkpoint.folder(STATE)), (), checkpoint.location).after(reference)
+        States(Storage.of(checkpoint.folder(STATE)), Fitting({}), checkpoint.location).after(reference)
 
 
 def _file(reference: str) -> str:

@@ -8,12 +8,14 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint, read_location
+from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import write_savepoint
 from penstock.engine.runs.batches import JobProgress
 from penstock.engine.runs.failures import FOREIGN, gone
@@ -21,7 +23,16 @@ from penstock.engine.runs.query import Query
 from penstock.engine.runs.restarts import Restarts
 from penstock.engine.runs.start_checks import check_start
 from penstock.engine.session import is_alive, make_quick_starts, report, spark_session
-from penstock.errors import VERBOSE, ExecutionError, OptionsError, PenstockError, Problem
+from penstock.errors import (
+    VERBOSE,
+    AnotherCopyError,
+    ExecutionError,
+    FencedError,
+    OptionsError,
+    PenstockError,
+    Problem,
+    UnclaimedIdError,
+)
 from penstock.plan.checks import check_guarantees, check_settings
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.nodes import Job
@@ -30,6 +41,10 @@ from penstock.plan.planning import planned
 from penstock.spi import MetricGroup
 
 _log = logging.getLogger("penstock")
+
+#: How often a job goes on after another copy of it before it has published a batch again. The other one ends when it
+#: looks; a program that does not look would go on for ever.
+_MOST_CONFLICTS = 5
 
 
 @dataclass(frozen=True)
@@ -67,16 +82,26 @@ def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[st
     for note in notes_of(job):
         say(f"job '{job.name}': note: {note}")
     job = with_dead_letters(job)
-    check_start(job, warn)
-    spark = spark_session(job.settings, job.name)
-    _check_alone(job, spark)
+    _check_alone(job)
     location, folder = job.settings.checkpoint_dir, None
     if not job.settings.checkpointing:
         warn("checkpointing is off: the job's progress is lost when it ends")
         folder = tempfile.TemporaryDirectory(prefix="penstock-")
         location = folder.name
-    running = RunningJob(job, spark, open_checkpoint(spark, location, job.name), warn, say)
-    running.folder = folder
+    with ExitStack() as undone:
+        if folder is not None:
+            undone.callback(folder.cleanup)
+        lease = check_start(job, warn, say)
+        if lease is not None:
+            undone.callback(lease.release)
+        spark = spark_session(job.settings, job.name)
+        checkpoint = open_checkpoint(spark, location, job.name)
+        if lease is None:
+            lease = Lease.acquire(checkpoint, job.name, take_over=job.settings.take_over, warn=warn)
+            undone.callback(lease.release)
+        running = RunningJob(job, spark, checkpoint, warn, lease, say)
+        running.folder = folder
+        undone.pop_all()
     try:
         running.start()
     except PenstockError as error:
@@ -101,12 +126,32 @@ def _logged(say: Callable[[str], None] | None) -> Callable[[str], None]:
     return both
 
 
-def _check_alone(job: Job, spark: SparkSession) -> None:
-    """Raises OptionsError for a job that is already running: this one would fence it before Spark refuses (rule "one
-    identity per job")."""
+def _check_alone(job: Job) -> None:
+    """Raises OptionsError for a job that this process runs already, also while it waits for records or for a restart:
+    this one would fence it (rule "one identity per job")."""
+    others = (each.running for each in threading.enumerate() if isinstance(each, _Supervision))
+    if any(each.job.name == job.name and each.status in {"running", "restarting"} for each in others):
+        raise _twice(job)
+
+
+def _check_session(job: Job, spark: SparkSession) -> None:
+    """Raises OptionsError for a job whose name a query of the session has: Spark would refuse this one, when it has
+    taken over."""
     if any(query.name == job.name for query in spark.streams.active):
-        reason = "a job of this name already runs in this process; they would share a checkpoint and a transactional id"
-        raise OptionsError((Problem(reason, where=f"job '{job.name}'", hint="give each job a name of its own"),))
+        raise _twice(job)
+
+
+def _twice(job: Job) -> OptionsError:
+    reason = "a job of this name already runs in this process; they would share a checkpoint and a transactional id"
+    return OptionsError((Problem(reason, where=f"job '{job.name}'", hint="give each job a name of its own"),))
+
+
+class _Supervision(InheritableThread):
+    """The thread that waits for the runs of a job."""
+
+    def __init__(self, running: RunningJob, target: Callable[[], None]):
+        super().__init__(target=target, name=f"penstock {running.job.name}", daemon=True)
+        self.running = running
 
 
 def _note_report(failure: PenstockError) -> None:
@@ -127,6 +172,7 @@ class RunningJob:
         spark: SparkSession,
         checkpoint: JobCheckpoint,
         warn: Callable[[str], None],
+        lease: Lease,
         say: Callable[[str], None] = lambda _: None,
     ):
         self.job = job
@@ -135,6 +181,7 @@ class RunningJob:
         self.folder: tempfile.TemporaryDirectory[str] | None = None
         self._spark = spark
         self._warn = warn
+        self._lease = lease
         self._say = say
         self._restarts = Restarts(job.settings.restart)
         self._stopping = threading.Event()
@@ -144,6 +191,8 @@ class RunningJob:
         self._finished = False
         self._pausing = False
         self._thread: threading.Thread | None = None
+        #: How often it went on after another copy of the job without publishing a batch, and the batches before that.
+        self._conflicts = (0, 0)
         self._metrics = MetricGroup((("job", job.name),))
         self._metrics.gauge("numRestarts", lambda: self.progress.restarts)
         self._run = self._query(JobProgress(), "")
@@ -153,8 +202,14 @@ class RunningJob:
 
     def start(self) -> None:
         """Start the first run. Raises the PenstockError that prevents it."""
-        self._run.start()
-        self._thread = InheritableThread(target=self._supervise, name=f"penstock {self.job.name}", daemon=True)
+        while (failure := self._started()) is not None:  # another copy may act between two steps of a start
+            if not self._outlives(failure):
+                raise failure
+            restart = self._restarts.at_once()
+            self._warn(f"job '{self.job.name}': {restart}: {failure}")
+            self._run = self._query(replace(self._run.progress, restarts=restart.number), self._run.query_id)
+        self._lease.on_lost = self._lost
+        self._thread = _Supervision(self, self._supervise)
         self._thread.start()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -174,6 +229,7 @@ class RunningJob:
             make_quick_starts(self._spark)
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
+        self._try(self._lease.release, self._failure)
         if self.folder is not None:
             self._try(self.folder.cleanup, self._failure)
 
@@ -246,6 +302,7 @@ class RunningJob:
             progress,
             self._metrics,
             former_id,
+            self._lease,
             self._say,
         )
 
@@ -259,7 +316,7 @@ class RunningJob:
                 except PenstockError as error:
                     failure = error
                 self._close(failure)
-                if failure is None or not self._start_again(failure):
+                if failure is None or not self._start_again(self._as_known_now(failure)):
                     return
         except Exception as error:  # noqa: BLE001 - wait() raises it
             cannot = ExecutionError(
@@ -269,6 +326,7 @@ class RunningJob:
             self._fail(cannot if is_alive(self._spark) else gone(self.job), error)
             self._close(self._failure)
         finally:
+            self._try(self._lease.release, self._failure)
             self._over.set()
 
     def _start_again(self, failure: PenstockError) -> bool:
@@ -277,7 +335,9 @@ class RunningJob:
             if failure.restartable and not is_alive(self._spark):
                 self._fail(gone(self.job), failure)
                 return False
-            restart = self._restarts.after_failure() if failure.restartable else None
+            restart = self._restarts.at_once() if self._outlives(failure) else None
+            if restart is None and failure.restartable:
+                restart = self._restarts.after_failure()
             if restart is None:
                 self._note(failure)
                 _note_report(failure)
@@ -291,19 +351,65 @@ class RunningJob:
                 return False
             # Either stop() finds this run and closes it, or it has set the event before.
             self._run = self._query(replace(self._run.progress, restarts=restart.number), self._run.query_id)
-            try:
-                _check_alone(self.job, self._spark)
-                self._run.start()
-            except PenstockError as error:
-                self._close(error)
-                failure = error
-            else:
+            failed = self._started()
+            if failed is None:
                 self._pausing = False
                 if self._stopping.is_set():
                     self._close(None)
                 return True
+            failure = failed
             if self._stopping.is_set():
                 return False
+
+    def _outlives(self, failure: PenstockError) -> bool:
+        """Whether the failure comes from a copy of the job that this one has taken over from: a batch in the log or a
+        state in the checkpoint that this one did not write, or a target that the other one has taken back late. Then
+        this one goes on from where the checkpoint and the targets are, whatever its strategy."""
+        count, batches = self._conflicts
+        count = count + 1 if batches == self.progress.batches else 1
+        match failure:
+            case AnotherCopyError():
+                known = True
+            case UnclaimedIdError():
+                known = self._lease.contested
+            case FencedError():
+                known = self._lease.is_rival(failure.winner)
+            case _:
+                known = False
+        if not known or count > _MOST_CONFLICTS:
+            return False
+        self._conflicts = count, self.progress.batches
+        try:
+            self._lease.look()
+            return self._run.fits_log
+        except PenstockError:
+            return False
+
+    def _lost(self, failure: FencedError) -> None:
+        """Another copy of the job has the lease now."""
+        self._run.end(failure)
+
+    def _as_known_now(self, failure: PenstockError) -> PenstockError:
+        """The failure of a run, or what is behind it: that another copy has the job now."""
+        if isinstance(failure, AnotherCopyError):
+            try:
+                self._lease.look()
+            except FencedError as lost:
+                lost.add_note(str(failure))
+                return lost
+            except PenstockError:
+                pass
+        return failure
+
+    def _started(self) -> PenstockError | None:
+        """Start the run. What has kept it from that; then it is closed."""
+        try:
+            _check_session(self.job, self._spark)
+            self._run.start()
+        except PenstockError as error:
+            self._close(error)
+            return self._as_known_now(error)
+        return None
 
     def _close(self, failure: PenstockError | None) -> None:
         """Close the run, which ended with ``failure``."""

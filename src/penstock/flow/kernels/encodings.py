@@ -56,13 +56,14 @@ def _to_base64(value: str | bytes) -> str:
     return base64.b64encode(value.encode() if isinstance(value, str) else value).decode()
 
 
-def _from_base64(text: str) -> str:
-    given = text.encode()
+def _from_base64(value: str | bytes) -> str:
+    given = value.encode() if isinstance(value, str) else value
     plain = given.rstrip(b"=")
     padding = len(given) - len(plain)
     whole = not padding or (len(given) % 4 == 0)
     if _BASE64.fullmatch(given) is None or len(plain) % 4 == 1 or not whole:
-        raise ValueFailure(f"FROM_BASE64 takes Base64, not '{text}'")
+        shown = value if isinstance(value, str) else value.decode(errors="replace")
+        raise ValueFailure(f"FROM_BASE64 takes Base64, not '{shown}'")
     return base64.b64decode(plain + b"=" * (-len(plain) % 4)).decode(errors="replace")
 
 

@@ -151,8 +151,12 @@ def _trimmed(side: str) -> Callable[[str, str], str]:
     return trim
 
 
-def _digest(name: str) -> Callable[[str], str]:
-    return lambda text: hashlib.new(name, text.encode(), usedforsecurity=False).hexdigest()
+def _digest(name: str) -> Callable[[str | bytes], str]:
+    def digest(value: str | bytes) -> str:
+        given = value.encode() if isinstance(value, str) else value
+        return hashlib.new(name, given, usedforsecurity=False).hexdigest()
+
+    return digest
 
 
 SUBSTRING = row_by_row(_substring)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
-from penstock.plan.expressions import TRUE, Call, Expression, Literal, coerce, conjunction, is_not_null, walk
+from penstock.plan.expressions import TRUE, Call, Cast, Expression, Literal, coerce, conjunction, is_not_null, walk
 from penstock.sql.bind.arithmetic import arithmetic
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import UnboundAggregate, UnboundCall
@@ -24,7 +25,7 @@ from penstock.types import (
     NullType,
     RowType,
 )
-from penstock.types.casts import is_numeric, is_point
+from penstock.types.casts import is_integer, is_numeric, is_point
 from penstock.types.logical import root
 
 #: Functions of variance that are computed from sums and counts, and whether they are of a sample, and a square root.
@@ -39,7 +40,7 @@ _OF_ANY = ("FIRST_VALUE", "LAST_VALUE", "ARRAY_AGG", "COLLECT", "SINGLE_VALUE")
 #: Functions that make a JSON document of a group.
 JSON_AGGREGATES = ("JSON_ARRAYAGG", "JSON_OBJECTAGG")
 #: The functions that there are.
-FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", *_OF_ANY, "LISTAGG", *_VARIANCES, *JSON_AGGREGATES)
+FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", *_OF_ANY, "LISTAGG", "PERCENTILE", *_VARIANCES, *JSON_AGGREGATES)
 #: Functions that count NULL too, unless IGNORE NULLS says otherwise.
 _WITH_NULLS = ("ARRAY_AGG", "SINGLE_VALUE")
 _ORDERED = {"STRING", "BOOLEAN"}
@@ -122,6 +123,8 @@ def aggregate(
         raise source.unsupported(given.at, f"aggregate {name} is not supported", f"there are {', '.join(FUNCTIONS)}")
     if name in JSON_AGGREGATES:
         return _json(given, args, condition, source)
+    if name == "PERCENTILE":
+        return _percentile(given, args, condition, source)
     separator, args = _separator(given, args, source)
     if (len(args) > 1 and name != "COUNT") or (not args and name != "COUNT"):
         shown = len(args) or "'*'"
@@ -207,6 +210,52 @@ def _json(
         entry = Call("CASE", (is_not_null(value), entry), type=row.with_nullability(True), place=place)
     entries = Aggregate("ARRAY_AGG", entry, False, condition, not absent, type=ArrayType(entry.type), place=place)
     return Call(given.name, (entries,), type=_text("").type, place=place)
+
+
+def _percentile(
+    given: UnboundAggregate, args: Sequence[Expression], condition: Expression | None, source: SourceText
+) -> Expression:
+    """PERCENTILE, from the values of a group, or the values with how often each of them counts."""
+    if len(args) not in (2, 3):
+        reason = f"PERCENTILE takes a value, a percentage and perhaps a frequency, not {len(args)} arguments"
+        raise source.error(given.at, reason, "PERCENTILE(amount, 0.95)")
+    value, place = args[0], source.at(given.at)
+    if not is_numeric(value.type):
+        raise source.error(given.args[0].at, f"PERCENTILE takes a number, not {value.type.text()}", "CAST it")
+    percentages = _percentages(args[1])
+    if percentages is None or not all(0 <= each <= 1 for each in percentages):
+        reason = "the percentage of PERCENTILE is a number from 0 to 1, or an ARRAY of such numbers"
+        raise source.error(given.args[1].at, reason, "PERCENTILE(amount, 0.95), PERCENTILE(amount, ARRAY[0.5, 0.95])")
+    entry: Expression = coerce(value, DOUBLE)
+    if len(args) == 3:
+        frequency = args[2]
+        if not is_integer(frequency.type):
+            reason = f"the frequency of PERCENTILE is a whole number, not {frequency.type.text()}"
+            raise source.error(given.args[2].at, reason, "CAST it to BIGINT")
+        row = RowType((Field("value", entry.type), Field("frequency", BIGINT)), nullable=False)
+        known = conjunction([is_not_null(value), is_not_null(frequency)])
+        made = Call("ROW", (entry, coerce(frequency, BIGINT)), type=row, place=place)
+        entry = Call("CASE", (known, made), type=row.with_nullability(True), place=place)
+    of_values = ArrayType(entry.type.with_nullability(False))
+    entries = Aggregate("ARRAY_AGG", entry, given.distinct, condition, type=of_values, place=place)
+    double = DOUBLE.with_nullability(False)
+    literals = (Literal(each, type=double) for each in percentages)
+    several = isinstance(args[1].type, ArrayType)
+    return Call("PERCENTILE", (entries, *literals), type=ArrayType(DOUBLE) if several else DOUBLE, place=place)
+
+
+def _percentages(given: Expression) -> list[float] | None:
+    """The numbers of a constant, or of an array of constants; None for another expression."""
+    parts = given.args if isinstance(given, Call) and given.function == "ARRAY" else (given,)
+    found = []
+    for each in parts:
+        part: Expression = each
+        while isinstance(part, Cast):
+            part = part.operand
+        if not isinstance(part, Literal) or not isinstance(part.value, int | float | Decimal):
+            return None
+        found.append(float(part.value))
+    return found
 
 
 def _text(value: str) -> Literal:

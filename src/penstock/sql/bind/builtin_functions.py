@@ -294,11 +294,7 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         Builtin("JSON_OBJECTAGG", "JSON_OBJECTAGG([KEY] key VALUE a [.. ON NULL])", note="equal keys fail"),
         Builtin("JSON_ARRAYAGG", "JSON_ARRAYAGG(a [.. ON NULL])", note="without ORDER BY"),
         Builtin("APPROX_COUNT_DISTINCT", "APPROX_COUNT_DISTINCT(a)", "counts are exact; use COUNT(DISTINCT a)"),
-        Builtin(
-            "PERCENTILE",
-            "PERCENTILE(a, percentage [, frequency])",
-            "it is not among the aggregates; number the rows with ROW_NUMBER()",
-        ),
+        Builtin("PERCENTILE", "PERCENTILE([DISTINCT] a, percentage [, frequency])", note="of constant percentages"),
     ),
     "Rows around a row": (
         Builtin("ROW_NUMBER", "ROW_NUMBER() OVER (..)", note="where a condition keeps the first numbers"),

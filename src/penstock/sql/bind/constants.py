@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from penstock.plan.expressions import TRUE, Cast, Expression, Literal, coerce
 from penstock.plan.nodes import GroupAggregate, Item, Node, Scan, SetKind, SetOperation, Union, project
 from penstock.spi import KIND
+from penstock.sql.bind.correlation import NOTHING, Domain
 from penstock.sql.bind.resolution import NamedTable
 from penstock.sql.bind.sources import filtered
 from penstock.types import DataType, Field, NullType, RowType, arrow_type
@@ -54,6 +55,7 @@ class OneRow:
     event_time: str = ""
     tables: tuple[NamedTable, ...] = (NamedTable("", {}),)
     correlated: tuple[Expression, ...] = ()
+    domain: Domain = NOTHING
 
     @property
     def schema(self) -> RowType:

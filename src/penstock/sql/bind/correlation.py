@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
+from penstock.errors import Problem, UnsupportedError
 from penstock.plan.expressions import (
     Call,
     ColumnRef,
@@ -20,10 +21,11 @@ from penstock.plan.expressions import (
     renamed,
     walk,
 )
-from penstock.plan.nodes import Item, Node, Scan, project
+from penstock.plan.nodes import Item, Node, Scan, items_of, project
 from penstock.plan.walk import rewrite
 from penstock.spi import CHANGES, AnySettings, ScanCapabilities, SinkSpec
 from penstock.sql.bind.generated_names import free_name
+from penstock.sql.bind.grouping import distinct
 from penstock.sql.bind.resolution import NamedTable
 from penstock.types import INT, STRING, DataType, Field, RowType
 from penstock.types.casts import is_numeric, is_point
@@ -75,29 +77,6 @@ def equal_pair(condition: Expression) -> tuple[Expression, Expression] | None:
     return None
 
 
-@dataclass(frozen=True)
-class Dependent:
-    """The rows of a correlated subquery: those of ``node`` for which the ``conditions``, which read outer columns too,
-    are true. The first columns of ``node`` are those of the query; the conditions read others, too."""
-
-    node: Node
-    schema: RowType
-    conditions: tuple[Expression, ...]
-
-    @classmethod
-    def of(cls, node: Node, items: Sequence[Item], conditions: Sequence[Expression]) -> Dependent:
-        """The columns ``items`` of the rows of ``node`` for which the ``conditions`` on these rows are true."""
-        read = {name for each in conditions for name in columns_of(each)}
-        every, names = list(items), dict[str, str]()
-        for each in fields_of(node.schema):
-            if each.name in read:
-                names[each.name] = free_name(each.name, [item.name for item in every])
-                every.append(Item(names[each.name], each))
-        rows = project(node, tuple(every))
-        schema = RowType(rows.schema.fields[: len(items)], nullable=False)
-        return cls(rows, schema, tuple(renamed(each, lambda name: names.get(name, name)) for each in conditions))
-
-
 # --- the distinct values of the outer query's columns -----------------------------------------------------------------
 
 
@@ -125,7 +104,7 @@ class Domain:
         return {each.name: replace(each, name=name) for each, name in pairs}
 
     def rows(self) -> Scan:
-        """A placeholder for the values, which :func:`with_rows` replaces."""
+        """A placeholder for the distinct values, which :func:`with_rows` replaces."""
         fields = (Field(name, each.type) for name, each in zip(self.names, self.columns, strict=True))
         schema = RowType(tuple(fields), nullable=False)
         return Scan(schema, "", "", _OuterRows())
@@ -139,16 +118,18 @@ class Domain:
         """Conditions that match the domain's values with the outer row, NULL included where a condition allows it. No
         column may be :meth:`unmatched`."""
         with_null = self._with_null(conditions)
-        found: list[Expression] = []
-        for each in self.columns:
-            value = self.values[each.name]
-            other = _any_value(each.type) if each in with_null else None
-            if other is None:
-                found.append(call("=", each, value, place=each.place))
-                continue
-            for one in (is_null, lambda part, other=other: _coalesce(part, other)):
-                found.append(call("=", one(each), one(value), place=each.place))
-        return found
+        pairs = ((each, self.values[each.name], each in with_null) for each in self.columns)
+        return [part for one, other, null in pairs for part in equal_values(one, other, null=null)]
+
+    def joined(self, other: Domain) -> Domain:
+        """The columns of both. Raises UnsupportedError for two columns of one name."""
+        found = dict(zip(self.names, self.columns, strict=True))
+        for name, column in zip(other.names, other.columns, strict=True):
+            if found.setdefault(name, column) != column:
+                reason = f"two columns '{column.name.lstrip(OUTER)}' of outer queries are not supported here"
+                where = str(column.place or "")
+                raise UnsupportedError((Problem(reason, where=where, hint="give one of them another name"),))
+        return Domain(tuple(found.values()), tuple(found))
 
     def _with_null(self, conditions: Sequence[Expression]) -> list[ColumnRef]:
         """The columns that may be NULL where the conditions are true."""
@@ -160,6 +141,34 @@ class Domain:
 
 #: That of a query that only compares outer columns.
 NOTHING = Domain()
+
+
+@dataclass(frozen=True)
+class Dependent:
+    """The rows of a correlated subquery: those of ``node`` for which the ``conditions``, which read outer columns too,
+    are true. The first columns of ``node`` are those of the query; the conditions read others, too. ``node`` computes
+    with the values of the ``domain``."""
+
+    node: Node
+    schema: RowType
+    conditions: tuple[Expression, ...]
+    domain: Domain = NOTHING
+
+    @classmethod
+    def of(
+        cls, node: Node, items: Sequence[Item], conditions: Sequence[Expression], domain: Domain = NOTHING
+    ) -> Dependent:
+        """The columns ``items`` of the rows of ``node`` for which the ``conditions`` on these rows are true."""
+        read = {name for each in conditions for name in columns_of(each)}
+        every, names = list(items), dict[str, str]()
+        for each in fields_of(node.schema):
+            if each.name in read:
+                names[each.name] = free_name(each.name, [item.name for item in every])
+                every.append(Item(names[each.name], each))
+        rows = project(node, tuple(every))
+        schema = RowType(rows.schema.fields[: len(items)], nullable=False)
+        found = tuple(renamed(each, lambda name: names.get(name, name)) for each in conditions)
+        return cls(rows, schema, found, domain)
 
 
 @dataclass(frozen=True)
@@ -178,8 +187,15 @@ class _OuterRows(AnySettings):
 
 
 def with_rows(node: Node, rows: Node) -> Node:
-    """``node`` with the ``rows`` of the outer query in place of :meth:`Domain.rows`."""
-    (found,) = rewrite((node,), lambda each: rows if isinstance(each, Scan) and each.spec == _OuterRows() else each)
+    """``node`` with the distinct values of the columns of ``rows``, those of the outer query, in place of each of
+    :meth:`Domain.rows`."""
+
+    def change(each: Node) -> Node:
+        if not isinstance(each, Scan) or each.spec != _OuterRows():
+            return each
+        return distinct(project(rows, items_of(rows.schema.select(each.schema.names))))
+
+    (found,) = rewrite((node,), change)
     return found
 
 
@@ -189,6 +205,15 @@ _STRICT = ("=", "<>", "<", "<=", ">", ">=")
 
 def _is_outer(expression: Expression) -> TypeGuard[ColumnRef]:
     return isinstance(expression, ColumnRef) and expression.name.startswith(OUTER)
+
+
+def equal_values(one: Expression, other: Expression, *, null: bool) -> list[Expression]:
+    """Conditions that two values are equal; with ``null``, NULL is equal to NULL, if a value of the type is known."""
+    default = _any_value(one.type) if null else None
+    if default is None:
+        return [call("=", one, other, place=one.place)]
+    parts = ((is_null(one), is_null(other)), (_coalesce(one, default), _coalesce(other, default)))
+    return [call("=", *pair, place=one.place) for pair in parts]
 
 
 def _coalesce(value: Expression, other: Expression) -> Expression:

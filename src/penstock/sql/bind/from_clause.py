@@ -7,17 +7,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from penstock.errors import DefinitionError
-from penstock.plan.nodes import JoinKind
+from penstock.plan.expressions import Expression
+from penstock.plan.nodes import Item, JoinKind
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.constants import one_row
 from penstock.sql.bind.context import Context
-from penstock.sql.bind.correlation import Dependent
+from penstock.sql.bind.correlation import Dependent, offset_of_outer, own, reads_outer, with_rows
 from penstock.sql.bind.hints import QueryHints, with_options
 from penstock.sql.bind.joins import join
 from penstock.sql.bind.query_values import has_subquery
 from penstock.sql.bind.ranking import Ranked, RankedSource
+from penstock.sql.bind.resolution import CORRELATED
 from penstock.sql.bind.results import Relation
-from penstock.sql.bind.sources import NodeSource, Source, TableSource
+from penstock.sql.bind.sources import NodeSource, RowsSource, Source, TableSource
+from penstock.sql.bind.subqueries import repeatable_values
 from penstock.sql.bind.subquery_binder import SubqueryBinder, kept, split
 from penstock.sql.bind.tables import DeclaredTable
 from penstock.sql.bind.unnest import join_unnest, unnest
@@ -42,14 +45,15 @@ Tables = Mapping[tuple[str, ...], DeclaredTable | Relation | None]
 @dataclass(frozen=True)
 class FromClause:
     """Binds the FROM clause of a query with these ``hints`` to ``tables``. ``unknown`` makes the error for another
-    name, ``relation`` gives the rows of a query in it, with these names of columns, and ``subqueries`` binds those in
-    the conditions of joins."""
+    name, ``relation`` gives the rows of a query in it, with these names of columns, ``lateral`` those of one that may
+    read columns of another source, and ``subqueries`` binds those in the conditions of joins."""
 
     context: Context
     tables: Tables
     unknown: Callable[[TableName], DefinitionError]
     connectors: Registry[Connector]
     relation: Callable[[UnboundQuery, Sequence[Name]], Relation | None]
+    lateral: Callable[[UnboundQuery, Sequence[Name], Source], Relation | None]
     subqueries: SubqueryBinder
     hints: QueryHints
 
@@ -73,19 +77,53 @@ class FromClause:
             case UnboundJoin(right=UnboundUnnest()):
                 left = self.read(given.left)
                 return None if left is None else join_unnest(given, left, context)
+            case UnboundJoin(right=UnboundDerived(lateral=True)):
+                left = self.read(given.left)
+                return None if left is None else errors.attempt(partial(self._lateral, given, left))
             case UnboundJoin():
                 left, right = self.read(given.left), self.read(given.right)
                 return None if left is None or right is None else self._join(given, left, right)
         raise TypeError(f"unknown source {type(given).__name__}")
 
-    def _join(self, given: UnboundJoin, left: Source, right: Source) -> Source | None:
-        """The join of two sources. Queries in the condition of an inner join filter its rows, as if they stood in
-        WHERE."""
+    def _lateral(self, given: UnboundJoin, left: Source) -> Source | None:
+        """The join of a source with a query that may read its columns. Raises UnsupportedError for other joins than
+        those that keep no row of the query by itself, and for columns of a further outer query."""
+        source, query = self.context.source, given.right
+        assert isinstance(query, UnboundDerived)  # noqa: S101
+        found = self.lateral(query.query, query.columns, left)
+        if found is None:
+            return None
+        alias = query.alias.text if query.alias else ""
+        if not isinstance(found, Dependent):
+            return self._join(given, left, self._source(found, alias, found.schema.names))
+        if given.kind not in (JoinKind.INNER, JoinKind.LEFT):
+            reason = f"a {given.kind.name} JOIN with LATERAL that reads columns of the other table is not supported"
+            raise source.unsupported(given.at, reason, "use CROSS JOIN or LEFT JOIN")
+        node = found.node
+        if found.domain.columns:
+            columns = tuple(map(own, found.domain.columns))
+            further = next(filter(reads_outer, columns), None)
+            if further is not None:
+                raise source.unsupported(offset_of_outer(further), *CORRELATED)
+            rows = left.rows(())
+            if rows is None:
+                return None
+            left = RowsSource(rows, left.tables, left.correlated, left.domain)
+            values = tuple(map(Item, found.domain.names, columns))
+            node = with_rows(node, repeatable_values(rows, values, source.at(query.at)))
+        right = NodeSource(node, alias, found.schema.names)
+        return self._join(given, left, right, found.conditions)
+
+    def _join(
+        self, given: UnboundJoin, left: Source, right: Source, lateral: Sequence[Expression] = ()
+    ) -> Source | None:
+        """The join of two sources, of rows for which the conditions ``lateral`` are true, too, which read the left one
+        as an outer query. Queries in the condition of an inner join filter its rows, as if they stood in WHERE."""
         if given.kind is not JoinKind.INNER:
-            return join(given, left, right, self.hints, self.context)
+            return join(given, left, right, self.hints, self.context, lateral=lateral)
         query = self.subqueries.value
         plain, subqueries = split(given.condition)
-        made = join(replace(given, condition=plain), left, right, self.hints, self.context, query)
+        made = join(replace(given, condition=plain), left, right, self.hints, self.context, query, lateral)
         if made is None:
             return None
         scope = replace(self.context.scope(made.schema, made.tables, "in ON"), query=query)
@@ -127,5 +165,5 @@ class FromClause:
         if isinstance(found, Ranked):
             return RankedSource(found, qualifier, names, self.context.errors)
         if isinstance(found, Dependent):
-            return NodeSource(found.node, qualifier, names, correlated=found.conditions)
+            return NodeSource(found.node, qualifier, names, correlated=found.conditions, domain=found.domain)
         return NodeSource(found, qualifier, names)

@@ -191,7 +191,7 @@ def _of(result: Result, *signatures: str, nullable: bool = False) -> tuple[Overl
 SIGNATURES: Mapping[str, tuple[Overload, ...]] = {
     # strings
     **dict.fromkeys(("UPPER", "LOWER", "INITCAP", "REVERSE", "JSON_QUOTE"), _of(STRING, "s")),
-    **dict.fromkeys(("MD5", "SHA1", "SHA224", "SHA256", "SHA384", "SHA512"), _of(STRING, "s")),
+    **dict.fromkeys(("MD5", "SHA1", "SHA224", "SHA256", "SHA384", "SHA512"), _of(STRING, "s", "y")),
     "SHA2": _of(STRING, "si", nullable=True),
     "REPLACE": _of(STRING, "sss"),
     "TRANSLATE": _of(STRING, "sss", nullable=True),
@@ -222,7 +222,7 @@ SIGNATURES: Mapping[str, tuple[Overload, ...]] = {
     "ENCODE": _of(BYTES, "ss", nullable=True),
     "DECODE": _of(STRING, "ys", nullable=True),
     "TO_BASE64": _of(STRING, "s", "y"),
-    "FROM_BASE64": _of(STRING, "s"),
+    "FROM_BASE64": _of(STRING, "s", "y"),
     "HEX": _of(STRING, "i", "s"),
     "UNHEX": _of(BYTES, "s", nullable=True),
     **dict.fromkeys(("BIN", "CHR"), _of(STRING, "i")),

@@ -13,15 +13,16 @@ from penstock.plan.windowing import WindowKind
 from penstock.sql.bind.aggregates import GroupId, GroupingBits
 from penstock.sql.bind.constants import or_nothing
 from penstock.sql.bind.context import Context
-from penstock.sql.bind.correlation import equal_pair
+from penstock.sql.bind.correlation import equal_pair, reads_outer
 from penstock.sql.bind.group_windows import GroupWindow, check_key
 from penstock.sql.bind.grouping import Groups
 from penstock.sql.bind.grouping_sets import GroupingSets
-from penstock.sql.bind.outer_rows import groups_beside_outer
+from penstock.sql.bind.outer_rows import completed, groups_beside_outer
 from penstock.sql.bind.query_values import SubqueryJoins, with_subquery_values
 from penstock.sql.bind.results import BROKEN, Result
 from penstock.sql.bind.scope import Scope
 from penstock.sql.bind.selection import Selected
+from penstock.sql.bind.sources import filtered
 from penstock.sql.bind.tables import typed
 from penstock.sql.bind.windows import grouped_by_window
 from penstock.sql.parse.source import SourceText
@@ -47,8 +48,12 @@ class GroupBy:
         sets = [tuple(each for each in keys if each is not None) for keys in bound]
         if list(map(len, sets)) != list(map(len, bound)) or result.columns is None:
             return Result(None, result.columns)
-        beside = partial(groups_beside_outer, result, having, self.context, whole=not any(self.sets))
-        rows = errors.attempt(beside)
+        whole, hidden = not any(self.sets), 0
+        if whole and having and Result(None, result.columns, (*result.conditions, *having)).outer is not None:
+            hidden, having = len(having), ()  # it is about the group without rows, too
+            conditions_of = (Selected("$HAVING", each, offset_of(each)) for each in self.having)
+            result = replace(result, columns=(*result.columns, *conditions_of))
+        rows = errors.attempt(partial(groups_beside_outer, result, self.context, whole=whole))
         if rows is None or rows.columns is None:
             return BROKEN
         compared = [pair for pair in map(equal_pair, rows.conditions) if pair is not None]
@@ -79,8 +84,18 @@ class GroupBy:
             node = or_nothing(node)
         node = SubqueryJoins(node, errors).filtered([each for each in conditions if each is not None])
         correlated = tuple(call("=", outer, of(key), place=outer.place) for outer, key in compared)
-        found = Result(node, tuple(columns), correlated, rows.empty, rows.domain)
-        return with_subquery_values(found, (), errors)[0]
+        found = Result(node, tuple(columns), correlated, rows.empty, rows.domain, rows.below)
+        found = with_subquery_values(found, (), errors)[0]
+        return self._whole(found, hidden) if hidden or any(map(reads_outer, found.empty or ())) else found
+
+    def _whole(self, result: Result, hidden: int) -> Result:
+        """The only group of each outer row, for which the last columns, which are ``hidden``, are true."""
+        found = completed(result, self.context)
+        if found.node is None or found.columns is None:
+            return found
+        count = len(found.columns) - hidden
+        conditions = [each.value for each in found.columns[count:] if each is not None]
+        return replace(found, node=filtered(found.node, conditions), columns=found.columns[:count])
 
     def _key(self, given: Unbound) -> Expression:
         found = typed(self.scope.value(given), self.scope, given.at)

@@ -22,7 +22,6 @@ from penstock.plan.expressions import (
     conjuncts,
     fields_of,
     is_deterministic,
-    offset_of,
     renamed,
     substituted,
 )
@@ -39,13 +38,15 @@ from penstock.plan.nodes import (
     project,
 )
 from penstock.plan.pruning import repeatable_columns
+from penstock.plan.traits import traits
 from penstock.plan.windows import in_windows
 from penstock.sql.bind.context import Context
+from penstock.sql.bind.correlation import OUTER, Domain, equal_values, offset_of_outer, reads_outer
 from penstock.sql.bind.generated_names import free_name, name_of
 from penstock.sql.bind.hints import QueryHints
-from penstock.sql.bind.resolution import NamedTable
+from penstock.sql.bind.resolution import CORRELATED, NamedTable
 from penstock.sql.bind.scope import Scope
-from penstock.sql.bind.sources import NodeSource, Source, filtered
+from penstock.sql.bind.sources import NodeSource, RowsSource, Source, filtered
 from penstock.sql.parse.source import Errors
 from penstock.sql.parse.syntax import Name, UnboundJoin, UnboundSubquery
 from penstock.types import BOOLEAN, Field, RowType
@@ -75,12 +76,18 @@ class JoinSource:
     #: Keeps the rows for which further conditions are true, those with queries, perhaps with more columns;
     #: None after a problem.
     keeping: Callable[[Node], Node | None] | None = None
+    #: Conditions on the rows of the join that read columns of the outer query.
+    outer: tuple[Expression, ...] = ()
     event_time: str = field(default="", init=False)
 
     @property
     def correlated(self) -> tuple[Expression, ...]:
         rights = (renamed(each, lambda name: self.right_names.get(name, name)) for each in self.right.correlated)
-        return (*self.left.correlated, *rights)
+        return (*self.left.correlated, *rights, *self.outer)
+
+    @property
+    def domain(self) -> Domain:
+        return self.left.domain.joined(self.right.domain)
 
     @property
     def schema(self) -> RowType:
@@ -235,10 +242,12 @@ class _Plan:
     def _completed(self, pairs: Node, left: Node, right: Node) -> Node:
         """The ``pairs`` of matching rows, and the rows without a match."""
         wanted = self._join.schema
-        members = [project(pairs, tuple(each for each in items_of(pairs.schema) if each.name in wanted.names))]
         rights = self._join.right_names
         sides = [(left, {each: each for each in self._join.left.schema.names}, self._join.kind in _KEEPS_LEFT)]
         sides.append((right, dict(rights), self._join.kind in _KEEPS_RIGHT))
+        now = {names[each]: value for side, names, kept in sides if kept for each, value in present_times(side).items()}
+        items = (each for each in items_of(pairs.schema) if each.name in wanted.names)
+        members = [project(pairs, tuple(Item(each.name, now.get(each.name, each.expression)) for each in items))]
         members += [self._alone(side, names, pairs) for side, names, kept in sides if kept]
         return Union(wanted, tuple(members))
 
@@ -259,6 +268,8 @@ class _Plan:
         matched = project(pairs, tuple(Item(each.name, replace(each, name=names[each.name])) for each in told))
         alone = SetOperation(rows.schema, rows, matched, SetKind.ANTI)
         values: dict[str, Expression] = {names[each.name]: each for each in told}
+        for name, now in present_times(side).items():
+            values.setdefault(names[name], now)
         for each in own:
             name = names[each.name]
             values.setdefault(name, Unrepeatable(name, reason, type=each.type, place=place))
@@ -275,6 +286,15 @@ class _Plan:
     def _of_right(self, expression: Expression) -> Expression:
         """An expression of columns of the right side by their own names."""
         return substituted(expression, self._own)
+
+
+def present_times(node: Node) -> dict[str, Expression]:
+    """The columns of ``node`` with the time of processing, which is the present time above a step with state, too."""
+    return {
+        name: Call("CURRENT_TIMESTAMP", (), type=field.type)
+        for name in traits(node).proctimes
+        if (field := node.schema.field(name)) is not None and name not in repeatable_columns(node)
+    }
 
 
 def as_compared(value: Expression, other: Expression) -> Expression:
@@ -346,41 +366,118 @@ def join(
     hints: QueryHints,
     context: Context,
     query: Callable[[UnboundSubquery, Scope], Expression] | None = None,
+    lateral: Sequence[Expression] = (),
 ) -> JoinSource | None:
     """The join of two sources; None after a problem with its names, which was added to the errors. ``query`` binds
-    queries in its condition, where they are allowed."""
+    queries in its condition, where they are allowed; the conditions ``lateral`` read the left one as an outer query."""
     source, errors = context.source, context.errors
-    taken = list(left.schema.names)
-    names: dict[str, str] = {}
-    for each in right.schema.names:
-        names[each] = free_name(each, taken)
-        taken.append(names[each])
     known = [each.qualifier for each in left.tables if each.qualifier]
     again = next((each.qualifier for each in right.tables if each.qualifier in known), None)
     if again is not None:
         reason = f"two tables of FROM are called '{again}'"
         errors.append(source.error(given.right.at, reason, "give one of them another name with AS"))
         return None
-    lacking = (left.correlated if given.kind in _KEEPS_RIGHT else ()) + (
+    optional = (left.correlated if given.kind in _KEEPS_RIGHT else ()) + (
         right.correlated if given.kind in _KEEPS_LEFT else ()
     )
-    if lacking:
-        at = offset_of(lacking[0])
-        reason = f"a column of an outer query, in a query on the optional side of a {given.kind.name} JOIN,"
-        errors.append(source.unsupported(at, f"{reason} is not supported", "compare it in the WHERE behind the join"))
+    apart = errors.attempt(partial(_each_by_itself, left, right, context)) if optional else NO_OUTER_VALUES
+    if apart is None:
         return None
+    left, right = (apart.left or left), (apart.right or right)
+    taken = list(left.schema.names)
+    names: dict[str, str] = {}
+    for each in right.schema.names:
+        names[each] = free_name(each, taken)
+        taken.append(names[each])
     # The condition is about rows that match, in which no column is null for want of a match.
     matching = _sides(left, right, names, JoinKind.INNER)
     made = JoinSource(given.kind, left, right, names, _sides(left, right, names, given.kind), errors)
     made = replace(made, lifetimes=(hints.of_side(left), hints.of_side(right)))
+    found: JoinSource | None = made
     if given.using or given.natural:
-        return _using(given, made, matching, context)
-    if given.condition is None:
-        return made
-    row = _row(left.schema, right.schema, names, JoinKind.INNER)
-    scope = replace(context.scope(row, matching, "in ON"), query=query)
-    condition = errors.attempt(partial(scope.condition, given.condition, "the condition of ON"))
-    return replace(made, conditions=conjuncts(condition)) if condition is not None else made
+        found = _using(given, made, matching, context)
+    elif given.condition is not None:
+        row = _row(left.schema, right.schema, names, JoinKind.INNER)
+        scope = replace(context.scope(row, matching, "in ON"), query=query)
+        condition = errors.attempt(partial(scope.condition, given.condition, "the condition of ON"))
+        found = replace(made, conditions=conjuncts(condition)) if condition is not None else made
+    if found is None:
+        return None
+    further = [*apart.equal(names), *(_of_join(each, names) for each in lateral)]
+    outer = [each for each in further if reads_outer(each)]
+    if outer and given.kind is not JoinKind.INNER:
+        errors.append(source.unsupported(offset_of_outer(outer[0]), *CORRELATED))
+        return None
+    conditions = (*found.conditions, *(each for each in further if each not in outer))
+    return replace(found, conditions=conditions, outer=(*outer, *apart.outer(given.kind, names)))
+
+
+def _of_join(condition: Expression, names: Mapping[str, str]) -> Expression:
+    """A condition on the columns of the right side, called ``names`` in the join, and on those of the left side as of
+    an outer query."""
+    return renamed(condition, lambda name: name.removeprefix(OUTER) if name.startswith(OUTER) else names[name])
+
+
+@dataclass(frozen=True)
+class _OuterValues:
+    """Both sides of an outer join beside the distinct values of the outer columns that their rows depend on, which are
+    columns of the ``left`` and of the ``right`` side: the rows of an outer row are those of its values."""
+
+    left: Source | None = None
+    right: Source | None = None
+    columns: tuple[tuple[ColumnRef, ColumnRef, ColumnRef], ...] = ()
+
+    def equal(self, names: Mapping[str, str]) -> list[Expression]:
+        """Conditions of the join, in which the columns of the right side have these ``names``."""
+        pairs = ((one, replace(other, name=names[other.name])) for _, one, other in self.columns)
+        return [part for one, other in pairs for part in equal_values(one, other, null=one.type.nullable)]
+
+    def outer(self, kind: JoinKind, names: Mapping[str, str]) -> list[Expression]:
+        """Conditions that the rows of the join are those of an outer row."""
+        found: list[Expression] = []
+        for outer, one, other in self.columns:
+            right = replace(other, name=names[other.name])
+            value: Expression = right if kind is JoinKind.RIGHT else one
+            if kind is JoinKind.FULL:
+                value = Call("COALESCE", (one, right), type=one.type.with_nullability(True))
+            found += equal_values(outer, value, null=outer.type.nullable)
+        return found
+
+
+#: That of a join whose sides depend on no outer columns.
+NO_OUTER_VALUES = _OuterValues()
+
+
+def _each_by_itself(left: Source, right: Source, context: Context) -> _OuterValues | None:
+    """The sides of an outer join for each of the distinct values of the outer columns that they read; None after a
+    problem. Raises UnsupportedError for a column of a type that cannot be compared."""
+    taken = [name for each in (left, right) for name in (*each.schema.names, *each.domain.names)]
+    domain = Domain.of((*left.correlated, *right.correlated), taken)
+    column = domain.unmatched(())
+    if column is not None:
+        reason = f"a column of an outer query, of type {column.type.text()}, beside an outer join is not supported"
+        raise context.source.unsupported(offset_of_outer(column), reason, "compare it in the WHERE behind the join")
+    sides = [_beside_values(each, domain, context.errors) for each in (left, right)]
+    (one, lefts), (other, rights) = sides
+    if one is None or other is None:
+        return None
+    columns = ((each, lefts[name], rights[name]) for name, each in zip(domain.names, domain.columns, strict=True))
+    return _OuterValues(one, other, tuple(columns))
+
+
+def _beside_values(source: Source, domain: Domain, errors: Errors) -> tuple[Source | None, dict[str, ColumnRef]]:
+    """The rows of a source beside the values of the ``domain`` that they belong to, and these columns."""
+    node = source.rows(())
+    if node is None:
+        return None, {}
+
+    def conditions(rights: Mapping[str, ColumnRef]) -> Sequence[Expression]:
+        values = {each.name: rights[name] for name, each in zip(domain.names, domain.columns, strict=True)}
+        return [substituted(each, values) for each in source.correlated]
+
+    joined, rights = beside(JoinKind.INNER, node, domain.rows(), conditions, errors)
+    found = None if joined is None else RowsSource(joined, source.tables, (), source.domain.joined(domain))
+    return found, rights
 
 
 def _sides(left: Source, right: Source, names: Mapping[str, str], kind: JoinKind) -> tuple[NamedTable, ...]:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from penstock.plan.expressions import Expression, Literal, offset_of, rewrite, substituted
-from penstock.plan.nodes import JoinKind
+from penstock.plan.expressions import (
+    TRUE,
+    ColumnRef,
+    Expression,
+    Literal,
+    is_not_null,
+    offset_of,
+    rewrite,
+    substituted,
+)
+from penstock.plan.nodes import Item, JoinKind
 from penstock.sql.bind.aggregates import Aggregate, GroupId
 from penstock.sql.bind.context import Context
-from penstock.sql.bind.correlation import Domain, offset_of_outer, reads_outer
+from penstock.sql.bind.correlation import Dependent, Domain, offset_of_outer
+from penstock.sql.bind.generated_names import free_name
 from penstock.sql.bind.joins import beside
 from penstock.sql.bind.query_values import has_subquery
-from penstock.sql.bind.resolution import CORRELATED
 from penstock.sql.bind.results import BROKEN, Result
+from penstock.sql.bind.selection import projected
+from penstock.sql.bind.subqueries import choose
 
 
 def beside_outer(result: Result, others: Sequence[Expression], context: Context) -> Result:
@@ -28,37 +39,67 @@ def _beside_outer(result: Result, others: Sequence[Expression], context: Context
     if result.node is None or result.columns is None:
         return result
     values = [each.value for each in result.columns if each is not None]
-    domain = Domain.of((*result.conditions, *values, *others), result.node.schema.names)
-    column = domain.unmatched(result.conditions)
-    if column is not None:
-        reason = f"computing with a column of an outer query, of type {column.type.text()}, is not supported"
-        raise context.source.unsupported(offset_of_outer(column), reason, "compare it with '='")
+    domain = Domain.of((*result.conditions, *values, *others), (*result.node.schema.names, *result.below.names))
+    check_matched(domain, result.conditions, context)
     rows, there = domain.rows(), domain.values
     conditions = [substituted(each, there) for each in result.conditions]
     node, _ = beside(JoinKind.INNER, result.node, rows, lambda _: conditions, context.errors)
     columns = tuple(
         None if each is None else replace(each, value=substituted(each.value, there)) for each in result.columns
     )
-    return Result(node, columns, tuple(domain.equal(result.conditions)), result.empty, domain)
+    return Result(node, columns, tuple(domain.equal(result.conditions)), result.empty, domain, result.below)
 
 
-def groups_beside_outer(result: Result, having: Sequence[Expression], context: Context, *, whole: bool) -> Result:
+def check_matched(domain: Domain, conditions: Sequence[Expression], context: Context) -> None:
+    """Raises UnsupportedError for a column that may be NULL and cannot be compared as such."""
+    column = domain.unmatched(conditions)
+    if column is not None:
+        reason = f"computing with a column of an outer query, of type {column.type.text()}, is not supported"
+        raise context.source.unsupported(offset_of_outer(column), reason, "compare it with '='")
+
+
+def completed(result: Result, context: Context) -> Result:
+    """An aggregate of all rows with its row for each of the distinct values of the outer columns, also for those that
+    have no rows; what stands in the way is added to the errors."""
+    return context.errors.attempt(partial(_completed, result, context)) or BROKEN
+
+
+def _completed(result: Result, context: Context) -> Result:
+    """Raises UnsupportedError for a column of a type that cannot be compared."""
+    columns = result.complete
+    if result.node is None or columns is None or result.empty is None:
+        return Result(None, result.columns)
+    below = result.domain.joined(result.below)
+    domain = Domain.of((*result.conditions, *result.empty), (*result.node.schema.names, *below.names))
+    check_matched(domain, (), context)
+    items, there = projected(columns), domain.values
+    flag = free_name("$TRUE", [each.name for each in items])
+    groups = Dependent.of(result.node, (*items, Item(flag, TRUE)), result.conditions)
+
+    def conditions(rights: Mapping[str, ColumnRef]) -> Sequence[Expression]:
+        return [substituted(each, {**there, **rights}) for each in groups.conditions]
+
+    node, rights = beside(JoinKind.LEFT, domain.rows(), groups.node, conditions, context.errors)
+    found = is_not_null(replace(rights[flag], type=TRUE.type.with_nullability(True)))
+    pairs = zip(items, result.empty, strict=True)
+    values = [choose(found, rights[each.name], substituted(none, there)) for each, none in pairs]
+    named = tuple(replace(each, value=value) for each, value in zip(columns, values, strict=True))
+    return Result(node, named, tuple(domain.equal(())), domain=domain, below=below)
+
+
+def groups_beside_outer(result: Result, context: Context, *, whole: bool) -> Result:
     """The rows that a correlated subquery groups, or aggregates as a ``whole``: what is compared with outer columns by
     '=' becomes a key. Raises UnsupportedError for what is unknown where no row matches."""
     if result.outer is None:
         return result
     if whole:
         empty = _of_no_rows(result)
-        read = next((each for each in empty if reads_outer(each)), None)
-        if read is not None:
-            raise context.source.unsupported(offset_of_outer(read), *CORRELATED)
-        refused = having[0] if having else next((each for each in empty if has_subquery(each)), None)
+        refused = next((each for each in empty if has_subquery(each)), None)
         if refused is not None:
-            reason = "HAVING" if having else "a query in SELECT"
-            reason += " without GROUP BY, in a query that reads columns of an outer query, is not supported"
+            reason = "a query in SELECT or HAVING without GROUP BY, in a query that reads columns of an outer query,"
             raise context.source.unsupported(
                 offset_of(refused),
-                reason,
+                f"{reason} is not supported",
                 "write GROUP BY with the columns that are compared, if there need not be a value where no row matches",
             )
         result = replace(result, empty=empty)

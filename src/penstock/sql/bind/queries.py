@@ -8,27 +8,28 @@ from datetime import timedelta
 from functools import partial
 
 from penstock.errors import DefinitionError
-from penstock.plan.expressions import Call, Expression, conjuncts, fields_of, substituted, walk
+from penstock.plan.expressions import Call, ColumnRef, Expression, call, conjuncts, fields_of, substituted, walk
 from penstock.plan.nodes import Item, Node, project
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import Grouping, aggregates_in
 from penstock.sql.bind.constants import OneRow
 from penstock.sql.bind.context import Context
-from penstock.sql.bind.correlation import Dependent, offset_of_outer, outer_tables, reads_outer
+from penstock.sql.bind.correlation import Dependent, equal_pair, offset_of_outer, outer_tables, reads_outer
 from penstock.sql.bind.from_clause import FromClause, Tables
+from penstock.sql.bind.generated_names import free_name, name_of
 from penstock.sql.bind.group_by import GroupBy
 from penstock.sql.bind.group_windows import check_windows
 from penstock.sql.bind.grouping import distinct
 from penstock.sql.bind.hints import QueryHints
 from penstock.sql.bind.joins import JoinSource
-from penstock.sql.bind.outer_rows import beside_outer
+from penstock.sql.bind.outer_rows import beside_outer, completed
 from penstock.sql.bind.query_values import has_subquery, with_subquery_values
 from penstock.sql.bind.ranking import Ranked
 from penstock.sql.bind.resolution import NamedTable
 from penstock.sql.bind.results import BROKEN, Relation, Result
 from penstock.sql.bind.row_numbers import RowNumber, numbered
 from penstock.sql.bind.scope import Scope
-from penstock.sql.bind.selection import Selected, select
+from penstock.sql.bind.selection import Selected, projected, select
 from penstock.sql.bind.set_operations import members_of, set_operation, union, values
 from penstock.sql.bind.sorting import Sorting
 from penstock.sql.bind.sources import Source
@@ -94,11 +95,15 @@ class Queries:
         """The rows of a query that others read, with columns called ``columns``, if these are given; None after a
         problem. They have no order, as in Flink."""
         result, context = self._result(_unordered(given)), self._context
-        if result.conditions:
-            if not self._compares_rows(result):
+        if result.outer is not None:
+            if result.ranked(self.source) is not None:
+                self._refuse_numbers(result)
                 return None
-            plain = not result.domain.columns or context.independent(*result.conditions)
-            return result.dependent(context, columns) if plain else None
+            if result.empty is not None:
+                result = completed(result, context)
+            elif not result.keeps_columns:
+                result = beside_outer(result, (), context)
+            return result.dependent(context, columns)
         found = result.ranked(self.source) or result.rows(context)
         names = None if found is None else context.column_names(columns, found.schema)
         if found is None or names is None:
@@ -109,20 +114,12 @@ class Queries:
             found, tuple(Item(name, each) for name, each in zip(names, fields_of(found.schema), strict=True))
         )
 
-    def _compares_rows(self, result: Result) -> bool:
-        """Whether the rows of a correlated subquery in FROM can be made before the outer row is known; if not, that is
-        added to the errors."""
-        if result.ranked(self.source) is not None:
-            reason, hint = "ROW_NUMBER()", "compare the rows in an outer query, which keeps the first ones"
-        elif result.empty is not None:
-            reason = "an aggregate of all rows"
-            hint = "aggregate in the query that is the value, and not in its FROM"
-        else:
-            return True
-        at = offset_of_outer(next(filter(reads_outer, result.conditions)))
-        reason += " in a query in FROM that reads columns of an outer query is not supported"
+    def _refuse_numbers(self, result: Result) -> None:
+        """Add to the errors that a correlated subquery in FROM numbers its rows."""
+        at = offset_of_outer(next(each for each in (result.outer,) if each is not None))
+        reason = "ROW_NUMBER() in a query in FROM that reads columns of an outer query is not supported"
+        hint = "compare the rows in an outer query, which keeps the first ones"
         self.errors.append(self.source.unsupported(at, reason, hint))
-        return False
 
     def _result(self, given: UnboundQuery) -> Result:
         match given:
@@ -144,8 +141,23 @@ class Queries:
 
     def _result_within(self, given: UnboundQuery, scope: Scope) -> Result:
         """The result of a query in an expression, which may read the columns of the ``scope``."""
+        return self._within(scope)._result(_unordered(given))
+
+    def _within(self, scope: Scope) -> Queries:
         outer = tuple(map(outer_tables, (scope.named, *scope.outer)))
-        return replace(self, outer=outer, beyond=scope.enclosing)._result(_unordered(given))
+        return replace(self, outer=outer, beyond=scope.enclosing)
+
+    def _lateral(self, given: UnboundQuery, columns: Sequence[Name], left: Source) -> Relation | None:
+        """The rows of a query that may read the columns of the ``left`` source."""
+        scope = Scope(
+            left.schema,
+            self.source,
+            tables=left.tables,
+            outer=self.outer,
+            enclosing=self.beyond,
+            database=self.database,
+        )
+        return self._within(scope).relation(given, columns)
 
     def _with(self, given: UnboundWith) -> Result:
         tables = dict(self.tables)
@@ -156,8 +168,32 @@ class Queries:
     def _sorted(self, given: UnboundSorted) -> Result:
         sorting = Sorting(given, self.source, self.batch)
         result = self._result(sorting.selected())
+        if result.outer is not None and result.ranked(self.source) is None:
+            return self._sorted_by_outer(sorting, result)
         found = self.errors.attempt(lambda: sorting.result(result, lambda each: each.rows(self._context)))
         return BROKEN if found is None else found
+
+    def _sorted_by_outer(self, sorting: Sorting, result: Result) -> Result:
+        """The first rows of a correlated subquery: those of each value that is compared with the outer rows."""
+        if result.empty is not None:
+            result = completed(result, self._context)
+        elif not result.compares:
+            result = beside_outer(result, (), self._context)
+        columns = result.typed(self._context)
+        if result.node is None or columns is None:
+            return BROKEN
+        items, pairs = list(projected(columns)), [equal_pair(each) for each in result.conditions]
+        keys: list[tuple[Expression, ColumnRef]] = []
+        for outer, inner in filter(None, pairs):
+            name = free_name(name_of(inner), [each.name for each in items])
+            items.append(Item(name, inner))
+            keys.append((outer, ColumnRef(name, type=inner.type)))
+        rows = project(result.node, tuple(items))
+        found = self.errors.attempt(lambda: sorting.result(result, lambda _: rows, [key.name for _, key in keys]))
+        if found is None:
+            return BROKEN
+        conditions = tuple(call("=", outer, key, place=outer.place) for outer, key in keys)
+        return replace(found, conditions=conditions, below=result.domain.joined(result.below))
 
     # --- SELECT -------------------------------------------------------------------------------------------------
 
@@ -165,7 +201,14 @@ class Queries:
         hints, context = self._hints(given), self._context
         subqueries = SubqueryBinder(context, self._result_within)
         clause = FromClause(
-            context, self.tables, self.unknown, self.connectors, self.relation, subqueries=subqueries, hints=hints
+            context,
+            self.tables,
+            self.unknown,
+            self.connectors,
+            self.relation,
+            self._lateral,
+            subqueries=subqueries,
+            hints=hints,
         )
         read = clause.read(given.source) if given.source is not None else OneRow()
         if read is None:
@@ -228,7 +271,8 @@ class Queries:
         correlated = filter(reads_outer, plain)
         conditions = [each for each in bound if each is not None]
         node = read.rows(own, with_watermark=_watermarked((*found, *own)))
-        result = Result(node if len(conditions) == len(bound) else None, columns, (*read.correlated, *correlated))
+        rows = node if len(conditions) == len(bound) else None
+        result = Result(rows, columns, (*read.correlated, *correlated), below=read.domain)
         parts = [*with_queries, *having, *filter(has_subquery, found)]
         parts += [part for each in conditions for part in each.operands]
         if any(map(reads_outer, parts)):
@@ -277,7 +321,7 @@ class Queries:
         found = zip(result.columns, fields_of(rows.schema), strict=True)
         columns = tuple(replace(each, value=ref) for each, ref in found if each is not None)
         conditions = rows.conditions if isinstance(rows, Dependent) else ()
-        return Result(distinct(node, lifetime), columns, conditions, result.empty, result.domain)
+        return Result(distinct(node, lifetime), columns, conditions, result.empty, result.domain, result.below)
 
 
 def _unordered(query: UnboundQuery) -> UnboundQuery:

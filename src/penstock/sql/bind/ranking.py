@@ -26,6 +26,7 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.traits import traits
 from penstock.plan.windows import in_windows
+from penstock.sql.bind.correlation import NOTHING, Domain
 from penstock.sql.bind.generated_names import free_name, name_of
 from penstock.sql.bind.resolution import NamedTable, named_table
 from penstock.sql.bind.row_numbers import RowNumber
@@ -200,6 +201,7 @@ class RankedSource:
     errors: Errors
     event_time: str = ""
     correlated: tuple[Expression, ...] = ()
+    domain: Domain = NOTHING
 
     @property
     def schema(self) -> RowType:

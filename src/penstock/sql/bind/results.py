@@ -26,13 +26,15 @@ class Result:
     """The result of a query: ``columns`` of the rows of ``node`` for which the ``conditions`` are true, which read
     columns of the outer query. After a problem, which was added to the errors, ``node`` or a column is None; all
     ``columns`` are None if not even their number is known. ``empty`` has the values of the one row that an aggregate of
-    all rows gives where there are none. ``domain`` has the outer columns that the query computes with."""
+    all rows gives where there are none. ``domain`` has the outer columns that the query computes with, beside its rows;
+    ``below`` those that queries in its FROM compute with."""
 
     node: Node | None
     columns: tuple[Selected | None, ...] | None
     conditions: tuple[Expression, ...] = ()
     empty: tuple[Expression, ...] | None = None
     domain: Domain = NOTHING
+    below: Domain = NOTHING
 
     @property
     def complete(self) -> list[Selected] | None:
@@ -47,10 +49,14 @@ class Result:
         return next((each for each in (*self.conditions, *values) if reads_outer(each)), None)
 
     @property
+    def keeps_columns(self) -> bool:
+        """Whether no column reads columns of the outer query."""
+        return not any(reads_outer(each.value) for each in self.columns or () if each is not None)
+
+    @property
     def compares(self) -> bool:
         """Whether the query only compares columns of the outer query, and with '=' alone."""
-        values = (each.value for each in self.columns or () if each is not None)
-        return not any(map(reads_outer, values)) and None not in map(equal_pair, self.conditions)
+        return self.keeps_columns and None not in map(equal_pair, self.conditions)
 
     def typed(self, context: Context) -> list[Selected] | None:
         """The columns, each of a known type; None after a problem."""
@@ -82,7 +88,7 @@ class Result:
         if names is None:
             return None
         named = [replace(each, name=name) for each, name in zip(items, names, strict=True)]
-        return Dependent.of(self.node, named, self.conditions)
+        return Dependent.of(self.node, named, self.conditions, self.domain.joined(self.below))
 
     def ranked(self, source: SourceText) -> Ranked | None:
         """The result, if one of its columns is a row number and it has no problems."""

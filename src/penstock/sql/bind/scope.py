@@ -162,13 +162,23 @@ class Scope(Names):
         return RowNumber(partition, order, descending, nulls_first, ranking, type=type_, place=place)
 
     def _window(self, given: OverWindow | Name) -> OverWindow:
-        if isinstance(given, OverWindow):
+        """A window with what that of its base has. Raises SqlError for what both have."""
+        if isinstance(given, Name):
+            found = self.windows.get(given.text)
+            if found is None:
+                hint = similar(given.text, self.windows)
+                hint = hint or f"declare it behind FROM and WHERE: WINDOW {given.text} AS (..)"
+                raise self.source.error(given.at, f"there is no window '{given.text}'", hint)
+            others = {name: each for name, each in self.windows.items() if name != given.text}
+            return replace(self, windows=others)._window(found)  # so that no window is its own base
+        if given.base is None:
             return given
-        found = self.windows.get(given.text)
-        if found is None:
-            hint = similar(given.text, self.windows) or f"declare it behind FROM and WHERE: WINDOW {given.text} AS (..)"
-            raise self.source.error(given.at, f"there is no window '{given.text}'", hint)
-        return found
+        base = self._window(given.base)
+        again = "PARTITION BY" if given.partition else "ORDER BY" if given.order and base.order else ""
+        if again:
+            reason = f"a window that adds to window '{given.base.text}' cannot have {again}"
+            raise self.source.error(given.base.at, reason, f"write a window of its own, without '{given.base.text}'")
+        return OverWindow(base.partition, given.order or base.order)
 
     def _grouping(self, call: UnboundCall) -> Expression:
         if self.grouping is not Grouping.KEYS and call.args:
@@ -292,6 +302,10 @@ class Scope(Names):
     def _comparison(self, call: UnboundCall, ordered: bool = False) -> list[Expression]:
         """Operands of a comparison. Strings are cast to the type that they are compared with."""
         values = [self.bind(each) for each in call.args]
+        if ordered:
+            values = _ordered(values)
+        elif call.name == "IN":
+            values = _listed(values)
         typed = [value.type for value in values if not isinstance(value.type, NullType)] or [BOOLEAN]
         first = next((each for each in typed if is_point(each)), typed[0])
         for each, value in zip(call.args, values, strict=True):
@@ -427,6 +441,29 @@ class Scope(Names):
         return common, values
 
 
+def _ordered(values: Sequence[Expression]) -> list[Expression]:
+    """The values of a comparison of order, with strings as numbers or as BOOLEAN if others are: beside whole numbers
+    and decimals they are BIGINT, as in Flink. No '=' does so."""
+    numbers = [each.type for each in values if is_numeric(each.type)]
+    exact = numbers and not any(root(each) in ("FLOAT", "DOUBLE") for each in numbers)
+    found = common_type((*numbers, BIGINT) if exact else tuple(numbers)) if numbers else None
+    if found is None:
+        found = next((BOOLEAN for each in values if root(each.type) == "BOOLEAN"), None)
+    return [cast(each, found) if found is not None and root(each.type) == "STRING" else each for each in values]
+
+
+def _listed(values: Sequence[Expression]) -> list[Expression]:
+    """The values of IN, of which those of the list are cast to numbers if the first is one, or to strings, as in
+    Flink."""
+    first, *others = values
+    number = is_numeric(first.type)
+    if not number and root(first.type) != "STRING":
+        return [*values]
+    if number:
+        return [first, *(cast(each, first.type) if root(each.type) == "STRING" else each for each in others)]
+    return [first, *(cast(each, STRING) if is_numeric(each.type) else each for each in others)]
+
+
 @dataclass(frozen=True)
 class _Form:
     """How a call with typing rules of its own is bound, and how many arguments it takes; ``most`` is 0 without a
@@ -455,7 +492,7 @@ FORMS: dict[str, _Form] = {
     "EXTRACT": _Form(special_functions.extract),
     **dict.fromkeys(("FLOOR TO", "CEIL TO"), _Form(special_functions.rounded_moment)),
     **dict.fromkeys(("||", "CONCAT"), _Form(Scope._concat, 1)),
-    "CONCAT_WS": _Form(Scope._concat, 2),
+    "CONCAT_WS": _Form(Scope._concat, 1),
     **dict.fromkeys(("+x", "-x"), _Form(lambda scope, call: sign(call, scope.bind(call.args[0]), scope.source))),
     **dict.fromkeys(
         ("+", "-", "*", "/"),

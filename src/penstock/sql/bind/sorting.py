@@ -43,9 +43,9 @@ class Sorting:
             return query
         return replace(query, items=(*query.items, *(SelectItem(each, None) for each in hidden)))
 
-    def result(self, result: Result, rows: Callable[[Result], Node | None]) -> Result:
-        """The first rows of the ``result`` of :meth:`selected`, which ``rows`` turns into a node. Raises
-        DefinitionError for an order that is unsupported on streams."""
+    def result(self, result: Result, rows: Callable[[Result], Node | None], keys: Sequence[str] = ()) -> Result:
+        """The first rows of the ``result`` of :meth:`selected`, or those of each value of the columns ``keys``, which
+        ``rows`` turns into a node. Raises DefinitionError for an order that is unsupported on streams."""
         given, columns = self.given, result.complete
         node = None if columns is None else rows(result)
         if node is None or columns is None:
@@ -61,7 +61,7 @@ class Sorting:
             found = Sort(node.schema, node, order)
         else:
             last = _ALL if given.limit is None else given.offset + given.limit
-            found = Rank(node.schema, node, (), order, given.offset + 1, last)
+            found = Rank(node.schema, node, tuple(keys), order, given.offset + 1, last)
         refs = zip(columns[:visible], node.schema.fields, strict=False)
         return Result(found, tuple(replace(each, value=_ref(each, field.name)) for each, field in refs))
 

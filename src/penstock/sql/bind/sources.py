@@ -10,6 +10,7 @@ from typing import Protocol
 from penstock.plan.expressions import Expression, conjunction
 from penstock.plan.nodes import Filter, Node
 from penstock.spi import Connector, Registry
+from penstock.sql.bind.correlation import NOTHING, Domain
 from penstock.sql.bind.resolution import NamedTable, named_table
 from penstock.sql.bind.tables import DeclaredTable
 from penstock.sql.parse.source import Errors
@@ -36,6 +37,10 @@ class Source(Protocol):
     def correlated(self) -> tuple[Expression, ...]:
         """Conditions on the rows that read columns of the outer query, which :meth:`rows` does not check."""
 
+    @property
+    def domain(self) -> Domain:
+        """The columns of the outer query that the rows compute with."""
+
     def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
         """The rows for which all ``conditions`` are true, with the present watermark as a last column if
         ``with_watermark``; None after a problem, which was added to the errors."""
@@ -56,6 +61,7 @@ class TableSource:
     connectors: Registry[Connector]
     errors: Errors
     correlated: tuple[Expression, ...] = ()
+    domain: Domain = NOTHING
 
     @property
     def schema(self) -> RowType:
@@ -84,6 +90,7 @@ class NodeSource:
     names: tuple[str, ...]
     event_time: str = ""
     correlated: tuple[Expression, ...] = ()
+    domain: Domain = NOTHING
 
     @property
     def schema(self) -> RowType:
@@ -93,6 +100,24 @@ class NodeSource:
     def tables(self) -> tuple[NamedTable, ...]:
         visible = RowType(self.schema.fields[: len(self.names)], nullable=False)
         return (named_table(self.qualifier, visible, self.names),)
+
+    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
+        return filtered(self.node, conditions)
+
+
+@dataclass(frozen=True)
+class RowsSource:
+    """Rows that are made already, as the ``node`` of them, with the ``tables`` of another source."""
+
+    node: Node
+    tables: tuple[NamedTable, ...]
+    correlated: tuple[Expression, ...] = ()
+    domain: Domain = NOTHING
+    event_time: str = ""
+
+    @property
+    def schema(self) -> RowType:
+        return self.node.schema
 
     def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
         return filtered(self.node, conditions)

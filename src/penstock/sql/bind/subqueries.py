@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 from penstock.errors import DefinitionError, Problem, UnsupportedError
 from penstock.plan.expressions import (
@@ -42,7 +42,7 @@ from penstock.plan.walk import repeatable
 from penstock.sql.bind.correlation import OUTER, equal_pair, own, reads_inner, reads_outer, with_rows
 from penstock.sql.bind.generated_names import free_name, name_of
 from penstock.sql.bind.grouping import distinct
-from penstock.sql.bind.joins import Conditions, as_compared, beside, matched_in_windows
+from penstock.sql.bind.joins import Conditions, as_compared, beside, matched_in_windows, present_times
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.sources import filtered
 from penstock.sql.parse.source import Errors
@@ -83,7 +83,8 @@ class Subquery:
                 outer.append(own(each))
         parts = (part for each in (*others, *values) for part in walk(each))
         columns = {each.name: own(each) for each in parts if isinstance(each, ColumnRef) and reads_outer(each)}
-        given, domain = tuple(columns.items()), zip(result.domain.names, map(own, result.domain.columns), strict=True)
+        given, every = tuple(columns.items()), result.domain.joined(result.below)
+        domain = zip(every.names, map(own, every.columns), strict=True)
         parts_of = tuple(pairs), tuple(outer), tuple(others)
         return cls(node, tuple(values), *parts_of, given, tuple(domain), result.empty)
 
@@ -188,17 +189,16 @@ class Subquery:
             return joined, columns[len(keys) :]
         there = is_not_null(columns[0])
         pairs = zip(columns[len(keys) :], self.empty, strict=True)
-        return joined, tuple(_if(there, each, none) for each, none in pairs)
+        return joined, tuple(choose(there, each, none) for each, none in pairs)
 
     def _beside_rows(self, node: Node, errors: Errors) -> Subquery | None:
         """The rows with the domain replaced by the distinct values in ``node``; None after a problem."""
         if not self.domain:
             return self
-        given = project(node, tuple(Item(name, value) for name, value in self.domain))
-        if not repeatable(pruned_rows(given)):
-            errors.append(_unstable(next((each.place for _, each in self.domain), None)))
-            return None
-        return replace(self, node=with_rows(self.node, distinct(given)), domain=())
+        items = tuple(Item(name, value) for name, value in self.domain)
+        place = next((each.place for _, each in self.domain), None)
+        given = errors.attempt(partial(repeatable_values, node, items, place))
+        return None if given is None else replace(self, node=with_rows(self.node, given), domain=())
 
     def _keys(self) -> tuple[Item, ...]:
         """The columns that are compared with outer rows, in the types in which they are compared."""
@@ -282,9 +282,10 @@ class Subquery:
         """The ``rows`` of :meth:`_matched` with all columns of ``node``, of which those that are not repeatable cannot
         be read."""
         place = self.others[0].place
-        lost = {
+        lost: dict[str, Expression] = {
             each.name: Unrepeatable(each.name, _UNSTABLE, type=each.type, place=place) for each in node.schema.fields
         }
+        lost |= present_times(node)
         items = (
             each if each.name in rows.schema.names else Item(each.name, lost[each.name])
             for each in items_of(node.schema)
@@ -303,6 +304,15 @@ class Subquery:
         return Union(members[0].schema, tuple(members)), ColumnRef(name, type=TRUE.type)
 
 
+def repeatable_values(node: Node, items: tuple[Item, ...], place: Place | None) -> Node:
+    """These columns of the rows of ``node``. Raises UnsupportedError, with the ``place``, for those that have another
+    value each time."""
+    given = project(node, items)
+    if not repeatable(pruned_rows(given)):
+        raise _unstable(place)
+    return given
+
+
 def _single(rows: Node, keys: tuple[str, ...], place: Place | None) -> Node:
     """The only row of each key; several of them fail the job, which names the ``place``."""
     if any(set(each) <= set(keys) for each in traits(rows).upsert_keys):
@@ -316,7 +326,7 @@ def _single(rows: Node, keys: tuple[str, ...], place: Place | None) -> Node:
     return GroupAggregate(replace(rows.schema, fields=fields), rows, keys, tuple(calls))
 
 
-def _if(condition: Expression, value: Expression, other: Expression) -> Expression:
+def choose(condition: Expression, value: Expression, other: Expression) -> Expression:
     """One value where the condition is true, else the other one."""
     return Call(
         "CASE", (condition, value, other), type=value.type.with_nullability(other.type.nullable), place=value.place

@@ -9,6 +9,7 @@ from functools import partial
 from penstock.plan.expressions import TRUE, Expression, columns_of, conjuncts, fields_of, is_deterministic
 from penstock.plan.nodes import Item, JoinKind, Node, Unnest, items_of, project
 from penstock.sql.bind.context import Context
+from penstock.sql.bind.correlation import Domain
 from penstock.sql.bind.generated_names import free_name, name_of
 from penstock.sql.bind.resolution import NamedTable
 from penstock.sql.bind.sources import Source, filtered
@@ -38,6 +39,10 @@ class UnnestSource:
     @property
     def correlated(self) -> tuple[Expression, ...]:
         return self.left.correlated
+
+    @property
+    def domain(self) -> Domain:
+        return self.left.domain
 
     @property
     def schema(self) -> RowType:

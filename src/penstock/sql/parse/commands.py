@@ -164,6 +164,8 @@ def _create_database(cursor: QueryGrammar, at: int) -> Statement:
     comment(cursor)
     if cursor.take("WITH"):
         options(cursor)
+    if cursor.sees("AS", "DATABASE"):
+        raise cursor.unsupported("CREATE DATABASE .. AS DATABASE", "write CREATE TABLE .. AS TABLE for each table")
     return CreateDatabase(at, parts, unless)
 
 

@@ -319,12 +319,14 @@ class Grammar(Cursor):
     def over_window(self, of: str, at: int) -> OverWindow:
         """The rows around a row, in parentheses, for errors of what at ``at``."""
         self.expect("(")
+        words = ("PARTITION", "ORDER", "ROWS", "RANGE")
+        base = None if self.sees(")") or self.token.keyword in words else self.name("the name of a window")
         partition = self.listed(self.expression) if self.take("PARTITION", "BY") else ()
         order = self.listed(self._sort_key) if self.take("ORDER", "BY") else ()
         if self.token.keyword in ("ROWS", "RANGE"):
             raise self.unsupported(f"{of} with {self.token.keyword}", "aggregate with GROUP BY", at)
         self.expect(")")
-        return OverWindow(partition, order)
+        return OverWindow(partition, order, base)
 
     def _sort_key(self) -> SortKey:
         expression = self.expression()

@@ -42,6 +42,8 @@ _AFTERWARDS = {
 }
 _SETS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 _KINDS = {kind.name: kind for kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)}
+#: Words that begin a query.
+_QUERIES = ("SELECT", "WITH", "VALUES", "TABLE")
 _BEFORE_JOIN = ("JOIN", "NATURAL", "CROSS", *_KINDS)
 
 
@@ -273,6 +275,11 @@ class QueryGrammar(WindowGrammar):
 
     def _table(self) -> UnboundSource:
         at = self.at
+        if self.sees("LATERAL", "(") and self.ahead(2).keyword in _QUERIES:
+            self.expect("LATERAL", "(")
+            derived = UnboundDerived(at, self.query(), lateral=True)
+            self.expect(")")
+            return self._with_alias(derived)
         if self.sees("LATERAL"):
             raise self.unsupported("LATERAL", "join with a query that does not use columns of the other table")
         found: UnboundSource
@@ -293,6 +300,10 @@ class QueryGrammar(WindowGrammar):
                 "the table functions are UNNEST(..), and TUMBLE, HOP, CUMULATE and SESSION in TABLE(..)",
                 at,
             )
+        return self._with_alias(found)
+
+    def _with_alias(self, found: UnboundSource) -> UnboundSource:
+        """A table with the names that follow it."""
         self._afterwards()
         if isinstance(found, UnboundJoin):
             return found
@@ -313,7 +324,7 @@ class QueryGrammar(WindowGrammar):
 
     def _enclosed(self, at: int) -> UnboundSource:
         """A query or a join, after its opening parenthesis."""
-        if self.token.keyword in ("SELECT", "WITH", "VALUES", "TABLE") and not self.sees("TABLE", "("):
+        if self.token.keyword in _QUERIES and not self.sees("TABLE", "("):
             found: UnboundSource = UnboundDerived(at, self.query())
         else:
             found = self._joined()

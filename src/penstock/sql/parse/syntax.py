@@ -84,10 +84,12 @@ class SortKey:
 
 @dataclass(frozen=True)
 class OverWindow:
-    """The rows around a row: ``(PARTITION BY partition ORDER BY order)``."""
+    """The rows around a row: ``([base] PARTITION BY partition ORDER BY order)``, where ``base`` is the name of a window
+    of the query that this one adds to."""
 
     partition: tuple[Unbound, ...]
     order: tuple[SortKey, ...]
+    base: Name | None = None
 
 
 @dataclass(frozen=True)
@@ -190,11 +192,12 @@ class UnboundTable(UnboundSource):
 
 @dataclass(frozen=True)
 class UnboundDerived(UnboundSource):
-    """``(query) [AS alias [(columns)]]``."""
+    """``[LATERAL] (query) [AS alias [(columns)]]``; with LATERAL, it may read columns of the tables before it."""
 
     query: UnboundQuery
     alias: Name | None = None
     columns: tuple[Name, ...] = ()
+    lateral: bool = False
 
 
 @dataclass(frozen=True)

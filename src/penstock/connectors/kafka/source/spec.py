@@ -67,6 +67,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
             staged=True,
             measures=self.watermark is not None and self.watermark.lag is not None,
             native=tuple((column.name, column.native) for column in self.metadata),
+            metadata=tuple((column.name, column.key) for column in self.metadata),
             upsert_keys=self.upsert_keys,
         )
 

@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.common import DeserializationSchema, TypeInformation, WatermarkStrategy
+from penstock.common.arguments import expect
+from penstock.common.watermark_strategy import expect_strategy
 from penstock.datastream.connectors.base import Source
 from penstock.datastream.connectors.kafka.deserialization import (
     KafkaDeserializationSchema,
@@ -25,6 +27,8 @@ from penstock.datastream.connectors.kafka.source import KafkaSource
 from penstock.datastream.function_chain import Step
 from penstock.java_gateway import without_java
 from penstock.spi import TableDefinition
+
+_SCHEMA = "for example SimpleStringSchema()"
 
 
 class FlinkKafkaConsumerBase(Source):
@@ -70,7 +74,7 @@ class FlinkKafkaConsumerBase(Source):
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> FlinkKafkaConsumerBase:
         """The watermarks of each partition, from the timestamps of its records in Kafka, or other timestamps."""
-        self.strategy = watermark_strategy
+        self.strategy = expect_strategy(watermark_strategy, "assign_timestamps_and_watermarks")
         return self
 
     def disable_filter_restored_partitions_with_subscribed_topics(self) -> FlinkKafkaConsumerBase:
@@ -138,6 +142,11 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
         properties: Mapping[str, str],
     ):
         self._topics = topics
+        expect(topics, (str, re.Pattern, Sequence), "FlinkKafkaConsumer", "a topic, several, or a compiled pattern")
+        expect(
+            deserialization_schema, (DeserializationSchema, KafkaDeserializationSchema), "FlinkKafkaConsumer", _SCHEMA
+        )
+        expect(properties, Mapping, "FlinkKafkaConsumer", "{'bootstrap.servers': .., 'group.id': ..}")
         if isinstance(deserialization_schema, KafkaDeserializationSchema):
             self._schema = KafkaRecordDeserializationSchema.of(deserialization_schema)
         else:

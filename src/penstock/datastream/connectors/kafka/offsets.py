@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from penstock.common.arguments import expect
 from penstock.connectors.kafka.source.retriever import Retriever
 from penstock.connectors.kafka.table.offsets import offsets_text
 from penstock.kafka.partitions import TopicPartition
@@ -24,6 +25,9 @@ class KafkaOffsetResetStrategy(enum.Enum):
     LATEST = 0
     EARLIEST = 1
     NONE = 2
+
+
+_RESET = "for example KafkaOffsetResetStrategy.EARLIEST"
 
 
 class KafkaTopicPartition(NamedTuple):
@@ -46,12 +50,13 @@ class KafkaOffsetsInitializer:
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
     ) -> KafkaOffsetsInitializer:
         """The offsets that the consumer group committed; the strategy applies to partitions without one."""
-        return KafkaOffsetsInitializer("group-offsets", reset=offset_reset_strategy)
+        reset = expect(offset_reset_strategy, KafkaOffsetResetStrategy, "committed_offsets", _RESET)
+        return KafkaOffsetsInitializer("group-offsets", reset=reset)
 
     @staticmethod
     def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
         """The first record at or after ``timestamp``, in milliseconds since 1970."""
-        return KafkaOffsetsInitializer("timestamp", str(timestamp))
+        return KafkaOffsetsInitializer("timestamp", str(expect(timestamp, int, "timestamp", "milliseconds since 1970")))
 
     @staticmethod
     def earliest() -> KafkaOffsetsInitializer:
@@ -69,8 +74,10 @@ class KafkaOffsetsInitializer:
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
     ) -> KafkaOffsetsInitializer:
         """These offsets. Partitions left out start at the group's offset; the strategy applies to those without one."""
-        text = offsets_text({(topic, at): offset for (topic, at), offset in offsets.items()})
-        return KafkaOffsetsInitializer("specific-offsets", text, offset_reset_strategy)
+        given = expect(offsets, Mapping, "offsets", "{KafkaTopicPartition('orders', 0): 8}")
+        reset = expect(offset_reset_strategy, KafkaOffsetResetStrategy, "offsets", _RESET)
+        text = offsets_text({(topic, at): offset for (topic, at), offset in given.items()})
+        return KafkaOffsetsInitializer("specific-offsets", text, reset)
 
     def options(self, scope: str) -> dict[str, str]:
         """The equivalent options of a table, under ``scope``: ``scan.startup`` or ``scan.bounded``."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.common import SerializationSchema, TypeInformation
+from penstock.common.arguments import expect
 from penstock.datastream.connectors.base import DeliveryGuarantee, Sink
 from penstock.datastream.connectors.kafka.serialization import (
     KafkaRecordSerializationSchema,
@@ -107,7 +108,10 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
             raise OptionsError((Problem(reason, "kafka_producer_pool_size", "FlinkKafkaProducer"),))
         if kafka_producer_pool_size != 5:
             _remark("kafka_producer_pool_size")
-        self._properties = dict(producer_config)
+        schemas = SerializationSchema, KafkaSerializationSchema, TypeInformationKeyValueSerializationSchema
+        expect(serialization_schema, schemas, "FlinkKafkaProducer", "for example SimpleStringSchema()")
+        expect(semantic, Semantic, "FlinkKafkaProducer", "for example Semantic.EXACTLY_ONCE")
+        self._properties = dict(expect(producer_config, Mapping, "FlinkKafkaProducer", "{'bootstrap.servers': ..}"))
         if isinstance(serialization_schema, KafkaSerializationSchema):
             self._serializer = serialization_schema
         else:

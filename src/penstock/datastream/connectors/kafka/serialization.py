@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from penstock.common import Row, SerializationSchema, TypeInformation
+from penstock.common.arguments import expect
 from penstock.common.serialization import FormatSerializationSchema
 from penstock.datastream.connectors.kafka.deserialization import kafkas_own
 from penstock.datastream.connectors.kafka.records import (
@@ -108,6 +109,9 @@ class BuiltSerializationSchema(KafkaRecordSerializationSchema):
         return tuple(found)
 
 
+_SCHEMA = "for example SimpleStringSchema(), or a class that derives from it"
+
+
 class KafkaRecordSerializationSchemaBuilder:
     """Builds a :class:`KafkaRecordSerializationSchema`. Required: a topic, or a selector of topics, and the value's
     schema."""
@@ -138,14 +142,14 @@ class KafkaRecordSerializationSchemaBuilder:
     ) -> KafkaRecordSerializationSchemaBuilder:
         """The schema of the key. One of a format holds the columns of the value that it names; one of your own is given
         the value."""
-        self._key = key_serialization_schema
+        self._key = expect(key_serialization_schema, SerializationSchema, "set_key_serialization_schema", _SCHEMA)
         return self
 
     def set_value_serialization_schema(
         self, value_serialization_schema: SerializationSchema
     ) -> KafkaRecordSerializationSchemaBuilder:
         """The schema of the message's value."""
-        self._value = value_serialization_schema
+        self._value = expect(value_serialization_schema, SerializationSchema, "set_value_serialization_schema", _SCHEMA)
         return self
 
     def set_kafka_key_serializer(self, key_serializer: Any) -> KafkaRecordSerializationSchemaBuilder:

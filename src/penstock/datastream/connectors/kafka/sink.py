@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.common import TypeInformation
+from penstock.common.arguments import expect
 from penstock.common.serialization import FormatSerializationSchema
 from penstock.datastream.connectors.base import DeliveryGuarantee, Sink
 from penstock.datastream.connectors.kafka.records import CREATED, HEADERS, KEY, PARTITION, TOPIC, VALUE
@@ -106,7 +107,12 @@ class KafkaSinkBuilder:
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
         """What a failure may do to written records. Without it, NONE."""
-        self._options["sink.delivery-guarantee"] = delivery_guarantee.text
+        self._options["sink.delivery-guarantee"] = expect(
+            delivery_guarantee,
+            DeliveryGuarantee,
+            "set_delivery_guarantee",
+            "for example DeliveryGuarantee.EXACTLY_ONCE",
+        ).text
         return self
 
     def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:
@@ -131,7 +137,7 @@ class KafkaSinkBuilder:
 
     def set_kafka_producer_config(self, props: Mapping[str, str]) -> KafkaSinkBuilder:
         """Several properties."""
-        self._properties |= props
+        self._properties |= expect(props, Mapping, "set_kafka_producer_config", "{'acks': 'all'}")
         return self
 
     def build(self) -> KafkaSink:

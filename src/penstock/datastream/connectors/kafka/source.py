@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.common import DeserializationSchema, TypeInformation
+from penstock.common.arguments import expect
 from penstock.common.serialization import ByteArraySchema, FormatDeserializationSchema
 from penstock.connectors.kafka.table.offsets import partitions_text
 from penstock.datastream.connectors.base import Source
@@ -82,6 +83,9 @@ class KafkaSource(Source):
         return read_steps(self.schema)
 
 
+_PARTITIONS = "{KafkaTopicPartition('orders', 0)}"
+
+
 class KafkaSourceBuilder:
     """Builds a :class:`KafkaSource`. Required: bootstrap servers, topics, a pattern or partitions, and a deserializer.
 
@@ -107,7 +111,8 @@ class KafkaSourceBuilder:
 
     def set_topics(self, *topics: str) -> KafkaSourceBuilder:
         """The topics to read."""
-        self._options["topic"] = ";".join(topics)
+        names = (expect(each, str, "set_topics", "set_topics('a', 'b')") for each in topics)
+        self._options["topic"] = ";".join(names)
         return self
 
     def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
@@ -117,7 +122,8 @@ class KafkaSourceBuilder:
 
     def set_partitions(self, partitions: set[KafkaTopicPartition]) -> KafkaSourceBuilder:
         """The partitions to read, instead of whole topics. The source does not look for new ones."""
-        self._partitions = frozenset(partitions)
+        given = expect(partitions, Iterable, "set_partitions", _PARTITIONS)
+        self._partitions = frozenset(expect(each, KafkaTopicPartition, "set_partitions", _PARTITIONS) for each in given)
         return self
 
     def set_starting_offsets(
@@ -189,7 +195,7 @@ class KafkaSourceBuilder:
 
     def set_properties(self, props: Mapping[str, str]) -> KafkaSourceBuilder:
         """Several properties."""
-        self._properties |= props
+        self._properties |= expect(props, Mapping, "set_properties", "{'isolation.level': 'read_committed'}")
         return self
 
     def build(self) -> KafkaSource:

@@ -1,0 +1,112 @@
+"""Whether a job can go on from the state of its checkpoint, or of the savepoint that it starts with: known without
+Spark, before anything is started (rule "look before taking over")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from penstock.engine.checkpoint import JobCheckpoint, job_location, read_location
+from penstock.engine.checkpoint.committed import STATE, read_state
+from penstock.engine.checkpoint.savepoints import read_savepoint
+from penstock.errors import CheckpointError
+from penstock.flow.fitting import Fitting, Verdict, check, known_identities
+from penstock.flow.kernels.session import Session
+from penstock.flow.manifest import Manifest
+from penstock.flow.planner import Planner
+from penstock.flow.routes import stateful
+from penstock.flow.storage import Storage
+from penstock.plan.arranging import arranged
+from penstock.plan.nodes import Job
+from penstock.plan.walk import scans
+
+
+@dataclass(frozen=True)
+class StateReport:
+    """What becomes of the state after ``batch``. ``where`` is its checkpoint or savepoint, as messages name it;
+    ``unknown`` are names that were given to begin empty, and are those of no step and no state. ``steps``: whether the
+    job has any, or begins with a savepoint, of which it copies only what it needs."""
+
+    where: str
+    batch: int
+    verdicts: tuple[Verdict, ...]
+    unknown: tuple[str, ...] = ()
+    steps: bool = True
+
+    @property
+    def title(self) -> str:
+        """What the lines are about."""
+        return f"state of {self.where}, after batch {self.batch}:"
+
+    def lines(self) -> Iterator[tuple[str, bool]]:
+        """Human-readable lines, and whether nothing is lost or left out by what each says."""
+        for each in self.verdicts:
+            yield each.describe(), each.fate in {"kept", "new"}
+        for uid in self.unknown:
+            yield f"'{uid}' is the name of no step and no state: --reset-state has no effect", False
+
+    def check(self) -> None:
+        """Raises CheckpointError if the state does not fit the job."""
+        check(self.verdicts, self.where, steps=self.steps)
+
+
+def state_report(job: Job) -> StateReport | None:
+    """What becomes of the state that a start of ``job``, which is planned, would go on from. None if there is none, if
+    only Spark can read its place, or in batch mode, which keeps none.
+
+    Raises CheckpointError for files that are missing or damaged, and UnsupportedError for a job that cannot be
+    computed.
+    """
+    settings = job.settings
+    if settings.batch or not settings.checkpointing:
+        return None
+    try:
+        place = read_location(job_location(settings.checkpoint_dir, job.name))
+    except CheckpointError:
+        return None
+    unclaimed, where = False, f"the checkpoint '{place.location}'"
+    if place.read("job") is None:
+        if settings.savepoint is None:
+            return None
+        place, unclaimed = read_location(settings.savepoint), settings.ignore_unclaimed_state
+        where = f"the savepoint '{place.location}'"
+        reference = read_savepoint(place).content.state
+    else:
+        reference = _committed(place)
+    if not reference:
+        return None
+    storage, new = Storage.of(place.folder(STATE)), place.read("job") is None
+    while True:
+        try:
+            manifest = Manifest.read(storage, reference)
+            fitting = fitting_of(job, manifest, unclaimed=unclaimed)
+            if new:
+                fitting = replace(fitting, reset=settings.reset_state)
+            names = (*fitting.steps, *manifest.operators)
+            unknown = tuple(each for each in settings.reset_state if each not in names)
+            verdicts, resets = fitting.verdicts(manifest, storage), new or bool(fitting.steps)
+            return StateReport(where, manifest.batch, verdicts, unknown, resets) if verdicts else None
+        except CheckpointError:
+            again = _committed(place)
+            if not again or again == reference:
+                raise  # else the job runs, and has deleted what it needs no more
+            reference = again
+
+
+def fitting_of(job: Job, manifest: Manifest, *, unclaimed: bool = False) -> Fitting:
+    """What decides whether a job can go on from a state, as far as that is known without Spark: not its time zone,
+    unless it is set."""
+    settings = job.settings
+    if not stateful(job):
+        return Fitting({}, unclaimed=unclaimed)
+    zone, sinks = settings.session_time_zone or "", arranged(job.sinks, known_identities(manifest))
+    planner = Planner(scans(*sinks), Session(zone or "UTC"), settings.state_ttl, settings.batch)
+    for number, sink in enumerate(sinks):
+        planner.add(sink, number)
+    return planner.fitting(settings.reset_state, unclaimed=unclaimed, zone=zone)
+
+
+def _committed(place: JobCheckpoint) -> str:
+    """The reference to the state that a checkpoint names; empty for none, and in a savepoint."""
+    origin = (place.read("job") or {}).get("origin", {})
+    return str((read_state(place) or {}).get("state") or origin.get("state", ""))

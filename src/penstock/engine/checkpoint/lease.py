@@ -1,0 +1,284 @@
+"""The lease of a checkpoint: which process runs its job, so that a second start sees the first.
+
+A lease stops accidents and says which copy of a job is the newer one. It does not make a job exactly once: a process
+may stand still between two of its looks, and targets shut that one out (docs/decisions/0043-second-starts.md).
+
+The document ``owner.N`` names the owner since the N-th start. ``alive.N`` is written again every few seconds, for
+starts on other machines, which cannot look at the process. Where the checkpoint is on a file system with locks, the
+owner holds one, which ends with its process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.clock import now_ms
+from penstock.engine.checkpoint.documents import JobCheckpoint
+from penstock.engine.checkpoint.local import Lock
+from penstock.engine.checkpoint.owners import Owner, Process, this_process
+from penstock.errors import AlreadyRunningError, CheckpointError, CheckpointUnavailableError, FencedError
+
+#: How often an owner says that it is alive, and looks whether it still is the owner.
+RENEWAL_SECONDS = 5.0
+#: An owner on another machine that says nothing for so long has ended.
+SILENCE_SECONDS = 20.0
+#: An owner whose last word has this age, by the clocks of two machines, has ended: nobody listens for more.
+_OLD_MS = 60_000
+_POLL_SECONDS = 0.2
+_MOST_RIVALS = 8
+
+_OWNER, _ALIVE, _LOCK = "owner", "alive", "owner.lock"
+
+
+@dataclass(eq=False)
+class Lease:
+    """The lease of ``checkpoint``, from :meth:`acquire` until :meth:`release`. ``owner`` is this process. ``number`` is
+    that of its document, 0 until :meth:`claim`. ``former`` is the owner that it has taken over from, if that was alive.
+    """
+
+    checkpoint: JobCheckpoint
+    job: str
+    owner: Owner
+    warn: Callable[[str], None]
+    _lock: Lock
+    number: int = field(default=0, init=False)
+    former: Owner | None = field(default=None, init=False)
+    #: Called, in a thread of its own, when another copy of the job was seen to have taken over.
+    on_lost: Callable[[FencedError], None] | None = field(default=None, init=False)
+    _renewals: int = field(default=0, init=False)
+    _looked: float = field(default_factory=time.monotonic, init=False)
+    _over: threading.Event = field(default_factory=threading.Event, init=False)
+    _thread: threading.Thread | None = field(default=None, init=False)
+
+    @classmethod
+    def acquire(
+        cls, checkpoint: JobCheckpoint, job: str, *, take_over: bool = False, warn: Callable[[str], None]
+    ) -> Lease:
+        """Become the owner, unless the owner of now still runs. Waits up to :data:`SILENCE_SECONDS` to see whether an
+        owner on another machine is alive. With ``take_over`` it may run: then :meth:`claim` ends it.
+
+        Raises AlreadyRunningError, which names the owner, and CheckpointUnavailableError.
+        """
+        lock = checkpoint.lock(_LOCK)
+        lease = cls(checkpoint, job, replace(Owner.new(), locked=lock.taken), warn, lock)
+        try:
+            if not take_over:
+                lease._claim(_Watch(checkpoint, job, warn, lock.held))
+            elif _live(_latest(checkpoint)[1]) is None:
+                lease._claim(None)
+        except BaseException:
+            lock.release()
+            raise
+        return lease
+
+    def claim(self, stopping: Callable[[], bool]) -> None:
+        """Be the owner from now on, for the others too. Called when nothing else keeps the job from its start: who was
+        the owner ends when it sees that, and is waited for. One that stands still, or does not see it for
+        :data:`SILENCE_SECONDS`, is shut out by the targets.
+
+        Raises FencedError if another copy of the job has become the owner since.
+        """
+        if self.number:
+            self.look()
+            return
+        self._claim(None)
+        former, until = self.former, time.monotonic() + SILENCE_SECONDS
+        while former is not None and time.monotonic() < until and not stopping():
+            known = _document(self.checkpoint, f"{_OWNER}.{self.number - 1}")
+            if known.get("ended") or _has_ended(former):
+                return
+            if this_process().is_neighbour(former.process) and former.process.stands_still():
+                return
+            time.sleep(_POLL_SECONDS)
+
+    def _claim(self, watch: _Watch | None) -> None:
+        """Write the document of this process behind that of an owner which ``watch`` does not see alive."""
+        checkpoint, mine = self.checkpoint, self.owner
+        while True:
+            number, before = _latest(checkpoint)
+            if watch is not None:
+                watch.check(number, before)
+                if _latest(checkpoint) != (number, before):
+                    continue
+            live = here = _live(before)
+            if live is not None and live.locked and mine.locked and _locks_here(live.process):
+                here = None  # with its lock, this folder is a copy of the one where the former works
+            rivals = [*(before.rivals if before else ()), *([str(here.process)] if here else ())]
+            owner = replace(mine, rivals=tuple(dict.fromkeys(rivals))[-_MOST_RIVALS:])
+            found = checkpoint.create(f"{_OWNER}.{number + 1}", owner.to_json())
+            if found.get("id") == mine.id and _latest(checkpoint)[0] == number + 1:
+                break
+        self.owner, self.number = owner, number + 1
+        for old in range(max(1, number - 2), number):
+            checkpoint.delete(f"{_OWNER}.{old}")
+            checkpoint.delete(f"{_ALIVE}.{old}")
+        if watch is None and live is not None:
+            self.former = here
+            self.warn(f"job '{self.job}': takes over from {live}")
+        self._renew()
+        self._looked = time.monotonic()
+        self._thread = threading.Thread(target=self._keep, name=f"lease of {self.job}", daemon=True)
+        self._thread.start()
+
+    # --- while it lasts --------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Raise FencedError if another copy of the job has become the owner."""
+        number, owner = _latest(self.checkpoint)
+        self._looked = time.monotonic()
+        if number > self.number:
+            by = str(owner) if owner is not None else "another process"
+            raise FencedError(
+                f"the checkpoint '{self.checkpoint.location}' was taken over by {by}, which goes on with job "
+                f"'{self.job}'; this copy ends",
+                "" if owner is None else str(owner.process),
+            )
+
+    def check(self) -> None:
+        """As :meth:`look`, unless that was done a moment ago: this process may have stood still since."""
+        if time.monotonic() - self._looked > RENEWAL_SECONDS:
+            self.look()
+
+    @property
+    def contested(self) -> bool:
+        """Whether there was an owner before that may not have ended."""
+        return bool(self.owner.rivals)
+
+    def is_rival(self, process: str) -> bool:
+        """Whether a process of this name owned the checkpoint before, and may not have ended."""
+        return process in self.owner.rivals
+
+    def release(self) -> None:
+        """The job has ended: the next start need not ask whether this process does. Safe to call more than once. Raises
+        CheckpointError."""
+        if self._over.is_set():
+            return
+        self._over.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(SILENCE_SECONDS)
+        try:
+            if self.number:
+                self.checkpoint.write(f"{_OWNER}.{self.number}", self.owner.over().to_json())
+                self.checkpoint.delete(f"{_ALIVE}.{self.number}")
+        finally:
+            self._lock.release()
+
+    def _keep(self) -> None:
+        while not self._over.wait(RENEWAL_SECONDS):
+            try:
+                self._renew()
+                self.look()
+            except FencedError as error:
+                if self.on_lost is not None:
+                    self.on_lost(error)
+                return
+            except Exception:  # noqa: BLE001, S112 - the storage does not answer, or Spark has died: the job says so
+                continue
+
+    def _renew(self) -> None:
+        self._renewals += 1
+        said = {"id": self.owner.id, "renewals": self._renewals, "at_ms": now_ms()}
+        self.checkpoint.write(f"{_ALIVE}.{self.number}", said)
+        if not self.owner.locked:  # the former owner may have had it
+            self._lock = self.checkpoint.lock(_LOCK)
+            if self._lock.taken:
+                self.owner = replace(self.owner, locked=True)
+                self.checkpoint.write(f"{_OWNER}.{self.number}", self.owner.to_json())
+
+
+@dataclass
+class _Watch:
+    """Looks whether an owner of a checkpoint still runs. ``held``: somebody else holds the lock of its folder."""
+
+    checkpoint: JobCheckpoint
+    job: str
+    warn: Callable[[str], None]
+    held: bool
+
+    def check(self, number: int, owner: Owner | None) -> None:
+        """Raise AlreadyRunningError if the owner of now, whose document has this number, does."""
+        owner = _live(owner)
+        if owner is None:
+            return
+        me, process = this_process(), owner.process
+        if process == me and owner.locked:
+            runs: bool | None = self.held  # another folder, if nobody holds its lock
+        elif me.is_neighbour(process):
+            runs = True
+        elif _locks_here(process) and owner.locked:
+            runs = self.held  # in another container
+        else:
+            runs = None
+        if runs is None:
+            self._listen(number, owner)
+        elif runs:
+            still = ", which stands still (SIGSTOP)" if me.is_neighbour(process) and process.stands_still() else ""
+            raise self._refusal(owner, still)
+
+    def _listen(self, number: int, owner: Owner) -> None:
+        """Raise AlreadyRunningError if an owner on another machine says that it is alive."""
+        first = _document(self.checkpoint, f"{_ALIVE}.{number}")
+        age = now_ms() - int(first.get("at_ms", owner.since_ms))
+        if age > _OLD_MS:
+            return
+        self.warn(
+            f"job '{self.job}': its checkpoint was last used by {owner}, {max(age, 0) / 1000:.0f} s ago; waiting up to "
+            f"{SILENCE_SECONDS:g} s to see whether that is alive"
+        )
+        until = time.monotonic() + SILENCE_SECONDS
+        while time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
+            if _latest(self.checkpoint) != (number, owner):
+                return  # it has ended, or there is another: the caller looks again
+            if _document(self.checkpoint, f"{_ALIVE}.{number}") != first:
+                raise self._refusal(owner, "")
+
+    def _refusal(self, owner: Owner, still: str) -> AlreadyRunningError:
+        return AlreadyRunningError(
+            f"job '{self.job}' runs already, on the checkpoint '{self.checkpoint.location}' or a copy of it: "
+            f"{owner}{still}. Stop it first, or take its place with --take-over ('penstock.take-over' = 'true'), which "
+            "ends it"
+        )
+
+
+def _live(owner: Owner | None) -> Owner | None:
+    """The owner, unless it is known to have ended."""
+    return None if owner is None or owner.ended or _has_ended(owner) else owner
+
+
+def _has_ended(owner: Owner) -> bool:
+    """Whether the process of an owner is one of this machine that has ended."""
+    process: Process = owner.process
+    return this_process().is_neighbour(process) and not process.runs()
+
+
+def _locks_here(process: Process) -> bool:
+    """Whether a lock that a process has, in another container perhaps, is one that this process sees."""
+    return process.kernel == this_process().kernel
+
+
+def _latest(checkpoint: JobCheckpoint) -> tuple[int, Owner | None]:
+    """The number of the last owner's document, and the owner; None if it cannot be read."""
+    while True:
+        number = checkpoint.last_number(_OWNER)
+        if number == 0:
+            return 0, None
+        with contextlib.suppress(KeyError, TypeError):
+            return number, Owner.from_json(_document(checkpoint, f"{_OWNER}.{number}"))
+        if checkpoint.last_number(_OWNER) == number:  # it is damaged: the next owner writes another one
+            return number, None
+
+
+def _document(checkpoint: JobCheckpoint, name: str) -> dict[str, Any]:
+    """A document; empty if it is missing or damaged."""
+    try:
+        return checkpoint.read(name) or {}
+    except CheckpointUnavailableError:
+        raise
+    except CheckpointError:
+        return {}

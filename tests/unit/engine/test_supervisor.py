@@ -1,0 +1,209 @@
+"""What a supervisor does when there is another copy of the job: the newer one goes on, the older one ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock.engine.runs import supervisor
+from penstock.engine.runs.batches import JobProgress
+from penstock.engine.runs.supervisor import RunningJob, _check_alone
+from penstock.errors import (
+    AnotherCopyError,
+    CheckpointError,
+    ExecutionError,
+    FencedError,
+    OptionsError,
+    PenstockError,
+    UnclaimedIdError,
+)
+from penstock.settings import Settings
+
+pytestmark = pytest.mark.rule("one copy has the lease")
+
+RIVAL, STRANGER = "process 7 on first", "process 8 on elsewhere"
+LOST = FencedError("the checkpoint was taken over by process 9 on third", "process 9 on third")
+
+
+@dataclass
+class Lease:
+    """A lease that has one rival, and is ``lost`` if a test says so."""
+
+    lost: PenstockError | None = None
+    on_lost: Callable[[FencedError], None] | None = None
+    released: int = 0
+    contested: bool = True
+
+    def look(self) -> None:
+        if self.lost is not None:
+            raise self.lost
+
+    def is_rival(self, process: str) -> bool:
+        return process == RIVAL
+
+    def release(self) -> None:
+        self.released += 1
+
+
+@dataclass
+class Run:
+    """A run that ends with ``failure``."""
+
+    failure: PenstockError | None = None
+    progress: JobProgress = field(default_factory=JobProgress)
+    fits_log: bool = True
+    query_id: str = "q"
+    at_start: PenstockError | None = None
+
+    def start(self) -> None:
+        if self.at_start is not None:
+            raise self.at_start
+
+    def close(self) -> None: ...
+
+    def wait(self) -> bool:
+        if self.failure is not None:
+            raise self.failure
+        return True
+
+    def end(self, failure: PenstockError) -> None:
+        self.failure = failure
+
+
+@dataclass
+class Job:
+    """A job, whose runs are those that a test gives."""
+
+    lease: Lease
+    warnings: list[str]
+    running: RunningJob
+    runs: list[Run]
+
+    def supervise(self, *runs: Run) -> PenstockError | None:
+        """Supervise these runs. How the job ended."""
+        self.runs += runs
+        self.running._run = self.runs.pop(0)  # type: ignore[assignment]
+        self.running._supervise()
+        return self.running._failure
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
+    monkeypatch.setattr(supervisor, "is_alive", lambda _: True)
+    monkeypatch.setattr(supervisor, "_check_session", lambda *_: None)
+    lease, warnings = Lease(), list[str]()
+    definition: Any = SimpleNamespace(name="totals", settings=Settings())
+    nothing: Any = None
+    given: Any = lease
+    running = RunningJob(definition, nothing, nothing, warnings.append, given)
+    found = Job(lease, warnings, running, [])
+
+    def query(progress: JobProgress, former_id: str) -> Run:
+        run = found.runs.pop(0)
+        run.progress = progress if run.progress == JobProgress() else run.progress
+        return run
+
+    monkeypatch.setattr(running, "_query", query)
+    return found
+
+
+OTHERS = [
+    AnotherCopyError("another copy of job 'totals' writes the checkpoint"),
+    FencedError("transactional id 'tx' was taken over by run r (process 7 on first, started ..)", RIVAL),
+    UnclaimedIdError("taken over by a producer that left no claim"),
+]
+
+
+@pytest.mark.parametrize("failure", OTHERS, ids=lambda each: type(each).__name__)
+def test_the_newer_copy_goes_on_without_a_restart_strategy(job: Job, failure: PenstockError) -> None:
+    assert job.supervise(Run(failure), Run()) is None
+    assert job.running.status == "finished"
+    assert job.warnings == [f"job 'totals': restart 1 in 0 s: {failure}"]
+    assert job.running.progress.restarts == 1
+    assert job.lease.released == 1
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        FencedError("taken over", STRANGER),
+        FencedError("has published batch 7 meanwhile"),
+        CheckpointError("an older checkpoint was restored"),
+        ExecutionError("it broke"),
+    ],
+    ids=str,
+)
+def test_what_no_former_owner_has_done_ends_the_job(job: Job, failure: PenstockError) -> None:
+    assert job.supervise(Run(failure)) is failure
+    assert job.running.status == "failed"
+
+
+def test_a_program_that_leaves_no_claim_and_was_no_owner_is_left_to_the_strategy(job: Job) -> None:
+    job.lease.contested = False
+    assert job.supervise(Run(OTHERS[2])) is OTHERS[2]
+
+
+@pytest.mark.parametrize("failure", OTHERS, ids=lambda each: type(each).__name__)
+def test_the_older_copy_ends(job: Job, failure: PenstockError) -> None:
+    job.lease.lost = LOST
+    found = job.supervise(Run(failure))
+    assert isinstance(found, FencedError)
+    assert (found is LOST) == isinstance(failure, AnotherCopyError)
+    assert job.running.status == "failed"
+    assert job.lease.released == 1
+
+
+def test_a_run_that_is_told_of_a_newer_copy_ends(job: Job) -> None:
+    run = Run()
+    job.running._run = run  # type: ignore[assignment]
+    job.running._lost(LOST)
+    assert job.supervise(run) is LOST
+
+
+@pytest.mark.parametrize("failure", OTHERS[:2], ids=lambda each: type(each).__name__)
+def test_the_newer_copy_gets_through_its_first_start(job: Job, failure: PenstockError) -> None:
+    job.running._run = Run(at_start=failure)  # type: ignore[assignment]
+    job.runs += [Run(at_start=failure), Run()]
+    job.running.start()
+    assert job.running.wait(60)
+    assert [warning.split(":")[1] for warning in job.warnings] == [" restart 1 in 0 s", " restart 2 in 0 s"]
+
+
+def test_a_start_that_fails_otherwise_fails(job: Job) -> None:
+    failure = FencedError("taken over", STRANGER)
+    job.running._run = Run(at_start=failure)  # type: ignore[assignment]
+    with pytest.raises(FencedError) as raised:
+        job.running.start()
+    assert raised.value is failure
+
+
+def test_a_log_whose_last_entry_was_replaced_is_not_gone_on_from(job: Job) -> None:
+    """What lies between the end that was published and the one in the log would be read by nobody, or twice."""
+    assert job.supervise(Run(OTHERS[0], fits_log=False)) is OTHERS[0]
+
+
+def test_copies_that_stay_end_the_job_unless_it_publishes_in_between(job: Job) -> None:
+    most = supervisor._MOST_CONFLICTS
+    runs = [Run(OTHERS[0], JobProgress(batches=each)) for each in (1, 2, 2)]
+    stuck = [Run(OTHERS[0], JobProgress(batches=3)) for _ in range(most + 1)]
+    assert job.supervise(*runs, *stuck) is OTHERS[0]
+    assert len(job.warnings) == 3 + most
+    assert job.runs == []
+
+
+def test_a_job_that_waits_is_seen_by_a_second_start_in_the_process(job: Job) -> None:
+    """In batch mode it has no query of Spark's until all records are there."""
+    definition = job.running.job
+    _check_alone(definition)
+    ended = supervisor.threading.Event()
+    job.running._run = SimpleNamespace(wait=lambda: ended.wait(60), start=lambda: None, close=lambda: None)  # type: ignore[assignment]
+    job.running.start()
+    with pytest.raises(OptionsError, match="a job of this name already runs in this process"):
+        _check_alone(definition)
+    ended.set()
+    job.running.wait()
+    _check_alone(definition)

@@ -1,0 +1,109 @@
+"""Which types of arguments functions and operators take, held against Flink's own answers
+(``tests/recorded/signatures.json``)."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import DefinitionError
+from penstock.flow.expressions import Lacking, compile_expressions
+from penstock.flow.kernels.session import Session
+from penstock.sql import expression
+from penstock.types import arrow_schema, parse_columns
+from tests.corpora import parsed
+from tests.recorded.signatures import COLUMNS, FORMS, MORE, expression_of
+
+ANSWERS: dict[str, dict[str, str]] = json.loads(
+    (Path(__file__).parents[2] / "recorded" / "signatures.json").read_text("utf-8")
+)
+SCHEMA = parse_columns(COLUMNS)
+BATCHES = arrow_schema(SCHEMA)
+_AGGREGATE = re.compile(
+    r"(COUNT|SUM|AVG|MIN|MAX|STDDEV_|VAR_|COLLECT|ARRAY_AGG|LISTAGG|FIRST_|LAST_|SINGLE_|PERCENTILE|JSON_\w+AGG)"
+)
+_TIME = r"(.*, )?TIME(, .*)?"
+#: Why a call that Flink's planner takes is refused here, by the form and the types of the arguments.
+REFUSED = {
+    "an interval is no value: it is added to times, taken off them and multiplied": r".* of (.*, )?(YEAR|DAY)(, .*)?",
+    "Flink finds no unit of such a value when it makes the job": (
+        r"(DAYOFMONTH|DAYOFWEEK|DAYOFYEAR|MONTH|QUARTER|WEEK|YEAR)\(\{0\}\) of TIME"
+        r"|EXTRACT\(\w+ FROM \{0\}\) of (TIME|DATE)"
+    ),
+    "in Flink, a TIME has days and months by mistake": (
+        rf"(FLOOR|CEIL)\(\{{0\}} TO \w+\) of TIME|TIMESTAMPDIFF\(.* of {_TIME}"
+    ),
+    "in Flink, a TIMESTAMP becomes a TIME by mistake": (
+        r"(COALESCE|IFNULL|GREATEST|LEAST)\(.* of (TIME, TIMESTAMP|TIMESTAMP, TIME)"
+    ),
+    "Flink has no order of such values when it makes the job": (
+        r"(GREATEST|LEAST)\(.* of (ARRAY<INT>|ARRAY<STRING>|MAP|ROW)(, .*)?"
+        r"|\{0\} (<|>=) \{1\} of (ARRAY<INT>|ARRAY<STRING>|MAP|ROW), .*"
+        r"|(MIN|MAX)\((DISTINCT )?\{0\}\) of (BINARY|BYTES|ARRAY<INT>|ARRAY<STRING>|MAP|ROW)"
+    ),
+    "Flink has no '=' of such values when it makes the job": (
+        r"(NULLIF\(|\{0\} (=|<>|IS DISTINCT FROM) |CASE \{0\} WHEN ).* of .*(CHAR|STRING).*"
+        r"|(NULLIF\(|\{0\} (=|<>|IS DISTINCT FROM) ).* of ARRAY<.*>, ARRAY<.*>"
+    ),
+    "maps are not compared": (
+        r"(NULLIF\(|\{0\} (=|<>|IS DISTINCT FROM) ).* of MAP, MAP|COLLECT\((DISTINCT )?\{0\}\) of MAP"
+    ),
+    "Flink's code for bytes does not compile": (
+        r"SHA2\(.* of (BINARY|BYTES), .*|POSITION\(.* of (BINARY|BYTES), .*|OVERLAY\(.* of (BINARY|BYTES), .*"
+    ),
+    "Flink joins no bytes and no arrays when it makes the job": r"\{0\} \|\| \{1\} of .*",
+    "Flink has no such cast when it makes the job": (
+        r"(TRY_)?CAST\(\{0\} AS (TINYINT|INT|BIGINT|FLOAT|DOUBLE|DECIMAL\(10, 2\))\) of TIMESTAMP(_LTZ)?"
+        r"|(TRY_)?CAST\(\{0\} AS (DATE|TIME\(0\)|TIMESTAMP\(3\)|TIMESTAMP_LTZ\(3\))\) of .*"
+        r"|(TRY_)?CAST\(\{0\} AS ARRAY<(INT|STRING)>\) of (CHAR|STRING)"
+        r"|CASE WHEN .* of BOOLEAN, (INT, (DATE|TIME|TIMESTAMP|TIMESTAMP_LTZ)|(DATE|TIME|TIMESTAMP|TIMESTAMP_LTZ), INT)"
+    ),
+    "an interval is no type of a column": r"(TRY_)?CAST\(\{0\} AS INTERVAL .*",
+    "Flink computes nothing of a document that is no text, or NULL": r"JSON_(VALUE|QUERY|EXISTS)\(.*",
+    "PRINTF shows Java's names of objects": r"PRINTF\(.* of .*(BINARY|BYTES|DATE|TIME|ARRAY|MAP|ROW).*",
+    "Flink has no numbers by chance of such seeds and bounds when it makes the job": (
+        r"RAND(_INTEGER)?\(.* of .*(FLOAT|DOUBLE|DECIMAL|BIGINT).*"
+    ),
+    "a seed is a constant": r"RAND(_INTEGER)?\(.*",
+    "the precision of moments is a constant": r"TO_TIMESTAMP_LTZ\(\{0\}, \{1\}\) of .*, INT",
+}
+
+
+def refusal(form: str, types: str) -> str | None:
+    """Why a call is refused; None if it is not."""
+    sql = expression_of(form, types.split(", "))
+    try:
+        if _AGGREGATE.match(form):
+            created = f"CREATE TABLE given ({COLUMNS}) WITH ('connector' = 'any', 'mode' = 'I')"
+            into = "CREATE TABLE taken (there BOOLEAN) WITH ('connector' = 'any', 'mode' = 'I,UB,UA,D')"
+            parsed(f"{created}; {into}; INSERT INTO taken SELECT {sql} IS NULL FROM given")
+            return None
+        found = compile_expressions((expression(sql, SCHEMA),), BATCHES, Session("UTC"))
+    except DefinitionError as error:
+        return str(error)
+    return f"{found.function} has no kernel" if isinstance(found, Lacking) else None
+
+
+def test_every_form_has_an_answer():
+    assert ANSWERS.keys() == {*FORMS, *MORE}
+
+
+@pytest.mark.parametrize("aggregates", [False, True], ids=["functions", "aggregates"])
+def test_calls_that_flink_plans_are_planned_or_listed(aggregates: bool):
+    wrong, unused = {}, set(REFUSED)
+    for form, taken in ANSWERS.items():
+        if bool(_AGGREGATE.match(form)) is not aggregates:
+            continue
+        for types in taken:
+            call = f"{form} of {types}"
+            reasons = {reason for reason, known in REFUSED.items() if re.fullmatch(known, call)}
+            found = refusal(form, types)
+            if found is not None:
+                unused -= reasons
+                if not reasons:
+                    wrong[call] = found
+    assert wrong == {}
+    assert aggregates or unused == set()
