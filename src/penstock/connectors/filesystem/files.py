@@ -172,7 +172,7 @@ def _parquet(
     """Columns by name; NULL where the file does not have one."""
     schema, first = arrow_schema(scan.stored), 0
     with folder.system.open_input_file(file.path) as opened:
-        # Timestamps of 96 bits, as Hive, Flink and old versions of Spark write them, have years that 64 bits of ns lack.
+        # Timestamps of 96 bits, which Hive, Flink and old Spark write, have years that 64 bits of nanoseconds lack.
         parquet = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
         there = parquet.schema_arrow.names
         chosen = [name for name in schema.names if name in there] or there[:1]
