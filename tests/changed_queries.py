@@ -305,12 +305,20 @@ _WINDOWS = _changes(
     ),
     Change(
         (WindowAggregate,),
-        "delay of the watermark, idle timeout",
+        "delay of the watermark",
         _TUMBLE,
         _TUMBLE,
         KEPT,
         "the watermark was ts - INTERVAL '2' SECOND, and is ts - INTERVAL '5' SECOND",
         tables=(("ts - INTERVAL '2' SECOND", "ts - INTERVAL '5' SECOND"),),
+    ),
+    Change(
+        (WindowAggregate,),
+        "idle timeout",
+        _TUMBLE,
+        _TUMBLE,
+        KEPT,
+        settings=("", "SET 'table.exec.source.idle-timeout' = '10 s';"),
     ),
     Change(
         (WindowAggregate,),
@@ -409,36 +417,56 @@ _TOP_OF_WINDOW = (
     "SELECT k, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY n DESC) AS i "
     f"FROM {_OF_S}) WHERE i <= 3"
 )
+_OUTER_JOIN = _WINDOW_JOIN.format(1).replace("JOIN", "LEFT JOIN")
+_LAST_OF_WINDOW = _TOP_OF_WINDOW.replace("window_end ORDER BY n DESC", "window_end, k ORDER BY ts DESC").replace(
+    "i <= 3", "i = 1"
+)
 _IN_WINDOWS = _changes(
     InWindows,
     _WINDOW_JOIN.format(1),
     (
-        "window of a join of windows",
+        "window of a join",
         _WINDOW_JOIN.format(2),
         REFUSED,
         "the window was TUMBLE(ts, 1 min), and is TUMBLE(ts, 2 min)",
     ),
     (
-        "kind of a join of windows",
+        "kind of a join",
         _WINDOW_JOIN.format(1).replace("JOIN", "LEFT JOIN"),
         REFUSED,
         "the kind of join was inner, and is left",
     ),
     (
-        "keys of a join of windows",
+        "keys of a join",
         _WINDOW_JOIN.format(1).replace("x.k = y.k", "x.city = y.k"),
         REFUSED,
         "of the left side was",
     ),
     (
-        "another column of a join of windows",
+        "another column of a join",
         _WINDOW_JOIN.format(1).replace("x.n,", "x.n, x.m,"),
         KEPT,
         "the column 'm' of the left side is new, and NULL in rows of before",
     ),
     Change(
         (InWindows,),
-        "window of Top-N in windows",
+        "condition of an outer join beside its keys",
+        _OUTER_JOIN + " AND x.n > y.n",
+        _OUTER_JOIN + " AND x.n < y.n",
+        KEPT,
+        "the condition beside the keys was `s`.`n` > `r`.`n`, and is `s`.`n` < `r`.`n`",
+    ),
+    Change(
+        (InWindows,),
+        "window of the last row of each key",
+        _LAST_OF_WINDOW.format(1),
+        _LAST_OF_WINDOW.format(2),
+        REFUSED,
+        "the window was TUMBLE(ts, 1 min), and is TUMBLE(ts, 2 min)",
+    ),
+    Change(
+        (InWindows,),
+        "window of Top-N",
         _TOP_OF_WINDOW.format(1),
         _TOP_OF_WINDOW.format(2),
         REFUSED,
@@ -446,7 +474,7 @@ _IN_WINDOWS = _changes(
     ),
     Change(
         (InWindows,),
-        "order or number of Top-N in windows",
+        "order or number of Top-N",
         _TOP_OF_WINDOW.format(1),
         _TOP_OF_WINDOW.format(1).replace("n DESC", "n"),
         REFUSED,
@@ -562,7 +590,7 @@ _TOP_OF_CHANGES = _TOP.replace("FROM s", "FROM c").replace("k, n, m", "k, n")
 _RANKED = _changes(
     Rank,
     _TOP,
-    ("number of rows", _TOP.replace("<= 3", "<= 5"), REFUSED, "the numbers was 1 to 3, and is 1 to 5"),
+    ("number of rows", _TOP.replace("<= 3", "<= 5"), REFUSED, "the range of numbers was 1 to 3, and is 1 to 5"),
     ("ORDER BY", _TOP.replace("n DESC", "m DESC"), REFUSED, "the order was n DESC, and is m DESC"),
     ("ASC, DESC, NULLS FIRST", _TOP.replace("n DESC", "n"), REFUSED, "the order was n DESC, and is n"),
     ("PARTITION BY", _TOP.replace("BY k", "BY city"), REFUSED, "the key was k, and is city"),
@@ -674,6 +702,7 @@ _ANY = _changes(
         "",
     ),
     ("a step is gone", "INSERT INTO bag SELECT k, n FROM s", WITHOUT, ""),
+    Change((GroupAggregate,), "one of several steps is gone", _BOTH, _SUMMED.format("s"), WITHOUT),
     ("the table that it reads or writes has another name", _COUNTED.format("r"), WITHOUT, ""),
     (
         "a step with state above it or below it",

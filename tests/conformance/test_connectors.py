@@ -227,6 +227,8 @@ def test_capabilities_are_declared(side: Side) -> None:
         assert isinstance(found, ScanCapabilities)
         # A row of a table that upserts may replace another.
         assert found.kinds >= ({RowKind.UPDATE_AFTER, RowKind.DELETE} if found.upsert_keys else INSERTIONS)
+        both = {RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER}
+        assert found.upsert_keys or found.kinds & both in (set(), both), "an update has two rows, or a key"
         letters = spec.dead_letter_sink(())
         assert letters is None or isinstance(letters, SinkSpec)
     else:

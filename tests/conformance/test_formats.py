@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -270,6 +272,33 @@ def test_only_changes_have_kinds(subject: Subject) -> None:
     assert tuples(found.rows) == tuples(rows)
     insertions = decode(decoder, encoder.encode(rows).to_pylist()).kinds
     assert insertions is None or set(insertions.tolist()) == {RowKind.INSERT}
+
+
+@every_format
+def test_changes_that_were_written_make_up_the_same_table(subject: Subject) -> None:
+    if not isinstance(subject.format, ChangeFormat):
+        return
+    rng, types = random.Random(1), subject.types[:1]
+    rows = samples(types, 8)
+    live: list[int] = []
+    changes: list[tuple[int, RowKind]] = []
+    for _ in range(60):
+        old, new = live.pop(rng.randrange(len(live))) if live and rng.random() < 0.7 else None, rng.randrange(8)
+        update = old is not None and rng.random() < 0.5
+        if old is not None:
+            changes.append((old, RowKind.UPDATE_BEFORE if update else RowKind.DELETE))
+        if old is None or update:
+            changes.append((new, RowKind.UPDATE_AFTER if update else RowKind.INSERT))
+            live.append(new)
+    at, kinds = zip(*changes, strict=True)
+
+    messages = subject.encoder(columns(types)).encode(rows.take(pa.array(at)), np.array(kinds, np.int8)).to_pylist()
+    found = decode(subject.decoder(columns(types)), messages)
+    table: Counter[object] = Counter()
+    for row, kind in zip(tuples(found.rows), found.kinds if found.kinds is not None else (), strict=True):
+        table[row] += 1 if kind in (RowKind.INSERT, RowKind.UPDATE_AFTER) else -1
+        assert table[row] >= 0
+    assert +table == Counter(tuples(rows.take(pa.array(live))))
 
 
 @every_format

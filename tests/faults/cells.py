@@ -2,6 +2,7 @@
 
 from tests.faults import (
     answers,
+    batch_jobs,
     between_runs,
     brokers,
     checkpoints,
@@ -10,6 +11,7 @@ from tests.faults import (
     executors,
     expiry,
     features,
+    files,
     foreigners,
     networks,
     nondeterminism,
@@ -19,6 +21,7 @@ from tests.faults import (
     reads,
     refusals,
     rows,
+    savepoints,
     second_starts,
     sizes,
     small_batches,
@@ -37,6 +40,7 @@ from tests.faults.harness import CELLS
 __all__ = [
     "CELLS",
     "answers",
+    "batch_jobs",
     "between_runs",
     "brokers",
     "checkpoints",
@@ -45,6 +49,7 @@ __all__ = [
     "executors",
     "expiry",
     "features",
+    "files",
     "foreigners",
     "networks",
     "nondeterminism",
@@ -54,6 +59,7 @@ __all__ = [
     "reads",
     "refusals",
     "rows",
+    "savepoints",
     "second_starts",
     "sizes",
     "small_batches",

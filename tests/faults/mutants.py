@@ -141,6 +141,25 @@ _ALL = (
         texts=("the two ended with", "restarts, and the first says"),
     ),
     Mutant(
+        "start-unrefused",
+        "a second start does not look whether the job runs",
+        "F28 on one machine, while the first sleeps in a transaction",
+        texts=("the fault has missed: the second ended with",),
+    ),
+    Mutant(
+        "never-look",
+        "a copy does not look whether another one has taken over",
+        "F28 on one machine, at least once, the first sleeps while it is idle, and wakes up when records come",
+        ("duplicated",),
+        texts=("the fault has missed: ended with", "the first did not name process", "has not ended in"),
+    ),
+    Mutant(
+        "newer-ends",
+        "the newer copy ends where it meets what the older one has done",
+        "F28 on one machine, the first takes the id back when the second has committed a batch",
+        texts=("the fault has missed: ended with",),
+    ),
+    Mutant(
         "state-unverified",
         "a manifest counts whatever is in it",
         "F26 a manifest has the content of another batch",

@@ -271,6 +271,30 @@ def restart_when_fenced() -> None:
     FencedError.restartable = True
 
 
+# --- the lease ---------------------------------------------------------------------------------------------------
+
+
+def start_unrefused() -> None:
+    """A start does not look whether another process runs the job."""
+    from penstock.engine.checkpoint import lease
+
+    lease._Watch.check = lambda *_: None
+
+
+def never_look() -> None:
+    """A copy of a job does not look whether another one has taken over."""
+    from penstock.engine.checkpoint.lease import Lease
+
+    Lease.look = lambda self: None
+
+
+def newer_ends() -> None:
+    """A copy that has taken over ends where it meets what the other one has done."""
+    from penstock.engine.runs.supervisor import RunningJob
+
+    RunningJob._outlives = lambda self, failure: False
+
+
 # --- state -------------------------------------------------------------------------------------------------------
 
 
@@ -371,6 +395,9 @@ MUTATIONS = {
         always_clean,
         always_one_writer,
         restart_when_fenced,
+        start_unrefused,
+        never_look,
+        newer_ends,
         state_unverified,
         newest_state,
         state_outside,

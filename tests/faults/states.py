@@ -26,7 +26,17 @@ from penstock.kafka.topics import create_topic
 from tests.faults.harness import PATIENCE, PROGRESS, Outcome, Trial
 from tests.faults.processes import JobProcess
 
-__all__ = ["BATCHES", "finish", "manifest_of", "outcome", "sql_of", "state_of"]
+__all__ = [
+    "BATCHES",
+    "finish",
+    "identity_of",
+    "manifest_of",
+    "messages",
+    "outcome",
+    "sql_of",
+    "state_of",
+    "wrong_states",
+]
 
 #: Batches of a job, of which those from the third on merge segments.
 BATCHES = 6
@@ -175,15 +185,16 @@ def _moment(milliseconds: int) -> str:
     return str(datetime.fromtimestamp(0, UTC).replace(tzinfo=None) + timedelta(milliseconds=milliseconds))
 
 
-def _messages(trial: Trial, topic: str) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
-    """Keys and values of a topic, None for tombstones, in the order of each partition."""
+def messages(trial: Trial, topic: str, *, keyed: bool = True) -> Iterator[tuple[Any, dict[str, Any] | None]]:
+    """Keys and values of a topic, None for tombstones, in the order of each partition. Keys are JSON, if they are read
+    (``keyed``)."""
     places = [(topic, each.partition) for each in trial.session.topic(topic).partitions]
     ends = list_offsets(trial.session, places, LATEST, isolation=READ_COMMITTED)
     ranges = [Range(*place, 0, end.offset) for place, end in ends.items() if end is not None and end.offset]
     for chunk in Fetcher(trial.session, ranges, isolation=READ_COMMITTED):
         for records in chunk.slices():
             for key, value in zip(records.keys.to_pylist(), records.values.to_pylist(), strict=True):
-                yield json.loads(key), json.loads(value or b"null")
+                yield json.loads(key) if keyed else key, json.loads(value or b"null")
 
 
 def _written(trial: Trial) -> tuple[dict[str, Rows], int]:
@@ -193,7 +204,7 @@ def _written(trial: Trial) -> tuple[dict[str, Rows], int]:
     repeated = 0
     for name, table in _tables(trial).items():
         rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-        for key, value in _messages(trial, f"{name}-{trial.tag}"):
+        for key, value in messages(trial, f"{name}-{trial.tag}"):
             place = tuple(_plain(key[each]) for each in table.names[: table.key])
             repeated += name == "windows" and place in rows
             if value is None:
@@ -208,12 +219,18 @@ def _plain(value: Any) -> Any:
     return str(datetime.fromisoformat(value)) if isinstance(value, str) and value.startswith("19") else value
 
 
+def identity_of(job: JobProcess) -> str:
+    """The transactional id of a job, by its checkpoint."""
+    (found,) = (job.checkpoint / job.name / "penstock").glob("identity-*.1.json")
+    return str(json.loads(found.read_text())["content"]["transactional_id"])
+
+
 def manifest_of(trial: Trial, job: JobProcess) -> Manifest:
     """The manifest that the job's progress refers to."""
     identity = json.loads((job.checkpoint / job.name / "penstock" / "job.json").read_text())
     partitions = len(trial.session.topic(PROGRESS).partitions)
     topic = ProgressTopic(PROGRESS, None, partitions, seal=Seal(identity["query_id"], identity["secret"]))
-    progress = read_progress(trial.session, topic, trial.transactional_id).progress
+    progress = read_progress(trial.session, topic, identity_of(job)).progress
     assert progress is not None
     return Manifest.read(_storage(job), progress.state)
 
@@ -239,19 +256,26 @@ def _kept(trial: Trial, job: JobProcess) -> dict[str, list[tuple[Any, ...]]]:
     return found
 
 
-def outcome(trial: Trial, job: JobProcess, *, stop: str = "") -> Outcome:
-    """The verdict on the copies, and the tables and the state beside a recomputation."""
-    expected = _Recomputed.of(trial)
-    tables, repeated = _written(trial)
-    states = _kept(trial, job)
-    problems = [
-        *_differences("table", tables, expected.tables),
+def wrong_states(trial: Trial, job: JobProcess) -> list[str]:
+    """What is wrong with the state of a job that has read all records."""
+    expected, states = _Recomputed.of(trial), _kept(trial, job)
+    return [
         *_differences(
             "state",
             {name: dict.fromkeys(rows) for name, rows in states.items()},
             {name: dict.fromkeys(rows) for name, rows in expected.states.items()},
         ),
         *(f"the state '{name}' has a row twice" for name, rows in states.items() if len(set(rows)) < len(rows)),
+    ]
+
+
+def outcome(trial: Trial, job: JobProcess, *, stop: str = "") -> Outcome:
+    """The verdict on the copies, and the tables and the state beside a recomputation."""
+    expected = _Recomputed.of(trial)
+    tables, repeated = _written(trial)
+    problems = [
+        *_differences("table", tables, expected.tables),
+        *wrong_states(trial, job),
         *([f"{repeated} windows are written again"] if repeated else []),
     ]
     found = trial.outcome(job, stop=stop, problem="; ".join(problems))

@@ -46,6 +46,17 @@ def test_groups_are_given_once_and_in_order(orders: None, jobs: Jobs) -> None:
     assert done.progress.batches == 1
 
 
+@pytest.mark.parametrize("condition", ["TRUE", "amount > 1000"])
+def test_an_aggregate_of_all_rows_reads_no_more_records_than_there_are(
+    orders: None, jobs: Jobs, condition: str
+) -> None:
+    """The row that it gives where there are none is not one of them."""
+    query = f"SELECT CAST(COUNT(*) AS STRING), CAST(SUM(amount) AS INT) FROM orders WHERE {condition}"
+    done = jobs.run(f"{BATCH}{TABLES}INSERT INTO result {query};")
+    assert len(found()) == 1
+    assert (done.progress.records_in, done.progress.records_out) == (len(ORDERS), 1)
+
+
 def test_a_topic_is_one_batch_whatever_limits_its_rate(
     orders: None, jobs: Jobs, topics: Topics, topic: Callable[..., str]
 ) -> None:

@@ -35,6 +35,24 @@ def test_a_document_that_is_there_is_not_created_again(checkpoint, tmp_path):
     assert [each.name for each in (tmp_path / "penstock").iterdir()] == ["job.json"]
 
 
+@pytest.fixture
+def store(spark, tmp_path):
+    """The files as they are written to an object store, where a rename would be a copy and a deletion."""
+    files = HadoopFiles(spark, tmp_path.as_uri())
+    assert not files._whole
+    files._whole, files._context = True, None  # nothing is renamed
+    return JobCheckpoint(str(tmp_path), files)
+
+
+def test_a_store_whose_files_appear_whole_renames_nothing(store, tmp_path):
+    store.write("job", {"a": 1})
+    store.write("job", {"a": "\N{SNOWMAN}"})
+    assert store.read("job") == {"a": "\N{SNOWMAN}"}
+    assert store.create("job", {"a": 2}) == {"a": "\N{SNOWMAN}"}
+    assert store.create("seal", {"a": 3}) == {"a": 3}
+    assert sorted(path.name for path in (tmp_path / "penstock").glob("[!.]*")) == ["job.json", "seal.json"]
+
+
 def test_of_numbered_documents_two_are_kept(checkpoint, tmp_path):
     for number in range(4):
         checkpoint.advance("at", number, {"at": number})

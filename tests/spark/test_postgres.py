@@ -22,6 +22,7 @@ from penstock.connectors.postgres.address import parse_address
 from penstock.connectors.postgres.at_least_once import AtLeastOnceCommitter
 from penstock.connectors.postgres.committer import PostgresCommitter
 from penstock.connectors.postgres.database import Database, Transaction
+from penstock.connectors.postgres.progress import ProgressTable
 from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.connectors.postgres.staging import Staged, StageSpec, stage_rows
 from penstock.errors import (
@@ -296,7 +297,7 @@ def test_a_second_query_takes_over_with_a_warning(jobs, topics, topic, db):
     shutil.rmtree(jobs.checkpoint())
     jobs.run(copy(jobs, db, source))
     assert any(
-        "takes over from batch 0" in warning and "the row 'job: public.t' of table" in warning
+        "from another checkpoint: up to batch 0" in warning and "the row 'job: public.t' of table" in warning
         for warning in jobs.warnings
     )
     assert db.ids() == sorted([*range(10)] * 2)
@@ -705,6 +706,43 @@ def test_progress_stays_in_its_schema_when_the_search_path_leads_to_another(db, 
         (db.server.user,)
     ]
     assert db.ids() == [0, 2]
+
+
+@pytest.mark.rule("progress decides")
+def test_progress_is_found_by_its_rows_in_a_database_that_has_another_identity_since(db, table, monkeypatch):
+    """As after pg_upgrade, or a dump that was restored elsewhere; the search path leads to another schema, too."""
+    runs = Runs(db)
+    (first,) = runs.start(("t", None))
+    first.publish(batch(0), [0])
+    db.rows(f"CREATE SCHEMA {db.server.user}")
+    monkeypatch.setattr(PostgresCommitter, "_identity", lambda _: "another")
+    (second,) = runs.start(("t", None))
+    assert second.publish(batch(0), [0]).skipped
+    with pytest.raises(FencedError, match="was taken over by"):
+        first.publish(batch(1), [1])
+    second.publish(batch(1), [1])
+    assert db.ids() == [0, 1]
+
+
+@pytest.mark.rule("one identity per job")
+def test_two_first_starts_with_different_search_paths_have_one_progress_table(db, table, monkeypatch):
+    """The second comes when the first has chosen its schema, and has not made the table yet."""
+    runs, create, started = Runs(db), ProgressTable.create, []
+
+    def create_later(rows, transaction):
+        monkeypatch.undo()
+        db.rows(f"CREATE SCHEMA {db.server.user}")
+        started.extend(runs.start(("t", None)))
+        create(rows, transaction)
+
+    monkeypatch.setattr(ProgressTable, "create", create_later)
+    (first,) = runs.start(("t", None))
+    (second,) = started
+    assert first._rows == second._rows
+    with pytest.raises(FencedError, match="was taken over by"):
+        second.publish(batch(0), [0])
+    first.publish(batch(0), [0])
+    assert db.ids() == [0]
 
 
 def test_a_database_that_does_not_tell_its_identity_just_now_is_not_taken_for_another(db, table, monkeypatch):

@@ -142,7 +142,7 @@ def test_a_step_that_keeps_nothing_may_go_and_come_back(jobs, topics, topic, tmp
 def test_a_savepoint_is_no_place_for_a_job_and_a_checkpoint_no_savepoint(jobs, saved):
     sql, _, _, target, savepoint = saved
     rest = sql + upserts(jobs, target) + GROUP
-    with pytest.raises(CheckpointError, match=r"is no savepoint.*copy it with `penstock savepoint`"):
+    with pytest.raises(CheckpointError, match=r"is not a savepoint.*copy it with `penstock savepoint`"):
         jobs.start(from_savepoint(jobs.checkpoint()) + rest, "other")
     with pytest.raises(CheckpointError, match="did not begin with the savepoint"):
         jobs.start(from_savepoint(savepoint) + rest)

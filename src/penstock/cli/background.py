@@ -11,6 +11,7 @@ from typing import Self
 from penstock.cli.display import sentence
 from penstock.errors import ServiceError
 from penstock.services import DEFAULT_VERSION
+from penstock.services.folders import state_folder
 from penstock.services.running import BackgroundCluster, BackgroundRegistry
 
 
@@ -60,7 +61,10 @@ def _stop(args: argparse.Namespace) -> int:
     chosen = [each for each in args.servers.all() if args.port in (None, each.port)]
     if not chosen:
         where = f" on port {args.port}" if args.port else ""
-        raise ServiceError(f"no {name} of `penstock {name} start` runs{where}; `penstock {name} status` shows all")
+        raise ServiceError(
+            f"no {name} of `penstock {name} start` runs{where}, by '{state_folder()}'; `penstock {name} status` shows "
+            f"all. One that was started with another XDG_STATE_HOME is stopped with that"
+        )
     if len(chosen) > 1:
         ports = ", ".join(str(each.port) for each in chosen)
         raise ServiceError(f"several {args.servers.folder} run, on ports {ports}; name one with --port")
@@ -76,7 +80,7 @@ def _status(args: argparse.Namespace) -> int:
         print(f"{each.address}  {each.product} {each.version}  {each.state}  pid {each.pids}  {data}")
     if not running:
         name = args.servers.command
-        print(f"no {name} runs; `penstock {name} start` starts one")
+        print(f"no {name} runs, by '{state_folder()}'; `penstock {name} start` starts one")
     return 0 if running else 1
 
 

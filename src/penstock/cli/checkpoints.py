@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from penstock.errors import DefinitionError, Problem, nearest
 
 if TYPE_CHECKING:
     from penstock.engine.checkpoint import JobCheckpoint
@@ -25,4 +28,22 @@ def checkpoint_of(arguments: argparse.Namespace) -> JobCheckpoint:
     job: str = arguments.job
     if "/" in job:
         return read_location(job)
-    return read_location(job_location(arguments.checkpoint_dir, job))
+    found = read_location(job_location(arguments.checkpoint_dir, job))
+    if found.read("job") is None:
+        jobs = _jobs_beside(found)
+        hint = nearest(job, jobs) or (f"there are {', '.join(jobs)}" if jobs else "")
+        advice = "name the directory that `penstock run` had as --checkpoint-dir, if that is another one"
+        reason = f"there is no checkpoint of a job '{job}' at '{found.location}'"
+        raise DefinitionError((Problem(reason, where="JOB", hint="; ".join(filter(None, (hint, advice)))),))
+    return found
+
+
+def _jobs_beside(checkpoint: JobCheckpoint) -> list[str]:
+    """The jobs whose checkpoints are in the same folder of this machine, sorted."""
+    from penstock.engine.checkpoint import local_checkpoint
+
+    if local_checkpoint(checkpoint.location) is None:
+        return []
+    beside = (local_checkpoint(str(each)) for each in Path(checkpoint.location).parent.glob("*/"))
+    known = (each.read("job") for each in beside if each is not None)
+    return sorted(str(each["job"]) for each in known if each is not None and "job" in each)

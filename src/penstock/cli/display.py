@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from penstock.delivery import utc
 from penstock.errors import Problem
@@ -11,6 +13,29 @@ from penstock.errors import Problem
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
 _END = (1 << 63) - 1
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
+
+
+class _Warnings(logging.Handler):
+    """Passes the warnings of penstock's log on."""
+
+    def __init__(self, warn: Callable[[str], None]):
+        super().__init__(logging.WARNING)
+        self._warn = warn
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._warn(record.getMessage())
+
+
+@contextmanager
+def log_to(warn: Callable[[str], None]) -> Iterator[None]:
+    """Gives ``warn`` the warnings of penstock's log, and no other handler gets them."""
+    log = logging.getLogger("penstock")
+    handlers, propagates = log.handlers, log.propagate
+    log.handlers, log.propagate = [_Warnings(warn)], False
+    try:
+        yield
+    finally:
+        log.handlers, log.propagate = handlers, propagates
 
 
 def add_pairs(parser: argparse._ActionsContainer, option: str, help: str) -> None:

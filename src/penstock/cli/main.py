@@ -7,9 +7,11 @@ import importlib
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 from penstock import __version__
-from penstock.errors import AlreadyRunningError, DefinitionError, ExecutionError, PenstockError, verbose
+from penstock.cli.display import log_to
+from penstock.errors import AlreadyRunningError, DefinitionError, ExecutionError, PenstockError, nearest, verbose
 
 #: The commands of each module. Only the module of the given command is imported, in a third of the time of all.
 _COMMANDS = {
@@ -32,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     and a supervisor should not start the process again, because that does not help or does harm: another copy took
     over, data may be lost, the checkpoint does not fit, a record cannot be read, a right or a password is wrong. 4: a
     job of ``run`` runs already in another process, and was left alone; another start succeeds when that has ended. 130:
-    interrupted.
+    interrupted; a job that a signal has stopped in good order ends with 0.
     """
     parser = argparse.ArgumentParser(
         prog="penstock",
@@ -45,9 +47,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     for module in asked or _COMMANDS:
         importlib.import_module(f"penstock.cli.{module}").add_parser(subparsers)
     parser.set_defaults(terminal_status=1)
-    arguments = parser.parse_args(given)
+    if given and not asked and not given[0].startswith("-"):
+        known = [command for commands in _COMMANDS.values() for command in commands]
+        hint = nearest(given[0], known) or f"there are {', '.join(known)}"
+        print(f"error: there is no command '{given[0]}' ({hint})", file=sys.stderr)
+        return 2
+    arguments, unknown = parser.parse_known_args(given)
+    if unknown:
+        print(f"error: unrecognized: {' '.join(unknown)}{_meant(subparsers, given[0], unknown)}", file=sys.stderr)
+        return 2
     try:
-        status: int = arguments.run(arguments)
+        with log_to(lambda text: print(f"warning: {text}", file=sys.stderr)):
+            status: int = arguments.run(arguments)
     except DefinitionError as error:
         for problem in error.problems:
             print(f"error: {problem}", file=sys.stderr)
@@ -67,6 +78,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 1
     return status
+
+
+def _meant(subparsers: Any, command: str, unknown: Sequence[str]) -> str:
+    """The option of ``command`` that is closest to the first one that is ``unknown``, in words; empty without one."""
+    option = next((each.partition("=")[0] for each in unknown if each.startswith("-")), "")
+    hint = nearest(option, subparsers.choices[command]._option_string_actions) if command in subparsers.choices else ""
+    return f" ({hint})" if hint else ""
 
 
 if __name__ == "__main__":

@@ -81,6 +81,11 @@ def _missing_import(error: ImportError) -> tuple[str, str] | None:
     parent, _, name = module.rpartition(".")
     while parent not in sys.modules:
         parent, _, name = parent.rpartition(".")
+    if (parent, name) == ("penstock", "table"):
+        return (
+            "'penstock' has no 'table': there is no Table API",
+            "write its SQL to a .sql file, which `penstock run` runs",
+        )
     return _lacks(f"'{parent}'", name, _public(sys.modules[parent]))
 
 

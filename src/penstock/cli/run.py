@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import shutil
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -17,7 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.display import add_pairs, count, event_time, pairs, sentence, size
+from penstock.cli.display import add_pairs, count, log_to, pairs, sentence
+from penstock.cli.reporter import Reporter, after_restarts
 from penstock.errors import VERBOSE, DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_identities, check_settings
 from penstock.plan.deadletters import with_dead_letters
@@ -26,9 +25,8 @@ from penstock.plan.planning import planned
 from penstock.settings.given import GivenSettings
 
 if TYPE_CHECKING:
-    from penstock.engine import JobResult, RunningJob, StepProgress
+    from penstock.engine import JobResult, RunningJob
 
-_LOG_EVERY_SECONDS = 5.0
 _SCRIPTS = (".sql", ".yaml", ".yml")
 
 
@@ -66,6 +64,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                 metavar="[HOST:]PORT",
                 help="serve Prometheus metrics at /metrics on this port while the jobs run (0: any free port)",
             )
+            parser.add_argument("--quiet", action="store_true", help="say nothing but warnings and errors")
             parser.add_argument(
                 "--verbose",
                 action="store_true",
@@ -156,7 +155,7 @@ def _run(arguments: argparse.Namespace) -> int:
     given = _given(arguments)
     jobs = [_configured(job, arguments, given) for job in _jobs(arguments)]
     if jobs:  # and not just EXPLAIN or SHOW
-        run_jobs(jobs, metrics=arguments.metrics_port)
+        run_jobs(jobs, metrics=arguments.metrics_port, quiet=arguments.quiet)
     return 0
 
 
@@ -206,9 +205,11 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - metrics are read from other machines
 
 
-def run_jobs(jobs: Sequence[Job], metrics: tuple[str, int] | None = None) -> list[JobResult] | None:
-    """Runs jobs side by side until all have ended, one has failed, or a signal stops them, and shows their progress.
-    ``metrics`` are host and port of the server for Prometheus.
+def run_jobs(
+    jobs: Sequence[Job], metrics: tuple[str, int] | None = None, *, quiet: bool = False
+) -> list[JobResult] | None:
+    """Runs jobs side by side until all have ended, one has failed, or a signal stops them, and shows their progress,
+    unless ``quiet``. ``metrics`` are host and port of the server for Prometheus.
 
     Returns the result of each job, None after a signal. Raises the PenstockError of the job that failed, and
     OptionsError, before any job is started, for jobs that would interfere with each other.
@@ -216,13 +217,14 @@ def run_jobs(jobs: Sequence[Job], metrics: tuple[str, int] | None = None) -> lis
     check_identities(jobs)
     from penstock import engine
 
-    reporter = _Reporter()
+    reporter = Reporter(quiet=quiet)
     running: list[engine.RunningJob] = []
     with _stopped_by_signals() as stopped:
         try:
             with ExitStack() as stops:
                 stops.callback(reporter.close)
                 stops.enter_context(_without_tracebacks_of_py4j())
+                stops.enter_context(log_to(reporter.warn))
                 if metrics is not None:
                     host, port = metrics
                     server = engine.MetricsServer(lambda: [each.metrics for each in list(running)], port, host)
@@ -232,7 +234,8 @@ def run_jobs(jobs: Sequence[Job], metrics: tuple[str, int] | None = None) -> lis
                     reporter.say(f"job '{job.name}': starting")
                     running.append(engine.start(job, reporter.warn, reporter.say))
                     stops.callback(running[-1].stop)
-                    reporter.say(f"job '{job.name}': checkpoint {running[-1].checkpoint.location}")
+                    if job.settings.checkpointing:
+                        reporter.say(f"job '{job.name}': checkpoint {running[-1].checkpoint.location}")
                 with _stopped_by_signals(stopped):  # Spark has replaced our handlers
                     _wait(running, reporter, stopped)
         except Exception as error:
@@ -254,7 +257,7 @@ def run_jobs(jobs: Sequence[Job], metrics: tuple[str, int] | None = None) -> lis
     return None if stopped else results
 
 
-def _wait(running: Sequence[RunningJob], reporter: _Reporter, stopped: Sequence[int]) -> None:
+def _wait(running: Sequence[RunningJob], reporter: Reporter, stopped: Sequence[int]) -> None:
     """Returns when all jobs have ended or ``stopped`` says so. Raises the PenstockError that ended one."""
     left = list(running)
     while left and not stopped:
@@ -269,15 +272,19 @@ def _wait(running: Sequence[RunningJob], reporter: _Reporter, stopped: Sequence[
         reporter.progress(running)
 
 
-def _say_result(reporter: _Reporter, job: Job, result: JobResult, stopped: bool) -> None:
+def _say_result(reporter: Reporter, job: Job, result: JobResult, stopped: bool) -> None:
     done = result.progress
     how = "stopped" if stopped else "finished"
     reporter.say(
-        f"job '{result.job}': {how}: {done.records_in:,} records read, {done.records_out:,} written "
-        f"in {done.batches:,} batches and {result.seconds:.1f} s{_after_restarts(done.restarts)}"
+        f"job '{result.job}': {how}: {count(done.records_in, 'record')} read, {done.records_out:,} written "
+        f"in {_batches(done.batches)} and {result.seconds:.1f} s{after_restarts(done.restarts)}"
     )
     if not stopped and not done.records_in:
         reporter.say(f"job '{result.job}': {_nothing_read(job, result)}")
+
+
+def _batches(number: int) -> str:
+    return f"{number:,} {'batch' if number == 1 else 'batches'}"
 
 
 def _nothing_read(job: Job, result: JobResult) -> str:
@@ -291,15 +298,11 @@ def _nothing_read(job: Job, result: JobResult) -> str:
     return f"{reason}; {'run it again when there are more' if job.settings.once else again}"
 
 
-def _after_restarts(restarts: int) -> str:
-    return f", after {count(restarts, 'restart')}" if restarts else ""
-
-
 def _run_python(arguments: argparse.Namespace) -> int:
     given = _given(arguments)
 
     def run_job(job: Job) -> JobResult:
-        results = run_jobs([_configured(job, arguments, given)], metrics=arguments.metrics_port)
+        results = run_jobs([_configured(job, arguments, given)], metrics=arguments.metrics_port, quiet=arguments.quiet)
         if results is None:
             raise SystemExit(0)  # the signal that ended the job ends the program
         return results[0]
@@ -349,70 +352,6 @@ def _without_tracebacks_of_py4j() -> Iterator[None]:
         yield
     finally:
         logging.getLogger().removeFilter(keep)
-
-
-class _Reporter:
-    """Shows the progress of jobs: on a terminal in a line that is rewritten, elsewhere in a line every few seconds."""
-
-    def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
-        self._shown = 0
-        self._last = (time.monotonic(), 0)
-        self._logged = 0.0
-
-    def say(self, text: str) -> None:
-        """Prints a line."""
-        self.close()
-        print(text, file=sys.stderr, flush=True)
-
-    def warn(self, text: str) -> None:
-        """Prints a warning."""
-        self.say(f"warning: {text}")
-
-    def progress(self, running: Sequence[RunningJob]) -> None:
-        """Shows how far the jobs are: records per second, lag, time since the last commit."""
-        now = time.monotonic()
-        if not self._live and now - self._logged < _LOG_EVERY_SECONDS:
-            return
-        self._logged = now
-        done = [each.progress for each in running]
-        read, written = sum(each.records_in for each in done), sum(each.records_out for each in done)
-        before, records = self._last
-        rate = (read - records) / max(now - before, 1e-9)
-        self._last = (now, read)
-        lags = [each.lag() for each in running]
-        lag = "unknown" if None in lags else f"{sum(filter(None, lags)):,}"
-        commits = [each.committed_at for each in done if each.committed_at]
-        committed = f"{time.time() - min(commits):.0f} s ago" if commits else "not yet"
-        text = f"{read:,} read ({rate:,.0f}/s), {written:,} written, lag {lag}, last commit {committed}"
-        held = [each.state_bytes for each in done if each.state_bytes is not None]
-        steps = [step for each in done for step in each.steps.items()]
-        text += _after_restarts(sum(each.restarts for each in done))
-        if self._live:
-            late = sum(step.late for _, step in steps)
-            text += f", {count(late, 'late row')}" if late else ""
-        text += f", state {size(sum(held))}" if held else ""
-        if not self._live and (len(steps) > 1 or any(step.watermark is not None for _, step in steps)):
-            text += f" ({'; '.join(_shown(uid, step) for uid, step in steps)})"
-        if self._live:
-            text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be rewritten
-            print("\r" + text.ljust(self._shown), end="", file=sys.stderr, flush=True)
-            self._shown = len(text)
-        else:
-            print(text, file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        """Ends the line that is being rewritten."""
-        if self._shown:
-            print(file=sys.stderr)
-            self._shown = 0
-
-
-def _shown(uid: str, step: StepProgress) -> str:
-    """A step's part of the progress."""
-    time = "" if step.watermark is None else f", watermark {event_time(step.watermark)}"
-    late = f", {count(step.late, 'late row')}" if step.late else ""
-    return f"{uid}: {size(step.bytes)}{time}{late}"
 
 
 # --- files ---------------------------------------------------------------------------------------------------

@@ -8,7 +8,10 @@ from typing import Any, NoReturn
 
 from penstock.errors import Problem, UnsupportedError
 
-_KEYED = "compute it in SQL: GROUP BY, or PARTITION BY in a query"
+_KEYED = (
+    "SQL has GROUP BY, windows, joins and the first or last row of a key, in a .sql file that `penstock run` runs; "
+    "there are no keyed functions and no timers in Python yet"
+)
 _RULES = "read the rules in the open method of a function"
 _ASYNC = "call the service in a map function"
 _RETRY = "try again in the function"

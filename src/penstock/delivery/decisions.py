@@ -58,7 +58,12 @@ def decide(record: Progress | None, batch: Progress, *, place: str, adopt: bool 
         )
     check_ahead(record, batch, place)
     if record.query_id != batch.query_id:
-        return TakeOver(f"{batch} takes over from {record}, which is the last in {place}")
+        return TakeOver(
+            f"this job has published before, from another checkpoint: up to batch {record.batch_id} of query "
+            f"'{record.query_id}', by {place}. This checkpoint is new, and begins with batch {batch.batch_id}: records "
+            "that were published then and are read again are published again. If you did not mean that, stop the job, "
+            "and start it with its former checkpoint"
+        )
     if record.batch_id == batch.batch_id - 1:
         # One entry of Spark's offset log holds both, so they differ only if another log was published from.
         if canonical(record.end) == canonical(batch.start):

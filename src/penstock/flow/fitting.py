@@ -21,8 +21,7 @@ from penstock.plan.step_identity import StepIdentity, compared, renamed, stored_
 ColumnNames: TypeAlias = Mapping[str, Mapping[str, Mapping[str, str]]]
 
 #: What becomes of the state of a step: it is kept; there is none yet; there was none left when the step changed; it is
-#: dropped, because the user said so; it does not fit; it does not fit another step, from which the step takes its rows;
-#: or no step has it.
+#: dropped, because the user said so; it does not fit; or no step has it.
 Fate: TypeAlias = Literal["kept", "new", "empty", "reset", "refused", "unclaimed"]
 
 
@@ -87,8 +86,7 @@ class Fitting:
             if found[uid].fate == "kept" and emptied:
                 reason = f"it has state of rows from '{emptied[0]}', which starts empty"
                 found[uid] = Verdict(uid, "reset" if uid in self.reset else "refused", (reason,))
-        left = manifest.operators.keys() - {*former.values(), *self.steps}
-        gone = sorted(uid for uid in left if _holds(manifest.operators[uid]))
+        gone = sorted(uid for uid in manifest.operators.keys() - former.values() if _holds(manifest.operators[uid]))
         return (*found.values(), *map(self._unclaimed, gone))
 
     def _forgets(self, verdict: Verdict, manifest: Manifest) -> bool:

@@ -151,7 +151,7 @@ class Identifier:
         )
 
     def _accumulated(self, node: Node, given: Accumulators, name: str, what: str) -> Column:
-        """A column of the state of groups, or a table, that has ``what`` is kept of one argument."""
+        """A column of the state of groups, or a table: ``what`` is kept of one argument."""
         of = given.argument
         found = None if of.column is None else node.schema.field(of.column)
         function = f"{what}{' WITH NULLS' if of.nulls else ''}"
@@ -180,7 +180,7 @@ class Identifier:
         changing = traits(node.input).changing
         facts = {
             "order": _together(self._order(node.input, node.order)),
-            "numbers": Fact.of(f"{node.first} to {node.last}"),
+            "range of numbers": Fact.of(f"{node.first} to {node.last}"),
             "numbering": Fact.of(node.ranking.value),
             KIND_OF_ROWS: _TAKEN_BACK if changing else _ADDED,
         }
@@ -267,6 +267,9 @@ class Identifier:
             if conditions:
                 texts = [" AND ".join(map(text, conditions)) for text in (meaning, shown)]
                 yield f"condition of WHERE{of}", Fact(*texts)
+        inner = node.inner if isinstance(node, InWindows) else node
+        if isinstance(inner, Join) and inner.condition is not None:
+            yield "condition beside the keys", Fact.of(meaning(self.lineage.joined(inner, inner.condition)))
         for number, life in enumerate(self.lives):
             if life is not None:
                 of = f" of the {SIDES[number]} side" if several else ""

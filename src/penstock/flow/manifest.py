@@ -21,6 +21,8 @@ from penstock.flow.storage import Storage, missing
 from penstock.flow.times import OperatorTime, Reached
 
 VERSION = 1
+#: Of the rows of :class:`KeptOutput`: they are those of the exchange, which may change with what tasks send.
+OUTPUT_VERSION = 1
 
 #: The segments of an operator's tables, by table.
 Tables = Mapping[str, tuple[SegmentRef, ...]]
@@ -28,11 +30,13 @@ Tables = Mapping[str, tuple[SegmentRef, ...]]
 
 @dataclass(frozen=True)
 class KeptOutput:
-    """The output of a batch for several targets: a file, its SHA-256, and the tables of each target."""
+    """The output of a batch for several targets: a file, its SHA-256, and the tables of each target. ``version`` is
+    that of the rows in the file."""
 
     file: str
     sha256: str
     tables: tuple[tuple[str, ...], ...]
+    version: int = OUTPUT_VERSION
 
     @classmethod
     def write(cls, storage: Storage, name: str, rows: pa.Table, tables: tuple[tuple[str, ...], ...]) -> KeptOutput:
@@ -45,8 +49,15 @@ class KeptOutput:
         return cls(name, hashlib.sha256(data).hexdigest(), tables)
 
     def read(self, storage: Storage) -> pa.Table:
-        """The rows. Raises CheckpointError if the file is missing, or is not the one that was written."""
+        """The rows. Raises CheckpointError if the file is missing, is not the one that was written, or is of another
+        version."""
         what = f"the output of batch {self._batch}, which some targets of the job have and others do not"
+        if self.version != OUTPUT_VERSION:
+            raise CheckpointError(
+                f"'{self.file}' in '{storage.place}', which holds {what}, has version {self.version}, and this "
+                f"penstock reads version {OUTPUT_VERSION}; start the job once with the version that wrote it, so that "
+                "it finishes this batch, stop it, then start it with the new one"
+            )
         try:
             data = storage.open(self.file)
         except CheckpointUnavailableError:
@@ -168,7 +179,7 @@ class Manifest:
         times = {name: Reached(each["watermark"], each["partitions"]) for name, each in found.get("times", {}).items()}
         kept = found.get("output")
         tables = tuple(map(tuple, kept["tables"])) if kept else ()
-        output = KeptOutput(kept["file"], kept["sha256"], tables) if kept else None
+        output = KeptOutput(kept["file"], kept["sha256"], tables, kept.get("version", 1)) if kept else None
         written = found.get("sinks")
         sinks = Sinks(tuple(written["keeping"]), tuple(written["repeating"])) if written else None
         seen = {

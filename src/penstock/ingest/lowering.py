@@ -15,8 +15,19 @@ from penstock.ingest.table_ids import matched
 from penstock.options import Origin
 from penstock.plan.expressions import ColumnRef, columns_of
 from penstock.plan.nodes import Filter, Item, Job, Node, Sink, items_of, project, row_of
-from penstock.spi import Column, ScanSpec, Surface, TableDefinition, connectors, scan_spec, sink_spec, unknown_connector
+from penstock.spi import (
+    Column,
+    ScanSpec,
+    SinkSpec,
+    Surface,
+    TableDefinition,
+    connectors,
+    scan_spec,
+    sink_spec,
+    unknown_connector,
+)
 from penstock.sql import condition, located, projection, read
+from penstock.types import BIGINT
 
 _T = TypeVar("_T")
 
@@ -41,6 +52,10 @@ class _Stream:
     declared: str
 
 
+#: Options of sinks that name columns.
+_OF_COLUMNS = {"key.fields", "key.fields-prefix", "value.fields-include"}
+
+
 class _Lowering:
     def __init__(self, defn: PipelineDef, warn: Callable[[str], None]):
         self.defn = defn
@@ -53,6 +68,8 @@ class _Lowering:
         stream = self._source()
         stream = self._transform(stream) if stream else None
         sinks = self._sinks(stream) if stream else ()
+        if stream is None:
+            self._check_sink()
         if self.problems or self.unsupported:
             error = PipelineError if self.problems else UnsupportedError
             raise error((*self.problems, *self.unsupported))
@@ -142,6 +159,21 @@ class _Lowering:
         names = list(dict.fromkeys(self._routed(stream))) or [stream.id]
         made = (self._attempt(sink, partial(self._sink, name, stream)) for name in names)
         return tuple(each for each in made if each is not None)
+
+    def _check_sink(self) -> None:
+        """The problems of the sink when the source has problems of its own, so that its columns are not known."""
+        sink = self.defn.sink
+        if not self._known(sink):
+            return
+        column, options = Column("id", BIGINT.with_nullability(False)), {"connector": sink.type, **dict(sink.options)}
+        table = TableDefinition("sink", (column,), options, sink.origin, Surface.YAML, ("id",))
+
+        def spec() -> SinkSpec:
+            return sink_spec(connectors.get(sink.type), sink_table(sink, table) if sink.type == "kafka" else table)
+
+        before = len(self.problems)
+        self._attempt(sink, spec)
+        self.problems[before:] = [each for each in self.problems[before:] if each.key not in _OF_COLUMNS]
 
     def _sink(self, name: str, stream: _Stream) -> Sink:
         sink = self.defn.sink

@@ -26,7 +26,7 @@ class Tickets:
             self._gssapi: Any = importlib.import_module("gssapi")
         except (ImportError, OSError) as error:
             reason = f"GSSAPI needs the package gssapi and the system's Kerberos library: {error}"
-            hint = "pip install 'penstock[kerberos]' on every machine, or set sasl.mechanism, whose default is GSSAPI"
+            hint = "pip install '.[kerberos]' on every machine, or set sasl.mechanism, whose default is GSSAPI"
             raise OptionsError((Problem(reason, "sasl.mechanism", hint=hint),)) from None
         self._login = login
         self._store = {}

@@ -22,6 +22,7 @@ from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_
 from penstock.kafka.leaders import Leaders, PartitionInfo
 from penstock.kafka.partitions import TopicPartition, named
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.reachability import PATIENCE_SECONDS, Notice, is_of_connection, tell, why
 from penstock.kafka.wire import Node, Wire
 
 T = TypeVar("T")
@@ -76,6 +77,7 @@ class Session:
         self._coordinators: dict[tuple[int, str], Node] = {}
         self._brokers_known = False
         self._leaders = Leaders()
+        self._faults: dict[Node, str] = {}  # the last one of each
         self._silent: dict[Node, float] = {}  # since when other brokers are asked first
 
     def close(self) -> None:
@@ -133,7 +135,7 @@ class Session:
         Raises the error of any other fault at once, and :class:`RetriableError` with the last fault if the deadline
         would pass.
         """
-        backoff = self.backoff()
+        backoff, began, told = self.backoff(), time.monotonic(), not self._brokers_known
         while True:
             try:
                 return step()
@@ -148,6 +150,10 @@ class Session:
                     hint = raised.fault.hint or "check that the brokers are up and reachable from here"
                     reason = f"{label}: no success within {deadline}, at last {last}; {hint}"
                     raise RetriableError(reason) from raised.__cause__
+                if not told and is_of_connection(raised.fault) and time.monotonic() - began > PATIENCE_SECONDS:
+                    told = True
+                    found = why({"": f"{raised.fault.name} {raised.detail}"})
+                    tell(f"{label}: {raised.detail}: {found}. Trying for another {round(deadline.left)} s")
                 time.sleep(wait)
 
     def ask_any(self, label: str, build: Build, check: Callable[[Any], T], deadline: Deadline | None = None) -> T:
@@ -180,6 +186,7 @@ class Session:
                 except KafkaFault as raised:
                     if not raised.fault.action.again:
                         raise
+                    self._faults[node] = f"{raised.fault.name} {raised.detail}"
                     # The fault of a broker at its own address says more than that of a bootstrap address.
                     failure = raised if failure is None or isinstance(node, int) else failure
                     self._silent[node] = time.monotonic()
@@ -285,15 +292,10 @@ class Session:
                 lambda: MetadataRequest(topics=wanted, allow_auto_topic_creation=create), deadline
             )
 
-        addresses = ",".join(self.config.bootstrap_servers)
-        label = "asking for metadata" if self._brokers_known else f"connecting to {addresses}"
-        try:
-            node, answer = self.retrying(label, deadline, step)
-        except RetriableError as error:
-            if self._brokers_known:
-                raise
-            hint = "check bootstrap.servers, that brokers listen there, and security.protocol"
-            raise RetriableError(f"Timed out waiting for a node assignment: {error}; {hint}") from error.__cause__
+        if self._brokers_known:
+            node, answer = self.retrying("asking for metadata", deadline, step)
+        else:
+            node, answer = self._connected(step, deadline)
         with self._lock:
             self._wire.learn(answer)
             self._brokers_known = bool(answer.brokers)
@@ -305,6 +307,26 @@ class Session:
             ):
                 self._silent[node] = time.monotonic()  # it knows less than the others
         return answer
+
+    def _connected(self, step: Callable[[], T], deadline: Deadline) -> T:
+        """The first answer of the cluster. Tells after a few seconds that there is none yet, and why."""
+        addresses, began = ",".join(self.config.bootstrap_servers), time.monotonic()
+
+        def reasons() -> str:
+            nodes = [each for each in self._wire.candidates() if isinstance(each, str)]
+            return why({self.address(node): self._faults.get(node, "") for node in nodes})
+
+        def news() -> str:
+            return f"Kafka at {addresses} is not reached yet: {reasons()}. Trying for another {round(deadline.left)} s"
+
+        try:
+            with Notice(news, deadline):
+                return self.retrying(f"connecting to {addresses}", deadline, step)
+        except RetriableError as error:
+            tried = round(time.monotonic() - began, 1)
+            raise RetriableError(
+                f"Kafka at {addresses} was not reached in {tried:g} s: {reasons()}"
+            ) from error.__cause__
 
     # --- topics ---
 

@@ -39,7 +39,25 @@ def check_changes(job: Job) -> None:
             reason = f"takes insertions only, and {_changing(sink, taken)}"
             hint = "write it in a format for changes such as 'debezium-json', or to an 'upsert-kafka' table"
             hint = sink.spec.capabilities.remedy or hint
-            problems.append(Problem(reason, where=f"table '{sink.table}'", hint=hint))
+            problems.append(Problem(reason, where=sink.place, hint=hint))
+    if problems:
+        raise SchemaError(tuple(problems))
+
+
+def check_modes(sinks: Sequence[Sink]) -> None:
+    """Raises SchemaError for each table whose changes do not say what its rows are, as Flink's planner does: those that
+    give one of the two rows of an update, unless they replace the row of a key."""
+    problems = []
+    for scan in scans(*sinks):
+        can = scan.spec.capabilities
+        before, after = RowKind.UPDATE_BEFORE in can.kinds, RowKind.UPDATE_AFTER in can.kinds
+        if after and not before and not can.upsert_keys:
+            reason = "gives the row after an update without the one before, which takes a PRIMARY KEY"
+            problems.append(Problem(reason, where=f"table '{scan.table}'", hint="declare one, or give both rows"))
+        elif before and not after:
+            reason = "gives the row before an update without the one after"
+            hint = "give both rows; a row that goes is a deletion"
+            problems.append(Problem(reason, where=f"table '{scan.table}'", hint=hint))
     if problems:
         raise SchemaError(tuple(problems))
 
@@ -116,7 +134,7 @@ def check_conflicts(sinks: Sequence[Sink], settings: Settings) -> None:
         if key and not sink.deduplicates and not any(set(each) <= key for each in traits(sink).upsert_keys):
             reason = "the query has an upsert key that differs from the primary key of the sink table"
             hint = "write ON CONFLICT DO DEDUPLICATE, and the last row of each key stays"
-            problems.append(Problem(reason, where=f"table '{sink.table}'", hint=hint))
+            problems.append(Problem(reason, where=sink.place, hint=hint))
     if problems:
         raise SchemaError(tuple(problems))
 
@@ -201,13 +219,13 @@ def check_guarantees(job: Job) -> None:
     problems = []
     for sink in exact if not job.settings.checkpointing else ():
         reason = "exactly-once needs checkpointing, which is off"
-        problems.append(Problem(reason, where=f"table '{sink.table}'", hint="switch it on"))
+        problems.append(Problem(reason, where=sink.place, hint="switch it on"))
     for sink in job.sinks if exact else ():
         if sink.spec.capabilities.guarantee is None:
             table = f"the exactly-once table '{exact[0].table}'"
             reason = f"connector '{sink.connector}' rewrites rows when a batch is retried, beside {table}"
             hint = "if that is intended, set 'sink.delivery-guarantee' = 'at-least-once'; else write it in another job"
-            problems.append(Problem(reason, where=f"table '{sink.table}'", hint=hint))
+            problems.append(Problem(reason, where=sink.place, hint=hint))
     if problems:
         raise OptionsError(tuple(problems))
 

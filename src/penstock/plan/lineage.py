@@ -49,6 +49,8 @@ from penstock.types.logical import root
 
 #: The longest meaning that is kept as it is; of longer ones a digest.
 _LONGEST = 400
+#: The longest text that users read.
+_LONGEST_SHOWN = 160
 #: Functions that depend on the time zone whatever their arguments are, and those that never do.
 _ZONED = frozenset({"FROM_UNIXTIME", "UNIX_TIMESTAMP", "LOCALTIMESTAMP", "LOCALTIME", "CURRENT_DATE", "CURRENT_TIME"})
 _EVERYWHERE = frozenset(
@@ -134,6 +136,13 @@ class Lineage:
         names = {each.name for each in walk(found) if isinstance(each, ColumnRef)}
         return substituted(found, {name: self.column(node, name) for name in names})
 
+    def joined(self, node: Join, condition: Expression) -> Expression:
+        """The condition of a join, in terms of what the columns of both sides are made of."""
+        found, lefts = rewrite(condition, _implied), node.left.schema.names
+        names = {each.name for each in walk(found) if isinstance(each, ColumnRef)}
+        sides = {each: node.left if each in lefts else node.right for each in names}
+        return substituted(found, {each: self.column(side, each) for each, side in sides.items()})
+
     def aggregate(self, node: Node, call: AggregateCall) -> Aggregated:
         """The aggregate of the rows of ``node``."""
         argument, condition = (
@@ -211,10 +220,10 @@ class Lineage:
 def meaning(expression: Expression) -> str:
     """The text of what an expression computes: one for one computation, which depends on nothing but names, types and
     constants."""
-    return cut(_Meaning().text(expression).sql)
+    return _cut(_Meaning().text(expression).sql)
 
 
-def cut(text: str) -> str:
+def _cut(text: str) -> str:
     """``text``, or if it is long its beginning and a digest."""
     if len(text) <= _LONGEST:
         return text
@@ -223,7 +232,11 @@ def cut(text: str) -> str:
 
 def shown(expression: Expression) -> str:
     """The text of an expression as its user may have written it."""
-    return _Shown().text(expression).sql
+    return _short(_Shown().text(expression).sql)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]} .."
 
 
 def zoned(expression: Expression) -> bool:
@@ -332,7 +345,7 @@ def written(place: Place | None) -> str:
     condition = _FILTER.match(place.text, place.offset + len(found))
     if found and condition:
         found += place.text[place.offset + len(found) : condition.end()] + _call(place.text, condition.end())
-    return " ".join(found.split())
+    return _short(" ".join(found.split()))
 
 
 def _call(text: str, at: int) -> str:

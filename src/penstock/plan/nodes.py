@@ -373,12 +373,18 @@ STATEFUL = (
 @dataclass(frozen=True)
 class Sink(Step):
     """Writes the input's rows to a table; columns are matched by position and cast to ``schema``. ``deduplicates``: it
-    is said that the last of several rows of one key stays."""
+    is said that the last of several rows of one key stays. ``at`` is the place of the statement in its file."""
 
     table: str
     connector: str
     spec: SinkSpec
     deduplicates: bool = False
+    at: str = field(default="", compare=False)
+
+    @property
+    def place(self) -> str:
+        """The statement and the table, for errors."""
+        return f"{self.at}: table '{self.table}'" if self.at else f"table '{self.table}'"
 
 
 @dataclass(frozen=True)

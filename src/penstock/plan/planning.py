@@ -10,6 +10,7 @@ from penstock.plan.checks import (
     check_changes,
     check_conflicts,
     check_determinism,
+    check_modes,
     check_reads,
     check_watermarks,
 )
@@ -45,8 +46,10 @@ def planned(job: Job) -> Job:
 
     Tables of upserts become tables of changes, except where a sink takes the same upserts. Equal steps with state
     become one. They get the columns that somebody reads, and a ``uid`` each. Raises SchemaError or UnsupportedError for
-    a sink that cannot keep what it is given, and for steps that could not take rows back.
+    a table whose changes do not say what its rows are, for a sink that cannot keep what it is given, and for steps that
+    could not take rows back.
     """
+    check_modes(job.sinks)
     # Steps that differed in columns which nobody reads, such as PROCTIME(), are equal once these are gone: therefore
     # equal ones are found twice.
     if job.settings.batch:

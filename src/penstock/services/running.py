@@ -76,8 +76,8 @@ class Background(ABC):
         with locked(folder.with_name(f"{port}.lock"), lambda: progress(f"waiting for another start on port {port}")):
             if present := cls._read(folder):
                 raise ServiceError(
-                    f"a {cls.command} runs on port {port} already (pid {present.pids}); "
-                    f"`penstock {cls.command} stop --port {port}` stops it"
+                    f"a {cls.command} runs on port {port} already (pid {present.pids}); choose another port with "
+                    f"--port, or use that one: `penstock {cls.command} stop --port {port}` stops it"
                 )
             shutil.rmtree(folder, ignore_errors=True)  # left behind when the machine went down
             with service:

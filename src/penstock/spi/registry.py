@@ -73,6 +73,11 @@ def unknown_connector(name: str, known: Sequence[str], shown: str = "") -> tuple
     """The problem that no connector has this ``name``, which the user wrote as ``shown``, and a hint."""
     shown = shown or f"'{name}'"
     listed = f"there are {', '.join(known)}"
+    if name == "jdbc":
+        return (
+            f"there is no connector {shown} yet",
+            "'postgres' writes to PostgreSQL, with the same options for the database",
+        )
     if name in _FLINK.split():
         return f"there is no connector {shown} yet", listed
     return f"there is no connector {shown}", nearest(name, known) or listed

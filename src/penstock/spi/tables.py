@@ -146,11 +146,19 @@ class Writable(Connector, Protocol):
         """How to write ``table``. Raises DefinitionError with every problem found."""
 
 
+#: How the data of connectors that only write is read.
+_READING = {
+    "postgres": "use it in INSERT INTO only; to read the database, let Debezium write its changes to a topic, and read "
+    "that with 'format' = 'debezium-json', or join a table of 'upsert-kafka' that holds its rows"
+}
+
+
 def scan_spec(connector: Connector, table: TableDefinition) -> ScanSpec:
     """How ``connector`` reads ``table``. Raises DefinitionError with every problem found, UnsupportedError when its
     tables cannot be read, and PluginError for an incomplete spec."""
     if not isinstance(connector, Readable):
-        raise _one_way(connector, table, "cannot be read", "use it in INSERT INTO only")
+        hint = _READING.get(connector.identifier, "use it in INSERT INTO only")
+        raise _one_way(connector, table, "cannot be read", hint)
     with _without_event_time(table) as rest:
         return _complete(connector, connector.scan(rest), ScanSpec)  # type: ignore[type-abstract]
 

@@ -48,7 +48,15 @@ class Insertion:
             return None
         input_ = project(result.node, projected(columns))
         said = self.statement.conflict is not None
-        return Sink(definition.written, input_, definition.name, self.into.connector, spec, said)
+        return Sink(
+            definition.written,
+            input_,
+            definition.name,
+            self.into.connector,
+            spec,
+            said,
+            at=str(self.source.at(self.statement.at)),
+        )
 
     def _check_conflict(self, table: SinkCapabilities) -> None:
         """Raises DefinitionError for ON CONFLICT where no two rows can conflict, or where it asks for more than the

@@ -1,9 +1,10 @@
 """Keeps a process at a point of a job's state until it is killed: put on the path of a job's processes by
 :class:`tests.faults.stateful.Point`, which waits for it.
 
-``PENSTOCK_POINT`` is ``ACTION PATTERN FILE``: before or after a file whose name fits the pattern is written to the
-state, or before it is deleted, the first process writes its number and the name to FILE, each in a line, and waits for
-a third line. All others go on.
+``PENSTOCK_POINT`` is ``ACTION PATTERN FILE``. At a file whose name fits the pattern, the first process writes its
+number and the name to FILE, each in a line, and waits for a third line. All others go on. It stands ``before`` or
+``after`` the file is written to the state, or before it is copied there (``take``) or deleted (``delete``); or before a
+file of a table is renamed (``appear``), after that (``appeared``), or when all of its batch are (``published``).
 
 ``PENSTOCK_MACHINE`` is the name of the machine that the process is on, by its checkpoint.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -36,6 +37,18 @@ def install(action: str, pattern: str, reached: str) -> None:
             while os.path.getsize(reached) == len(said):
                 time.sleep(0.05)
 
+    if action in {"appear", "appeared", "published"}:
+        _install_in_files(action, pattern, keep)
+        return
+    if action == "take":
+        take = LocalStorage.take
+
+        def take_later(self: Any, name: str, source: Any) -> None:
+            keep(name)
+            take(self, name, source)
+
+        LocalStorage.take = take_later
+        return
     if action == "delete":
         delete = LocalStorage.delete
 
@@ -57,6 +70,27 @@ def install(action: str, pattern: str, reached: str) -> None:
             keep(name)
 
     LocalStorage.create = create_there
+
+
+def _install_in_files(action: str, pattern: str, keep: Callable[[str], None]) -> None:
+    from penstock.connectors.filesystem import files
+
+    appear, publish = files.Folder.appear, files.publish
+
+    def appear_there(self: Any, hidden: str) -> None:
+        if action == "appear":
+            keep(hidden)
+        appear(self, hidden)
+        if action == "appeared":
+            keep(hidden)
+
+    def publish_all(sink: Any, prefix: str, hidden: Sequence[str]) -> None:
+        publish(sink, prefix, hidden)
+        if action == "published":
+            for name in hidden:
+                keep(name)
+
+    files.Folder.appear, files.publish = appear_there, publish_all
 
 
 def move(machine: str) -> None:

@@ -105,7 +105,7 @@ def test_a_start_time_is_for_every_job_of_the_file(monkeypatch, tmp_path):
         "SET 'pipeline.name' = 'one'; INSERT INTO t SELECT * FROM s;"
         "SET 'pipeline.name' = 'two'; INSERT INTO t SELECT * FROM s;"
     )
-    monkeypatch.setattr(run, "run_jobs", lambda jobs, metrics: given.append(jobs))
+    monkeypatch.setattr(run, "run_jobs", lambda jobs, metrics, quiet: given.append(jobs))
     monkeypatch.setattr(session, "prepare", lambda: None)  # no Spark for jobs that do not run
     assert main(["run", str(file), "--start-time", "2022-06-16T16:00:00Z"]) == 0
     assert main(["run", str(file)]) == 0

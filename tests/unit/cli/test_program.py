@@ -37,7 +37,7 @@ def program(tmp_path):
             "'penstock.datastream' has no 'MapFunktion'",
             "did you mean 'MapFunction'?",
         ),
-        ("\nimport penstock.table", 2, "'penstock' has no 'table'", "datastream"),
+        ("\nimport penstock.table", 2, "'penstock' has no 'table': there is no Table API", ".sql file"),
         ("import penstock.datastream.status.more", 1, "'penstock.datastream' has no 'status'", "connectors"),
         (
             "from penstock.datastream.connectors.files import FileSource",

@@ -78,7 +78,7 @@ class TestProgressDecides:
     def test_another_query_and_the_first_batch_takes_over_with_a_warning(self) -> None:
         decision = decided(published(4, "other"), 0, START, END)
         assert isinstance(decision, TakeOver)
-        assert "'mine'" in decision.warning
+        assert "begins with batch 0" in decision.warning
         assert "batch 4 of query 'other'" in decision.warning
 
     def test_another_query_and_a_later_batch_stops(self) -> None:

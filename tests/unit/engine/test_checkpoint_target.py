@@ -45,6 +45,14 @@ def test_a_batch_is_done_when_its_state_is_written(target: CheckpointTarget) -> 
     assert [target.state(upcoming) for upcoming in range(3)] == ["a", "a", ""]
 
 
+def test_a_job_that_gets_a_step_without_state_goes_on_where_it_had_none(tmp_path: Path) -> None:
+    """UNNEST, for the first time after batch 4."""
+    target = CheckpointTarget(read_location(str(tmp_path / "checkpoint")), keeps_rows=False)
+    assert target.standing(batch(5)) == Standing(False, "")
+    target.publish(batch(5, "a"), None)
+    assert target.standing(batch(6)) == Standing(False, "a")
+
+
 def test_state_of_another_batch_stops_the_job(target: CheckpointTarget) -> None:
     with pytest.raises(CheckpointError, match="continues with batch 1, but has no state"):
         target.standing(batch(1))

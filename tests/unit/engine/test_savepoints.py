@@ -529,6 +529,6 @@ def test_a_name_that_the_state_does_not_have(
 
 def test_a_directory_that_is_no_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["state", str(tmp_path)]) == 1
-    assert "is no savepoint" in capsys.readouterr().err
+    assert "is not a savepoint" in capsys.readouterr().err
     assert main(["savepoint", str(tmp_path), str(tmp_path / "s")]) == 1
     assert "is not the checkpoint of a job" in capsys.readouterr().err

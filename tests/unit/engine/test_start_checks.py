@@ -92,7 +92,7 @@ def test_a_checkpoint_of_more_sources(job):
 
 
 def test_a_savepoint_that_is_not_there(job, tmp_path):
-    with pytest.raises(CheckpointError, match=rf"'{tmp_path}/none' is no"):
+    with pytest.raises(CheckpointError, match=rf"'{tmp_path}/none' is not a savepoint"):
         engine.start(job(savepoint=str(tmp_path / "none")))
 
 

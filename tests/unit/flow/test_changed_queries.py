@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import get_args
 
@@ -19,10 +19,28 @@ from penstock.flow.manifest import Manifest
 from penstock.flow.planner import Planner
 from penstock.flow.storage import Storage
 from penstock.plan.arranging import arranged
-from penstock.plan.nodes import STATEFUL, Job, Scan
+from penstock.plan.nodes import (
+    STATEFUL,
+    AggregateCall,
+    Deduplicate,
+    GroupAggregate,
+    InWindows,
+    Job,
+    Join,
+    Materialize,
+    Normalize,
+    Rank,
+    Scan,
+    SessionTable,
+    SetOperation,
+    Sort,
+    TemporalSort,
+    WindowAggregate,
+)
 from penstock.plan.planning import planned
-from penstock.plan.step_identity import VERSION, StepIdentity
+from penstock.plan.step_identity import VERSION, Comparison, StepIdentity, compared
 from penstock.plan.walk import fold, scans
+from penstock.plan.windowing import Windowing
 from penstock.spi import HIDDEN, KIND, Output
 from penstock.types import RowKind, arrow_schema
 from tests.changed_queries import CHANGES, KEPT, REFUSED, WITHOUT, WITHOUT_STATE, Change
@@ -137,6 +155,33 @@ def test_every_node_with_state_has_changes() -> None:
     """A new node needs rows in the table, unless it keeps nothing."""
     with_rows = {node for changes in CHANGES.values() for each in changes for node in each.nodes}
     assert with_rows | set(WITHOUT_STATE) == set(get_args(STATEFUL))
+
+
+#: What nodes with state have, as far as their identities know it.
+FIELDS = {
+    GroupAggregate: {"keys", "calls", "ttl"},
+    WindowAggregate: {"keys", "calls", "windowing", "columns"},
+    SessionTable: {"windowing", "columns"},
+    InWindows: {"inner", "windows"},
+    Join: {"kind", "left_keys", "right_keys", "condition", "left_ttl", "right_ttl"},
+    SetOperation: {"kind"},
+    Normalize: {"keys"},
+    Deduplicate: {"keys", "order", "last"},
+    Rank: {"keys", "order", "first", "last", "number", "latest", "ranking"},
+    TemporalSort: {"time", "order"},
+    Sort: {"order"},
+    Materialize: {"keys"},
+    AggregateCall: {"name", "function", "type", "argument", "distinct", "filter", "nulls", "separator", "place"},
+    Windowing: {"kind", "time", "size", "step", "offset", "zoned", "processing", "keys", "grouped", "place"},
+}
+
+
+def test_every_field_of_a_node_is_known() -> None:
+    """A new one may change what the state means: it needs a fact in flow/identities.py, and a change in the table."""
+    common = {"schema", "uid", "input", "left", "right"}
+    assert set(FIELDS) >= set(get_args(STATEFUL))
+    for node, known in FIELDS.items():
+        assert {each.name for each in fields(node)} - common == known, node.__name__
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -256,3 +301,16 @@ def test_identities_are_those_that_checkpoints_have(tmp_path) -> None:
             assert identity is not None
             assert identity.to_json() == document
             assert StepIdentity.from_json({**document, "version": VERSION + 1}) is None
+
+
+def test_a_long_query_has_a_short_identity(tmp_path) -> None:
+    """Two conditions that differ behind what is kept of them are told apart."""
+    numbers = [", ".join(map(str, range(2000, last))) for last in (5000, 5001)]
+    query = "SELECT k, SUM(CASE WHEN n IN ({0}) THEN n END) FROM s WHERE n IN ({0}) GROUP BY k"
+    first, other = (
+        Running(Change((), "", query.format(each), "", KEPT).scripts[0], str(tmp_path)).fitting for each in numbers
+    )
+    assert len(json.dumps(first.identities)) < 4000
+    (before,), (now,) = ([each.identity for each in found.steps.values()] for found in (first, other))
+    assert compared(before, before) == Comparison((), ())
+    assert len(compared(before, now).refused) == len(compared(before, now).noted) == 1

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import CheckpointError
-from penstock.flow.manifest import KeptOutput, Manifest, Sinks, check_state, merged
+from penstock.flow.exchange import EXCHANGE
+from penstock.flow.manifest import OUTPUT_VERSION, KeptOutput, Manifest, Sinks, check_state, merged
 from penstock.flow.segments import END, SegmentRef
 from penstock.flow.storage import Storage
 from penstock.flow.times import OperatorTime
@@ -93,6 +94,22 @@ def test_kept_output_that_is_changed_or_missing_is_refused(storage, tmp_path):
         CheckpointError, match=r"'7\.output' in .*batch 7, which some targets of the job have and oth.*: restore"
     ):
         kept.read(storage)
+
+
+def test_kept_output_of_another_version_is_refused(storage):
+    kept = KeptOutput.write(storage, "7.output", pa.table({"data": [b"abc"]}), (("a",),))
+    reference = Manifest(7, output=replace(kept, version=OUTPUT_VERSION + 1)).write(storage, "7.manifest")
+    found = Manifest.read(storage, reference).output
+    with pytest.raises(CheckpointError, match=rf"'7\.output' .*batch 7, .*has version {OUTPUT_VERSION + 1}, and"):
+        found.read(storage)
+
+
+def test_the_rows_of_kept_output_are_those_of_its_version():
+    """Whoever changes what tasks send changes OUTPUT_VERSION too: a batch may be in one target before an upgrade, and
+    in the other after it."""
+    columns = "edge int32, owner int32, scan int32, task int32, ordinal int32, count int64, file string, "
+    columns += "position int64, bytes int64, data binary"
+    assert (OUTPUT_VERSION, ", ".join(f"{each.name} {each.type}" for each in EXCHANGE)) == (1, columns)
 
 
 def test_owners_that_report_nothing_keep_their_part_of_the_state():

@@ -112,5 +112,5 @@ def test_no_ticket_is_an_error_that_is_not_tried_again(monkeypatch: pytest.Monke
 def test_without_the_package_a_client_is_not_even_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
     config = ClientConfig.from_properties({"bootstrap.servers": "b:9092", "security.protocol": "SASL_PLAINTEXT"})
-    with pytest.raises(OptionsError, match=r"pip install 'penstock\[kerberos\]'"):
+    with pytest.raises(OptionsError, match=r"pip install '\.\[kerberos\]'"):
         Session(config)

@@ -75,10 +75,8 @@ class PostgresCommitter(Committer):
         with self._database.transaction() as transaction:
             self._tables = find_tables(transaction, self._outputs)
             self._names = tuple(sorted({table.name for table in self._tables}))
-            present, made = current_schema(transaction), progress_schemas(transaction)
-        self._rows = ProgressTable(self._kept_namespace(present, made))
-        with self._database.transaction() as transaction:
-            self._rows.create(transaction)
+            present = current_schema(transaction)
+        self._rows = ProgressTable(self._kept_namespace(present))
         self._key = self._kept_key()
         self._check_rows()
 
@@ -98,22 +96,25 @@ class PostgresCommitter(Committer):
         self._staging = StagingTables(self._database, self._rows.namespace, self._key, self._context.run_id)
         self._staging.create(self._outputs)
 
-    def _kept_namespace(self, present: str, made: Sequence[str]) -> str:
-        """The schema of the progress table of these tables: the one that the checkpoint knows, if it is among those
-        that have such a table (``made``), else the ``present`` one. So a batch is known, and a former run fenced, when
-        the search path names another schema first.
+    def _kept_namespace(self, present: str) -> str:
+        """The schema of the progress table of these tables, which is created if it is missing: the one with the rows of
+        this query, else the one that the checkpoint knows, if it is among those that have such a table, else the
+        ``present`` one. So a batch is known, and a former run fenced, when the search path names another schema first.
 
         Raises CheckpointError when tables have their progress in different schemas.
         """
         checkpoint, identity = self._context.checkpoint, self._identity()
+        of_rows = self._namespaces_of_rows()
         # Former versions kept it in the name of the document of a schema only.
         former: dict[str, str] = {}
-        for namespace in sorted(made, key=lambda each: each == present):
+        for namespace in sorted(self._made(), key=lambda each: each == present):
             known = checkpoint.revise(_document(identity, namespace), lambda now: now)
             former.update({name: namespace for names in known.values() for name in names})
 
         def change(now: dict[str, Any]) -> dict[str, Any]:
+            made = self._made()  # another copy may have made one
             known = {name: namespace for name, namespace in {**former, **now}.items() if namespace in made}
+            known |= {name: namespace for name, namespace in of_rows.items() if name in self._names}
             kept = {name: known[name] for name in self._names if name in known}
             if len(set(kept.values())) > 1:
                 places = ", ".join(f"that of '{name}' in schema '{kept[name]}'" for name in kept)
@@ -123,7 +124,12 @@ class PostgresCommitter(Committer):
                 )
             return {**now, **dict.fromkeys(self._names, next(iter(kept.values()), present))}
 
-        chosen: str = checkpoint.revise(f"postgres-{digest(identity)}", change)[self._names[0]]
+        document = f"postgres-{digest(identity)}"
+        # The table comes before the document: of two copies that start at once, the later one finds that of the other.
+        wanted: str = change(checkpoint.revise(document, lambda now: now))[self._names[0]]
+        with self._database.transaction() as transaction:
+            ProgressTable(wanted).create(transaction)
+        chosen: str = checkpoint.revise(document, change)[self._names[0]]
         if chosen != present:
             self._context.warn(
                 f"job '{self._context.job}', {self._database.address}: its progress stays in schema '{chosen}', "
@@ -131,6 +137,26 @@ class PostgresCommitter(Committer):
             )
         self._document = _document(identity, chosen)
         return chosen
+
+    def _made(self) -> list[str]:
+        """The schemas that have a progress table."""
+        with self._database.transaction() as transaction:
+            return progress_schemas(transaction)
+
+    def _namespaces_of_rows(self) -> dict[str, str]:
+        """The schemas with progress of this query, by the tables that it was written to. They tell it also in a
+        database that has another identity since, after pg_upgrade for one. Those that may not be read are left out."""
+        found: dict[str, str] = {}
+        for namespace in self._made():
+            try:
+                with self._database.transaction() as transaction:
+                    rows = ProgressTable(namespace).of_query(transaction, self._context.query_id)
+            except DatabaseUnavailableError:
+                raise
+            except DatabaseError:  # no right, or the table of another version
+                continue
+            found |= {name: namespace for row in rows if row.progress for name in row.tables}
+        return found
 
     def _kept_key(self) -> str:
         """The key of the row for these tables: one that the query has written, else one that the checkpoint knows, else

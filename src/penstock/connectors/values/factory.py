@@ -40,7 +40,9 @@ class ValuesConnector:
         if unsupported:
             raise UnsupportedError(unsupported)
         data = _encoded(memory.rows(options.data_id), table, options)
-        return ValuesScanSpec(table=table.name, options=options, schema=table.produced, data=data)
+        return ValuesScanSpec(
+            table=table.name, options=options, schema=table.produced, data=data, primary_key=table.primary_key
+        )
 
     def sink(self, table: TableDefinition) -> ValuesSinkSpec:
         """How ``table`` is written. Raises OptionsError with every problem found."""

@@ -52,7 +52,8 @@ class ValuesSourceOptions(OptionSet):
         "changelog-mode",
         _CHANGELOG,
         default=INSERTIONS,
-        doc="The row kinds that the rows may have: I, UB, UA and D for +I, -U, +U and -D.",
+        doc="The row kinds that the rows may have: I, UB, UA and D for +I, -U, +U and -D. With UA and without UB, a row"
+        " replaces the one of its PRIMARY KEY, and -D needs the key alone; else -U and -D have their whole row.",
         example="I,UB,UA,D",
     )
     most: int | None = opt(

@@ -108,7 +108,9 @@ class RowsSource(Source):
         return (SourcePartition(self._ordinal * PARTITIONS_PER_SOURCE, "0", ended=ended),)
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
-        """The rows between the two positions."""
+        """The rows between the two positions, if they count as records."""
+        if not self._scan.counted:
+            return 0
         return int(end["row"]) - (start["row"] if start else self._start)
 
     def ended(self, reached: dict[str, Any] | None) -> bool:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.connectors.values.options import ValuesSinkOptions, ValuesSourceOptions
 from penstock.spi import CHANGES, INSERTIONS, AnySettings, ScanCapabilities, SinkCapabilities, SinkSpec
-from penstock.types import RowType
+from penstock.types import RowKind, RowType
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,13 +17,15 @@ class ValuesScanSpec(AnySettings):
     """Reads rows of ``schema``.
 
     ``data`` is an Arrow IPC stream of the rows, with their kinds in the column KIND: bytes can be hashed, compared by
-    value and pickled, as specs must.
+    value and pickled, as specs must. Rows that are not ``counted`` are the query's own, and no records of a table.
     """
 
     table: str
     options: ValuesSourceOptions
     schema: RowType
     data: bytes = field(repr=False)
+    counted: bool = True
+    primary_key: tuple[str, ...] = ()
 
     @property
     def rows(self) -> pa.RecordBatch:
@@ -33,8 +35,13 @@ class ValuesScanSpec(AnySettings):
 
     @property
     def capabilities(self) -> ScanCapabilities:
-        """What the options say. Spark computes the rows before a sink takes them (``staged`` is False)."""
-        return ScanCapabilities(kinds=self.options.kinds, bounded=self.options.bounded)
+        """What the options say: with rows after an update and without those before, a row replaces the one of its key.
+        Spark computes the rows before a sink takes them (``staged`` is False)."""
+        kinds = self.options.kinds
+        upserts = RowKind.UPDATE_AFTER in kinds and RowKind.UPDATE_BEFORE not in kinds
+        return ScanCapabilities(
+            kinds=kinds, bounded=self.options.bounded, upsert_keys=self.primary_key if upserts else ()
+        )
 
     def dead_letter_sink(self, others: Sequence[SinkSpec]) -> None:
         """None: rows are checked when the table is declared, so all of them can be read."""

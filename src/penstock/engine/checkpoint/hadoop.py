@@ -16,12 +16,19 @@ from pyspark.sql import SparkSession
 from penstock.engine.checkpoint.local import Lock
 from penstock.spi import cause_of
 
+#: The capability of a store (in Hadoop's ``CommonPathCapabilities``) whose files appear when they are closed.
+_ABORTABLE = "fs.capability.outputstream.abortable"
 #: How the clients of Hadoop's file systems report a missing right: names of classes, and of HTTP's statuses.
 _DENIED = re.compile(r"AccessControlException|AuthorizationException|AccessDenied|Forbidden|Unauthorized")
 
 
 class HadoopFiles:
-    """Files below the URI ``root``. All methods raise OSError."""
+    """Files below the URI ``root``. All methods raise OSError.
+
+    A file is written to a draft, which is renamed. Object stores rename by copying and deleting, so that a crash in
+    between would leave no file of the name; but what is written there appears when it is closed, whole and at once.
+    Such a store says that a stream can be given up (as Spark asks it for its own logs), and needs no draft.
+    """
 
     def __init__(self, spark: SparkSession, root: str):
         context: Any = spark.sparkContext
@@ -31,6 +38,7 @@ class HadoopFiles:
             self._root = self._jvm.org.apache.hadoop.fs.Path(root)
             self._system = self._root.getFileSystem(configuration)
             self._context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._root.toUri(), configuration)
+            self._whole = bool(self._system.hasPathCapability(self._root, _ABORTABLE))
         rename = self._jvm.org.apache.hadoop.fs.Options.Rename
         gateway = context._gateway
         self._overwrite = gateway.new_array(rename, 1)
@@ -50,17 +58,24 @@ class HadoopFiles:
 
     def write(self, name: str, text: str) -> None:
         """Write the file, or replace it, as atomically as the file system renames."""
+        if self._whole:
+            self._send(self._path(name), text, overwrite=True)
+            return
         with hadoop_errors():
             self._context.rename(self._draft(name, text), self._path(name), self._overwrite)
 
     def create(self, name: str, text: str) -> None:
-        draft = self._draft(name, text)
+        draft = None if self._whole else self._draft(name, text)
         try:
+            if draft is None:
+                self._send(self._path(name), text, overwrite=False)
+                return
             with hadoop_errors():
                 self._context.rename(draft, self._path(name), self._no_options)
         except OSError:
-            with hadoop_errors():
-                self._system.delete(draft, False)
+            if draft is not None:
+                with hadoop_errors():
+                    self._system.delete(draft, False)
             if self.read(name) is None:
                 raise
 
@@ -80,13 +95,20 @@ class HadoopFiles:
 
     def _draft(self, name: str, text: str) -> Any:
         draft = self._path(f"{name}.{uuid.uuid4().hex}.draft")
+        self._send(draft, text, overwrite=True)
+        return draft
+
+    def _send(self, path: Any, text: str, *, overwrite: bool) -> None:
         with hadoop_errors():
-            stream = self._system.create(draft, True)
+            stream = self._system.create(path, overwrite)
             try:
                 stream.write(text.encode("utf-8"))
+            except Py4JJavaError:
+                if self._whole:
+                    stream.abort()  # else the part that was written would appear
+                raise
             finally:
                 stream.close()
-        return draft
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, name)

@@ -106,7 +106,7 @@ def read_savepoint(place: JobCheckpoint) -> Savepoint:
             if place.read("job") is not None
             else "name the directory that `penstock savepoint` wrote"
         )
-        raise CheckpointError(f"'{place.location}' is no savepoint: it has no 'penstock/{_DOCUMENT}.json'; {hint}")
+        raise CheckpointError(f"'{place.location}' is not a savepoint: it has no 'penstock/{_DOCUMENT}.json'; {hint}")
     if found["version"] > VERSION:
         raise CheckpointError(
             f"the savepoint '{place.location}' has format {found['version']}, and this version of penstock reads up to "

@@ -15,9 +15,10 @@ from penstock.spi import Batch, Checkpoint, Committer, Published, Standing
 @dataclass(eq=False)
 class CheckpointTarget(Committer):
     """Keeps the reference to the state of a job none of whose tables is exactly-once: their rows may be repeated, the
-    state counts each row once."""
+    state counts each row once. ``keeps_rows``: a step of the job has state; UNNEST has none."""
 
     checkpoint: Checkpoint
+    keeps_rows: bool = True
     #: The batch under way, and the document when it began.
     _batch: int = field(default=-1, init=False)
     _before: dict[str, Any] = field(default_factory=dict, init=False)
@@ -29,6 +30,8 @@ class CheckpointTarget(Committer):
         known = self._known()
         self._batch, self._before = batch.id, known
         if not known and batch.id > 0:
+            if not self.keeps_rows:  # the job had no such step before, and none needs the rows that were read then
+                return Standing(False, "")
             raise CheckpointError(
                 f"{where}, but has no state: the job had none before, or another guarantee. Start the former "
                 "definition, or a new checkpoint"

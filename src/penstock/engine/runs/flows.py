@@ -233,7 +233,8 @@ class FlowRun:
     @property
     def _targets(self) -> list[Committer]:
         """All targets. The checkpoint keeps the state if no committer does."""
-        own = [] if self._keepers else [CheckpointTarget(self.context.checkpoint)]
+        keeps_rows = any(vertex.tables for vertex in self.flow.vertices)
+        own = [] if self._keepers else [CheckpointTarget(self.context.checkpoint, keeps_rows)]
         return [*self.committers, *own]
 
     @property

@@ -15,6 +15,7 @@ import fcntl
 import gc
 import importlib
 import json
+import logging
 import os
 import runpy
 import select
@@ -64,6 +65,7 @@ def _prepare() -> None:
     Spark's workers collect garbage after each task. What was imported here is never garbage: collections in forks leave
     it out, and its pages stay shared.
     """
+    logging.getLogger("penstock.kafka").setLevel(logging.ERROR)  # the driver tells of brokers that are not reached
     with contextlib.suppress(Exception):
         for name in _WANTED:
             importlib.import_module(name)

@@ -24,7 +24,7 @@ from penstock.errors import OptionsError, Problem, nearest
 from penstock.formats.columns.codec import Picklable
 from penstock.formats.protobuf.java_names import java_names
 
-_INSTALL = "pip install 'penstock[protobuf]', or set 'descriptor-file'"
+_INSTALL = "pip install '.[protobuf]', or set 'descriptor-file'"
 _DESCRIBE = "write it with protoc --include_imports --descriptor_set_out=FILE"
 #: Output lines of protoc that are not errors: its warnings and its library's log.
 _WARNING = re.compile(r"(?i:warning): |.*: warning: |[IW][0-9]{4} ")

@@ -51,7 +51,7 @@ class ProtobufOptions(OptionSet):
         default=None,
         example="/etc/messages/orders.proto",
         doc="The .proto file that defines the message, instead of descriptor-file. It is compiled when the table "
-        "is defined, with the package grpcio-tools: pip install 'penstock[protobuf]'. Not in Flink.",
+        "is defined, with the package grpcio-tools: pip install '.[protobuf]'. Not in Flink.",
     )
     proto_path: tuple[str, ...] = opt(
         "proto-path",

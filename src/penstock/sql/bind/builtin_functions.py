@@ -29,7 +29,9 @@ def _all(texts: str) -> tuple[Builtin, ...]:
 
 _DOCUMENTS = "types for JSON documents are not supported; use STRING with JSON_VALUE and JSON_QUERY"
 _OBJECTS = "structured types of Java classes are not supported; use ROW(..)"
-_OVER = "OVER takes ROW_NUMBER(), RANK() and DENSE_RANK() only; join the rows with themselves, or number them"
+_OVER = (
+    "OVER takes ROW_NUMBER(), RANK() and DENSE_RANK() only; number the rows, and join the numbered rows with themselves"
+)
 _EXACTLY = "with a pattern, reads what is exactly by it"
 _PATHS = "paths with filters, such as `[?(@.a > 1)]`, or functions, such as `.length()`, are refused"
 

@@ -35,15 +35,15 @@ def rows_of(rows: Sequence[Sequence[Expression]], names: Sequence[str], types: S
     return members[0] if len(members) == 1 else Union(schema, members)
 
 
-def one_row() -> Node:
-    """A table of one row with a placeholder column."""
-    return _scan([[True]], _ANY)
+def one_row(*, counted: bool = True) -> Node:
+    """A table of one row with a placeholder column. ``counted``: as a record that is read."""
+    return _scan([[True]], _ANY, counted=counted)
 
 
 def or_nothing(groups: GroupAggregate) -> Node:
     """The only group of all rows, or the row that a batch gives if there are none: counts are 0, other results NULL."""
     there = project(groups, (Item("$TRUE", TRUE),))
-    lacking = SetOperation(_ANY, one_row(), there, SetKind.ANTI)
+    lacking = SetOperation(_ANY, one_row(counted=False), there, SetKind.ANTI)
     items = (Item(each.name, Literal(0 if each.function == "COUNT" else None, type=each.type)) for each in groups.calls)
     return Union(groups.schema, (groups, project(lacking, tuple(items))))
 
@@ -82,7 +82,7 @@ def _value(given: Expression) -> object:
     return given.value if isinstance(given, Literal) else None
 
 
-def _scan(rows: Sequence[Sequence[object]], schema: RowType) -> Scan:
+def _scan(rows: Sequence[Sequence[object]], schema: RowType, *, counted: bool = True) -> Scan:
     """The rows, as if they were those of a table of the connector ``values``."""
     import pyarrow as pa
 
@@ -97,7 +97,6 @@ def _scan(rows: Sequence[Sequence[object]], schema: RowType) -> Scan:
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, batch.schema) as stream:
         stream.write_batch(batch)
-    spec = ValuesScanSpec(
-        table=_NAME, options=ValuesSourceOptions(data_id=_NAME), schema=schema, data=bytes(out.getvalue())
-    )
+    options = ValuesSourceOptions(data_id=_NAME)
+    spec = ValuesScanSpec(table=_NAME, options=options, schema=schema, data=bytes(out.getvalue()), counted=counted)
     return Scan(schema, _NAME, "values", spec)

@@ -45,7 +45,8 @@ from penstock.sql.parse.tokens import Token, TokenType
 _UNSUPPORTED = {
     "write DROP TABLE IF EXISTS before CREATE TABLE": "CREATE OR REPLACE TABLE",
     "write DROP VIEW IF EXISTS before CREATE VIEW": "CREATE OR REPLACE",
-    "use the built-in functions: there are no user-defined ones": (
+    "functions in Python run in programs: DataStream.map takes values, call_arrow columns (docs/pyflink.md); SQL has "
+    "the built-in ones": (
         "CREATE FUNCTION, CREATE TEMPORARY FUNCTION, CREATE TEMPORARY SYSTEM FUNCTION, ALTER FUNCTION, "
         "ALTER TEMPORARY FUNCTION, ALTER TEMPORARY SYSTEM FUNCTION, DROP FUNCTION, DROP TEMPORARY FUNCTION, "
         "DROP TEMPORARY SYSTEM FUNCTION"

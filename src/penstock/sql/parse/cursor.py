@@ -18,6 +18,10 @@ _T = TypeVar("_T")
 _TYPE_TOKENS = {TokenType.STRING: "text", TokenType.BYTES: "", TokenType.HINT: "", TokenType.END: ""}
 
 
+#: Words with which only statements begin, so that a semicolon is missing before them.
+_BEGINNINGS = {"ALTER", "BEGIN", "CREATE", "DESCRIBE", "DROP", "EXECUTE", "EXPLAIN", "INSERT", "RESET", "SHOW", "USE"}
+
+
 class Cursor:
     """A position in the tokens of one statement, the last of which is END.
 
@@ -73,8 +77,11 @@ class Cursor:
 
     def expect_end(self) -> None:
         """Raises SqlError unless everything is consumed."""
-        if self.token.type is not TokenType.END:
-            raise self.unexpected("the end of the statement")
+        if self.token.type is TokenType.END:
+            return
+        if self.token.keyword in _BEGINNINGS:
+            raise self.unexpected("the end of the statement", "a ';' is missing before it")
+        raise self.unexpected("the end of the statement")
 
     def name(self, expected: str) -> Name:
         """An identifier. Raises SqlError for any other token."""

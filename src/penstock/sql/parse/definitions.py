@@ -74,7 +74,12 @@ def comment(cursor: QueryGrammar) -> str:
 
 def options(cursor: QueryGrammar) -> tuple[GivenOption, ...]:
     """Options in parentheses."""
-    return cursor.enclosed(partial(_option, cursor))
+    cursor.expect("(")
+    found = cursor.listed(partial(_option, cursor))
+    if cursor.token.type is TokenType.STRING:
+        raise cursor.unexpected("',' or ')'", "options have commas between them")
+    cursor.expect(")")
+    return found
 
 
 def _option(cursor: QueryGrammar) -> GivenOption:

@@ -324,7 +324,11 @@ class Grammar(Cursor):
         partition = self.listed(self.expression) if self.take("PARTITION", "BY") else ()
         order = self.listed(self._sort_key) if self.take("ORDER", "BY") else ()
         if self.token.keyword in ("ROWS", "RANGE"):
-            raise self.unsupported(f"{of} with {self.token.keyword}", "aggregate with GROUP BY", at)
+            raise self.unsupported(
+                f"{of} with {self.token.keyword}",
+                "there is no moving aggregate: GROUP BY with a window gives one row for each window, HOP moves it",
+                at,
+            )
         self.expect(")")
         return OverWindow(partition, order, base)
 

@@ -36,8 +36,15 @@ from penstock.sql.parse.windows import WindowGrammar
 #: Words that follow a table or a query in Flink only: the feature, and what to do instead.
 _AFTERWARDS = {
     "QUALIFY": ("QUALIFY", "filter the rows of a query in FROM with WHERE"),
-    "MATCH_RECOGNIZE": ("MATCH_RECOGNIZE", "detect patterns after reading the sink's topic"),
-    "FOR": ("FOR SYSTEM_TIME AS OF", "a plain JOIN gives the present rows of both tables"),
+    "MATCH_RECOGNIZE": (
+        "MATCH_RECOGNIZE",
+        "a join of a table with itself finds rows that follow one another, on a key and with times BETWEEN",
+    ),
+    "FOR": (
+        "FOR SYSTEM_TIME AS OF",
+        "a plain JOIN changes its rows when one of the two tables changes later, keeps both tables as state, and "
+        "needs a sink that takes changes",
+    ),
     "TABLESAMPLE": ("TABLESAMPLE", "filter with WHERE"),
 }
 _SETS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
@@ -281,7 +288,11 @@ class QueryGrammar(WindowGrammar):
             self.expect(")")
             return self._with_alias(derived)
         if self.sees("LATERAL"):
-            raise self.unsupported("LATERAL", "join with a query that does not use columns of the other table")
+            raise self.unsupported(
+                "LATERAL",
+                "CROSS JOIN UNNEST(..) expands the array or map of a row; a query in FROM cannot use columns of the "
+                "other table, one in SELECT or WHERE can",
+            )
         found: UnboundSource
         if self.take("UNNEST", "("):
             found = self._unnest(at)

@@ -104,8 +104,21 @@ def _matches(source: SourceText) -> Iterator[re.Match[str]]:
         if match.lastgroup == "mark":
             for opening, unclosed, closing in _UNCLOSED:
                 if source.text.startswith(opening, match.start()):
-                    raise source.error(match.start(), f"the {unclosed} is not closed", f"add {closing}")
+                    raise _not_closed(source, match.start(), unclosed, closing)
         yield match
+
+
+def _not_closed(source: SourceText, at: int, unclosed: str, closing: str) -> SqlError:
+    """The error of a string, name or comment at ``at`` that is not closed. A quote that is missing earlier turns all
+    strings after it inside out: then the first string that goes on to another line has it."""
+    if closing == "'":
+        strings = (match for match in _TOKEN.finditer(source.text, 0, at) if match.lastgroup == "string")
+        earlier = next((match for match in strings if "\n" in match.group()), None)
+        if earlier is not None:
+            line = source.text.count("\n", 0, earlier.end()) + 1
+            reason = f"the string goes on to line {line}, and a later one is not closed"
+            return source.error(earlier.start(), reason, f"add {closing} where it ends")
+    return source.error(at, f"the {unclosed} is not closed", f"add {closing}")
 
 
 def _undefined(source: SourceText, match: re.Match[str], variables: Mapping[str, str]) -> Iterator[Problem]:

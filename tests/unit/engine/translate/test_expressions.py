@@ -91,7 +91,7 @@ def test_parentheses_stand_where_they_are_needed(expression, text):
 def test_what_may_overflow_is_not_left_to_spark(function):
     for wide in (INT, BIGINT, DecimalType(38, 6)):
         assert not has_spark_sql(call(function, N, N, type=wide))
-    assert spark_sql(call(function, N, N, type=DecimalType(37, 6))) == f"`n` {function} `n`"
+    assert has_spark_sql(call(function, N, N, type=DecimalType(37, 6))) == (function != "/")
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def test_without_the_compiler_the_error_names_the_command_that_installs_it(
     monkeypatch.setitem(sys.modules, "grpc_tools", None)
     (problem,) = problems(message_class_name="shop.Money", proto_file=str(folder / "protos/shop/money.proto"))
     assert problem.reason == "compiling a .proto file needs the package grpcio-tools"
-    assert "pip install 'penstock[protobuf]'" in problem.hint
+    assert "pip install '.[protobuf]'" in problem.hint
 
 
 def test_one_file_is_to_be_given(folder: Path, descriptors: Path) -> None:

@@ -1,0 +1,123 @@
+"""What a running job says on standard error: news, warnings, and how far it is."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from penstock.cli.display import count, event_time, size
+
+if TYPE_CHECKING:
+    from penstock.engine import JobProgress, RunningJob, StepProgress
+
+#: How often a log gets a line while something changes.
+_LOG_EVERY_SECONDS = 5.0
+#: After how long an idle job gives a sign of life: this first, then each time twice as long, up to an hour.
+_IDLE_SECONDS, _MOST_IDLE_SECONDS = 60.0, 3600.0
+
+
+class Reporter:
+    """Shows the progress of jobs: on a terminal in a line that is rewritten, elsewhere in lines with the time, when
+    something has changed, and now and then when nothing has. A ``quiet`` one shows warnings only."""
+
+    def __init__(self, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        self._live = sys.stderr.isatty()
+        self._quiet = quiet
+        self._clock = clock
+        self._shown = 0
+        self._last = (clock(), 0)
+        self._logged = -_LOG_EVERY_SECONDS
+        self._state: object = None
+        self._patience = _IDLE_SECONDS
+
+    def say(self, text: str) -> None:
+        """Prints a line, unless quiet."""
+        if not self._quiet:
+            self._print(text)
+
+    def warn(self, text: str) -> None:
+        """Prints a warning."""
+        self._print(f"warning: {text}")
+
+    def progress(self, running: Sequence[RunningJob]) -> None:
+        """Shows how far the jobs are: records per second, lag, time since the last commit."""
+        if self._quiet:
+            return
+        now = self._clock()
+        done = [each.progress for each in running]
+        if not self._live and not self._due(now, done):
+            return
+        read = sum(each.records_in for each in done)
+        before, records = self._last
+        rate = (read - records) / max(now - before, 1e-9)
+        self._last = (now, read)
+        text = _progress(done, [each.lag() for each in running], rate, live=self._live)
+        if self._live:
+            text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be rewritten
+            print("\r" + text.ljust(self._shown), end="", file=sys.stderr, flush=True)
+            self._shown = len(text)
+        else:
+            job = running[0].job.name if len(running) == 1 else ""
+            self._print(f"job '{job}': {text}" if job else f"{len(running)} jobs: {text}")
+
+    def close(self) -> None:
+        """Ends the line that is being rewritten."""
+        if self._shown:
+            print(file=sys.stderr)
+            self._shown = 0
+
+    def _due(self, now: float, done: Sequence[JobProgress]) -> bool:
+        """Whether a log gets a line now."""
+        if now - self._logged < _LOG_EVERY_SECONDS:
+            return False
+        state = [(each.batches, each.records_in, each.records_out, each.restarts, each.steps) for each in done]
+        if state != self._state:
+            self._patience = _IDLE_SECONDS
+        elif now - self._logged < self._patience:
+            return False
+        else:
+            self._patience = min(2 * self._patience, _MOST_IDLE_SECONDS)
+        self._state, self._logged = state, now
+        return True
+
+    def _print(self, text: str) -> None:
+        self.close()
+        stamp = "" if self._live else f"{datetime.now():%Y-%m-%d %H:%M:%S} "
+        print(f"{stamp}{text}", file=sys.stderr, flush=True)
+
+
+def after_restarts(restarts: int) -> str:
+    """``, after 2 restarts``; empty without any."""
+    return f", after {count(restarts, 'restart')}" if restarts else ""
+
+
+def _progress(done: Sequence[JobProgress], lags: Sequence[int | None], rate: float, *, live: bool) -> str:
+    read, written = sum(each.records_in for each in done), sum(each.records_out for each in done)
+    lag = "" if None in lags else f", lag {sum(filter(None, lags)):,}"
+    commits = [each.committed_at for each in done if each.committed_at]
+    if commits:
+        ago = f"{time.time() - min(commits):.0f} s ago"
+        text = f"{read:,} read ({rate:,.0f}/s), {written:,} written{lag}, last commit {ago}"
+    else:
+        text = f"no batch yet in this run{lag}"
+    held = [each.state_bytes for each in done if each.state_bytes is not None]
+    steps = [step for each in done for step in each.steps.items()]
+    text += after_restarts(sum(each.restarts for each in done))
+    if live:
+        late = sum(step.late for _, step in steps)
+        text += f", {count(late, 'late row')}" if late else ""
+    text += f", state {size(sum(held))}" if held else ""
+    if not live and (len(steps) > 1 or any(step.watermark is not None for _, step in steps)):
+        text += f" ({'; '.join(_shown(uid, step) for uid, step in steps)})"
+    return text
+
+
+def _shown(uid: str, step: StepProgress) -> str:
+    """A step's part of the progress."""
+    time = "" if step.watermark is None else f", watermark {event_time(step.watermark)}"
+    late = f", {count(step.late, 'late row')}" if step.late else ""
+    return f"{uid}: {size(step.bytes)}{time}{late}"

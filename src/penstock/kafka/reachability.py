@@ -1,0 +1,89 @@
+"""Why brokers are not reached, in words, and the news of it while a client goes on trying."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.deadline import Deadline
+from penstock.kafka.faults import CLIENT_CODE, Fault
+
+_log = logging.getLogger("penstock.kafka")
+
+#: How long a client tries before it tells that it has not succeeded yet.
+PATIENCE_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class _Reason:
+    words: str
+    hint: str
+
+
+_NO_ANSWER = _Reason("no answer", "check the address, that no firewall is in between, and security.protocol")
+#: By what the client library reports.
+_REASONS: Sequence[tuple[str, _Reason]] = (
+    ("ECONNREFUSED", _Reason("nothing listens there", "check bootstrap.servers, and that the broker is up")),
+    ("DNS", _Reason("the name cannot be resolved", "check the host's name in bootstrap.servers, and DNS")),
+    (
+        "closed during TLS|SSL",
+        _Reason("the connection is closed during TLS", "check security.protocol against that of the listener"),
+    ),
+    (
+        "closed by the broker|ConnectionReset|ECONNRESET",
+        _Reason("the connection is closed at once", "check security.protocol against that of the listener"),
+    ),
+    (
+        "EHOSTUNREACH|ENETUNREACH|ENETDOWN|EHOSTDOWN",
+        _Reason("the network does not lead there", "check the address, and the network"),
+    ),
+    ("no answer|imed out|ETIMEDOUT|TimeoutError|in time", _NO_ANSWER),
+)
+
+
+def is_of_connection(fault: Fault) -> bool:
+    """Whether a fault arose on the way to a broker, and not in its answer."""
+    return fault.code == CLIENT_CODE
+
+
+def why(faults: Mapping[str, str]) -> str:
+    """Why none of these addresses was reached, and what to check; ``faults`` has what the client library reported of
+    each, empty where nothing came back yet. One sentence, without addresses if there is one."""
+    found = {address: _reason(fault) for address, fault in faults.items()}
+    if len({each.words for each in found.values()}) == 1:
+        words = next(iter(found.values())).words
+    else:
+        words = ", ".join(f"{address}: {each.words}" for address, each in found.items())
+    return "; ".join((words, *dict.fromkeys(each.hint for each in found.values())))
+
+
+def _reason(fault: str) -> _Reason:
+    for pattern, reason in _REASONS:
+        if re.search(pattern, fault):
+            return reason
+    return _Reason(fault, "check that the broker is up and reachable from here") if fault else _NO_ANSWER
+
+
+def tell(text: str) -> None:
+    """Give news of something that has not succeeded yet: a warning in Python's log."""
+    _log.warning("%s", text)
+
+
+class Notice:
+    """Tells once, a few seconds after the block began and unless it has ended by then, what ``text`` returns. Says
+    nothing where the time for the block is about as short."""
+
+    def __init__(self, text: Callable[[], str], deadline: Deadline):
+        self._needed = deadline.left > 2 * PATIENCE_SECONDS
+        self._timer = threading.Timer(PATIENCE_SECONDS, lambda: tell(text()))
+        self._timer.daemon = True
+
+    def __enter__(self) -> None:
+        if self._needed:
+            self._timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
