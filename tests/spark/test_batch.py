@@ -185,6 +185,24 @@ def test_files_are_one_batch_and_the_results_are_files(jobs: Jobs, tmp_path: Pat
     assert done.progress.batches == 1
 
 
+def test_insert_overwrite_leaves_the_rows_of_the_last_run(jobs: Jobs, tmp_path: Path) -> None:
+    table = "CREATE TABLE {} ({}) WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{}');\n"
+    columns = "name STRING, amount BIGINT"
+    tables = table.format("sold", columns, tmp_path / "sold") + table.format("total", columns, tmp_path / "total")
+    for folder, amount in (("sold", 3), ("total", 9)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "before.json").write_text(json.dumps({"name": "apple", "amount": amount}) + "\n")
+    query = "INSERT OVERWRITE total SELECT name, SUM(amount) FROM sold WHERE amount {} GROUP BY name;"
+
+    def total() -> list[str]:
+        return [line for file in sorted((tmp_path / "total").glob("[!.]*")) for line in file.read_text().splitlines()]
+
+    jobs.run(BATCH + tables + query.format("> 0"), name="first")
+    assert total() == ['{"name":"apple","amount":3}']
+    jobs.run(BATCH + tables + query.format("> 5"), name="second")
+    assert total() == []
+
+
 def test_names_with_dots_and_folders_of_partitions_are_read(
     jobs: Jobs, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -256,6 +256,16 @@ def test_windows_count_what_comes_too_late(jobs, topics, topic):
     assert {start: count for _, start, count in found} == {0: 1, 50: 10, 60: 9}
 
 
+def test_rows_that_are_compared_with_others_see_the_watermark_of_the_batch_before(see, topics, topic):
+    source = topic(1)
+    topics.write(source, events(10))
+    running, sink = see(source, insert="INSERT INTO t SELECT DISTINCT id, CURRENT_WATERMARK(ts) FROM s;")
+    while_running(running, lambda: len(topics.read(sink)) == 1)
+    topics.write(source, events(20, first=1))
+    while_running(running, lambda: len(topics.read(sink)) == 2)
+    assert [message.json["seen"] for message in topics.read(sink)] == [None, at(8)]
+
+
 def test_the_watermark_goes_on_from_the_checkpoint(see, jobs, topics, topic):
     from penstock import engine
 

@@ -31,6 +31,11 @@ class Chain:
 
     works: Sequence[OfBatches]
 
+    @property
+    def reads_watermark(self) -> bool:
+        """Whether one of them needs the present watermark."""
+        return any(getattr(each, "reads_watermark", False) for each in self.works)
+
     def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
         for each in self.works:
             given = each.batch(given)

@@ -14,7 +14,7 @@ from penstock.plan.enforcing import not_null
 from penstock.plan.expressions import ColumnRef, Expression, cast, coerce, rewrite
 from penstock.plan.nodes import Filter, Node, Project, Scan, Sink
 from penstock.plan.walk import base, calculations
-from penstock.spi import DEAD_LETTER, located
+from penstock.spi import DEAD_LETTER, WATERMARK, located
 from penstock.types import STRING, DataType, Field, StringType, TimestampType, arrow_type
 from penstock.types.casts import alike, widens
 
@@ -32,6 +32,11 @@ class Calc:
     items: Evaluator
     #: Of the computed columns.
     schema: pa.Schema
+
+    @property
+    def reads_watermark(self) -> bool:
+        """Whether it needs the present watermark, as the column :data:`penstock.spi.WATERMARK`."""
+        return any(WATERMARK in each.reads for each in (*self.conditions, self.items))
 
     def batches(self, given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The results for the batches that have any. Raises as :meth:`batch`."""
@@ -79,11 +84,12 @@ def _filtered(rows: pa.RecordBatch, condition: Evaluator, names: Sequence[str]) 
 # --- from plans ----------------------------------------------------------------------------------------------
 
 
-def calc_of(node: Node, session: Session = UNKNOWN) -> Calc | Lacking:
+def calc_of(node: Node, session: Session = UNKNOWN, *, watermarked: bool = False) -> Calc | Lacking:
     """The work between ``node`` and :func:`penstock.plan.walk.base` of it, on the batches of that: those of a scan as
-    tasks read them, before columns are cast to their declared types."""
+    tasks read them, before columns are cast to their declared types. ``watermarked``: they may have the present
+    watermark as a further column."""
     rows = Rows.of(node)
-    return calc_of_rows(rows, rows.columns, session)
+    return calc_of_rows(rows, rows.columns, session, watermarked=watermarked)
 
 
 @dataclass(frozen=True)
@@ -125,10 +131,14 @@ class Rows:
         }
 
 
-def calc_of_rows(rows: Rows, columns: Mapping[str, Expression], session: Session) -> Calc | Lacking:
-    """The work that computes ``columns`` of the base's from ``rows``."""
+def calc_of_rows(
+    rows: Rows, columns: Mapping[str, Expression], session: Session, *, watermarked: bool = False
+) -> Calc | Lacking:
+    """The work that computes ``columns`` of the base's from ``rows``; as :func:`calc_of`."""
     given = _given(rows.base)
     schema = pa.schema([pa.field(name, arrow_type(each)) for name, each in given.items()])
+    if watermarked:
+        schema = schema.append(pa.field(WATERMARK, pa.int64()))
     conditions = []
     for each in rows.conditions:
         condition = compile_expressions((each,), schema, session)

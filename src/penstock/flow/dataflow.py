@@ -37,8 +37,11 @@ from penstock.flow.state import StateStore
 from penstock.flow.storage import Storage
 from penstock.flow.times import NEVER, Awaited, Clock, Measured, Timing, clock_of
 from penstock.plan.step_identity import SIDES
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Stage, Task, without_dead_letters
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, WATERMARK, Output, Stage, Task, without_dead_letters
 from penstock.types import RowKind, arrow_schema
+
+#: The last moment of the year 9999: rows have no later watermark, though the end of event time is one.
+_LAST_MILLIS = 253_402_300_799_999
 
 
 class Passing:
@@ -84,12 +87,13 @@ class Edge:
 @dataclass(frozen=True)
 class Branch:
     """The rows of a scan on their way to an edge; with ``output`` to that output of the job instead. Without ``calc``
-    they are the scan's dead letters."""
+    they are the scan's dead letters. ``awaited`` are the numbers of the timings whose watermark it reads."""
 
     scan: int
     calc: OfBatches | None
     edge: Edge | None = None
     output: int | None = None
+    awaited: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,8 @@ class Vertex:
     """An operator, or the end of an output (:class:`Changes`), in the stage number ``stage`` after that of the scans.
     Its results go through each of ``outs``. ``timings`` are the numbers of those that its rows have event time of.
     ``ttls`` are the times to live, in milliseconds, of the rows that it keeps of each of its inputs; None: forever.
-    ``numbered`` are the inputs whose rows have the column :data:`ARRIVED`."""
+    ``numbered`` are the inputs whose rows have the column :data:`ARRIVED`. ``awaited`` are the numbers of the timings
+    whose watermark is read behind it."""
 
     number: int
     stage: int
@@ -107,6 +112,7 @@ class Vertex:
     timings: tuple[int, ...] = ()
     ttls: tuple[int | None, ...] = ()
     numbered: frozenset[int] = frozenset()
+    awaited: tuple[int, ...] = ()
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -282,16 +288,29 @@ class _Work:
         """Rows of a scan, through a branch."""
         if branch.output is not None:
             schema = self.flow.outputs[branch.output].schema
-            rows = _dead_letters(batch, schema.names) if branch.calc is None else branch.calc.batch(batch)
+            rows = _dead_letters(batch, schema.names) if branch.calc is None else self._computed(branch, batch)
             self.results.setdefault(branch.output, []).append(rows)
             return
         if branch.calc is None or branch.edge is None:
             raise TypeError("a branch to an operator computes rows")
-        rows = branch.calc.batch(batch)
+        rows = self._computed(branch, batch)
         if branch.edge.kinds:
             self.give(branch.edge, branch.edge.keyed(_with_kinds(rows)))
         else:
             self.give(branch.edge, branch.edge.keyed(with_weights(rows)))
+
+    def _computed(self, branch: Branch, batch: pa.RecordBatch) -> pa.RecordBatch:
+        assert branch.calc is not None  # noqa: S101
+        if not branch.awaited:
+            return branch.calc.batch(batch)
+        made = branch.calc.batch(self._with_watermark(branch.awaited, batch))
+        return made.select([name for name in made.schema.names if name != WATERMARK])
+
+    def _with_watermark(self, timings: Sequence[int], rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows with the watermark of these ``timings`` when the batch begins, NULL before there is one."""
+        found = min(self.instructions.awaited[each].watermark for each in timings)
+        value = pa.scalar(None if found == NEVER else min(found, _LAST_MILLIS), pa.int64())
+        return rows.append_column(pa.field(WATERMARK, pa.int64()), pa.repeat(value, len(rows)))
 
     def measure(self, rows: pa.RecordBatch) -> None:
         """Measure the event time of rows of the scan that this task reads."""
@@ -374,6 +393,8 @@ class _Work:
             self._keep(operator.uid, store.flush(), low, high)
         if vertex.output is not None:
             self.results.setdefault(vertex.output, []).append(rows)
+        if vertex.awaited:
+            rows = self._with_watermark(vertex.awaited, rows)
         for calc, edge in vertex.outs:
             if rows.num_rows:
                 self.give(edge, edge.keyed(rows if calc is None else calc.batch(rows)))

@@ -118,7 +118,7 @@ def _calc(way: _Way, session: Session) -> Calc | Chain | Lacking:
 def _plain(way: _Way, session: Session) -> Calc | Lacking:
     if base(way.node) is not way.origin:
         return Lacking("a Python function")
-    return calc_of(way.node, session)
+    return calc_of(way.node, session, watermarked=True)
 
 
 @dataclass
@@ -254,7 +254,9 @@ class Planner:
             hint = "compute it below, in a subquery, or in a job of its own"
             raise UnsupportedError((Problem(f"{calc.function} {reason}", where=str(calc.place or ""), hint=hint),))
         source = self.vertices[self._node(way.origin)]
-        self.vertices[source.number] = replace(source, outs=(*source.outs, (calc, edge)))
+        awaited = self._timings(((way,),)) if calc is not None and calc.reads_watermark else ()
+        awaited = tuple(sorted({*source.awaited, *awaited}))
+        self.vertices[source.number] = replace(source, outs=(*source.outs, (calc, edge)), awaited=awaited)
 
     def _branch(self, way: _Way, edge: Edge | None, output: int | None) -> None:
         """Add a branch from a scan."""
@@ -269,7 +271,9 @@ class Planner:
         else:
             self.hops[number] = self.hops.get(number) or (way.node, found)
             calc = Passing()
-        self.branches.append(Branch(number, calc, edge, output))
+        reads = not isinstance(calc, Passing) and calc.reads_watermark
+        awaited = self._timings(((way,),)) if reads else ()
+        self.branches.append(Branch(number, calc, edge, output, awaited))
 
     def _local(self, operator: Operator | TimedOperator, ways: Sequence[Sequence[_Way]]) -> bool:
         """Whether the rows of each key are in one task already: the operator has one input, from one vertex, whose keys

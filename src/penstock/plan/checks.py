@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
-from penstock.plan.expressions import ColumnRef, Expression, Unrepeatable, is_deterministic, walk
+from penstock.plan.expressions import Call, Expression, Unrepeatable, is_deterministic, walk
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import (
     STATEFUL,
     Deduplicate,
+    Filter,
     GroupAggregate,
     Job,
     Join,
@@ -26,7 +27,7 @@ from penstock.plan.nodes import (
 from penstock.plan.traits import Traits, own_traits, traits
 from penstock.plan.walk import expressions_of, fold, scans
 from penstock.settings import Settings
-from penstock.spi import INSERTIONS, WATERMARK, Guarantee, ScanSpec, SinkSpec
+from penstock.spi import INSERTIONS, Guarantee, ScanSpec, SinkSpec
 from penstock.types import RowKind
 
 
@@ -125,6 +126,26 @@ _CHANGES: dict[type[Node], str] = {
 }
 
 
+def check_overwrites(job: Job) -> None:
+    """Raises UnsupportedError for each table that is overwritten, and read by the same job: if its only batch is run
+    again after a failure, the files that it read are gone."""
+    problems = []
+    for sink in job.sinks:
+        folder = sink.spec.capabilities.overwrites
+        read = [scan for scan in scans(*job.sinks) if _within(scan.spec.capabilities.folder, folder)] if folder else []
+        for scan in read:
+            reason = f"INSERT OVERWRITE of files that the same job reads as table '{scan.table}' is not supported"
+            problems.append(Problem(reason, where=f"table '{sink.table}'", hint="write to another folder"))
+    if problems:
+        raise UnsupportedError(tuple(problems))
+
+
+def _within(one: str, other: str) -> bool:
+    """Whether one of two folders is in the other, or the same."""
+    first, second = (f"{each.rstrip('/')}/" for each in (one, other))
+    return bool(one) and (first.startswith(second) or second.startswith(first))
+
+
 def check_conflicts(sinks: Sequence[Sink], settings: Settings) -> None:
     """Raises SchemaError for each sink of which several rows of the query may have one key, where nothing says that the
     last one stays and the settings ask for it."""
@@ -159,11 +180,22 @@ def check_determinism(job: Job) -> None:
             return own, ()
         if inputs and inputs[0][0].changing:
             volatile += [each for each in expressions_of(node) if not is_deterministic(each)]
+            if isinstance(node, Filter) and (call := _watermark_in(node.condition)) is not None:
+                reason = "CURRENT_WATERMARK in a condition on rows that are updated or deleted is not supported"
+                where = str(call.place) if call.place else ""
+                hint = "a row may pass it, and not when it is taken back: select it, or filter rows that are only added"
+                problems[Problem(reason, where=where, hint=hint)] = None
         return own, tuple(volatile)
 
     fold(job.sinks, visit)
     if problems:
         raise UnsupportedError(tuple(problems))
+
+
+def _watermark_in(condition: Expression) -> Expression | None:
+    """The first call of CURRENT_WATERMARK."""
+    calls = (each for each in walk(condition) if isinstance(each, Call) and each.function == "CURRENT_WATERMARK")
+    return next(calls, None)
 
 
 def check_reads(job: Job) -> None:
@@ -177,23 +209,6 @@ def check_reads(job: Job) -> None:
                 where = str(part.place) if part.place else ""
                 hint = f"do not select '{part.name}', which is UUID(), RAND() or the present time there"
                 problems[Problem(part.reason, where=where, hint=hint)] = None
-
-    fold(job.sinks, visit)
-    if problems:
-        raise UnsupportedError(tuple(problems))
-
-
-def check_watermarks(job: Job) -> None:
-    """Raises UnsupportedError for expressions that ask for the present watermark of rows that are not those of a scan:
-    only these come with it."""
-    problems = []
-
-    def visit(node: Node, inputs: tuple[None, ...]) -> None:
-        for each in expressions_of(node):
-            if isinstance(each, ColumnRef) and each.name == WATERMARK and isinstance(node.inputs[0], STATEFUL):
-                table = next(iter(scans(node))).table
-                reason = "CURRENT_WATERMARK is not supported for a table of upserts whose changes are kept"
-                problems.append(Problem(reason, where=f"table '{table}'", hint="leave it out"))
 
     fold(job.sinks, visit)
     if problems:

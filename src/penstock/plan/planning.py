@@ -11,8 +11,8 @@ from penstock.plan.checks import (
     check_conflicts,
     check_determinism,
     check_modes,
+    check_overwrites,
     check_reads,
-    check_watermarks,
 )
 from penstock.plan.enforcing import fitted, without_nulls
 from penstock.plan.expressions import coerce, columns_of, fields_of, is_deterministic
@@ -50,6 +50,7 @@ def planned(job: Job) -> Job:
     could not take rows back.
     """
     check_modes(job.sinks)
+    check_overwrites(job)
     # Steps that differed in columns which nobody reads, such as PROCTIME(), are equal once these are gone: therefore
     # equal ones are found twice.
     if job.settings.batch:
@@ -65,7 +66,6 @@ def planned(job: Job) -> Job:
     check_reads(job)
     check_changes(job)
     check_determinism(job)
-    check_watermarks(job)
     return job
 
 

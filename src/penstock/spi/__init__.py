@@ -83,9 +83,10 @@ from penstock.spi.tables import (
     Surface,
     TableDefinition,
     WithMetadata,
+    WithOverwrite,
     WithPartitions,
     Writable,
     scan_spec,
     sink_spec,
 )
-from penstock.spi.watermarks import Watermark, WatermarkOptions, split_options
+from penstock.spi.watermarks import Watermark, WatermarkOptions, shown_idleness, split_options

@@ -34,8 +34,8 @@ class ScanCapabilities:
     can hand their rows to a sink at once. ``measures``: they measure the event time of their rows themselves.
     ``native`` has the columns that they read in another type than the table declares, each with that type; the engine
     casts them. ``metadata`` has the columns that are not part of the rows, each with the key of what it is. With
-    ``upsert_keys`` its rows are upserts and deletions by these columns: a row replaces the one with
-    the same key, and a deletion has the key only."""
+    ``upsert_keys`` its rows are upserts and deletions by these columns: a row replaces the one with the same key, and a
+    deletion has the key only. ``folder`` is where its rows are, if that is a folder of files."""
 
     kinds: frozenset[RowKind]
     bounded: bool
@@ -44,6 +44,7 @@ class ScanCapabilities:
     native: tuple[tuple[str, DataType], ...] = ()
     metadata: tuple[tuple[str, str], ...] = ()
     upsert_keys: tuple[str, ...] = ()
+    folder: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +57,7 @@ class SinkCapabilities:
     job has a transactional id. With ``upsert_keys`` it keeps one row for each value of these columns: it needs no row
     before an update, and of a deleted row only the key. ``staged``: its committer has work that reading tasks can do
     (:meth:`penstock.spi.Committer.stage`). ``remedy`` tells how a table is declared that takes more kinds.
+    ``overwrites`` is the folder whose files go when those of the job are written.
     """
 
     kinds: frozenset[RowKind]
@@ -66,6 +68,7 @@ class SinkCapabilities:
     upsert_keys: tuple[str, ...] = ()
     staged: bool = False
     remedy: str = ""
+    overwrites: str = ""
 
 
 class AnySettings:

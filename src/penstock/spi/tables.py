@@ -64,6 +64,8 @@ class TableDefinition:
     watermark: Watermark | None = None
     #: The columns of PARTITIONED BY, which only connectors :class:`WithPartitions` read.
     partitioned_by: tuple[str, ...] = ()
+    #: Whether the rows that were in the table before go when others are written, in connectors :class:`WithOverwrite`.
+    overwrite: bool = False
 
     @property
     def physical(self) -> RowType:
@@ -128,6 +130,13 @@ class WithPartitions(Connector, Protocol):
     """A connector whose tables may have PARTITIONED BY."""
 
     partitioned: Literal[True]
+
+
+@runtime_checkable
+class WithOverwrite(Connector, Protocol):
+    """A connector for whose tables there is INSERT OVERWRITE."""
+
+    overwrites: Literal[True]
 
 
 @runtime_checkable

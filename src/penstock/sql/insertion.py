@@ -7,7 +7,7 @@ from functools import partial
 
 from penstock.plan.expressions import Literal, cast
 from penstock.plan.nodes import Sink, project
-from penstock.spi import Connector, Registry, SinkCapabilities
+from penstock.spi import Connector, Registry, SinkCapabilities, WithOverwrite
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.selection import Selected, projected
 from penstock.sql.bind.tables import DeclaredTable
@@ -37,7 +37,8 @@ class Insertion:
         if self.into is None:
             return None
         named = tuple(name.text for name in self.statement.columns)
-        made = self.errors.attempt(partial(self.into.sink, self.connectors, named))
+        self.errors.attempt(partial(self._check_overwrite, self.into))
+        made = self.errors.attempt(partial(self.into.sink, self.connectors, named, overwrite=self.statement.overwrite))
         if made is None:
             return None
         definition, spec = made
@@ -57,6 +58,12 @@ class Insertion:
             said,
             at=str(self.source.at(self.statement.at)),
         )
+
+    def _check_overwrite(self, into: DeclaredTable) -> None:
+        """Raises UnsupportedError for INSERT OVERWRITE into a table whose rows stay."""
+        if self.statement.overwrite and not isinstance(self.connectors.get(into.connector), WithOverwrite):
+            reason = f"INSERT OVERWRITE into a table of the connector '{into.connector}' is not supported"
+            raise self.source.unsupported(self.statement.at, reason, "write INSERT INTO: its rows stay")
 
     def _check_conflict(self, table: SinkCapabilities) -> None:
         """Raises DefinitionError for ON CONFLICT where no two rows can conflict, or where it asks for more than the

@@ -20,7 +20,7 @@ import pytest
 
 from penstock.connectors.filesystem import files, spark
 from penstock.connectors.filesystem.factory import FilesystemConnector
-from penstock.connectors.filesystem.files import Folder, hidden_name, publish, read, write
+from penstock.connectors.filesystem.files import Folder, hidden_name, overwrite, publish, read, write
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, RecordError, SchemaError, UnsupportedError
 from penstock.spi import Batch, Column, ColumnKind, TableDefinition
 from penstock.types import BIGINT, INT, STRING, TimestampType, arrow_schema, parse_columns
@@ -226,8 +226,8 @@ def test_without_rows_there_is_no_file(tmp_path: Path):
 class Attempts:
     """Runs of a job that publish rows of one column ``id`` in one task, without Spark."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch):
-        self.sink = FilesystemConnector().sink(table(folder, "json", "id BIGINT"))
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, overwrite: bool = False):
+        self.sink = FilesystemConnector().sink(replace(table(folder, "json", "id BIGINT"), overwrite=overwrite))
         task = SimpleNamespace(partitionId=lambda: 0, taskAttemptId=lambda: 0)
         monkeypatch.setattr(spark.TaskContext, "get", lambda: task)
         monkeypatch.setattr(spark, "mapped", self._mapped)
@@ -252,6 +252,38 @@ class Frame:
 
     def select(self, *_: str) -> Frame:
         return self
+
+
+def test_a_table_that_is_overwritten_has_the_rows_of_the_batch_whoever_publishes_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("part-0-000", "deep/more.json", ".hidden", "_kept/other"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text('{"id":0}\n')
+    attempts = Attempts(tmp_path, monkeypatch, overwrite=True)
+    for run in ("first", "second"):
+        assert attempts.publish(run, 0, range(1, 3)) == 2
+
+        assert [row["id"] for row in content(tmp_path, "json", "id BIGINT")] == [1, 2]
+        assert (tmp_path / ".hidden").exists()
+        assert (tmp_path / "_kept/other").exists()
+    attempts.publish("third", 0, range(0))
+    assert content(tmp_path, "json", "id BIGINT") == []
+
+
+def test_partitions_that_are_not_written_stay_when_others_are_overwritten(tmp_path: Path):
+    by = ("day",)
+    sink = FilesystemConnector().sink(table(tmp_path, "json", "id BIGINT, day STRING", by))
+    for name, day in ((".part-0-0", "mo"), (".part-0-1", "tu")):
+        write(sink, name, iter([pa.RecordBatch.from_pydict({"id": [1], "day": [day]})]))
+        publish(sink, name[1:], [f"day={day}/{name}"])
+    written = write(sink, ".part-1-0", iter([pa.RecordBatch.from_pydict({"id": [2, 3], "day": ["tu", "we"]})]))
+    publish(sink, "part-1-", list(written))
+
+    overwrite(sink, ["part-1-"], list(written))
+
+    found = [tuple(row.values()) for row in content(tmp_path, "json", "id BIGINT, day STRING", by)]
+    assert found == [(1, "mo"), (2, "tu"), (3, "we")]
 
 
 def test_a_batch_of_other_rows_under_the_same_number_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

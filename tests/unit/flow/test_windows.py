@@ -14,6 +14,7 @@ import pytest
 from tests.changelogs import SEEDS
 from tests.corpora import parsed
 from tests.plans import check_job
+from tests.programs import Way, outcome
 from tests.unit.flow.running import START, Row, Running, shown
 
 TUMBLE = """SELECT k, CAST(window_start AS STRING), CAST(COUNT(*) AS STRING), CAST(SUM(n) AS STRING),
@@ -110,6 +111,45 @@ def test_a_window_counts_each_row_once_however_batches_are_cut(tmp_path, query):
 def ms(text: str) -> int:
     """Milliseconds from the test's start to a moment."""
     return round((datetime.fromisoformat(text) - START).total_seconds() * 1000)
+
+
+@pytest.mark.parametrize("owners", [1, 2])
+def test_rows_see_the_watermark_of_the_batch_before(owners: int, tmp_path):
+    query = (
+        "SELECT k, CAST(COUNT(*) AS STRING), CAST(w AS STRING) FROM (SELECT k, CURRENT_WATERMARK(ts) AS w FROM s "
+        "WHERE CURRENT_WATERMARK(ts) IS NULL OR ts > CURRENT_WATERMARK(ts)) GROUP BY k, w"
+    )
+    running = Running(query, str(tmp_path))
+    running.run([[("a", 1, 5_000), ("a", 2, 9_000)]], owners)
+    running.run([[("a", 3, 6_000), ("b", 4, 7_001), ("b", 5, 7_000)]], owners)
+    running.start()
+    running.run([[("b", 6, 30_000)]], owners)
+    running.run([[("b", 7, 31_000)]], owners)
+
+    assert sorted(running.result, key=str) == [
+        ("a", "2", None),
+        ("b", "1", shown(28_000)),
+        ("b", "2", shown(7_000)),
+    ]
+
+
+def test_the_watermark_is_seen_above_the_last_rows_of_upserts(tmp_path):
+    at = "2026-01-01T10:00:0{}".format
+    plain = {"primary_key": ["k"], "options": {}}
+    table = plain | {
+        "name": "u",
+        "schema": ["k INT", "ts TIMESTAMP(3)"],
+        "watermark": "ts AS ts",
+        "changelog_mode": "I,UA,D",
+        "before": [("+U", (1, at(1))), ("+U", (2, at(2)))],
+        "after": [("+U", (1, at(3))), ("+U", (3, at(4)))],
+    }
+    sink = plain | {"name": "seen", "schema": ["k INT", "w TIMESTAMP(3)"]}
+    sql = ["INSERT INTO seen SELECT k, CURRENT_WATERMARK(ts) FROM u"]
+    program = {"name": "u", "tables": [table], "sinks": [sink], "sql": sql, "run": {"end_of_input": "finite"}}
+
+    found = outcome(program, Way(1, 2, restart=True), str(tmp_path))["seen"]
+    assert sorted(found) == [f"[1, {at(2)}]", f"[2, {at(1)}]", f"[3, {at(3)}]"]
 
 
 def test_rows_are_late_by_the_watermark_of_the_batch_before(tmp_path):

@@ -29,8 +29,11 @@ ALLOWED = (
     *("streaming tables do not support the rank function RANK", "Sort on a non-time-attribute field", "unknown key"),
     "HOP needs a time attribute, and 'event_time'",
     # as docs/sql.md says
-    *("INSERT OVERWRITE is not supported", "INSERT INTO .. PARTITION is not supported"),
-    *("NOT NULL and lengths inside rows, arrays and maps are not checked", "CURRENT_WATERMARK is not supported for"),
+    *("INSERT OVERWRITE into a table of the connector", "INSERT INTO .. PARTITION is not supported"),
+    *(
+        "NOT NULL and lengths inside rows, arrays and maps are not checked",
+        "CURRENT_WATERMARK in a condition on rows that",
+    ),
     "function SOURCE_WATERMARK is not supported",
 )
 #: Operators with whose programs nothing may be refused.

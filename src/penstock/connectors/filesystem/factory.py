@@ -21,12 +21,14 @@ from penstock.types import RowType
 class FilesystemConnector:
     """Tables in the files of a folder. Reading ends with the last of the files that are there when the job starts for
     the first time; hidden files, whose names begin with `.` or `_`, are left out. Each batch writes files of its own,
-    which appear when the batch is complete; a batch that is published again replaces its files."""
+    which appear when the batch is complete; a batch that is published again replaces its files. INSERT OVERWRITE, in
+    batch mode, lets all other files go, or, of a table with partitions, those of the folders that it writes to."""
 
     identifier = "filesystem"
     options: Mapping[str, type[OptionSet]] = {"Source": FilesystemOptions, "Sink": FilesystemOptions}
     runtime = "penstock.connectors.filesystem.spark:FilesystemRuntime"
     partitioned = True
+    overwrites = True
     metadata = READABLE
 
     def scan(self, table: TableDefinition) -> FilesystemScanSpec:
@@ -35,7 +37,7 @@ class FilesystemConnector:
 
     def sink(self, table: TableDefinition) -> FilesystemSinkSpec:
         """How ``table`` is written. Raises OptionsError, UnsupportedError or SchemaError with every problem found."""
-        return FilesystemSinkSpec(**_bound(table, table.written, writes=True))
+        return FilesystemSinkSpec(**_bound(table, table.written, writes=True), overwrite=table.overwrite)
 
 
 def _bound(table: TableDefinition, schema: RowType, *, writes: bool) -> dict[str, Any]:

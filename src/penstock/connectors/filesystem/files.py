@@ -93,6 +93,13 @@ class Folder:
         found = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
         return sorted(str(self._within(each)) for each in found if each.base_name.startswith(prefix))
 
+    def visible(self) -> list[str]:
+        """The files that are not hidden: their paths in the folder. There are none if there is no folder."""
+        if self.system.get_file_info(self.root).type is fs.FileType.NotFound:
+            return []
+        found = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
+        return sorted(str(self._within(each)) for each in found if self._visible(each))
+
     def _within(self, info: fs.FileInfo) -> PurePosixPath:
         return PurePosixPath(info.path).relative_to(self.root)
 
@@ -365,6 +372,28 @@ def publish(sink: FilesystemSinkSpec, prefix: str, hidden: Sequence[str]) -> Non
             f"table '{sink.table}': files of '{folder.root}' cannot be renamed: {error}; check the folder's rights, "
             "then start the job again"
         ) from error
+
+
+def overwrite(sink: FilesystemSinkSpec, prefixes: Sequence[str], written: Collection[str]) -> None:
+    """Delete the files that were in the table before; of a table with partitions, those of the folders to which files
+    are ``written``, which have hidden names here. Files whose names begin with one of the ``prefixes`` are those of the
+    batch, of whatever run, and stay. Raises ExecutionError."""
+    folder = Folder.of(sink.options.path)
+    within = {PurePosixPath(each).parent for each in written} if sink.partitions is not None else {PurePosixPath()}
+    try:
+        gone = [name for name in folder.visible() if _is_former(PurePosixPath(name), prefixes, within)]
+        for name in gone:
+            folder.delete(name)
+        _settle(folder, gone)
+    except OSError as error:
+        raise ExecutionError(
+            f"table '{sink.table}': files of '{folder.root}' cannot be deleted: {error}; check the folder's rights, "
+            "then start the job again"
+        ) from error
+
+
+def _is_former(path: PurePosixPath, prefixes: Sequence[str], within: Collection[PurePosixPath]) -> bool:
+    return not path.name.startswith(tuple(prefixes)) and any(each in within for each in path.parents)
 
 
 def _appeared(folder: Folder, table: str, hidden: Sequence[str]) -> set[str]:

@@ -14,7 +14,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
-from penstock.connectors.filesystem.files import File, Folder, hidden_name, place_of, publish, read, write
+from penstock.connectors.filesystem.files import (
+    File,
+    Folder,
+    hidden_name,
+    overwrite,
+    place_of,
+    publish,
+    read,
+    write,
+)
 from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec
 from penstock.delivery import canonical
 from penstock.spi import (
@@ -212,18 +221,27 @@ class FilesCommitter(Committer):
 
     def publish(self, batch: Batch, frame: DataFrame) -> Published:
         """Write the batch's rows. What a former attempt at the batch has written is replaced."""
-        return Published(tuple(Written(self._write(output, batch, frame)) for output in self._outputs))
+        written = [self._write(output, batch, frame) for output in self._outputs]
+        if any(output.spec.overwrite for output in self._outputs):
+            names = [row.name for found in written for row in found]
+            overwrite(self._outputs[0].spec, [self._prefix(output, batch) for output in self._outputs], names)
+        return Published(tuple(Written(sum(row.rows for row in found)) for found in written))
 
-    def _write(self, output: Output, batch: Batch, frame: DataFrame) -> int:
-        spec: FilesystemSinkSpec = output.spec
-        rows, columns = output.select(frame)
+    def _prefix(self, output: Output, batch: Batch) -> str:
+        """The beginning of the names of a batch's files."""
         # A copy of the job may have planned other rows under the same number: their files are not attempts at this one.
         positions = hashlib.sha256(canonical([batch.start, batch.end]).encode()).hexdigest()[:12]
-        prefix = f"part-{self._job}-{output.index}-{batch.id:09d}-{positions}-"
+        return f"part-{self._job}-{output.index}-{batch.id:09d}-{positions}-"
+
+    def _write(self, output: Output, batch: Batch, frame: DataFrame) -> list[Any]:
+        """Write the rows of an output; the names and the numbers of rows of its files."""
+        spec: FilesystemSinkSpec = output.spec
+        rows, columns = output.select(frame)
+        prefix = self._prefix(output, batch)
         written = mapped(rows.select(*columns), partial(_written, spec, prefix, self._run), "name STRING, rows BIGINT")
         found = written.collect()
         publish(spec, prefix, [row.name for row in found])
-        return sum(row.rows for row in found)
+        return list(found)
 
 
 def _written(

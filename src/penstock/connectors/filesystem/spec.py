@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.connectors.filesystem.options import FilesystemOptions
 from penstock.connectors.filesystem.partitions import Partitions
+from penstock.errors import Problem
+from penstock.settings import Settings
 from penstock.spi import (
     INSERTIONS,
     AnySettings,
@@ -17,6 +20,14 @@ from penstock.spi import (
     SinkSpec,
 )
 from penstock.types import RowType
+
+
+def folder_of(path: str) -> str:
+    """A folder of a path or URI, the same for both of a folder of this machine."""
+    scheme, separator, rest = path.partition(":")
+    if separator and "/" not in scheme:
+        return f"{scheme}:{rest}" if scheme != "file" else os.path.abspath("/" + rest.lstrip("/"))
+    return os.path.abspath(path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +70,8 @@ class FilesystemScanSpec(FilesystemSpec):
     @property
     def capabilities(self) -> ScanCapabilities:
         """The table ends with its last file."""
-        return ScanCapabilities(kinds=INSERTIONS, bounded=True, staged=True, metadata=self.metadata)
+        folder = folder_of(self.options.path)
+        return ScanCapabilities(kinds=INSERTIONS, bounded=True, staged=True, metadata=self.metadata, folder=folder)
 
     def dead_letter_sink(self, others: Sequence[SinkSpec]) -> None:
         """None: a line that cannot be decoded fails the job, or is ignored where the format is told so."""
@@ -71,15 +83,28 @@ class FilesystemScanSpec(FilesystemSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class FilesystemSinkSpec(FilesystemSpec):
-    """Writes files of its own."""
+    """Writes files of its own; with ``overwrite``, others go."""
+
+    overwrite: bool = False
+
+    def problems(self, settings: Settings) -> tuple[Problem, ...]:
+        """INSERT OVERWRITE on a stream, as in Flink."""
+        if not self.overwrite or settings.batch:
+            return ()
+        reason = "INSERT OVERWRITE needs batch mode: a stream has no end at which the files before could go"
+        hint = "set 'execution.runtime-mode' to 'BATCH', or write INSERT INTO"
+        return (Problem(reason, where=f"table '{self.table}'", hint=hint),)
 
     @property
     def capabilities(self) -> SinkCapabilities:
         """At least once: a batch that is published again replaces its files, which somebody may have read before."""
         return SinkCapabilities(
-            kinds=INSERTIONS, guarantee=Guarantee.AT_LEAST_ONCE, destinations=(f"path '{self.options.path}'",)
+            kinds=INSERTIONS,
+            guarantee=Guarantee.AT_LEAST_ONCE,
+            destinations=(f"path '{self.options.path}'",),
+            overwrites=folder_of(self.options.path) if self.overwrite else "",
         )
 
     def describe(self) -> str:
         """A human-readable description."""
-        return self._text("sink")
+        return self._text("sink") + ("\n  overwrites: the files before" if self.overwrite else "")

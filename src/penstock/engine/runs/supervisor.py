@@ -35,6 +35,7 @@ from penstock.errors import (
 )
 from penstock.plan.checks import check_guarantees, check_settings
 from penstock.plan.deadletters import with_dead_letters
+from penstock.plan.lifetimes import kept_forever
 from penstock.plan.nodes import Job
 from penstock.plan.notes import notes_of
 from penstock.plan.planning import planned
@@ -79,6 +80,8 @@ def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[st
     check_guarantees(job)
     check_settings(job)
     say = _logged(say)
+    for warning in kept_forever(job):
+        warn(f"job '{job.name}': {warning}")
     for note in notes_of(job):
         say(f"job '{job.name}': note: {note}")
     job = with_dead_letters(job)

@@ -324,3 +324,9 @@ def _far(days: int, time: int | None, digits: int) -> str:
     seconds, micros = divmod(time, 1_000_000)
     text += f" {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     return f"{text}.{micros // 10 ** (6 - digits):0{digits}d}" if digits else text
+
+
+def watermark(call: Call, session: Session) -> Kernel:
+    """``CURRENT_WATERMARK``, from its milliseconds since 1970: a local time where the column has local times."""
+    arrow = arrow_type(call.type)
+    return Strict(arrow, lambda millis: pc.multiply(millis, 1000).view(arrow))

@@ -123,6 +123,7 @@ KERNELS: Mapping[str, Maker] = {
     "EXTRACT": moments.extract,
     **dict.fromkeys(("FLOOR TO", "CEIL TO"), rounding.rounded),
     "CONVERT_TZ": zones.CONVERT_TZ,
+    "CURRENT_WATERMARK": moments.watermark,
     "UNIX_TIMESTAMP": either(patterns.unix_timestamp, nondeterministic.present),
     "TIMESTAMPADD": moments.timestampadd,
     "TIMESTAMPDIFF": moments.timestampdiff,

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from penstock.flow.kernels.real_functions import OF_REALS
-from penstock.plan.expressions import Call, Cast, Expression, Literal, call, cast
+from penstock.plan.expressions import Call, Cast, ColumnRef, Expression, Literal, call, cast
+from penstock.spi import WATERMARK
 from penstock.types import (
     BIGINT,
     BOOLEAN,
@@ -194,5 +195,6 @@ _REWRITES: dict[str, Callable[[Call], Expression]] = {
     **dict.fromkeys(("GREATEST", "LEAST"), _of_one_type),
     **dict.fromkeys(("TO_TIMESTAMP", "TO_DATE"), _tried),
     "TIMESTAMPDIFF": _lapse,
+    "CURRENT_WATERMARK": lambda call: replace(call, args=(ColumnRef(WATERMARK, type=BIGINT),)),
     "TO_TIMESTAMP_LTZ": _instant,
 }

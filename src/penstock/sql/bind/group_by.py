@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
-from penstock.plan.expressions import Expression, call, columns_of, offset_of, walk
+from penstock.plan.expressions import TRUE, Expression, call, columns_of, offset_of, substituted, walk
 from penstock.plan.nodes import GroupAggregate
 from penstock.plan.windowing import WindowKind
 from penstock.sql.bind.aggregates import GroupId, GroupingBits
 from penstock.sql.bind.constants import or_nothing
 from penstock.sql.bind.context import Context
-from penstock.sql.bind.correlation import equal_pair, reads_outer
+from penstock.sql.bind.correlation import equal_pair, reads_inner, reads_outer
 from penstock.sql.bind.group_windows import GroupWindow, check_key
 from penstock.sql.bind.grouping import Groups
 from penstock.sql.bind.grouping_sets import GroupingSets
-from penstock.sql.bind.outer_rows import completed, groups_beside_outer
+from penstock.sql.bind.outer_rows import beside_outer, completed, groups_beside_outer
 from penstock.sql.bind.query_values import SubqueryJoins, with_subquery_values
 from penstock.sql.bind.results import BROKEN, Result
 from penstock.sql.bind.scope import Scope
@@ -48,6 +48,9 @@ class GroupBy:
         sets = [tuple(each for each in keys if each is not None) for keys in bound]
         if list(map(len, sets)) != list(map(len, bound)) or result.columns is None:
             return Result(None, result.columns)
+        result, sets = self._without_outer(result, sets)
+        if result.columns is None:
+            return BROKEN
         whole, hidden = not any(self.sets), 0
         if whole and having and Result(None, result.columns, (*result.conditions, *having)).outer is not None:
             hidden, having = len(having), ()  # it is about the group without rows, too
@@ -87,6 +90,20 @@ class GroupBy:
         found = Result(node, tuple(columns), correlated, rows.empty, rows.domain, rows.below)
         found = with_subquery_values(found, (), errors)[0]
         return self._whole(found, hidden) if hidden or any(map(reads_outer, found.empty or ())) else found
+
+    def _without_outer(
+        self, result: Result, sets: list[tuple[Expression, ...]]
+    ) -> tuple[Result, list[tuple[Expression, ...]]]:
+        """The result, and sets of keys that read no columns of the outer query: what consists of these alone is the
+        same for all rows of an outer row."""
+        both = [key for keys in sets for key in keys if reads_outer(key) and reads_inner(key)]
+        found = beside_outer(result, both, self.context) if both else result
+        there = found.domain.values
+
+        def of(key: Expression) -> Expression:
+            return TRUE if reads_outer(key) and not reads_inner(key) else substituted(key, there)
+
+        return found, [tuple(map(of, keys)) for keys in sets]
 
     def _whole(self, result: Result, hidden: int) -> Result:
         """The only group of each outer row, for which the last columns, which are ``hidden``, are true."""

@@ -95,9 +95,10 @@ class Queries:
         """The rows of a query that others read, with columns called ``columns``, if these are given; None after a
         problem. They have no order, as in Flink."""
         result, context = self._result(_unordered(given)), self._context
-        if result.outer is not None:
+        outer = result.outer
+        if outer is not None:
             if result.ranked(self.source) is not None:
-                self._refuse_numbers(result)
+                self._refuse_numbers(outer)
                 return None
             if result.empty is not None:
                 result = completed(result, context)
@@ -114,9 +115,9 @@ class Queries:
             found, tuple(Item(name, each) for name, each in zip(names, fields_of(found.schema), strict=True))
         )
 
-    def _refuse_numbers(self, result: Result) -> None:
-        """Add to the errors that a correlated subquery in FROM numbers its rows."""
-        at = offset_of_outer(next(each for each in (result.outer,) if each is not None))
+    def _refuse_numbers(self, outer: Expression) -> None:
+        """Add to the errors that a subquery in FROM, which reads columns of an outer query, numbers its rows."""
+        at = offset_of_outer(outer)
         reason = "ROW_NUMBER() in a query in FROM that reads columns of an outer query is not supported"
         hint = "compare the rows in an outer query, which keeps the first ones"
         self.errors.append(self.source.unsupported(at, reason, hint))
@@ -209,6 +210,7 @@ class Queries:
             self._lateral,
             subqueries=subqueries,
             hints=hints,
+            warnings=self.warnings,
         )
         read = clause.read(given.source) if given.source is not None else OneRow()
         if read is None:
@@ -233,7 +235,7 @@ class Queries:
         self.errors.attempt(lambda: check_windows(found, [key for keys in sets for key in keys], self.source))
         result, having = with_subquery_values(result, having, self.errors, in_aggregates=grouped)
         if grouped:
-            keys = replace(scope.within("in GROUP BY"), query=None, outer=(), enclosing=self.enclosing)
+            keys = replace(scope.within("in GROUP BY"), query=None)
             result = GroupBy(sets or ((),), having, lifetime, keys, context).groups(result)
         return self._distinct(result, lifetime) if given.distinct else result
 

@@ -75,15 +75,17 @@ class DeclaredTable:
             return rows
         return AssignWatermarks(rows.schema, rows, self.event_time, self.watermark)
 
-    def sink(self, connectors: Registry[Connector], named: tuple[str, ...]) -> tuple[TableDefinition, SinkSpec]:
-        """Writing the table: the definition and the connector's spec. Raises DefinitionError.
+    def sink(
+        self, connectors: Registry[Connector], named: tuple[str, ...], *, overwrite: bool = False
+    ) -> tuple[TableDefinition, SinkSpec]:
+        """Writing the table, or ``overwrite`` it: the definition and the connector's spec. Raises DefinitionError.
 
         A VIRTUAL metadata column is not written, unless the INSERT statement names it: then the connector decides.
         """
         columns = tuple(
             replace(each, virtual=each.virtual and each.name not in named) for each in self.definition.columns
         )
-        definition = replace(self.definition, columns=columns)
+        definition = replace(self.definition, columns=columns, overwrite=overwrite)
         with self._located():
             return definition, sink_spec(self._found(connectors), definition)
 

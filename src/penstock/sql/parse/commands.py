@@ -60,7 +60,6 @@ _UNSUPPORTED = {
         "CREATE MATERIALIZED TABLE, CREATE OR ALTER MATERIALIZED TABLE, ALTER MATERIALIZED TABLE, "
         "DROP MATERIALIZED TABLE, SHOW MATERIALIZED TABLES, SHOW CREATE MATERIALIZED TABLE"
     ),
-    "write INSERT INTO: the records of a topic stay": "INSERT OVERWRITE",
     "run the SQL file": "EXECUTE PLAN, COMPILE",
     "write it as INSERT INTO .. SELECT": "SELECT, WITH, VALUES, TABLE, (",
     "leave it out": "UNLOAD, ANALYZE, CALL, QUIT, EXIT, CLEAR, SHOW JOBS, SHOW PROCEDURES, SHOW PARTITIONS",
@@ -238,8 +237,9 @@ def _explain(cursor: QueryGrammar, at: int) -> Statement:
         first = None if cursor.token.type is TokenType.END else parse_statement(cursor)
         return BeginSet(at, first, frozenset(details))
     insert_at = cursor.at
-    if cursor.take("INSERT", "INTO"):
-        return Explain(at, (_insert(cursor, insert_at),), frozenset(details))
+    for word in ("INTO", "OVERWRITE"):
+        if cursor.take("INSERT", word):
+            return Explain(at, (_insert(cursor, insert_at, overwrite=word == "OVERWRITE"),), frozenset(details))
     if cursor.take("CREATE", "TABLE"):
         created = create_table(cursor, insert_at)
         if not isinstance(created, CreateTableAs):
@@ -251,14 +251,14 @@ def _explain(cursor: QueryGrammar, at: int) -> Statement:
 # --- jobs and settings --------------------------------------------------------------------------------------------
 
 
-def _insert(cursor: QueryGrammar, at: int) -> Insert:
+def _insert(cursor: QueryGrammar, at: int, *, overwrite: bool = False) -> Insert:
     table = cursor.table_name()
     hints = cursor.hints()
     if cursor.sees("PARTITION"):
         raise cursor.unsupported("INSERT INTO .. PARTITION", "select the values as columns")
     named = cursor.sees("(") and cursor.ahead().keyword not in ("SELECT", "WITH", "(", "VALUES")
     columns = cursor.enclosed(partial(cursor.name, "a column")) if named else ()
-    return Insert(at, table, columns, cursor.query(), hints, _conflict(cursor))
+    return Insert(at, table, columns, cursor.query(), hints, _conflict(cursor), overwrite)
 
 
 def _conflict(cursor: QueryGrammar) -> Name | None:
@@ -329,6 +329,7 @@ _STATEMENTS: dict[str, Parser] = {
     **dict.fromkeys(("DESCRIBE CATALOG", "DESC CATALOG"), _describe_catalog),
     "EXPLAIN": _explain,
     **dict.fromkeys(("INSERT INTO", "EXECUTE INSERT INTO"), _insert),
+    **dict.fromkeys(("INSERT OVERWRITE", "EXECUTE INSERT OVERWRITE"), partial(_insert, overwrite=True)),
     "EXECUTE STATEMENT SET BEGIN": _execute,
     "BEGIN STATEMENT SET": lambda _, at: BeginSet(at, None),
     "END": lambda _, at: EndSet(at),

@@ -313,13 +313,15 @@ class Explain(Statement):
 
 @dataclass(frozen=True)
 class Insert(Statement):
-    """INSERT INTO table [hints] [(columns)] query [ON CONFLICT DO conflict]. ``conflict`` has the place of ON."""
+    """INSERT INTO table [hints] [(columns)] query [ON CONFLICT DO conflict]. ``conflict`` has the place of ON. With
+    ``overwrite`` it is INSERT OVERWRITE."""
 
     table: TableName
     columns: tuple[Name, ...]
     query: UnboundQuery
     hints: tuple[Hint, ...] = ()
     conflict: Name | None = None
+    overwrite: bool = False
 
 
 @dataclass(frozen=True)

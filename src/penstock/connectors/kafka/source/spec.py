@@ -15,9 +15,8 @@ from penstock.connectors.kafka.table.options import BoundedMode, KafkaSourceOpti
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import Problem
 from penstock.kafka.partitions import TopicPartition
-from penstock.options import DURATION
 from penstock.settings import Settings
-from penstock.spi import ScanCapabilities, SinkSpec, Watermark
+from penstock.spi import ScanCapabilities, SinkSpec, Watermark, shown_idleness
 from penstock.types import RowKind, RowType
 
 if TYPE_CHECKING:
@@ -151,7 +150,8 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
 
     @staticmethod
     def _event_time(watermark: Watermark) -> str:
-        idle = f", idle after {DURATION.show(watermark.idle_timeout)}" if watermark.idle_timeout else ""
+        idle = shown_idleness(watermark.idle_timeout)
+        idle = f", {idle}" if idle else ""
         by = watermark.column or "the records' timestamps"
         how = f"{by} less {watermark.lag} ms" if watermark.lag is not None else "as the engine computes it"
         return f"watermark of a partition: {how}{idle}; of the table: the smallest"
