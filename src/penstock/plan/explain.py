@@ -103,8 +103,8 @@ def _facts(node: Node, own: Traits, ttl: timedelta | None) -> list[str]:
         times = [f"{DURATION.show(each)} after their last change" if each else "never" for each in lifetimes(node, ttl)]
         if len(set(times)) > 1:
             lines.append(f"forgets the left rows {times[0]}, the right ones {times[1]}")
-        elif times[0] != "never":
-            lines.append(f"forgets them {times[0]}")
+        elif times[0] != "never" or isinstance(node, Join):
+            lines.append(f"forgets them {times[0]}" if times[0] != "never" else "never forgets them")
         keys = [_names(each) for each in shuffled_by(node)]
         lines.append(
             f"takes rows by the hash of {' and of '.join(keys)}" if all(keys) else "takes all rows in one task"
