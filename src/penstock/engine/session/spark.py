@@ -20,7 +20,7 @@ from penstock.engine.session.logs import java_options
 from penstock.engine.session.workers import use_forked_workers
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.kernels.session import Session
-from penstock.settings import FAIL, WRAP, Settings
+from penstock.settings import Settings
 
 #: Tasks are not retried within a transaction epoch: a broker could acknowledge a second attempt as a duplicate of the
 #: first although its records differ (rule "tasks run once").
@@ -60,9 +60,8 @@ _DEFAULTS = {
     "spark.driver.extraJavaOptions": f"-Xss16m -Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JAVA_OPTIONS}",
     "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
     "spark.sql.shuffle.partitions": "8",
-    # Flink's identifiers are case-sensitive, its casts and arithmetic fail instead of giving null.
+    # As Flink's identifiers.
     "spark.sql.caseSensitive": "true",
-    "spark.sql.ansi.enabled": "true",
     "spark.sql.timeType.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
@@ -70,9 +69,6 @@ _DEFAULTS = {
     # The sink's own codec compresses encoded batches, if they are to be compressed.
     "spark.shuffle.compress": "false",
 }
-
-#: Where a session has the job's ``penstock.overflow``.
-_OVERFLOW = "spark.penstock.overflow"
 
 #: The JVM of this process that :func:`prepare` started, until a session connects to it.
 _STARTING: list[Jvm] = []
@@ -93,8 +89,7 @@ def spark_session(settings: Settings, name: str) -> SparkSession:
     """The active session, or a new one with penstock's defaults.
 
     ``SPARK_MASTER`` (a master URL) and spark-submit's own settings are respected; without them Spark runs in this
-    process on ``parallelism`` threads, or on all cores. Sets the session's time zone when the job asks for one, and
-    what becomes of what overflows.
+    process on ``parallelism`` threads, or on all cores. Sets the session's time zone when the job asks for one.
     Raises UnsupportedError for Spark Connect.
     """
     if is_remote():
@@ -103,14 +98,12 @@ def spark_session(settings: Settings, name: str) -> SparkSession:
     session = active if active is not None else _create(settings, name)
     if settings.session_time_zone:
         session.conf.set("spark.sql.session.timeZone", settings.session_time_zone)
-    session.conf.set(_OVERFLOW, settings.overflow)
     return session
 
 
-def kernel_session(spark: SparkSession) -> Session:
-    """What the results of kernels depend on in this session."""
-    zone, overflow = spark.conf.get("spark.sql.session.timeZone"), spark.conf.get(_OVERFLOW, WRAP)
-    return Session(str(zone), strict=overflow == FAIL)
+def kernel_session(spark: SparkSession, settings: Settings) -> Session:
+    """What the results of a job's kernels depend on in this session."""
+    return Session(str(spark.conf.get("spark.sql.session.timeZone")), strict=settings.strict)
 
 
 def is_alive(spark: SparkSession) -> bool:
