@@ -6,6 +6,7 @@ Values are as Flink's JSON format writes them. This module imports nothing of pe
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -188,7 +189,16 @@ def _each(template: str, *choices: Iterable[object]) -> Iterator[str]:
 def expressions() -> list[str]:
     """Flink SQL of every function and operator, each text once."""
     parts = (comparisons, logic, arithmetic, reals, strings, regexes, digests, json, times, zoned, casts, nested, types)
-    return list(dict.fromkeys(sql for part in parts for sql in part()))
+    return list(dict.fromkeys(sql for part in (*parts, arguments) for sql in part()))
+
+
+#: A zone whose clocks change in rows of the grid.
+ZONE = "America/New_York"
+
+
+def local_expressions() -> list[str]:
+    """Those of :func:`expressions` whose values may depend on the session's zone."""
+    return [each for each in expressions() if re.search(r"\blz\b|LTZ|UNIXTIME|UNIX_TIMESTAMP|CONVERT_TZ", each)]
 
 
 def comparisons() -> Iterator[str]:
@@ -546,6 +556,153 @@ def regexes() -> Iterator[str]:
         "REGEXP_REPLACE(x, 'l', '\\$')",
         "REGEXP_REPLACE(x, 'l', '$9')",
         "REGEXP(mo, '^[0-9]{4}-')",
+    )
+
+
+#: Patterns that Java refuses, and those of which Python's expressions, or RE2's, have no counterpart.
+UNUSUAL_REGEXES = (
+    *(
+        "(",
+        ")",
+        "[",
+        "*a",
+        "+",
+        "a{{2,1}}",
+        "a{{x",
+        "\\",
+        "\\k<x>",
+        "(?z)a",
+        "(?<1n>a)",
+        "[b-a]",
+        "a**",
+        "(?<n>l)(?<n>o)",
+    ),
+    *("\\p{{Foo}}", "\\x{{110000}}", "(?<=a+)b", "\\q", "[[:alpha:]]", "a{{99999999999}}", "(?m)^[a-z]", "(?s)a.b"),
+    *(
+        "(?m)o$",
+        "(?s).+",
+        "(?d)o$",
+        "(?i)É",
+        "(?iu)É",
+        "(?U)\\w+",
+        "l++o",
+        "(?>l+)o",
+        "(?<=l{{1,2}})o",
+        "(?<!l)o",
+        "o(?!r)",
+    ),
+    *(
+        "\\p{{Lu}}",
+        "\\p{{L}}+",
+        "\\p{{IsLatin}}+",
+        "\\p{{IsAlphabetic}}+",
+        "\\P{{L}}+",
+        "\\p{{javaLowerCase}}",
+        "\\p{{Alpha}}+",
+    ),
+    *(
+        "[\\p{{L}}&&[^a-m]]+",
+        "[a-z&&[^l]]+",
+        "\\Gl",
+        "\\Q+5\\E",
+        "\\h",
+        "\\R",
+        "\\X",
+        "(l)\\1",
+        "(?<n>l)\\k<n>",
+        "\\bW",
+        "o\\b",
+    ),
+    *(
+        "[^\\p{{Punct}}]+",
+        "\\012",
+        "\\u0041",
+        "\\cA",
+        "\\e",
+        "\\N{{LATIN SMALL LETTER A}}",
+        "a|",
+        "|a",
+        "()",
+        "(?:)",
+        "(a)|(l)",
+    ),
+    *(
+        "\\p{{Sc}}",
+        "\\p{{So}}|\\p{{Sm}}",
+        "(?x) l  l # two",
+        "(?-i)L",
+        "(?i:L)o",
+        "(?i)l(?-i)O",
+        "\\w{{2,3}}?",
+        "^$",
+        "\\A\\s",
+        "o\\z",
+    ),
+)
+_CHOSEN_PATTERN = "CASE WHEN j > 1 THEN 'yyyy-MM-dd' WHEN j = 0 THEN 'dd.MM.yyyy HH:mm' ELSE 'yyyyMMdd' END"
+_CHOSEN_ZONE = "CASE WHEN j > 1 THEN 'Europe/Berlin' WHEN j = 0 THEN 'Asia/Tokyo' ELSE 'UTC' END"
+
+
+def arguments() -> Iterator[str]:
+    """Arguments that are columns where constants are usual, and those that Java refuses."""
+    for template in UNUSUAL_REGEXES:
+        regex = template.format()
+        yield from (f"REGEXP(x, '{regex}')", f"REGEXP_REPLACE(x, '{regex}', '<>')", f"REGEXP_EXTRACT(x, '{regex}')")
+        yield from (f"REGEXP_EXTRACT(x, '{regex}', 1)", f"REGEXP_COUNT(x, '{regex}')")
+    yield from _each("REGEXP_EXTRACT(x, '(l)(o)', {})", (-1, 3, 2147483647, "NULL", "i"))
+    yield from _each("REGEXP_EXTRACT_ALL(x, '(l)(o)', {})", (-1, 3, "j", "NULL"))
+    yield from _each("{}(x, CASE WHEN bo THEN '(' ELSE 'l' END)", ("REGEXP", "REGEXP_EXTRACT", "REGEXP_COUNT"))
+    yield "REGEXP_REPLACE(x, CASE WHEN bo THEN '(' ELSE 'l' END, '<>')"
+    yield from _each("DATE_FORMAT({}, {})", ("ts", "us", "lz", "mo"), (_CHOSEN_PATTERN,))
+    yield from _each(
+        "{}(mo, {})", ("TO_TIMESTAMP", "TO_DATE", "UNIX_TIMESTAMP", "TO_TIMESTAMP_LTZ"), (_CHOSEN_PATTERN,)
+    )
+    yield f"FROM_UNIXTIME(j, {_CHOSEN_PATTERN})"
+    yield from _each(
+        "TO_TIMESTAMP_LTZ(mo, 'yyyy-MM-dd HH:mm:ss', {})", (_CHOSEN_ZONE, "'nope'", "'+25:00'", "''", "NULL")
+    )
+    yield f"TO_TIMESTAMP_LTZ(mo, {_CHOSEN_PATTERN}, {_CHOSEN_ZONE})"
+    yield from _each("CONVERT_TZ(mo, {}, {})", (_CHOSEN_ZONE, "''", "'+25:00'", "'GMT+5'"), (_CHOSEN_ZONE, "'x'"))
+    for pattern in (
+        "",
+        "'' ''",
+        "bbb",
+        "{{",
+        "yyyy-''",
+        "yyyyyyyyyyyyyyyyyyyyyyy",
+        "[yyyy]",
+        "#",
+        "ffffff",
+        "XXX",
+        "VV",
+        "z",
+    ):
+        shown = pattern.format()
+        yield from (f"DATE_FORMAT(ts, '{shown}')", f"DATE_FORMAT(mo, '{shown}')", f"FROM_UNIXTIME(j, '{shown}')")
+        yield from (f"{name}(mo, '{shown}')" for name in ("TO_TIMESTAMP", "TO_DATE", "UNIX_TIMESTAMP"))
+    yield from _each(
+        "ROUND({}, {})", ("d", "f", "p", "w", "i", "b"), (-2147483648, -400, -40, 40, 400, 2147483647, "NULL")
+    )
+    yield from _each("TRUNCATE({}, {})", ("d", "p", "w", "i"), (-400, -40, 40, 400, "NULL"))
+    yield from _each("{}({}, i)", ("ROUND", "TRUNCATE"), ("p", "b"))
+    yield from _each("{}(x, {})", ("LEFT", "RIGHT"), (-2147483648, 2147483647, "NULL"))
+    yield from _each("SUBSTRING(x, {}, {})", (-2147483648, "NULL"), (-2147483648, 2147483647, "NULL"))
+    yield from _each("{}(x, {}, '*')", ("LPAD", "RPAD"), (-2147483648, "NULL"))
+    yield from _each("LOCATE('l', x, {})", (-2147483648, 2147483647, "NULL", "i"))
+    yield from _each("REPEAT(x, {})", (-2147483648, "NULL"))
+    yield from _each("{}[{}]", ("arr", "ARRAY[i, j]"), (-1, 0, 2147483647, "i", "NULL"))
+    yield from _each("TIMESTAMPADD({}, {}, ts)", ("YEAR", "DAY", "SECOND"), (2147483647, -2147483648, "NULL"))
+    yield from _each("TIMESTAMPADD({}, i, dt)", ("YEAR", "DAY"))
+    yield from _each("FROM_UNIXTIME({})", (9223372036854775807, -9223372036854775807, "NULL"))
+    yield from _each("{}(x, {})", ("ENCODE", "DECODE"), ("'nope'", "''", "y", "NULL"))
+    yield from _each("SPLIT_INDEX(x, 'l', {})", (-1, 2147483647, "i", "NULL"))
+    yield from _each("SPLIT_INDEX(x, {}, 0)", (-1, 0, 108, 2147483647))
+    yield from _each(
+        "{}", ("POWER(0, -1)", "POWER(-8, 1e0 / 3)", "LOG(-1, 2)", "LOG(1, 2)", "SQRT(-1)", "ASIN(2)", "ATAN2(0, 0)")
+    )
+    yield from _each(
+        "{}",
+        ("RAND(7) >= 0", "RAND(j) >= 0", "RAND(j)", "RAND_INTEGER(j, 10)", "RAND_INTEGER(j, i)", "RAND_INTEGER(3, 0)"),
     )
 
 

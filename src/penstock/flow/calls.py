@@ -40,7 +40,7 @@ class Called:
         function = self.opened(task)
         try:
             for batch in given:
-                yield self._batch(function, batch)
+                yield self.batch(function, batch)
         finally:
             function.close()
 
@@ -67,7 +67,8 @@ class Called:
             raise located(error, batch, row) from error
         return arrays, origin if chosen is None else chosen[origin]
 
-    def _batch(self, function: OpenFunction, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def batch(self, function: OpenFunction, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The result for one batch, dead letters in it. Raises as :meth:`batches`."""
         carried = [name for name in batch.schema.names if name not in self.given]
         dead = _dead(batch)
         alive = np.setdiff1d(np.arange(batch.num_rows), dead) if len(dead) else None

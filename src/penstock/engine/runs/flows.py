@@ -214,7 +214,11 @@ class FlowRun:
             context: Any = TaskContext.get()
             yield from work(Task(context.partitionId(), 0, context.getLocalProperty(INSTRUCTIONS)), batches)
 
-        frame = rows_of(self._hops[number], readings) if number in self._hops else readings.frame(scan)
+        frame = (
+            rows_of(self._hops[number], readings, kernel_session(self.context.spark))
+            if number in self._hops
+            else readings.frame(scan)
+        )
         return mapped(frame, run, from_arrow_schema(EXCHANGE))
 
     def publish(self, batch: Batch, frame: DataFrame) -> list[Published]:

@@ -60,9 +60,8 @@ _DEFAULTS = {
     "spark.driver.extraJavaOptions": f"-Xss16m -Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JAVA_OPTIONS}",
     "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
     "spark.sql.shuffle.partitions": "8",
-    # Flink's identifiers are case-sensitive, its casts and arithmetic fail instead of giving null.
+    # As Flink's identifiers.
     "spark.sql.caseSensitive": "true",
-    "spark.sql.ansi.enabled": "true",
     "spark.sql.timeType.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",

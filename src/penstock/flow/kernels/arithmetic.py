@@ -36,7 +36,9 @@ from penstock.types import DecimalType, IntervalType, arrow_type
 from penstock.types.casts import is_integer
 from penstock.types.logical import root
 
-_WIDE = Context(prec=400)
+_WIDE = Context(prec=1000)
+#: No number has so many digits before its point.
+_MOST_DIGITS = 400
 _PLAIN = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
 _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 _NUMPY: dict[str, Callable[[Any, Any], Any]] = {"+": np.add, "-": np.subtract, "*": np.multiply}
@@ -270,7 +272,8 @@ def _each(call: Call, session: Session, mode: str) -> Kernel:
 def _cut(value: Decimal, digits: int, mode: str) -> Decimal:
     if digits >= -int(value.as_tuple().exponent):
         return value
-    return value.quantize(Decimal(1).scaleb(-digits), rounding=mode, context=_WIDE)
+    found = value.quantize(Decimal(1).scaleb(-max(digits, -_MOST_DIGITS)), rounding=mode, context=_WIDE)
+    return found if digits > 0 else found.quantize(Decimal(1), context=_WIDE)
 
 
 def _of_reals(function: str, *values: Values) -> pa.Array:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any
 
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, last_day
 from penstock.flow.kernels.local import from_local, to_local
 from penstock.flow.kernels.moments import Field, composed, four_digits, localized, micros_of, overflow
-from penstock.flow.kernels.named_patterns import NamedPattern, tokens
+from penstock.flow.kernels.named_patterns import NamedPattern, is_malformed, tokens
 from penstock.flow.kernels.readings import lenient, sql_moment
 from penstock.flow.kernels.session import Session
-from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Vector, column, columns_of, numbers, valid_rows
+from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Vector, column, numbers, valid_rows
 from penstock.formats.columns.buffers import binary_parts
 from penstock.plan.expressions import Call, Expression, Literal
 from penstock.types import arrow_type
@@ -228,54 +228,28 @@ def timestamps(pattern: Pattern | NamedPattern, arrow: pa.DataType, values: pa.A
 _Maker = Callable[[Call, Session], Kernel | None]
 
 
-def by_constants(maker: _Maker) -> _Maker:
-    """The kernels of a ``maker`` that takes constants behind the first argument, which other calls have too: rows with
-    equal values there are computed together. A NULL that is written out makes NULL."""
+def _or_null(maker: _Maker) -> _Maker:
+    """The kernels of a ``maker``, and one for calls with a NULL that is written out, whose value is NULL."""
 
     @wraps(maker)
     def made(call: Call, session: Session) -> Kernel | None:
         if any(isinstance(each, Literal) and each.value is None for each in call.args):
-            arrow = arrow_type(call.type)
-            return Strict(arrow, lambda values, *_: pa.nulls(len(values), arrow))
-        if all(isinstance(each, Literal) for each in call.args[1:]):
-            return maker(call, session)
-        return Strict(arrow_type(call.type), partial(_in_parts, maker, call, session))
+            return _nulls(arrow_type(call.type))
+        return maker(call, session)
 
     return made
 
 
-def _in_parts(maker: _Maker, call: Call, session: Session, *args: pa.Array | pa.Scalar) -> Vector:
-    """The values of a call by the constants of each row. A row fails where there is no kernel for them."""
-    first, *others = columns_of(*args)
-    rows = pa.table(others, names=[str(number) for number in range(len(others))])
-    different = rows.group_by(rows.column_names).aggregate([])
-    made = pa.nulls(len(first), arrow_type(call.type))
-    failures: list[Failure] = []
-    for constants in different.to_pylist():
-        chosen = np.logical_and.reduce([_equal(each, constants[str(number)]) for number, each in enumerate(others)])
-        literals = (
-            Literal(value, type=each.type) for value, each in zip(constants.values(), call.args[1:], strict=True)
-        )
-        kernel = maker(replace(call, args=(call.args[0], *literals)), session)
-        if kernel is None:
-            failures.append(Failure(chosen, partial(_unknown, call.function, tuple(constants.values()))))
-            continue
-        found = kernel([Vector(first), *(Vector(pa.scalar(each)) for each in constants.values())], len(first))
-        made = pc.if_else(pa.array(chosen), found.spread(len(first)), made)
-        failures += [Failure(each.rows & chosen, each.reason) for each in found.failures]
-    return Vector(made, tuple(failures))
+def _nulls(arrow: pa.DataType) -> Kernel:
+    return Strict(arrow, lambda values, *_: pa.nulls(len(values), arrow))
 
 
-def _unknown(function: str, constants: Sequence[object], row: int) -> str:
-    shown = " and ".join(f"'{each}'" for each in constants)
-    return f"{function} does not know {shown}"
+def _refused(given: Expression) -> bool:
+    """Whether a constant is no pattern for Java's DateTimeFormatter, by which Flink reads nothing then."""
+    return isinstance(given, Literal) and isinstance(given.value, str) and is_malformed(given.value)
 
 
-def _equal(column: pa.Array, value: str) -> NDArray[np.bool_]:
-    return np.asarray(pc.fill_null(pc.equal(column, value), False))
-
-
-@by_constants
+@_or_null
 def date_format(call: Call, session: Session) -> Kernel | None:
     """``DATE_FORMAT``."""
     moment, given = call.args
@@ -298,7 +272,7 @@ def _rewritten(pattern: Pattern | NamedPattern, values: pa.Array) -> pa.Array:
 _USUAL = Pattern(("yyyy", b"-", "MM", b"-", "dd", b" ", "HH", b":", "mm", b":", "ss"))
 
 
-@by_constants
+@_or_null
 def from_unixtime(call: Call, session: Session) -> Kernel | None:
     """``FROM_UNIXTIME``."""
     pattern = pattern_of(call.args[1], simple=True) if len(call.args) == 2 else _USUAL
@@ -317,7 +291,7 @@ def from_unixtime(call: Call, session: Session) -> Kernel | None:
     return Strict(pa.string(), write)
 
 
-@by_constants
+@_or_null
 def unix_timestamp(call: Call, session: Session) -> Kernel | None:
     """``UNIX_TIMESTAMP`` of text by a constant pattern; the least BIGINT for a text that is not by it."""
     instant = from_local(session)
@@ -337,22 +311,30 @@ def unix_timestamp(call: Call, session: Session) -> Kernel | None:
     return Strict(pa.int64(), seconds)
 
 
-@by_constants
+@_or_null
 def to_moment(call: Call, session: Session) -> Kernel | None:
-    """``TO_TIMESTAMP`` and ``TO_DATE`` by a constant pattern; null for a text that is not by it."""
+    """``TO_TIMESTAMP`` and ``TO_DATE`` by a constant pattern; null for a text that is not by it, and for all texts if
+    it is no pattern."""
     pattern = pattern_of(call.args[1]) if len(call.args) == 2 else None
+    if call.function == "TO_TIMESTAMP" and _refused(call.args[1]):
+        return _nulls(arrow_type(call.type))
     if pattern is None or not pattern.readable:
         return None
     return Strict(arrow_type(call.type), partial(timestamps, pattern, arrow_type(call.type)))
 
 
-@by_constants
+@_or_null
 def to_instant(call: Call, session: Session) -> Kernel | None:
-    """``TO_TIMESTAMP_LTZ`` of text by a constant pattern, as local time of a constant zone, UTC unless it is given."""
+    """``TO_TIMESTAMP_LTZ`` of text by a constant pattern, as local time of a constant zone, UTC unless it is given;
+    null for all texts if one of them is not known."""
     text, *rest = call.args
     pattern = pattern_of(rest[0]) if rest else None
     zone = rest[1].value if len(rest) == 2 and isinstance(rest[1], Literal) else "UTC" if len(rest) < 2 else None
-    instant = from_local(Session(zone)) if isinstance(zone, str) else None
-    if pattern is None or not pattern.readable or instant is None or root(text.type) != "STRING":
+    if not isinstance(zone, str) or not rest or root(text.type) != "STRING":
+        return None
+    instant = from_local(Session(zone))
+    if instant is None or _refused(rest[0]):
+        return _nulls(arrow_type(call.type))
+    if pattern is None or not pattern.readable:
         return None
     return Strict(arrow_type(call.type), lambda values, *_: instant(timestamps(pattern, pa.timestamp("us"), values)))

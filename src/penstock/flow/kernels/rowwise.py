@@ -114,7 +114,10 @@ def _ascii(text: str) -> int:
 
 
 def _place(sought: str, text: str, start: int = 1) -> int:
-    return text.find(sought, max(start - 1, 0)) + 1 if sought else 1
+    if not sought:
+        return 1
+    first = start - 1 if start > -_FAR - 1 else _FAR  # Java's number wraps
+    return text.find(sought, max(first, 0)) + 1
 
 
 def _trimmed(side: str) -> Callable[[str, str], str]:

@@ -1,8 +1,7 @@
 """The functions of Flink SQL that exist here, with the types of their arguments and results.
 
 Signatures are strings of one letter per argument: see :data:`FAMILIES`. A star stands for any number of arguments of
-the letter before it. Their kernels are in ``penstock.flow.kernels``, by the same names. Spark SQL for them, where Spark
-has the same function, is in ``penstock.engine.translate.functions``.
+the letter before it. Their kernels are in ``penstock.flow.kernels``, by the same names.
 """
 
 from __future__ import annotations

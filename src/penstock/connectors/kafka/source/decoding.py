@@ -322,7 +322,7 @@ def _metadata(key: str, chosen: Records, split: Split) -> pa.Array:
         case "offset":
             return pa.array(chosen.offsets)
         case "leader-epoch":
-            return pa.array(chosen.leader_epochs)
+            return pa.array(chosen.leader_epochs, mask=chosen.leader_epochs < 0)
         case "timestamp":
             return pa.array(chosen.timestamps * 1000).cast(type_)
         case "timestamp-type":
