@@ -126,8 +126,8 @@ class Planner:
     """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers; ``ttl`` is the job's time
     to live of state. ``batch``: there is one batch, in which all results are final, so that no row is taken back.
 
-    Where a branch calls a Python function, ``hops`` has the node whose rows go through Spark, by the number of the scan;
-    the branch passes its rows on. Raises UnsupportedError for an expression that has no kernel.
+    Where a branch calls a Python function, ``hops`` has the node whose rows go through Spark, by the number of the
+    scan; the branch passes its rows on. Raises UnsupportedError for an expression that has no kernel.
     """
 
     scans: Sequence[Scan]
