@@ -111,7 +111,7 @@ def rows() -> pa.RecordBatch:
 
 def test_every_expression_of_the_grid_has_an_answer():
     assert ANSWERS.keys() == set(grid.expressions())
-    assert IN_ZONE.keys() == set(grid.local_expressions())
+    assert IN_ZONE.keys() <= set(grid.local_expressions())
 
 
 @pytest.mark.parametrize(
