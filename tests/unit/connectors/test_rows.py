@@ -363,6 +363,18 @@ def test_nothing_is_left_of_records_that_a_filter_drops():
     assert rows.schema.equals(row_reader.schema)
 
 
+def test_a_timestamp_beyond_64_bits_of_microseconds_is_an_error_with_its_record():
+    row_reader = reader(Column("v", INT), *metadata("timestamp"), format="json")
+    values = [text({"v": 1})] * 3
+    known = [253_402_214_400_000, 1_700_000_000_000_000, -1]  # the end of time; microseconds; none
+    assert read(row_reader, values, timestamps=known).column("m_timestamp").cast("int64").to_pylist() == [
+        each * 1000 for each in known
+    ]
+    with pytest.raises(RecordError, match="timestamp, 1700000000000000000 ms, is beyond the range") as error:
+        read(row_reader, values, timestamps=[1, 1_700_000_000_000_000_000, 2])  # nanoseconds
+    assert (error.value.topic, error.value.partition, error.value.offset) == ("orders", 3, 101)
+
+
 # --- NULL where a column does not allow it -------------------------------------------------------------------
 
 KEY = Column("k", STRING.with_nullability(False), ColumnKind.METADATA, "__raw_key__", virtual=True)

@@ -38,6 +38,7 @@ from penstock.spi import (
     source_document,
 )
 from penstock.types import TINYINT, RowKind, spark_type
+from penstock.types.arrow import python_values
 
 
 class ValuesRuntime:
@@ -189,7 +190,7 @@ class ValuesCommitter(Committer):
 
 
 def _tuples(columns: Sequence[pa.ChunkedArray], count: int) -> list[tuple[Any, ...]]:
-    return list(zip(*(column.to_pylist() for column in columns), strict=True)) if columns else [()] * count
+    return list(zip(*map(python_values, columns), strict=True)) if columns else [()] * count
 
 
 def _row(kind: int, values: tuple[Any, ...], names: tuple[str, ...]) -> Row:

@@ -205,13 +205,13 @@ class RunningJob:
 
     def start(self) -> None:
         """Start the first run. Raises the PenstockError that prevents it."""
+        self._lease.on_lost = self._lost
         while (failure := self._started()) is not None:  # another copy may act between two steps of a start
             if not self._outlives(failure):
                 raise failure
             restart = self._restarts.at_once()
             self._warn(f"job '{self.job.name}': {restart}: {failure}")
             self._run = self._query(replace(self._run.progress, restarts=restart.number), self._run.query_id)
-        self._lease.on_lost = self._lost
         self._thread = _Supervision(self, self._supervise)
         self._thread.start()
 
