@@ -317,6 +317,7 @@ def test_a_copy_takes_over_and_the_former_owner_stops(jobs, topics, topic, tmp_p
     file = tmp_path / "job.sql"
     file.write_text(f"SET 'pipeline.name' = 'job';\n{sql}")
     command = [sys.executable, "-m", "penstock.cli.main", "run", str(file), "--checkpoint-dir", str(tmp_path / "copy")]
+    command.append("--take-over")
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as second:
         try:
             said = []

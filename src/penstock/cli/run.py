@@ -20,6 +20,7 @@ from penstock.cli.reporter import Reporter, after_restarts
 from penstock.errors import VERBOSE, DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_identities, check_settings
 from penstock.plan.deadletters import with_dead_letters
+from penstock.plan.lifetimes import kept_forever
 from penstock.plan.nodes import Job
 from penstock.plan.planning import planned
 from penstock.settings.given import GivenSettings
@@ -131,6 +132,8 @@ def _check(arguments: argparse.Namespace) -> int:
         check_guarantees(job)
         complete = with_dead_letters(job)
         print(f"{explain(complete)}\n  {route(complete)}")
+        for warning in kept_forever(job):
+            print(f"warning: {warning}", file=sys.stderr)
         report = state_report(complete)
         if report is not None:
             print(f"  {report.title}", *(f"    {line}" for line, _ in report.lines()), sep="\n")

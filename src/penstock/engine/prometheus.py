@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from penstock.engine.metric_help import SECOND_NAMES, help_of
 from penstock.errors import OptionsError, Problem
 from penstock.spi import Metric, MetricGroup
 
@@ -59,11 +60,11 @@ class _Collector(Collector):
         for group in self._groups():
             for metric in group.metrics():
                 value = metric.value
-                if value is None:
+                if value is None or metric.name in SECOND_NAMES:
                     continue
                 name, labels = _name(metric)
-                scope = ".".join(part if isinstance(part, str) else f"{part[0]}.<{part[0]}>" for part in metric.scope)
-                family = GaugeMetricFamily(name, f"{metric.name} (scope: {scope})", labels=[*labels])
+                within = next((part for part in reversed(metric.scope) if isinstance(part, str)), "")
+                family = GaugeMetricFamily(name, help_of(metric.name, within), labels=[*labels])
                 families.setdefault((name, tuple(labels)), family).add_metric([*labels.values()], value)
         yield from families.values()
 

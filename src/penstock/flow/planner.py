@@ -348,8 +348,8 @@ def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Oper
         case WindowAggregate():
             zone = local_zone(session)
             if isinstance(node.windowing, Windowing) and node.windowing.kind is WindowKind.SESSION:
-                return SessionOperator.of(node, retracts=retracts, zone=zone)
-            return WindowAggregateOperator.of(node, retracts=retracts, zone=zone)
+                return SessionOperator.of(node, retracts=retracts, zone=zone, strict=session.strict)
+            return WindowAggregateOperator.of(node, retracts=retracts, zone=zone, strict=session.strict)
         case SessionTable():
             return SessionOperator.of_table(node, zone=local_zone(session))
         case InWindows(inner=inner, windows=windows):
@@ -364,7 +364,7 @@ def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Oper
             assert not isinstance(made, TimedOperator)  # noqa: S101
             return InWindowsOperator.of(made, windows, zone=local_zone(session))
         case GroupAggregate():
-            return GroupAggregateOperator.of(node, retracts=retracts)
+            return GroupAggregateOperator.of(node, retracts=retracts, strict=session.strict)
         case Join():
             return JoinOperator.of(node, timed=timed)
         case Normalize():

@@ -87,7 +87,7 @@ class SessionOperator:
     zone: Zone
 
     @classmethod
-    def of(cls, node: WindowAggregate, *, retracts: bool, zone: str) -> SessionOperator:
+    def of(cls, node: WindowAggregate, *, retracts: bool, zone: str, strict: bool = False) -> SessionOperator:
         """The operator of a plan's node, in a session with this time ``zone``. Raises UnsupportedError for calls that
         there are not."""
         windowing = node.windowing
@@ -99,7 +99,7 @@ class SessionOperator:
         source = node.input
         group = GroupAggregate(row, Node(below), (*node.keys, *_BOUND.names), node.calls, uid=node.uid)
         given = Input(arrow_schema(source.schema), windowing.keys)
-        groups = replace(GroupAggregateOperator.of(group, retracts=retracts), local=None)
+        groups = replace(GroupAggregateOperator.of(group, retracts=retracts, strict=strict), local=None)
         return cls(
             node.uid, (given,), arrow_schema(node.schema), groups, windowing, Zone(zone if windowing.zoned else "")
         )

@@ -41,7 +41,7 @@ class WindowAggregateOperator:
     slices: Slices | AttachedSlices
 
     @classmethod
-    def of(cls, node: WindowAggregate, *, retracts: bool, zone: str) -> WindowAggregateOperator:
+    def of(cls, node: WindowAggregate, *, retracts: bool, zone: str, strict: bool = False) -> WindowAggregateOperator:
         """The operator of a plan's node, in a session with this time ``zone``. Raises UnsupportedError for calls that
         there are not."""
         windowing = node.windowing
@@ -53,7 +53,7 @@ class WindowAggregateOperator:
             slices, keys = Slices(windowing, zone_of), node.keys
         fields = (*node.input.schema.select(keys).fields, *(Field(each.name, each.type) for each in node.calls))
         group = GroupAggregate(RowType(fields, nullable=False), node.input, keys, node.calls, uid=node.uid)
-        groups = GroupAggregateOperator.of(group, retracts=retracts)
+        groups = GroupAggregateOperator.of(group, retracts=retracts, strict=strict)
         inputs = groups.inputs
         if groups.local is not None and not windowing.processing:
             local = replace(groups.local, slices=slices)
@@ -107,7 +107,7 @@ class WindowAggregateOperator:
         ends, of, late = self._late(found, clock)
         for rows, end in self._slices(ends, of, ~late, clock):
             table = state.part(end).keyed(GROUPS)
-            merged, _, _, new = merged_into(table, pane.at(rows))
+            merged, _, _, new = merged_into(table, pane.at(rows), strict=self.groups.strict)
             table.put(merged, new, np.ones(len(merged), np.bool_))
         return int(counts_of(pane.states.column(ROWS))[late].sum())
 
@@ -159,7 +159,8 @@ class WindowAggregateOperator:
                 if each not in panes:
                     panes[each] = Pane.of(state.part(each).keyed(GROUPS).everything())
             slices = [panes[each] for each in parts]
-            results.append(self._result(slices[0] if len(slices) == 1 else together(slices), window))
+            whole = slices[0] if len(slices) == 1 else together(slices, strict=self.groups.strict)
+            results.append(self._result(whole, window))
         done = windows[closing <= clock.after]
         for each, own in found.items():
             if not len(own) or own[-1] in done:

@@ -77,6 +77,7 @@ def _settings(settings: Settings) -> list[str]:
         "checkpoints in": settings.checkpoint_dir if settings.checkpointing else "(none: checkpointing is off)",
         "parallelism": settings.parallelism,
         "time zone": settings.session_time_zone,
+        "what overflows": "fails" if settings.strict else None,
         "progress topic": settings.progress_topic if settings.progress_topic != default.progress_topic else None,
         "ends": "when it has read what is there now" if settings.once else None,
         "state is kept for": DURATION.show(settings.state_ttl) if settings.state_ttl else None,
@@ -103,8 +104,8 @@ def _facts(node: Node, own: Traits, ttl: timedelta | None) -> list[str]:
         times = [f"{DURATION.show(each)} after their last change" if each else "never" for each in lifetimes(node, ttl)]
         if len(set(times)) > 1:
             lines.append(f"forgets the left rows {times[0]}, the right ones {times[1]}")
-        elif times[0] != "never":
-            lines.append(f"forgets them {times[0]}")
+        elif times[0] != "never" or isinstance(node, Join):
+            lines.append(f"forgets them {times[0]}" if times[0] != "never" else "never forgets them")
         keys = [_names(each) for each in shuffled_by(node)]
         lines.append(
             f"takes rows by the hash of {' and of '.join(keys)}" if all(keys) else "takes all rows in one task"

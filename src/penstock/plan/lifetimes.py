@@ -8,6 +8,7 @@ from penstock.plan.nodes import (
     STATEFUL,
     GroupAggregate,
     InWindows,
+    Job,
     Join,
     Node,
     SessionTable,
@@ -15,6 +16,34 @@ from penstock.plan.nodes import (
     TemporalSort,
     WindowAggregate,
 )
+from penstock.plan.walk import fold, scans
+
+
+def kept_forever(job: Job) -> tuple[str, ...]:
+    """A warning for each join that keeps rows forever, of tables that do not end: its state grows with them. Joins in
+    windows forget with the watermark."""
+    found: list[str] = []
+
+    def visit(node: Node, _: tuple[None, ...]) -> None:
+        if not isinstance(node, Join):
+            return
+        sides = [
+            side
+            for side, each, ttl in zip(
+                ("left", "right"), node.inputs, lifetimes(node, job.settings.state_ttl), strict=True
+            )
+            if ttl is None and not all(scan.spec.capabilities.bounded for scan in scans(each))
+        ]
+        if sides:
+            rows = "the rows of both tables" if len(sides) == 2 else f"the rows of its {sides[0]} table"
+            found.append(
+                f"step '{node.uid}' keeps {rows} forever, so its state grows with them; set 'table.exec.state.ttl', "
+                "give a STATE_TTL hint, or join in windows, if rows may be forgotten"
+            )
+
+    if not job.settings.batch and not job.settings.once:
+        fold(job.sinks, visit)
+    return tuple(found)
 
 
 def lifetimes(node: Node, default: timedelta | None) -> tuple[timedelta | None, ...]:

@@ -26,6 +26,8 @@ STREAMING, BATCH, AUTOMATIC = "STREAMING", "BATCH", "AUTOMATIC"
 AUTO, NONE, FORCE = "AUTO", "NONE", "FORCE"
 #: Values of ``table.exec.sink.not-null-enforcer`` and ``table.exec.sink.type-length-enforcer``.
 ERROR, DROP, IGNORE, TRIM_PAD = "ERROR", "DROP", "IGNORE", "TRIM_PAD"
+#: The values of ``penstock.overflow``.
+WRAP, FAIL = "WRAP", "FAIL"
 
 _INTERVAL = checked(DURATION, lambda value: value > timedelta(0), "a duration longer than 0 ms")
 _TIMEOUT = Codec("Duration", lambda text: DURATION.parse(text) or None, DURATION.show)
@@ -159,6 +161,15 @@ class Settings(OptionSet):
         doc="How long watermarks wait for a partition without new rows, as in Flink.",
         example="30 s",
     )
+    overflow: str = opt(
+        "penstock.overflow",
+        one_of(WRAP, FAIL, fold=str.upper),
+        default=WRAP,
+        doc="Not in Flink, which has `WRAP` alone: integers that are too large for their type keep their lowest bits, "
+        "and decimals become NULL. `FAIL` ends the job with the record's place, in expressions, casts and sums. See "
+        "[overflow](../sql.md#overflow).",
+        example="fail",
+    )
     state_ttl: timedelta | None = opt(
         "table.exec.state.ttl",
         _TIMEOUT,
@@ -223,6 +234,11 @@ class Settings(OptionSet):
     restart: RestartStrategy | None = None
     kerberos: KerberosSettings | None = None
     start_time: int | None = None
+
+    @property
+    def strict(self) -> bool:
+        """Whether what overflows fails."""
+        return self.overflow == FAIL
 
     @property
     def batch(self) -> bool:

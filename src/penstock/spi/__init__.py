@@ -89,4 +89,4 @@ from penstock.spi.tables import (
     scan_spec,
     sink_spec,
 )
-from penstock.spi.watermarks import Watermark, WatermarkOptions, split_options
+from penstock.spi.watermarks import Watermark, WatermarkOptions, shown_idleness, split_options

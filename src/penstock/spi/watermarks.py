@@ -28,6 +28,13 @@ def _show_timeout(value: timedelta) -> str:
     return DURATION.show(timedelta(0) if value == _NEVER else value)
 
 
+def shown_idleness(timeout: timedelta | None) -> str:
+    """When a partition is idle, in words; empty where nothing is said about it."""
+    if timeout is None:
+        return ""
+    return "never idle" if timeout in (_NEVER, timedelta(0)) else f"idle after {DURATION.show(timeout)}"
+
+
 @dataclass(frozen=True)
 class Watermark:
     """How far event time has come in a table that is read.

@@ -15,7 +15,7 @@ from penstock.settings import BATCH
 from penstock.settings.given import GivenSettings
 from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
-from penstock.sql.bind.hints import with_options
+from penstock.sql.bind.hints import remarks_of, with_options
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.tables import DeclaredTable
 from penstock.sql.catalogs import ViewEntry
@@ -265,6 +265,7 @@ class _ScriptReader:
         into = None if entry is None else entry.found
         if into is not None:
             into = errors.attempt(partial(with_options, into, statement.hints, self.source))
+            self.settings.warnings += remarks_of(statement.hints, self.source)
         return self._written(statement, into, self.definitions.queries(errors).result(statement.query), errors)
 
     def _created(self, statement: CreateTableAs, *, keep: bool = True) -> Sink | None:

@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from penstock.cli.demo import _ended_by_sigterm
 from penstock.cli.main import main
 from penstock.cli.run import _stopped_by_signals
 
@@ -116,3 +117,33 @@ def test_the_first_signal_asks_a_job_to_stop_and_the_second_interrupts_it():
         assert received == [signal.SIGINT]
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_an_option_of_a_hint_without_effect_is_warned_of(said):
+    table = "CREATE TABLE s (id INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen');\n"
+    sink = "CREATE TABLE p (id INT) WITH ('connector' = 'print');\n"
+    hint = "OPTIONS('scan.watermark.emit.strategy' = 'on-event')"
+    status, text = said("check", "a.sql", a_sql=f"{table}{sink}INSERT INTO p SELECT id FROM s /*+ {hint} */;")
+    expected = (
+        "warning: a.sql, line 3, column 44: 'scan.watermark.emit.strategy' has no effect here: the watermark goes on"
+    )
+    assert status == 0
+    assert text.startswith(expected)
+
+
+def test_a_table_that_is_never_idle_says_so(capsys, tmp_path):
+    (tmp_path / "a.sql").write_text(
+        "CREATE TABLE s (id INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'kafka', 'topic' = 't',\n"
+        "'properties.bootstrap.servers' = 'b:9092', 'format' = 'json', 'scan.watermark.idle-timeout' = '0',\n"
+        "'scan.startup.mode' = 'earliest-offset');\n"
+        "CREATE TABLE p (id INT) WITH ('connector' = 'print');\nINSERT INTO p SELECT id FROM s;"
+    )
+    assert main(["check", str(tmp_path / "a.sql")]) == 0
+    assert ", never idle; of the table: the smallest" in capsys.readouterr().out
+
+
+def test_sigterm_ends_the_demonstration_as_an_exception_does():
+    with pytest.raises(SystemExit) as raised, _ended_by_sigterm():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert raised.value.code == 143
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

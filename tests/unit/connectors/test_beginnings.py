@@ -81,6 +81,14 @@ def test_metadata_of_other_programs_names_no_job(text):
     assert CommittedBy.from_metadata(text) is None
 
 
+def test_who_names_the_group_and_asks_for_its_offsets_is_not_warned():
+    """As a job does that takes over from another one, on purpose."""
+    offsets = {"scan_startup_mode": "group-offsets"}
+    assert foreign_start(scan(properties_group_id="g", **offsets), group(OTHER), OWN) == ""
+    for given in (offsets, {"properties_group_id": "g"}):
+        assert "left off" in foreign_start(scan(**given), group(OTHER), OWN)
+
+
 def test_a_long_name_fits_the_metadata_of_a_commit_and_is_recognised():
     job = CommittedBy("é" * 3000, "q")
     found = CommittedBy.from_metadata(job.to_metadata())

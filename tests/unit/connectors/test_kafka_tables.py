@@ -403,6 +403,40 @@ def test_properties_that_act_in_java_only_are_in_one_note_and_not_among_those_of
         assert {name for name, _ in spec.client} & {"linger.ms", "max.poll.records", "acks"} == {"acks"}
 
 
+def test_a_note_on_a_property_is_not_repeated_for_the_dead_letters():
+    found = scan(with_options({"properties.linger.ms": "5", "scan.dead-letter.topic": "dead"}))
+    assert (len(found.notes), found.dead_letters.notes) == (1, ())
+
+
+def test_a_prefix_of_transactional_ids_is_bounded_as_in_flink():
+    exact = {"sink.delivery-guarantee": "exactly-once"}
+    with pytest.raises(OptionsError, match="expected at most 64000 bytes of UTF-8, not the 64002 of this text"):
+        sink(with_options(exact | {"sink.transactional-id-prefix": "é" * 32_001}))
+    assert sink(with_options(exact | {"sink.transactional-id-prefix": "é" * 32_000}))
+
+
+def test_an_option_that_is_accepted_without_effect_is_noted():
+    (note,) = sink(with_options({"sink.transaction-naming-strategy": "pooling"})).notes
+    assert note.startswith("'sink.transaction-naming-strategy' has no effect: a query has one transactional id")
+    assert sink(with_options({})).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({"scan.startup.mode": "timestamp", "scan.startup.timestamp-millis": "5"}, "start: timestamp 5"),
+        (
+            {"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": "partition:0,offset:4"},
+            "start: specific-offsets partition:0,offset:4",
+        ),
+        ({"scan.startup.mode": "latest-offset"}, "start: latest-offset\n"),
+        ({"scan.header-filter": "a:b&!c:d"}, "headers: a:b&!c:d"),
+    ],
+)
+def test_a_scan_shows_where_it_starts_and_what_it_leaves_out(given, shown):
+    assert shown in scan(with_options(given)).describe()
+
+
 KEYED = {"key.format": "json", "key.fields": "user"}
 
 

@@ -305,7 +305,7 @@ def test_every_metadata_column():
     one, two = ({key.removeprefix("m_"): value for key, value in row.items()} for row in rows.to_pylist())
     assert (one["topic"], one["partition"], one["offset"]) == ("orders", 3, 100)
     assert one["timestamp"] == datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)
-    assert (one["timestamp-type"], one["leader-epoch"]) == ("CreateTime", -1)
+    assert (one["timestamp-type"], one["leader-epoch"]) == ("CreateTime", None)
     assert one["header-list"] == [{"key": k, "value": v} for k, v in headers[0]]
     assert (one["__raw_key__"], one["__raw_value__"]) == (b"key", b'{"v": 1}')
     assert dict(one["headers"]) == {"a": b"2", "b": None}
@@ -361,6 +361,18 @@ def test_nothing_is_left_of_records_that_a_filter_drops():
 
     assert rows.num_rows == 0
     assert rows.schema.equals(row_reader.schema)
+
+
+def test_a_timestamp_beyond_64_bits_of_microseconds_is_an_error_with_its_record():
+    row_reader = reader(Column("v", INT), *metadata("timestamp"), format="json")
+    values = [text({"v": 1})] * 3
+    known = [253_402_214_400_000, 1_700_000_000_000_000, -1]  # the end of time; microseconds; none
+    assert read(row_reader, values, timestamps=known).column("m_timestamp").cast("int64").to_pylist() == [
+        each * 1000 for each in known
+    ]
+    with pytest.raises(RecordError, match="timestamp, 1700000000000000000 ms, is beyond the range") as error:
+        read(row_reader, values, timestamps=[1, 1_700_000_000_000_000_000, 2])  # nanoseconds
+    assert (error.value.topic, error.value.partition, error.value.offset) == ("orders", 3, 101)
 
 
 # --- NULL where a column does not allow it -------------------------------------------------------------------
@@ -439,6 +451,19 @@ def test_the_first_record_in_which_something_is_missing_is_named():
         read(reader(Column("a", SURE), Column("b", SURE), format="json"), [text({"a": 1}), text({"b": 1})])
 
     assert (raised.value.offset, raised.value.field) == (100, "b")
+
+
+def test_a_record_without_a_leader_epoch_has_none():
+    """Record batches of before 0.11, and of some tools, have -1; Java's consumer has an empty Optional."""
+    found = records([text({"v": 1}), text({"v": 2})])
+    found = dataclasses.replace(found, leader_epochs=np.array([-1, 4], found.leader_epochs.dtype))
+    split = Split(NUMBER, "orders", "", 3, FIRST_OFFSET, 1 << 40)
+    assert reader(*metadata("leader-epoch"), Column("v", INT), format="json").rows(found, split)[
+        "m_leader-epoch"
+    ].to_pylist() == [None, 4]
+    sure = Column("e", INT.with_nullability(False), ColumnKind.METADATA, "leader-epoch", virtual=True)
+    with pytest.raises(RecordError, match="offset 100: field 'e'"):
+        reader(sure, Column("v", INT), format="json").rows(found, split)
 
 
 def test_a_raw_message_without_a_value_is_null():

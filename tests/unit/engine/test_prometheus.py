@@ -41,6 +41,21 @@ def test_groups_become_names_and_labels():
     assert len(found) == 8
 
 
+def test_a_metric_says_what_it_is_and_comes_once():
+    job = MetricGroup((("job", "copy"),))
+    orders = job.add_group("operator", "orders")
+    for name in ("numBytesInPerSecond", "numBytesInPerScond", "mine"):
+        orders.gauge(name, lambda: 1)
+    orders.add_group("KafkaProducer").gauge("batch-size-avg", lambda: 1)
+    with MetricsServer(lambda: [job], 0, "127.0.0.1") as server, urlopen(f"http://127.0.0.1:{server.port}") as answer:
+        text = answer.read().decode()
+    assert [line for line in text.splitlines() if line.startswith("# HELP")] == [
+        "# HELP penstock_operator_numBytesInPerSecond Bytes read per second, of the last minute",
+        "# HELP penstock_operator_mine See docs/metrics.md for mine",
+        "# HELP penstock_operator_KafkaProducer_batch_size_avg As batch-size-avg of Kafka's own client",
+    ]
+
+
 def test_a_port_that_is_taken_is_refused_with_its_name():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -11,6 +11,7 @@ import pytest
 
 from penstock.engine.runs import supervisor
 from penstock.engine.runs.batches import JobProgress
+from penstock.engine.runs.query import Query
 from penstock.engine.runs.supervisor import RunningJob, _check_alone
 from penstock.errors import (
     AnotherCopyError,
@@ -22,6 +23,7 @@ from penstock.errors import (
     UnclaimedIdError,
 )
 from penstock.settings import Settings
+from penstock.spi import MetricGroup
 
 pytestmark = pytest.mark.rule("one copy has the lease")
 
@@ -179,6 +181,22 @@ def test_a_start_that_fails_otherwise_fails(job: Job) -> None:
     with pytest.raises(FencedError) as raised:
         job.running.start()
     assert raised.value is failure
+
+
+@pytest.mark.parametrize("waiting", [True, False], ids=["before its query", "when its query is there"])
+def test_a_run_that_loses_the_lease_while_it_starts_ends(waiting: bool) -> None:
+    nothing: Any = None
+    lease: Any = Lease()
+    definition: Any = SimpleNamespace(name="totals")
+    run = Query(definition, nothing, nothing, pytest.fail, bool, JobProgress(), MetricGroup(), "", lease)
+    writer: Any = SimpleNamespace()
+    query: Any = SimpleNamespace(isActive=False)
+    run._writer = writer
+    run.end(LOST)
+    run.spark_query = None if waiting else query
+    with pytest.raises(FencedError) as raised:
+        run.wait()
+    assert raised.value is LOST
 
 
 def test_a_log_whose_last_entry_was_replaced_is_not_gone_on_from(job: Job) -> None:

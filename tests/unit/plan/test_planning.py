@@ -324,8 +324,9 @@ def test_the_plan_says_what_is_kept_and_where_rows_go():
         "gives +I, -U, +U, -D",
     ]
     start = lines.index("inner join on `customer` = `id`")
-    assert lines[start + 1 : start + 3] == [
+    assert lines[start + 1 : start + 4] == [
         "keeps the rows of both tables, as 'kept: join(orders, users)'",
+        "never forgets them",
         "takes rows by the hash of `customer` and of `id`",
     ]
     assert "keeps the last row of each key, as 'changes(users)'" in lines

@@ -35,6 +35,7 @@ from penstock.errors import (
 )
 from penstock.plan.checks import check_guarantees, check_settings
 from penstock.plan.deadletters import with_dead_letters
+from penstock.plan.lifetimes import kept_forever
 from penstock.plan.nodes import Job
 from penstock.plan.notes import notes_of
 from penstock.plan.planning import planned
@@ -79,6 +80,8 @@ def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[st
     check_guarantees(job)
     check_settings(job)
     say = _logged(say)
+    for warning in kept_forever(job):
+        warn(f"job '{job.name}': {warning}")
     for note in notes_of(job):
         say(f"job '{job.name}': note: {note}")
     job = with_dead_letters(job)
@@ -202,13 +205,13 @@ class RunningJob:
 
     def start(self) -> None:
         """Start the first run. Raises the PenstockError that prevents it."""
+        self._lease.on_lost = self._lost
         while (failure := self._started()) is not None:  # another copy may act between two steps of a start
             if not self._outlives(failure):
                 raise failure
             restart = self._restarts.at_once()
             self._warn(f"job '{self.job.name}': {restart}: {failure}")
             self._run = self._query(replace(self._run.progress, restarts=restart.number), self._run.query_id)
-        self._lease.on_lost = self._lost
         self._thread = _Supervision(self, self._supervise)
         self._thread.start()
 

@@ -13,7 +13,7 @@ from penstock.spi import Connector, Registry
 from penstock.sql.bind.constants import one_row
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import Dependent, offset_of_outer, own, reads_outer, with_rows
-from penstock.sql.bind.hints import QueryHints, with_options
+from penstock.sql.bind.hints import QueryHints, remarks_of, with_options
 from penstock.sql.bind.joins import join
 from penstock.sql.bind.query_values import has_subquery
 from penstock.sql.bind.ranking import Ranked, RankedSource
@@ -56,6 +56,8 @@ class FromClause:
     lateral: Callable[[UnboundQuery, Sequence[Name], Source], Relation | None]
     subqueries: SubqueryBinder
     hints: QueryHints
+    #: Gets what has no effect.
+    warnings: list[str]
 
     def read(self, given: UnboundSource) -> Source | None:
         """What the query reads; None after a problem, which was added to the errors."""
@@ -153,6 +155,7 @@ class FromClause:
             return None
         if isinstance(found, DeclaredTable):
             table = errors.attempt(partial(with_options, found, given.hints, source))
+            self.warnings.extend(each for each in remarks_of(given.hints, source) if each not in self.warnings)
             return None if table is None else TableSource(table, qualifier, names, self.connectors, errors)
         if given.hints:
             at = given.hints[0].name.at

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from penstock.options import DURATION, Origin
+from penstock.spi import split_options
 from penstock.sql.bind.sources import Source
 from penstock.sql.bind.tables import DeclaredTable
 from penstock.sql.parse.source import SourceText
@@ -36,6 +37,15 @@ def with_options(table: DeclaredTable, hints: Sequence[Hint], source: SourceText
             shown = {**table.shown, key.text: (value.text, value.shown)} if "${" in value.shown else table.shown
             table = replace(table, definition=definition, shown=shown)
     return table
+
+
+def remarks_of(hints: Sequence[Hint], source: SourceText) -> list[str]:
+    """Warnings about options of OPTIONS hints that have no effect."""
+    given = {
+        key.text: (value.text, key.at) for hint in hints if hint.name.text == "OPTIONS" for key, value in hint.options
+    }
+    _, options, _ = split_options({key: text for key, (text, _) in given.items()}, Origin())
+    return [f"{source.at(given[key][1])}: '{key}' has no effect here: {why}" for key, why in options.remarks]
 
 
 @dataclass(frozen=True)

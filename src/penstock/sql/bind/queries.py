@@ -210,6 +210,7 @@ class Queries:
             self._lateral,
             subqueries=subqueries,
             hints=hints,
+            warnings=self.warnings,
         )
         read = clause.read(given.source) if given.source is not None else OneRow()
         if read is None:

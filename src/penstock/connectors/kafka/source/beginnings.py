@@ -80,9 +80,10 @@ def _by_group(scan: KafkaScanSpec, group: GroupOffsets, own: CommittedBy) -> str
 
 
 def foreign_start(scan: KafkaScanSpec, group: GroupOffsets, own: CommittedBy) -> str:
-    """A warning that reading starts at offsets which another job has committed; empty if it does not."""
+    """A warning that reading starts at offsets which another job has committed; empty if it does not, or if the user
+    asks for that."""
     others = " and ".join(dict.fromkeys(f"job '{each.job}'" for each in _committers(group) if each.is_other(own)))
-    if not others:
+    if not others or scan.asks_for_group:
         return ""
     return (
         f"table '{scan.table}' starts where {others} left off, by the offsets of group '{scan.group_id}': records "

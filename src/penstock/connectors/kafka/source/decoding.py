@@ -147,7 +147,7 @@ class RowReader:
             "key": chosen.keys.take(index),
             "value": chosen.values.take(index),
             "headers": chosen.headers.take(index),  # type: ignore[union-attr]
-            "timestamp": _metadata("timestamp", chosen, split).take(index),
+            "timestamp": _instants(chosen.timestamps[at]),
         }
         known = {
             HIDDEN.names[0]: pa.repeat(pa.scalar(split.number, pa.int32()), len(at)),
@@ -322,9 +322,9 @@ def _metadata(key: str, chosen: Records, split: Split) -> pa.Array:
         case "offset":
             return pa.array(chosen.offsets)
         case "leader-epoch":
-            return pa.array(chosen.leader_epochs)
+            return pa.array(chosen.leader_epochs, mask=chosen.leader_epochs < 0)
         case "timestamp":
-            return pa.array(chosen.timestamps * 1000).cast(type_)
+            return _known_instants(chosen, split)
         case "timestamp-type":
             names = pa.array(TIMESTAMP_TYPES, type_)
             return names.take(pa.array(chosen.timestamp_types))
@@ -337,6 +337,28 @@ def _metadata(key: str, chosen: Records, split: Split) -> pa.Array:
         case "__raw_value__":
             return chosen.values
     raise KeyError(key)
+
+
+#: Later and earlier timestamps, in ms, are beyond 64 bits of microseconds.
+_MOST_MILLIS = (2**63 - 1) // 1000
+
+
+def _instants(millis: NDArray[np.int64]) -> pa.Array:
+    """The timestamps of records, null for what TIMESTAMP_LTZ(3) cannot hold."""
+    far = (millis > _MOST_MILLIS) | (millis < -_MOST_MILLIS)
+    micros = pa.array(np.where(far, 0, millis) * 1000, mask=far)
+    return micros.cast(arrow_type(READABLE["timestamp"]))
+
+
+def _known_instants(chosen: Records, split: Split) -> pa.Array:
+    found = _instants(chosen.timestamps)
+    if found.null_count:
+        at = int(np.flatnonzero(np.asarray(found.is_null()))[0])
+        millis, offset = int(chosen.timestamps[at]), int(chosen.offsets[at])
+        reason = f"the record's timestamp, {millis} ms, is beyond the range of {READABLE['timestamp']}"
+        hint = "its writer gives another unit; leave the metadata column 'timestamp' out to read the record"
+        raise RecordError(reason, split.topic, split.partition, offset, hint=hint)
+    return found
 
 
 def _header_map(headers: pa.ListArray, type_: pa.MapType) -> pa.MapArray:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.connectors.kafka.sink.dead_letters import beside
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec, progress_problems
+from penstock.connectors.kafka.table.header_filter import HEADER_FILTER
 from penstock.connectors.kafka.table.metadata import OF_VALUE, MetadataColumn, as_metadata
-from penstock.connectors.kafka.table.offsets import PARTITIONS
+from penstock.connectors.kafka.table.offsets import OFFSETS, PARTITIONS
 from penstock.connectors.kafka.table.options import BoundedMode, KafkaSourceOptions, ResetStrategy, StartupMode
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import Problem
 from penstock.kafka.partitions import TopicPartition
-from penstock.options import DURATION
 from penstock.settings import Settings
-from penstock.spi import ScanCapabilities, SinkSpec, Watermark
+from penstock.spi import ScanCapabilities, SinkSpec, Watermark, shown_idleness
 from penstock.types import RowKind, RowType
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
     ``group_id`` is empty when no group is used. ``start_by`` and ``stop_by`` are objects of the user that choose the
     offsets instead of the options; they stay on the driver. ``dead_letters`` is the sink of records that cannot be
     decoded. Messages that name another table than ``table_id`` are refused. Of rows that take others back, only the
-    columns of ``primary_key`` are sure to have values.
+    columns of ``primary_key`` are sure to have values. ``asks_for_group``: the user has named the group and said that
+    its offsets are the start.
     """
 
     produced: RowType
@@ -52,6 +53,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
     dead_letters: KafkaSinkSpec | None = None
     table_id: tuple[str, ...] = ()
     primary_key: tuple[str, ...] = ()
+    asks_for_group: bool = field(default=False, compare=False)
 
     @property
     def native(self) -> RowType:
@@ -128,9 +130,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
 
     def describe(self) -> str:
         """A human-readable description. Secrets are masked."""
-        start = self.options.startup_mode.value
-        if self.options.startup_mode is StartupMode.GROUP_OFFSETS:
-            start += f" of '{self.group_id}', else {self.reset.value}"
+        start = " ".join((self.options.startup_mode.value, self._start_text()))
         chosen = PARTITIONS.show(self.options.partitions)
         return self._described(
             (
@@ -140,18 +140,31 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
             ),
             "FROM",
             (
-                f"start: {f'by {self.start_by}' if self.start_by is not None else start}",
+                f"start: {f'by {self.start_by}' if self.start_by is not None else start.strip()}",
                 f"end: {f'by {self.stop_by}' if self.stop_by is not None else self.options.bounded_mode.value}",
                 f"discovery: {self.discovery or 'off'}",
+                f"headers: {HEADER_FILTER.show(self.options.header_filter)}" if self.options.header_filter else "",
                 f"event time: {self._event_time(self.watermark)}" if self.watermark else "",
                 f"dead letters: {self.options.dead_letter_topic}" if self.dead_letters else "",
             ),
             self.notes,
         )
 
+    def _start_text(self) -> str:
+        """What the mode of the start refers to."""
+        match self.options.startup_mode:
+            case StartupMode.GROUP_OFFSETS:
+                return f"of '{self.group_id}', else {self.reset.value}"
+            case StartupMode.TIMESTAMP:
+                return str(self.options.startup_timestamp)
+            case StartupMode.SPECIFIC_OFFSETS:
+                return OFFSETS.show(self.options.startup_offsets)
+        return ""
+
     @staticmethod
     def _event_time(watermark: Watermark) -> str:
-        idle = f", idle after {DURATION.show(watermark.idle_timeout)}" if watermark.idle_timeout else ""
+        idle = shown_idleness(watermark.idle_timeout)
+        idle = f", {idle}" if idle else ""
         by = watermark.column or "the records' timestamps"
         how = f"{by} less {watermark.lag} ms" if watermark.lag is not None else "as the engine computes it"
         return f"watermark of a partition: {how}{idle}; of the table: the smallest"

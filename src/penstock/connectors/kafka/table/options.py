@@ -25,6 +25,7 @@ from penstock.options import (
     OptionSet,
     Properties,
     Rule,
+    accepted,
     choice,
     java_pattern,
     opt,
@@ -89,6 +90,16 @@ def _at_least(low: int, expected: str) -> Codec:
     return Codec("Integer", parse)
 
 
+def _short(text: str) -> str:
+    """A prefix of transactional ids, which Flink bounds."""
+    size = len(text.encode())
+    if size > _LONGEST_PREFIX:
+        raise ValueError(f"expected at most {_LONGEST_PREFIX} bytes of UTF-8, not the {size} of this text")
+    return text
+
+
+#: The most bytes of a prefix, as in Flink.
+_LONGEST_PREFIX = 64_000
 _COUNT = _at_least(1, "1 or more")
 #: In Kafka's protocol negative times have other meanings: -1 stands for the end.
 _MILLIS = _at_least(0, "milliseconds since 1970")
@@ -552,17 +563,16 @@ class KafkaSinkOptions(KafkaTableOptions):
     )
     transactional_id_prefix: str | None = opt(
         "sink.transactional-id-prefix",
-        TEXT,
+        Codec("String", _short, quoted=False),
         default=None,
         doc="Begins the transactional id, <prefix>-<job name>, which nothing else may use. Required with exactly-once. "
         "Counts at the first start: the checkpoint keeps the id.",
         example="orders-enrichment",
     )
-    naming_strategy: NamingStrategy = opt(
+    naming_strategy: NamingStrategy | None = accepted(
         "sink.transaction-naming-strategy",
         choice(NamingStrategy),
-        default=NamingStrategy.INCREMENTING,
-        doc="Accepted for compatibility: a query has one transactional id, so there is nothing to name.",
+        "a query has one transactional id, so there is nothing to name",
         example="pooling",
     )
     parallelism: int | None = opt(

@@ -69,6 +69,8 @@ class Resolution:
         self._older_names()
         self._unknown_options()
         options = self._options(cls)
+        if options:
+            self.notes += [f"'{key}' has no effect: {why}" for key, why in options.remarks]
         keys = self._key_columns(options) if options else ()
         values = self._value_columns(options, keys) if options else ()
         physical = self.table.physical

@@ -110,7 +110,7 @@ class UpsertKafkaSinkOptions(UpsertKafkaTableOptions):
 
     guarantee: Guarantee = same(KafkaSinkOptions, "guarantee", aliases=(), default_text="")
     transactional_id_prefix: str | None = same(KafkaSinkOptions, "transactional_id_prefix")
-    naming_strategy: NamingStrategy = same(KafkaSinkOptions, "naming_strategy")
+    naming_strategy: NamingStrategy | None = same(KafkaSinkOptions, "naming_strategy")
     parallelism: int | None = same(KafkaSinkOptions, "parallelism")
     buffer_rows: int = opt(
         _ROWS,
