@@ -127,8 +127,8 @@ class Planner:
     to live of state. ``batch``: there is one batch, in which all results are final, so that no row is taken back.
     ``lenient``: rows without an event time are late, instead of ending the job.
 
-    Where a branch has no kernels for all of its expressions, ``hops`` has the node that Spark computes, by the number
-    of the scan; the branch passes its rows on.
+    Where a branch calls a Python function, ``hops`` has the node whose rows go through Spark, by the number of the
+    scan; the branch passes its rows on. Raises UnsupportedError for an expression that has no kernel.
     """
 
     scans: Sequence[Scan]
@@ -163,7 +163,7 @@ class Planner:
         self.branches, self.vertices = list(branches), list(vertices)
 
     def check(self) -> None:
-        """Raises UnsupportedError for a scan of which Spark would have to compute one branch, beside others."""
+        """Raises UnsupportedError for a scan of which one branch would have to go through Spark, beside others."""
         for number, (_, lacking) in self.hops.items():
             if any(timing.scan == number for timing in self.timings):
                 table = self.scans[number].table

@@ -76,8 +76,9 @@ class RowsSource(Source):
     def _check_unchanged(self, context: JobContext) -> None:
         """Raises CheckpointError unless the rows are those of the job's first start, to which its positions refer."""
         digest = hashlib.sha256(self._scan.data).hexdigest()
-        former = (context.checkpoint.read(f"source-{self._ordinal}") or {}).get("values", digest)
-        if former != digest:  # as a former version wrote it
+        there = context.checkpoint.read(f"source-{self._ordinal}") or {}
+        former = there.get("values", digest)  # as a former version wrote it
+        if there.get("source", {}).get("rows", former) != digest:
             raise CheckpointError(
                 f"the checkpoint '{context.checkpoint.location}' was made with other rows than those of table "
                 f"'{self._scan.table}'; register the former rows, or name another checkpoint directory"
