@@ -1,4 +1,5 @@
-"""Rewrites ``functions.json``: what Flink makes of the expressions of :mod:`grid` on its rows.
+"""Rewrites ``functions.json``, what Flink makes of the expressions of :mod:`grid` on its rows, and
+``functions_in_zone.json``, what it makes of those that depend on the session's zone in one where clocks change.
 
     python tests/recorded/functions.py ENVIRONMENT [PATTERN]
 
@@ -34,7 +35,7 @@ Answer = dict[str, Any]
 class Tables:
     """Flink's SQL over the rows of the grid, on a cluster within this process."""
 
-    def __init__(self, java: Any, folder: Path):
+    def __init__(self, java: Any, folder: Path, zone: str):
         self._java, self._folder, self._jobs = java, folder, 0
         given = folder / "rows"
         given.mkdir()
@@ -55,7 +56,7 @@ class Tables:
             "rest.address": address.getHost(),
             "rest.port": str(address.getPort()),
             "parallelism.default": "1",
-            "table.local-time-zone": "UTC",
+            "table.local-time-zone": zone,
         }.items():
             self._tables.getConfig().set(key, value)
         self._create("grid", f"place INT, {grid.COLUMNS}", given)
@@ -115,24 +116,29 @@ class Tables:
 
 
 @contextmanager
-def tables(environment: Path) -> Iterator[Tables]:
-    """Flink of the virtual environment."""
+def tables(environment: Path, zone: str) -> Iterator[Tables]:
+    """Flink of the virtual environment, in sessions of this zone."""
     with gateway(environment) as started, tempfile.TemporaryDirectory() as folder:
-        yield Tables(started.jvm, Path(folder))
+        yield Tables(started.jvm, Path(folder), zone)
 
 
 def main(environment: Path, pattern: str = "(?!)") -> None:
     """Ask Flink what is not known yet."""
-    path = HERE / "functions.json"
+    record(environment, "functions.json", "UTC", grid.expressions(), pattern)
+    record(environment, "functions_in_zone.json", grid.ZONE, grid.local_expressions(), pattern)
+
+
+def record(environment: Path, name: str, zone: str, expressions: Sequence[str], pattern: str) -> None:
+    """Ask Flink what a file lacks."""
+    path = HERE / name
     before = json.loads(path.read_text("utf-8")) if path.exists() else {}
     known = {sql: answer for sql, answer in before.items() if re.search(pattern, sql) is None}
-    expressions = grid.expressions()
     missing = [sql for sql in expressions if sql not in known]
-    with tables(environment) as flink:
+    with tables(environment, zone) as flink:
         for start in range(0, len(missing), AT_ONCE):
             known.update(flink.answers(missing[start : start + AT_ONCE]))
             write(path, {sql: known[sql] for sql in expressions if sql in known})
-            print(f"{len(known)} of {len(expressions)}", flush=True)
+            print(f"{name}: {len(known)} of {len(expressions)}", flush=True)
 
 
 def write(path: Path, answers: dict[str, Answer]) -> None:

@@ -195,7 +195,7 @@ def windows(jobs, topic, columns=COLUMNS):
     from penstock.engine.runs.reports import reports_of
     from penstock.engine.runs.sources import Readings
     from penstock.engine.runs.supervisor import RunningJob
-    from penstock.engine.session import spark_session
+    from penstock.engine.session import kernel_session, spark_session
     from penstock.engine.translate import rows_of
     from penstock.plan.walk import scans
 
@@ -211,7 +211,11 @@ def windows(jobs, topic, columns=COLUMNS):
     lease = Lease.acquire(checkpoint, job.name, warn=jobs.warnings.append)
     lease.release()
     query = RunningJob(job, spark, checkpoint, jobs.warnings.append, lease)._run
-    frame = rows_of(job.sinks[0].input.input, Readings(query._sources, query._context(), scans(*job.sinks)))
+    frame = rows_of(
+        job.sinks[0].input.input,
+        Readings(query._sources, query._context(), scans(*job.sinks)),
+        kernel_session(spark, job.settings),
+    )
     found, queries = [], []
     counted = frame.groupBy(F.window("ts", "10 seconds")).count()
 

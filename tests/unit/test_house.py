@@ -12,7 +12,6 @@ import penstock.engine
 import penstock.services
 
 SOURCE = Path(penstock.__file__).parent
-TRANSLATION = SOURCE / "engine" / "translate"
 #: Methods of PySpark that take SQL as text.
 TAKE_SQL = {"expr", "selectExpr", "sql"}
 
@@ -43,12 +42,12 @@ def test_specs_declare_what_decides_about_them():
     assert shown(asked) == []
 
 
-def test_spark_sql_is_written_by_the_translation_alone():
+def test_no_spark_sql_is_written():
+    """One meaning is computed in one place: kernels compute expressions."""
     given = [
         (path, call) for path, call in calls() if isinstance(call.func, ast.Attribute) and call.func.attr in TAKE_SQL
     ]
-    assert any(path.is_relative_to(TRANSLATION) for path, _ in given)
-    assert shown([(path, call) for path, call in given if not path.is_relative_to(TRANSLATION)]) == []
+    assert shown(given) == []
 
 
 @pytest.mark.parametrize("package", [penstock.engine, penstock.services], ids=lambda package: package.__name__)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from penstock.errors import Problem, RecordError, SchemaError
-from penstock.flow.expressions import Evaluator, Lacking, compile_expressions
+from penstock.flow.expressions import Evaluator, Lacking, NoKernel, compile_expressions
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.plan.enforcing import not_null
 from penstock.plan.expressions import ColumnRef, Expression, cast, coerce, rewrite
@@ -87,7 +87,7 @@ def _filtered(rows: pa.RecordBatch, condition: Evaluator, names: Sequence[str]) 
 def calc_of(node: Node, session: Session = UNKNOWN, *, watermarked: bool = False) -> Calc | Lacking:
     """The work between ``node`` and :func:`penstock.plan.walk.base` of it, on the batches of that: those of a scan as
     tasks read them, before columns are cast to their declared types. ``watermarked``: they may have the present
-    watermark as a further column."""
+    watermark as a further column. Raises UnsupportedError for an expression that has no kernel."""
     rows = Rows.of(node)
     return calc_of_rows(rows, rows.columns, session, watermarked=watermarked)
 
@@ -142,10 +142,14 @@ def calc_of_rows(
     conditions = []
     for each in rows.conditions:
         condition = compile_expressions((each,), schema, session)
+        if isinstance(condition, NoKernel):
+            raise condition.error()
         if isinstance(condition, Lacking):
             return condition
         conditions.append(condition)
     items = compile_expressions(tuple(columns.values()), schema, session)
+    if isinstance(items, NoKernel):
+        raise items.error()
     if isinstance(items, Lacking):
         return items
     made = pa.schema([pa.field(name, arrow_type(each.type)) for name, each in columns.items()])

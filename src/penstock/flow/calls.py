@@ -15,6 +15,7 @@ from penstock.plan.functions import BatchFunction, OpenFunction
 from penstock.plan.nodes import MapRows
 from penstock.spi import DEAD_LETTER, Task, located
 from penstock.types import arrow_schema
+from penstock.types.arrow import python_values
 
 _Rows = Callable[[Iterator[tuple[Any, ...]]], Iterator[tuple[Any, ...]]]
 
@@ -40,7 +41,7 @@ class Called:
         function = self.opened(task)
         try:
             for batch in given:
-                yield self._batch(function, batch)
+                yield self.batch(function, batch)
         finally:
             function.close()
 
@@ -67,7 +68,8 @@ class Called:
             raise located(error, batch, row) from error
         return arrays, origin if chosen is None else chosen[origin]
 
-    def _batch(self, function: OpenFunction, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def batch(self, function: OpenFunction, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The result for one batch, dead letters in it. Raises as :meth:`batches`."""
         carried = [name for name in batch.schema.names if name not in self.given]
         dead = _dead(batch)
         alive = np.setdiff1d(np.arange(batch.num_rows), dead) if len(dead) else None
@@ -90,7 +92,7 @@ class RowByRow:
         """The rows made, and the number of the row that each came from. Raises RecordError as the function does."""
         out: list[tuple[Any, ...]] = []
         origin: list[int] = []
-        for number, row in enumerate(zip(*(column.to_pylist() for column in columns), strict=True)):
+        for number, row in enumerate(zip(*map(python_values, columns), strict=True)):
             made = list(self.rows(iter((row,))))
             out.extend(made)
             origin.extend([number] * len(made))

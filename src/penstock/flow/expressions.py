@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import RecordError
+from penstock.errors import Problem, RecordError, UnsupportedError
 from penstock.flow.kernels.casts import cast_kernel
 from penstock.flow.kernels.nested import field_kernel
 from penstock.flow.kernels.registry import KERNELS
@@ -29,6 +29,7 @@ from penstock.plan.expressions import (
     is_deterministic,
     walk,
 )
+from penstock.plan.flink_sql import flink_sql
 from penstock.spi import WATERMARK
 from penstock.types import DataType, IntervalType, NullType, arrow_type
 
@@ -43,6 +44,17 @@ class Lacking:
 
     def __str__(self) -> str:
         return f"{self.function} at {self.place}" if self.place else self.function
+
+
+@dataclass(frozen=True)
+class NoKernel(Lacking):
+    """A call or a cast that has no kernel for its types or its constants."""
+
+    def error(self) -> UnsupportedError:
+        """The refusal of the expression."""
+        hint = "CAST its arguments, use other constants, or compute it in a Python function"
+        where = str(self.place) if self.place else ""
+        return UnsupportedError((Problem(f"{self.function} is not supported", where=where, hint=hint),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +264,10 @@ class _Compiler:
         return self._by_meaning[meaning]
 
     def _lacking(self, expression: Expression) -> _LackingError:
-        operands = ", ".join(each.type.text() for each in expression.operands)
+        operands = ", ".join(
+            flink_sql(each) if isinstance(each, Literal) and isinstance(each.value, str) else each.type.text()
+            for each in expression.operands
+        )
         match expression:
             case Call(function=function):
                 text = f"{function}({operands})"
@@ -260,7 +275,7 @@ class _Compiler:
                 text = f"{'TRY_CAST' if safe else 'CAST'}({operands} AS {target.text()})"
             case _:
                 text = f"{type(expression).__name__} of {expression.type.text()}"
-        return _LackingError(Lacking(text, expression.place))
+        return _LackingError(NoKernel(text, expression.place))
 
 
 def literal(given: Literal) -> Vector:

@@ -163,7 +163,7 @@ def _unable(scan: Scan, sinks: Sequence[Sink]) -> Lacking | None:
     if not scan.spec.capabilities.staged:
         return Lacking(f"table '{scan.table}', whose tasks cannot hand rows to a sink")
     if not scan.spec.capabilities.measures and any(map(_watches, sinks)):
-        return Lacking(f"the watermark of table '{scan.table}', which Spark computes")
+        return Lacking(f"the watermark of table '{scan.table}', which Spark observes")
     silent = [sink.table for sink in sinks if not sink.spec.capabilities.staged]
     if silent:
         return Lacking(f"table '{silent[0]}', whose connector takes rows from Spark")

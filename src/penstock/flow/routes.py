@@ -1,4 +1,4 @@
-"""Who computes the rows of a job: Spark, or the tasks that read and keep state."""
+"""Where the rows of a job are computed, and whether they go through Spark."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from penstock.flow.expressions import Lacking
 from penstock.flow.fused import Fused, fused
 from penstock.flow.kernels.session import Session
 from penstock.flow.planner import Planner
+from penstock.flow.scan_work import SinkBranch, scan_works
 from penstock.plan.nodes import STATEFUL, Job, Node, Union, Unnest, WindowTable
 from penstock.plan.walk import fold, scans
 
@@ -21,16 +22,18 @@ def stateful(job: Job) -> bool:
 
 
 def route(job: Job) -> str:
-    """Who computes the job's rows, and what keeps tasks from it, as a human-readable line. Raises UnsupportedError for
-    a job with state that cannot be computed."""
-    session = Session(job.settings.session_time_zone or "UTC")
+    """Where the job's rows are computed, and what takes them through Spark, as a human-readable line. Raises
+    UnsupportedError for a job that cannot be computed."""
+    session = Session(job.settings.session_time_zone or "UTC", strict=job.settings.strict)
     if stateful(job):
         return _dataflow(job, session)
     found: Fused | Lacking = fused(job.sinks, session)
+    if isinstance(found, Lacking):
+        scan_works([SinkBranch(sink, f"sink_{number}") for number, sink in enumerate(job.sinks)], session)
     if len({(sink.connector, sink.spec.capabilities.commits_to) for sink in job.sinks}) > 1:
         found = Lacking("several commits")
     if isinstance(found, Lacking):
-        return f"rows are computed by Spark, because of {found}"
+        return f"rows go through Spark, because of {found}"
     return "rows are computed where they are read"
 
 
@@ -41,5 +44,5 @@ def _dataflow(job: Job, session: Session) -> str:
     planner.check()
     spark = [f"table '{planner.scans[number].table}', because of {why}" for number, (_, why) in planner.hops.items()]
     if spark:
-        return f"rows are computed by Spark before they go to a step with state: {'; '.join(spark)}"
+        return f"rows go through Spark before they go to a step with state: {'; '.join(spark)}"
     return "rows are computed where they are read, and where their state is kept"

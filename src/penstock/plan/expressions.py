@@ -1,7 +1,7 @@
 """Typed expressions over the columns of a node's input.
 
-SQL, YAML and Python bind to these trees; only ``penstock.engine.translate`` turns them into Spark SQL. Two expressions
-are equal when they compute the same from the same columns in the same way, wherever they were written.
+SQL, YAML and Python bind to these trees; the kernels of ``penstock.flow`` compute them. Two expressions are equal when
+they compute the same from the same columns in the same way, wherever they were written.
 """
 
 from __future__ import annotations

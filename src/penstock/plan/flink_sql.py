@@ -1,7 +1,4 @@
-"""Expressions as SQL text that people read: Flink SQL, with parentheses only where they are needed.
-
-The engine's Spark SQL has the same operators and other functions: see ``penstock.engine.translate.expressions``.
-"""
+"""Expressions as SQL text that people read: Flink SQL, with parentheses only where they are needed."""
 
 from __future__ import annotations
 

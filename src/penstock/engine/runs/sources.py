@@ -11,7 +11,7 @@ from typing import Any
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import BinaryType
+from pyspark.sql.types import BinaryType, StructType
 
 from penstock.engine.runs.reports import observed, watched
 from penstock.plan.nodes import AssignWatermarks, Scan
@@ -45,9 +45,10 @@ class Readings:
         source = self._source(scan)
         return observed(source.frame(), self._of[scan], timed=source.timed)
 
-    def staged(self, scan: Scan, stage: Stage) -> DataFrame:
-        """The rows of a scan, encoded into batches by ``stage`` where they are read."""
-        return observed(self._source(scan).frame(_sent(stage)), self._of[scan], timed=False)
+    def staged(self, scan: Scan, stage: Stage, columns: StructType | None = None) -> DataFrame:
+        """What ``stage`` makes of the rows of a scan where they are read, as Spark's ``columns``; without them as those
+        of its schema."""
+        return observed(self._source(scan).frame(_sent(stage, columns)), self._of[scan], timed=False)
 
     def watched(self, node: AssignWatermarks, frame: DataFrame, watermark: Column) -> DataFrame:
         """``frame`` with its ``watermark`` observed, if its source cannot measure them and no other frame does it."""
@@ -65,8 +66,9 @@ class Readings:
         return source
 
 
-def _sent(stage: Stage) -> SentStage:
+def _sent(stage: Stage, columns: StructType | None) -> SentStage:
     """A stage on its way to tasks, with functions of the program's main module in it."""
     pickler: Any = cloudpickle
-    columns = from_arrow_schema(stage.schema).add(REPORT, BinaryType())
-    return SentStage(base64.b64encode(pickler.dumps(stage)).decode("ascii"), columns)
+    given = from_arrow_schema(stage.schema) if columns is None else StructType(list(columns.fields))
+    text = base64.b64encode(pickler.dumps(stage)).decode("ascii")
+    return SentStage(text, given.add(REPORT, BinaryType()))

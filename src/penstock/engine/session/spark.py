@@ -60,9 +60,8 @@ _DEFAULTS = {
     "spark.driver.extraJavaOptions": f"-Xss16m -Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JAVA_OPTIONS}",
     "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
     "spark.sql.shuffle.partitions": "8",
-    # Flink's identifiers are case-sensitive, its casts and arithmetic fail instead of giving null.
+    # As Flink's identifiers.
     "spark.sql.caseSensitive": "true",
-    "spark.sql.ansi.enabled": "true",
     "spark.sql.timeType.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
@@ -102,9 +101,9 @@ def spark_session(settings: Settings, name: str) -> SparkSession:
     return session
 
 
-def kernel_session(spark: SparkSession) -> Session:
-    """What the results of kernels depend on in this session."""
-    return Session(str(spark.conf.get("spark.sql.session.timeZone")))
+def kernel_session(spark: SparkSession, settings: Settings) -> Session:
+    """What the results of a job's kernels depend on in this session."""
+    return Session(str(spark.conf.get("spark.sql.session.timeZone")), strict=settings.strict)
 
 
 def is_alive(spark: SparkSession) -> bool:

@@ -1,33 +1,39 @@
-"""Plan nodes to DataFrames: one frame per job, which reads each source once and holds the rows of every sink."""
+"""Plan nodes to DataFrames: one frame per job, which reads each source once and holds the rows of every sink.
+
+Spark plans, runs and retries the tasks, and carries the rows. Kernels compute them, where they are read if the scan's
+tasks can do more than read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import partial, reduce
-from operator import or_
-from typing import Protocol
+from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructField, StructType
 
-from penstock.engine.translate.expressions import millis, spark_sql
-from penstock.engine.translate.kernels import computable
 from penstock.errors import Problem, SchemaError
-from penstock.flow.calls import Called, beside
-from penstock.plan.enforcing import not_null
-from penstock.plan.expressions import ColumnRef, Expression, cast, coerce
-from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, MapRows, Node, Project, Scan, Sink
-from penstock.plan.walk import calculations, fold, scans
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Task, mapped
-from penstock.types import DataType, Field, quoted_name, spark_ddl, spark_type
-from penstock.types.casts import alike, widens
+from penstock.flow.calc import Calc, Rows, calc_of, calc_of_rows
+from penstock.flow.calls import Called
+from penstock.flow.expressions import Lacking
+from penstock.flow.kernels.session import Session
+from penstock.flow.kernels.vectors import column, numbers, valid_rows
+from penstock.flow.scan_work import ScanWork, SinkBranch, scan_works
+from penstock.plan.expressions import Literal, call
+from penstock.plan.nodes import AssignWatermarks, MapRows, Node, Scan, Sink
+from penstock.plan.walk import base, fold, scans
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Stage, Task, mapped
+from penstock.types import BIGINT, TINYINT, arrow_type, spark_type
+from penstock.types import DataType as LogicalType
 
 #: The metadata of a column by which Spark's stateful operators recognise the event time.
 _EVENT_TIME = {"spark.watermarkDelayMs": 0}
+#: The column of a frame with the watermarks of its rows, in ms since 1970.
+_MEASURED = "__measured"
 
 
 class Reading(Protocol):
@@ -38,7 +44,11 @@ class Reading(Protocol):
         ...
 
     def frame(self, scan: Scan) -> DataFrame:
-        """The rows of a scan. Called once for each scan."""
+        """The rows of a scan. Called once for each scan, unless :meth:`staged` is."""
+        ...
+
+    def staged(self, scan: Scan, stage: Stage, columns: StructType | None = None) -> DataFrame:
+        """The rows that ``stage`` makes of those of a scan where they are read, as Spark's ``columns``."""
         ...
 
     def watched(self, node: AssignWatermarks, frame: DataFrame, watermark: Column) -> DataFrame:
@@ -58,247 +68,150 @@ def computed(sinks: Sequence[Sink]) -> tuple[Output, ...]:
     return tuple(Output(i, sink.table, sink.spec, sink.schema, f"sink_{i}") for i, sink in enumerate(sinks))
 
 
-def build(sinks: Sequence[Sink], outputs: Sequence[Output], reading: Reading) -> DataFrame:
-    """The frame that holds the rows of all ``sinks``, where ``outputs`` (:func:`computed`) say."""
-    if len(sinks) == 1:
-        frame = rows_of(sinks[0].input, reading)
-        columns = zip(sinks[0].schema.names, _sink_columns(sinks[0]), strict=True)
-        return frame.select(*(_of_rows(frame, each).alias(name) for name, each in columns), *_hidden(frame))
-    groups: dict[Scan, list[_Branch]] = {}
-    for output, sink in zip(outputs, sinks, strict=True):
-        (scan,) = scans(sink)
-        groups.setdefault(scan, []).append(_Branch(output, sink))
-    frames = (_side_by_side(scan, groups[scan], reading) for scan in sorted(groups, key=reading.position))
+def build(sinks: Sequence[Sink], outputs: Sequence[Output], reading: Reading, session: Session) -> DataFrame:
+    """The frame that holds the rows of all ``sinks``, where ``outputs`` (:func:`computed`) say. Raises as
+    :func:`penstock.flow.scan_work.scan_works`."""
+    branches = [SinkBranch(sink, output.column) for output, sink in zip(outputs, sinks, strict=True)]
+    works = sorted(scan_works(branches, session), key=lambda work: reading.position(work.scan))
+    frames = (_frame(work, sinks, reading, session) for work in works)
     return reduce(lambda frame, other: frame.unionByName(other, allowMissingColumns=True), frames)
 
 
-def rows_of(node: Node, reading: Reading) -> DataFrame:
-    """The rows of a node."""
-    found: tuple[DataFrame, ...] = fold((node,), partial(_frame, reading))
-    return found[0]
+def _frame(work: ScanWork, sinks: Sequence[Sink], reading: Reading, session: Session) -> DataFrame:
+    """The rows that a scan gives the sinks."""
+    columns = StructType([*_columns(work.branches), *_carried(work)])
+    watched = _measuring(work.scan, sinks)
+    if work.scan.spec.capabilities.staged and not work.watermarked and watched is None:
+        return reading.staged(work.scan, Stage(work.batches, work.schema), columns)
+    frame = reading.frame(work.scan)
+    if watched is not None:
+        frame = _observed(watched, frame, reading, session)
+    return mapped(frame, partial(_run, work.batches, _types(work.scan)), columns)
 
 
-def _frame(reading: Reading, node: Node, inputs: tuple[DataFrame, ...]) -> DataFrame:
-    match node, inputs:
-        case Scan(), ():
-            return _declared(reading.frame(node), node)
-        case AssignWatermarks(), (frame,):
-            return _event_time(node, frame, reading)
-        case Filter(condition=condition), (frame,):
-            wider, (condition,) = computable(frame, (condition,))
-            return wider.where(_of_rows(wider, _computed(condition), F.lit(True))).select(*map(_column, frame.columns))
-        case Project(items=items), (frame,):
-            frame, values = computable(frame, [item.expression for item in items])
-            columns = [_of_rows(frame, _computed(v)).alias(item.name) for item, v in zip(items, values, strict=True)]
-            return frame.select(*columns, *_hidden(frame))
-        case MapRows(schema=schema), (frame,):
-            called = Called.of(node)
-
-            def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-                yield from called.batches(_task(), batches)
-
-            return mapped(frame, run, ", ".join([spark_ddl(schema), *_types_of(frame, _hidden(frame))]))
-    raise SchemaError((Problem(f"the engine does not run {type(node).__name__} nodes"),))
-
-
-def _declared(frame: DataFrame, scan: Scan) -> DataFrame:
-    """``frame`` with the columns of ``scan`` in the types that its table declares."""
-    types = {field.name: field.type for field in scan.schema.fields}
-    casts = {
-        name: _computed(cast(ColumnRef(name, type=native), types[name]))
-        for name, native in scan.spec.capabilities.native
-        if not widens(native, types[name])
-    }
-    return frame.withColumns(casts) if casts else frame
-
-
-def _hidden(frame: DataFrame) -> list[str]:
-    """The columns of a frame that belong to its rows, but to no table."""
-    return [name for name in (*HIDDEN.names, KIND, DEAD_LETTER) if name in frame.columns]
-
-
-def _of_rows(frame: DataFrame, value: Column, otherwise: Column | None = None) -> Column:
-    """``value``, computed for the table's rows but not for dead letters."""
-    if DEAD_LETTER not in frame.columns:
-        return value
-    return F.when(F.col(DEAD_LETTER).isNull(), value).otherwise(F.lit(None) if otherwise is None else otherwise)
-
-
-def _event_time(node: AssignWatermarks, frame: DataFrame, reading: Reading) -> DataFrame:
-    """``frame`` with its event time marked for Spark. The source moves the watermark (decision 0019)."""
-    marked = _column(node.column).alias(node.column, metadata=_EVENT_TIME)
-    wider, (watermark,) = computable(frame, (node.watermark,))
-    return reading.watched(node, wider, F.expr(millis(watermark))).select(
-        *(marked if name == node.column else _column(name) for name in frame.columns)
-    )
-
-
-def _sink_columns(sink: Sink) -> list[Column]:
-    """The values of the sink's columns, in their order."""
-    given, wanted = sink.input.schema.fields, sink.schema.fields
-    if len(given) != len(wanted):
-        reason = f"has {len(wanted)} columns but is given {len(given)}"
-        raise SchemaError((Problem(reason, sink.table, hint="list the columns in INSERT INTO, or select as many"),))
-    taken = {field.name: field.type for field in sink.spec.schema.fields}
-    return [
-        _fitted(not_null(_ref(source), target, sink), target.type, taken[target.name])
-        for source, target in zip(given, wanted, strict=True)
-    ]
-
-
-def _ref(source: Field) -> Expression:
-    return ColumnRef(source.name, type=source.type)
-
-
-def _fitted(value: Expression, declared: DataType, taken: DataType) -> Column:
-    """A value cast to the type that the table declares, then to the one that the connector takes."""
-    if alike(declared, taken):
-        return _computed(value).cast(spark_type(taken))
-    return _computed(cast(coerce(value, declared), taken))
-
-
-@dataclass(frozen=True)
-class _Branch:
-    """A sink, and the place of its rows in the frame."""
-
-    output: Output
-    sink: Sink
-
-    def next_call(self, base: Node) -> MapRows | None:
-        """The first Python function above ``base`` that the rows of this branch go through."""
-        found: MapRows | None = None
-        node: Node = self.sink
-        while node != base:
-            found = node if isinstance(node, MapRows) else found
-            (node,) = node.inputs
-        return found
-
-
-@dataclass(frozen=True)
-class _Base:
-    """Rows of ``node`` in a frame with several branches: its columns under the names ``aliases``, in the rows for which
-    ``flag`` is true."""
-
-    node: Node
-    aliases: Mapping[str, str]
-    flag: str
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All columns."""
-        return (*self.aliases, self.flag)
-
-
-def _side_by_side(scan: Scan, branches: Sequence[_Branch], reading: Reading) -> DataFrame:
-    """The rows of several sinks that take them from one reading of ``scan``."""
-    rows = rows_of(scan, reading)
-    hidden = _hidden(rows)
-    aliases = {f"__base_{i}": name for i, name in enumerate(name for name in rows.columns if name not in hidden)}
-    base = _Base(scan, aliases, "__of_base")
-    of_table = _of_rows(rows, F.lit(True), F.lit(False)).alias(base.flag)
-    frame = rows.select(*(_column(name).alias(alias) for alias, name in aliases.items()), of_table, *hidden)
-    frame, done = _branches(frame, base, branches, (), reading)
-    wanted = reduce(or_, (F.col(name).isNotNull() for name in done))
-    return frame.select(*done, *(name for name in hidden if name != DEAD_LETTER)).where(wanted)
-
-
-def _branches(
-    frame: DataFrame, base: _Base, branches: Sequence[_Branch], done: tuple[str, ...], reading: Reading
-) -> tuple[DataFrame, tuple[str, ...]]:
-    """``frame`` with a column for each of the ``branches`` above ``base``, and the names of all columns of branches.
-
-    The columns ``done``, of earlier branches and of bases that later branches need, stay.
-
-    A branch's filters become conditions, so that no expression is computed for rows that do not reach it, as if the
-    branch ran alone. A Python function that several branches share runs once.
-    """
-    calls: dict[MapRows, list[_Branch]] = {}
+def _columns(branches: Sequence[SinkBranch]) -> list[StructField]:
+    """The columns of the sinks, in the types that their connectors take."""
+    rows = []
     for branch in branches:
-        call, column = branch.next_call(base.node), str(branch.output.column)
-        if call is not None:
-            calls.setdefault(call, []).append(branch)
-            continue
-        carried = [*base.names, *_hidden(frame), *done]
-        if isinstance(branch.sink.input, DeadLetters):
-            frame = frame.select(*carried, F.col(DEAD_LETTER).alias(column))
-        else:
-            current = _calculated(frame, base, branch.sink.input, carried, reading)
-            values = zip(branch.sink.schema.names, _sink_columns(branch.sink), strict=True)
-            row = F.when(F.col("__kept"), F.struct(*(each.alias(name) for name, each in values))).alias(column)
-            frame = current.select(*carried, row)
-        done = (*done, column)
-    for number, (call, members) in enumerate(calls.items()):
-        last = number == len(calls) - 1
-        carried = [*base.names, *_hidden(frame), *done]
-        current = _calculated(frame, base, call.input, carried, reading)
-        above = _Base(
-            call,
-            {f"{base.flag}_{number}_column_{i}": name for i, name in enumerate(call.schema.names)},
-            f"{base.flag}_{number}",
-        )
-        kept = () if last else base.names
-        frame, found = _branches(_fanned_out(current, call, above, carried), above, members, (*done, *kept), reading)
-        done = tuple(name for name in found if name not in base.names)
-    return frame, done
+        taken = {field.name: field.type for field in branch.sink.spec.schema.fields}
+        row = StructType([_field(name, taken[name]) for name in branch.sink.schema.names])
+        if branch.column is None:
+            return row.fields
+        rows.append(StructField(branch.column, row))
+    return rows
 
 
-def _calculated(frame: DataFrame, base: _Base, node: Node, carried: Sequence[str], reading: Reading) -> DataFrame:
-    """``frame`` with the columns of ``node`` in the rows where ``__kept`` is true. Only calculations are between
-    ``base`` and ``node``."""
-    names = [F.col(alias).alias(name) for alias, name in base.aliases.items()]
-    current = frame.select(*carried, F.col(base.flag).alias("__kept"), *names)
-    for step in calculations(node):
-        if isinstance(step, AssignWatermarks):
-            current = _event_time(step, current, reading)
-        elif isinstance(step, Filter):
-            current, (condition,) = computable(current, (step.condition,))
-            kept = (F.col("__kept") & F.coalesce(_computed(condition), F.lit(False))).alias("__kept")
-            current = current.select(*carried, kept, *(_column(name) for name in step.schema.names))
-        else:
-            current, values = computable(current, [item.expression for item in step.items])
-            named = zip(step.items, values, strict=True)
-            columns = [F.when(F.col("__kept"), _computed(value)).alias(item.name) for item, value in named]
-            current = current.select(*carried, "__kept", *columns)
-    return current
+def _carried(work: ScanWork) -> list[StructField]:
+    types = {**{field.name: field.type for field in HIDDEN.fields}, KIND: TINYINT}
+    return [_field(each.name, types[each.name]) for each in work.carried]
 
 
-def _fanned_out(frame: DataFrame, call: MapRows, base: _Base, carried: Sequence[str]) -> DataFrame:
-    """The rows of ``frame``, each followed by the rows that ``call`` makes of it, which are the rows of ``base``."""
-    hidden = _hidden(frame)
-    made = [f"{alias} {spark_type(field.type)}" for alias, field in zip(base.aliases, call.schema.fields, strict=True)]
-    schema = [*_types_of(frame, carried), *made, f"{base.flag} BOOLEAN"]
-    work = Called.of(call)
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        function = work.opened(_task())
-        try:
-            for batch in batches:
-                kept = np.flatnonzero(batch.column("__kept").fill_null(False).to_numpy(zero_copy_only=False))
-                arrays, origin = work.rows(function, batch, kept.astype(np.int64))
-                arrays, rows, called = beside(np.arange(len(batch), dtype=np.int64), arrays, origin)
-                own, all_rows = pa.array(rows, pa.int64(), mask=called), pa.array(rows, pa.int64())
-                taken = [batch.column(name).take(all_rows if name in hidden else own) for name in carried]
-                yield pa.RecordBatch.from_arrays([*taken, *arrays, pa.array(called)], names=[*carried, *base.names])
-        finally:
-            function.close()
-
-    return mapped(frame, run, ", ".join(schema))
+def _field(name: str, data_type: LogicalType) -> StructField:
+    return StructField(name, DataType.fromDDL(spark_type(data_type)))
 
 
-def _column(name: str) -> Column:
-    return F.col(quoted_name(name))
+def _run(work: Any, types: dict[str, pa.DataType], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """``work`` in a task, on batches in their own types instead of those of Spark's session."""
+    yield from work(_task(), (_typed(each, types) for each in batches))
 
 
-def _computed(expression: Expression) -> Column:
-    return F.expr(spark_sql(expression))
+def _typed(batch: pa.RecordBatch, types: dict[str, pa.DataType]) -> pa.RecordBatch:
+    """The batch with its points in time in UTC, not in the session's zone."""
+    columns = [
+        column if types.get(name, column.type) == column.type else column.cast(types[name])
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _types(node: Node) -> dict[str, pa.DataType]:
+    """The types of a node's columns in its batches."""
+    native = dict(node.spec.capabilities.native) if isinstance(node, Scan) else {}
+    return {each.name: arrow_type(native.get(each.name, each.type)) for each in node.schema.fields}
+
+
+def rows_of(node: Node, reading: Reading, session: Session) -> DataFrame:
+    """The rows of a node, dead letters among them. Raises UnsupportedError for an expression that has no kernel."""
+    works: list[Calc | Called] = []
+    at = node
+    while True:
+        watermarked = isinstance(base(at), Scan)
+        calc = calc_of(at, session, watermarked=watermarked)
+        if isinstance(calc, Lacking):
+            raise SchemaError((Problem(f"{calc} is not there", where=f"table '{scans(node)[0].table}'"),))
+        works.append(calc)
+        at = base(at)
+        if not isinstance(at, MapRows):
+            break
+        works.append(Called.of(at))
+        at = at.input
+    if not isinstance(at, Scan):
+        raise SchemaError((Problem(f"the engine does not run {type(at).__name__} nodes"),))
+    frame = reading.frame(at)
+    watched = _measuring(at, [node])
+    if watched is not None:
+        frame = _observed(watched, frame, reading, session)
+    hidden = [each for each in frame.schema.fields if each.name in (*HIDDEN.names, KIND, DEAD_LETTER)]
+    columns = [_field(each.name, each.type) for each in node.schema.fields]
+    chain = partial(_chained, tuple(reversed(works)), tuple(each.name for each in (*columns, *hidden)))
+    rows = mapped(frame, partial(_run, chain, _types(at)), StructType([*columns, *hidden]))
+    return rows.withMetadata(node.column, _EVENT_TIME) if isinstance(node, AssignWatermarks) else rows
+
+
+def _chained(
+    works: Sequence[Calc | Called], names: Sequence[str], task: Task, given: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    batches = given
+    for work in works:
+        batches = work.batches(task, batches) if isinstance(work, Called) else work.batches(batches)
+    yield from (each.select(list(names)) for each in batches)
+
+
+# --- event time ----------------------------------------------------------------------------------------------
+
+
+def _measuring(scan: Scan, roots: Sequence[Node]) -> AssignWatermarks | None:
+    """The node with the event time of a scan whose tasks do not measure it."""
+    if scan.spec.capabilities.measures:
+        return None
+    found: list[AssignWatermarks] = []
+
+    def visit(node: Node, _: tuple[None, ...]) -> None:
+        if isinstance(node, AssignWatermarks) and base(node) == scan:
+            found.append(node)
+
+    fold(roots, visit)
+    return found[0] if found else None
+
+
+def _observed(node: AssignWatermarks, frame: DataFrame, reading: Reading, session: Session) -> DataFrame:
+    """``frame``, of the scan below the node, whose watermarks Spark observes (decision 0019)."""
+    rows = Rows.of(node.input)
+    value = rows.expressed(node.watermark)
+    for condition in rows.conditions:
+        value = call("CASE", condition, value, Literal(None, type=value.type), type=value.type)
+    measured = calc_of_rows(Rows(rows.base, (), {}), {_MEASURED: value}, session)
+    if isinstance(measured, Lacking):
+        raise SchemaError((Problem(f"{measured} is not there", where=f"table '{scans(node)[0].table}'"),))
+    assert isinstance(rows.base, Scan)  # noqa: S101 - so it was found
+    columns = StructType([_field(_MEASURED, BIGINT), *frame.schema.fields])
+    wider = mapped(frame, partial(_run, partial(_measured, measured), _types(rows.base)), columns)
+    return reading.watched(node, wider, F.col(_MEASURED)).drop(_MEASURED)
+
+
+def _measured(calc: Calc, _: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches with their watermarks as a first column, and dead letters last."""
+    for each in batches:
+        batch = each
+        if DEAD_LETTER in each.schema.names:
+            letters = each.column(DEAD_LETTER)
+            batch = pa.concat_batches([each.filter(letters.is_null()), each.filter(letters.is_valid())])
+        moments = calc.batch(batch).column(0)
+        millis = column(numbers(moments.view(pa.int64())) // 1000, valid_rows(moments), pa.int64())
+        yield pa.RecordBatch.from_arrays([millis, *batch.columns], names=[_MEASURED, *batch.schema.names])
 
 
 def _task() -> Task:
     """The running task, as functions of the user's see it."""
     context = TaskContext.get()
     return Task(0, 1) if context is None else Task(context.partitionId(), 0, attempt=context.attemptNumber())
-
-
-def _types_of(frame: DataFrame, columns: Sequence[str]) -> list[str]:
-    """Columns of a frame with their types, as in Spark's DDL."""
-    return [f"{name} {frame.schema[name].dataType.simpleString()}" for name in columns]

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, last_day
 from penstock.flow.kernels.vectors import valid_rows
 
-_TOKEN = re.compile(
-    r"(?P<letters>(?P<letter>[A-Za-z])(?P=letter)*)|'(?P<quoted>(?:[^']|'')*)'|(?P<other>[^A-Za-z'#{}\[\]])"
-)
+_TOKEN = re.compile(r"(?P<letters>(?P<letter>[A-Za-z])(?P=letter)*)|'(?P<quoted>(?:[^']|'')*)'|(?P<other>[^A-Za-z'])")
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"),
     "December",
@@ -48,9 +46,10 @@ _READ = {"y": "y", "u": "y", "M": "M", "L": "M", "d": "d", "E": "E", "H": "H", "
 _LIMITS = {"M": (1, 12), "d": (1, 31), "H": (0, 23), "h": (1, 12), "m": (0, 59), "s": (0, 59)}
 
 
-def tokens(text: str) -> list[str] | None:
-    """The parts of a pattern: runs of a letter, and text between them, which begins with a quote. None for a text that
-    is no pattern."""
+def tokens(text: str, *, simple: bool = False) -> list[str] | None:
+    """The parts of a pattern: runs of a letter; text between them, which begins with a quote; and brackets around what
+    may be missing, which ``simple`` patterns, those of SimpleDateFormat, do not have. None for a text that is no
+    pattern."""
     parts: list[str] = []
     at = 0
     while at < len(text):
@@ -60,14 +59,42 @@ def tokens(text: str) -> list[str] | None:
         at = found.end()
         quoted = found["quoted"]
         plain = found["other"] if quoted is None else quoted.replace("''", "'") or "'"
+        if found["other"] and not simple:
+            if plain in "#{}":
+                return None
+            if plain in "[]":
+                parts.append(plain)
+                continue
         parts.append(found["letters"] or f"'{plain}")
-    return parts
+    opened = 0
+    for each in parts:
+        opened += (each == "[") - (each == "]")
+        if opened < 0:
+            return None
+    return [*parts, *"]" * opened]
+
+
+#: The letters of DateTimeFormatter, each with the most that may follow one another.
+_LETTERS = {
+    **dict.fromkeys("GMLQqEceaBxXOzv", 5),
+    **dict.fromkeys("uyYASnNW", 19),
+    **dict.fromkeys("dhHkKmswF", 2),
+    "D": 3,
+    "V": 2,
+    "Z": 5,
+    "p": 100,
+}
+
+
+def is_malformed(text: str) -> bool:
+    """Whether Java's DateTimeFormatter refuses a pattern."""
+    parts = tokens(text)
+    return parts is None or any(each[0] not in "'[]" and len(each) > _LETTERS.get(each[0], 0) for each in parts)
 
 
 @dataclass(frozen=True)
 class NamedPattern:
-    """A pattern: runs of letters, and text between them, which begins with a quote. ``simple`` patterns are those of
-    SimpleDateFormat, where u is the day of the week."""
+    """A pattern of the parts of :func:`tokens`. In ``simple`` ones u is the day of the week."""
 
     parts: tuple[str, ...]
     simple: bool
@@ -75,7 +102,7 @@ class NamedPattern:
     @classmethod
     def of(cls, text: str, *, simple: bool = False) -> NamedPattern | None:
         """The pattern of a text, None if a part of it is not known here."""
-        parts = tokens(text)
+        parts = tokens(text, simple=simple)
         return (
             None if parts is None or not all(_is_known(each, simple) for each in parts) else cls(tuple(parts), simple)
         )
@@ -98,12 +125,15 @@ class NamedPattern:
         year, month, of_month = (int(each[0]) for each in civil(np.array([day])))
         first = int(days_of(np.array([year]), np.array([1]), 1)[0])
         date = year, month, of_month, (day + 3) % 7, day - first + 1
-        return "".join(each[1:] if each[0] == "'" else self._written(each, date, time) for each in self.parts)
+        written = (each[1:] if each[0] == "'" else self._written(each, date, time) for each in self.parts)
+        return "".join(written)
 
     def _written(self, letters: str, date: tuple[int, int, int, int, int], time: int) -> str:
         letter, width = letters[0], len(letters)
         year, month, _, week, _ = date
         match letter:
+            case "[" | "]":
+                return ""
             case "G":
                 return "AD" if year > 0 else "BC"
             case "a":
@@ -129,7 +159,7 @@ class NamedPattern:
     @property
     def readable(self) -> bool:
         """Whether each field is there once, and is one that can be read."""
-        letters = [each[0] for each in self.parts if each[0] != "'" and each[0] != "S"]
+        letters = [each[0] for each in self.parts if each[0] not in "'[]S"]
         fields = [_READ.get(each, "") for each in letters]
         return all(fields) and len(set(fields)) == len(fields) and sum(each[0] == "S" for each in self.parts) < 2
 
@@ -180,10 +210,11 @@ class NamedPattern:
 
 def _is_known(part: str, simple: bool) -> bool:
     letter, width = part[0], len(part)
-    if letter == "'":
+    if letter in "'[]":
         return True
     known = letter in "GEawS" or letter in _DATED or letter in _TIMED
-    return known and width <= 9 and not (letter == "Q" and (simple or width > 2))
+    most = 9 if letter == "S" else 99 if simple else 9 if letter in "Ea" else _LETTERS.get(letter, 0)
+    return known and width <= most and not (letter == "Q" and (simple or width > 2))
 
 
 def _reading(part: str) -> str:
@@ -192,6 +223,10 @@ def _reading(part: str) -> str:
     match letter:
         case "'":
             return re.escape(part[1:])
+        case "[":
+            return "(?:"
+        case "]":
+            return ")?"
         case "E":
             return f"(?P<E>{'|'.join(each if width > 3 else each[:3] for each in _DAYS)})"
         case "M" | "L" if width > 2:

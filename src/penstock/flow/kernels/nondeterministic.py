@@ -7,14 +7,28 @@ import uuid
 import zoneinfo
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from penstock.clock import now_ms
 from penstock.flow.kernels.session import Session
-from penstock.flow.kernels.vectors import Kernel, Vector, numbers
+from penstock.flow.kernels.vectors import (
+    Failure,
+    Kernel,
+    Mask,
+    Strict,
+    Values,
+    Vector,
+    column,
+    columns_of,
+    known,
+    numbers,
+    valid_rows,
+)
 from penstock.plan.expressions import Call, Literal
 from penstock.types import arrow_type
 
@@ -28,13 +42,14 @@ def uuids(call: Call, session: Session) -> Kernel:
     return kernel
 
 
-def random_numbers(call: Call, session: Session) -> Kernel | None:
-    """``RAND`` and ``RAND_INTEGER``, perhaps with a constant seed."""
+def random_numbers(call: Call, session: Session) -> Kernel:
+    """``RAND`` and ``RAND_INTEGER``, perhaps with a seed: a constant one begins a series, one for each row gives the
+    first number of its series, as in Flink."""
     whole = call.function == "RAND_INTEGER"
     seeded = len(call.args) == (2 if whole else 1)
     seed = call.args[0] if seeded else None
     if seed is not None and not isinstance(seed, Literal):
-        return None
+        return Strict(arrow_type(call.type), partial(_first_numbers, whole))
     chance = np.random.default_rng(seed.value if seed is not None and isinstance(seed.value, int) else None)
 
     def kernel(args: Sequence[Vector], rows: int) -> Vector:
@@ -42,10 +57,50 @@ def random_numbers(call: Call, session: Session) -> Kernel | None:
             return Vector(pa.scalar(None, arrow_type(call.type)))
         if not whole:
             return Vector(pa.array(chance.random(rows), pa.float64()))
-        bound = np.broadcast_to(np.asarray(numbers(args[-1].values), np.int64), rows)
-        return Vector(pa.array(chance.integers(0, np.maximum(bound, 1), rows).astype(np.int32)))
+        bound = args[-1].spread(rows)
+        most = numbers(bound).astype(np.int64)
+        made = chance.integers(0, np.maximum(most, 1), rows).astype(np.int32)
+        return _bounded(made, most, valid_rows(bound))
 
     return kernel
+
+
+def _bounded(made: NDArray[np.int32], most: NDArray[np.int64], valid: Mask) -> Vector:
+    """Numbers below ``most``, which is a failure unless it is positive."""
+    failed = (most < 1) & valid
+    failures = (Failure(failed, lambda row: f"RAND_INTEGER takes a positive bound, not {most[row]}"),)
+    return Vector(column(made, valid, pa.int32()), failures if failed.any() else ())
+
+
+#: Those of Java's linear congruential generator.
+_FACTOR, _MASK = 0x5DEECE66D, (1 << 48) - 1
+
+
+def _first_numbers(whole: bool, *given: Values) -> pa.Array | Vector:
+    """The first number that ``java.util.Random`` gives by the seed of each row."""
+    seeds, *bounds = columns_of(*given)
+    found_in = known(seeds, *bounds)
+    valid = np.ones(len(seeds), np.bool_) if found_in is None else found_in
+    states = (numbers(seeds).astype(np.int64).astype(np.uint64) ^ np.uint64(_FACTOR)) & np.uint64(_MASK)
+    states, high = _next_bits(states, 31 if whole else 26)
+    if not whole:
+        _, low = _next_bits(states, 27)
+        return column(((high << 27) + low) * 2.0**-53, valid, pa.float64())
+    most = numbers(bounds[0]).astype(np.int64)
+    size = np.maximum(most, 1)
+    found = np.where(size & (size - 1) == 0, size * high >> 31, high % size)
+    again = np.flatnonzero((size & (size - 1) != 0) & (high - found + size - 1 >= 1 << 31))
+    while len(again):
+        states[again], high[again] = _next_bits(states[again], 31)
+        found[again] = high[again] % size[again]
+        again = again[high[again] - found[again] + size[again] - 1 >= 1 << 31]
+    return _bounded(found.astype(np.int32), most, valid)
+
+
+def _next_bits(states: NDArray[np.uint64], bits: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The states after the next number of each, and its highest ``bits``."""
+    after = (states * np.uint64(_FACTOR) + np.uint64(0xB)) & np.uint64(_MASK)
+    return after, (after >> np.uint64(48 - bits)).astype(np.int64)
 
 
 def present(call: Call, session: Session) -> Kernel | None:

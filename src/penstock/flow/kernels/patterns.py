@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any
 
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, last_day
 from penstock.flow.kernels.local import from_local, to_local
 from penstock.flow.kernels.moments import Field, composed, four_digits, localized, micros_of, overflow
-from penstock.flow.kernels.named_patterns import NamedPattern, tokens
+from penstock.flow.kernels.named_patterns import NamedPattern, is_malformed, tokens
 from penstock.flow.kernels.readings import lenient, sql_moment
 from penstock.flow.kernels.session import Session
-from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Vector, column, columns_of, numbers, valid_rows
+from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Vector, column, numbers, valid_rows
 from penstock.formats.columns.buffers import binary_parts
 from penstock.plan.expressions import Call, Expression, Literal
 from penstock.types import arrow_type
@@ -41,19 +41,21 @@ _TIME_LIMITS = {"HH": 24, "mm": 60, "ss": 60}
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pattern: runs of letters, and bytes between them."""
+    """A pattern: runs of letters, and bytes between them. ``simple`` patterns are those of SimpleDateFormat, where a
+    year of more than four digits has no sign."""
 
     parts: tuple[str | bytes, ...]
+    simple: bool = False
 
     @classmethod
-    def of(cls, text: str) -> Pattern | None:
+    def of(cls, text: str, *, simple: bool = False) -> Pattern | None:
         """The pattern of a text, None if a part of it is not known here."""
         found = tokens(text)
         if found is None or any(each[0] != "'" and each not in _WIDTHS for each in found):
             return None
         parts = [each[1:].encode() if each[0] == "'" else each for each in found]
         letters = [each for each in parts if isinstance(each, str)]
-        return cls(tuple(parts)) if letters else None
+        return cls(tuple(parts), simple) if letters else None
 
     @property
     def letters(self) -> tuple[str, ...]:
@@ -98,7 +100,7 @@ class Pattern:
             if isinstance(field, bytes):
                 parts.append(field.decode())
             elif given == "yyyy":
-                parts.append(f"{'+' if of_era > 9999 else ''}{of_era:04d}")
+                parts.append(f"{'+' if of_era > 9999 and not self.simple else ''}{of_era:04d}")
             elif given == "yy":
                 parts.append(f"{of_era % 100:02d}")
             else:
@@ -170,9 +172,11 @@ class Pattern:
 
     def _regex(self) -> re.Pattern[str]:
         parts = []
-        for each in self.parts:
+        for each, after in zip(self.parts, (*self.parts[1:], b""), strict=True):
             if isinstance(each, bytes):
                 parts.append(re.escape(each.decode()))
+            elif each == "yyyy" and self.simple:
+                parts.append("(?P<y>[0-9]{4,9})" if isinstance(after, bytes) else "(?P<y>[0-9]{4})")
             elif each == "yyyy":
                 parts.append("(?P<y>[0-9]{4}|[+][0-9]{5,19})")
             elif each in _FRACTIONS:
@@ -212,7 +216,7 @@ def pattern_of(given: Expression, *, simple: bool = False) -> Pattern | NamedPat
     those of SimpleDateFormat."""
     if not isinstance(given, Literal) or not isinstance(given.value, str):
         return None
-    return Pattern.of(given.value) or NamedPattern.of(given.value, simple=simple)
+    return Pattern.of(given.value, simple=simple) or NamedPattern.of(given.value, simple=simple)
 
 
 def timestamps(pattern: Pattern | NamedPattern, arrow: pa.DataType, values: pa.Array, *_: Any) -> pa.Array:
@@ -228,54 +232,28 @@ def timestamps(pattern: Pattern | NamedPattern, arrow: pa.DataType, values: pa.A
 _Maker = Callable[[Call, Session], Kernel | None]
 
 
-def by_constants(maker: _Maker) -> _Maker:
-    """The kernels of a ``maker`` that takes constants behind the first argument, which other calls have too: rows with
-    equal values there are computed together. A NULL that is written out makes NULL."""
+def _or_null(maker: _Maker) -> _Maker:
+    """The kernels of a ``maker``, and one for calls with a NULL that is written out, whose value is NULL."""
 
     @wraps(maker)
     def made(call: Call, session: Session) -> Kernel | None:
         if any(isinstance(each, Literal) and each.value is None for each in call.args):
-            arrow = arrow_type(call.type)
-            return Strict(arrow, lambda values, *_: pa.nulls(len(values), arrow))
-        if all(isinstance(each, Literal) for each in call.args[1:]):
-            return maker(call, session)
-        return Strict(arrow_type(call.type), partial(_in_parts, maker, call, session))
+            return _nulls(arrow_type(call.type))
+        return maker(call, session)
 
     return made
 
 
-def _in_parts(maker: _Maker, call: Call, session: Session, *args: pa.Array | pa.Scalar) -> Vector:
-    """The values of a call by the constants of each row. A row fails where there is no kernel for them."""
-    first, *others = columns_of(*args)
-    rows = pa.table(others, names=[str(number) for number in range(len(others))])
-    different = rows.group_by(rows.column_names).aggregate([])
-    made = pa.nulls(len(first), arrow_type(call.type))
-    failures: list[Failure] = []
-    for constants in different.to_pylist():
-        chosen = np.logical_and.reduce([_equal(each, constants[str(number)]) for number, each in enumerate(others)])
-        literals = (
-            Literal(value, type=each.type) for value, each in zip(constants.values(), call.args[1:], strict=True)
-        )
-        kernel = maker(replace(call, args=(call.args[0], *literals)), session)
-        if kernel is None:
-            failures.append(Failure(chosen, partial(_unknown, call.function, tuple(constants.values()))))
-            continue
-        found = kernel([Vector(first), *(Vector(pa.scalar(each)) for each in constants.values())], len(first))
-        made = pc.if_else(pa.array(chosen), found.spread(len(first)), made)
-        failures += [Failure(each.rows & chosen, each.reason) for each in found.failures]
-    return Vector(made, tuple(failures))
+def _nulls(arrow: pa.DataType) -> Kernel:
+    return Strict(arrow, lambda values, *_: pa.nulls(len(values), arrow))
 
 
-def _unknown(function: str, constants: Sequence[object], row: int) -> str:
-    shown = " and ".join(f"'{each}'" for each in constants)
-    return f"{function} does not know {shown}"
+def _refused(given: Expression) -> bool:
+    """Whether a constant is no pattern for Java's DateTimeFormatter, by which Flink reads nothing then."""
+    return isinstance(given, Literal) and isinstance(given.value, str) and is_malformed(given.value)
 
 
-def _equal(column: pa.Array, value: str) -> NDArray[np.bool_]:
-    return np.asarray(pc.fill_null(pc.equal(column, value), False))
-
-
-@by_constants
+@_or_null
 def date_format(call: Call, session: Session) -> Kernel | None:
     """``DATE_FORMAT``."""
     moment, given = call.args
@@ -295,10 +273,10 @@ def _rewritten(pattern: Pattern | NamedPattern, values: pa.Array) -> pa.Array:
 
 
 #: ``yyyy-MM-dd HH:mm:ss``
-_USUAL = Pattern(("yyyy", b"-", "MM", b"-", "dd", b" ", "HH", b":", "mm", b":", "ss"))
+_USUAL = Pattern(("yyyy", b"-", "MM", b"-", "dd", b" ", "HH", b":", "mm", b":", "ss"), simple=True)
 
 
-@by_constants
+@_or_null
 def from_unixtime(call: Call, session: Session) -> Kernel | None:
     """``FROM_UNIXTIME``."""
     pattern = pattern_of(call.args[1], simple=True) if len(call.args) == 2 else _USUAL
@@ -317,10 +295,10 @@ def from_unixtime(call: Call, session: Session) -> Kernel | None:
     return Strict(pa.string(), write)
 
 
-@by_constants
+@_or_null
 def unix_timestamp(call: Call, session: Session) -> Kernel | None:
     """``UNIX_TIMESTAMP`` of text by a constant pattern; the least BIGINT for a text that is not by it."""
-    instant = from_local(session)
+    instant = from_local(session, last=True)
     if not call.args or instant is None:
         return None
     pattern = pattern_of(call.args[1], simple=True) if len(call.args) == 2 else _USUAL
@@ -337,22 +315,30 @@ def unix_timestamp(call: Call, session: Session) -> Kernel | None:
     return Strict(pa.int64(), seconds)
 
 
-@by_constants
+@_or_null
 def to_moment(call: Call, session: Session) -> Kernel | None:
-    """``TO_TIMESTAMP`` and ``TO_DATE`` by a constant pattern; null for a text that is not by it."""
+    """``TO_TIMESTAMP`` and ``TO_DATE`` by a constant pattern; null for a text that is not by it, and for all texts if
+    it is no pattern."""
     pattern = pattern_of(call.args[1]) if len(call.args) == 2 else None
+    if call.function == "TO_TIMESTAMP" and _refused(call.args[1]):
+        return _nulls(arrow_type(call.type))
     if pattern is None or not pattern.readable:
         return None
     return Strict(arrow_type(call.type), partial(timestamps, pattern, arrow_type(call.type)))
 
 
-@by_constants
+@_or_null
 def to_instant(call: Call, session: Session) -> Kernel | None:
-    """``TO_TIMESTAMP_LTZ`` of text by a constant pattern, as local time of a constant zone, UTC unless it is given."""
+    """``TO_TIMESTAMP_LTZ`` of text by a constant pattern, as local time of a constant zone, UTC unless it is given;
+    null for all texts if one of them is not known."""
     text, *rest = call.args
     pattern = pattern_of(rest[0]) if rest else None
     zone = rest[1].value if len(rest) == 2 and isinstance(rest[1], Literal) else "UTC" if len(rest) < 2 else None
-    instant = from_local(Session(zone)) if isinstance(zone, str) else None
-    if pattern is None or not pattern.readable or instant is None or root(text.type) != "STRING":
+    if not isinstance(zone, str) or not rest or root(text.type) != "STRING":
+        return None
+    instant = from_local(Session(zone))
+    if instant is None or _refused(rest[0]):
+        return _nulls(arrow_type(call.type))
+    if pattern is None or not pattern.readable:
         return None
     return Strict(arrow_type(call.type), lambda values, *_: instant(timestamps(pattern, pa.timestamp("us"), values)))

@@ -142,6 +142,8 @@ class _Translation:
     def _escape(self, *, inside: bool) -> str:
         each = self._pattern[self._at : self._at + 1]
         self._at += 1
+        if each in ("b", "B") and not inside:
+            return f"\\{each}"
         found = _ESCAPES.get(each)
         if found is not None and found[inside]:
             return found[inside]

@@ -28,6 +28,7 @@ from penstock.flow.kernels import (
     words,
     zones,
 )
+from penstock.flow.kernels.by_value import by_value
 from penstock.flow.kernels.real_functions import OF_REALS
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel
@@ -124,13 +125,13 @@ KERNELS: Mapping[str, Maker] = {
     **dict.fromkeys(("FLOOR TO", "CEIL TO"), rounding.rounded),
     "CONVERT_TZ": zones.CONVERT_TZ,
     "CURRENT_WATERMARK": moments.watermark,
-    "UNIX_TIMESTAMP": either(patterns.unix_timestamp, nondeterministic.present),
+    "UNIX_TIMESTAMP": either(by_value(patterns.unix_timestamp, 1), nondeterministic.present),
     "TIMESTAMPADD": moments.timestampadd,
     "TIMESTAMPDIFF": moments.timestampdiff,
-    "TO_TIMESTAMP_LTZ": either(moments.to_timestamp_ltz, patterns.to_instant),
-    "DATE_FORMAT": patterns.date_format,
-    "FROM_UNIXTIME": patterns.from_unixtime,
-    **dict.fromkeys(("TO_TIMESTAMP", "TO_DATE"), patterns.to_moment),
+    "TO_TIMESTAMP_LTZ": either(moments.to_timestamp_ltz, by_value(patterns.to_instant, 1, 2)),
+    "DATE_FORMAT": by_value(patterns.date_format, 1),
+    "FROM_UNIXTIME": by_value(patterns.from_unixtime, 1),
+    **dict.fromkeys(("TO_TIMESTAMP", "TO_DATE"), by_value(patterns.to_moment, 1)),
     "ITEM": nested.item,
     "CARDINALITY": nested.cardinality,
     "ARRAY": nested.array,

@@ -167,7 +167,7 @@ def _piece(separator: str | int, index: int) -> Callable[[pa.Array], pa.Array] |
 
     def compute(values: pa.Array) -> pa.Array:
         pieces = pc.split_pattern(values, separator)
-        starts = pieces.offsets.to_numpy()
+        starts = pieces.offsets.to_numpy().astype(np.int64)
         at = starts[:-1] + index
         here = (
             (at < starts[1:])

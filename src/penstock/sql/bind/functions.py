@@ -1,8 +1,7 @@
 """The functions of Flink SQL that exist here, with the types of their arguments and results.
 
 Signatures are strings of one letter per argument: see :data:`FAMILIES`. A star stands for any number of arguments of
-the letter before it. Their kernels are in ``penstock.flow.kernels``, by the same names. Spark SQL for them, where Spark
-has the same function, is in ``penstock.engine.translate.functions``.
+the letter before it. Their kernels are in ``penstock.flow.kernels``, by the same names.
 """
 
 from __future__ import annotations
@@ -206,7 +205,7 @@ SIGNATURES: Mapping[str, tuple[Overload, ...]] = {
     **dict.fromkeys(("STARTSWITH", "ENDSWITH"), _of(BOOLEAN, "ss", "yy")),
     "SPLIT_INDEX": _of(STRING, "ssi", "sii", nullable=True),
     "SPLIT": _of(_STRINGS, "ss"),
-    "ELT": _of(STRING, "is*", nullable=True),
+    "ELT": (*_of(STRING, "is*", nullable=True), *_of(BYTES, "iy*", nullable=True)),
     "PRINTF": _of(STRING, "s", "sv*", nullable=True),
     "STR_TO_MAP": _of(MapType(STRING, STRING), "s", "sss"),
     **dict.fromkeys(("IS_ALPHA", "IS_DIGIT", "IS_DECIMAL"), _of(BOOLEAN, "v")),
