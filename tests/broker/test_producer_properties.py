@@ -316,7 +316,7 @@ def test_bootstrap_servers_are_asked_until_one_answers(kafka: KafkaCluster, sess
     with nobody() as dead:
         assert session_with(f"{dead},{kafka.bootstrap}").brokers() == [1]
         session = session_with(dead, default_api_timeout_ms="300")
-        with pytest.raises(RetriableError, match=r"within 0\.3 s"):
+        with pytest.raises(RetriableError, match=r"was not reached in [\d.]+ s"):
             session.brokers()
 
 
