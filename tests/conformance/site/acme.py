@@ -40,7 +40,9 @@ class PairsOptions(OptionSet):
 
 def _checked(schema: RowType) -> RowType:
     problems = [
-        Problem(f"{each} is not BIGINT or STRING") for each in schema.fields if each.type not in (BIGINT, STRING)
+        Problem(f"{each} is not BIGINT or STRING")
+        for each in schema.fields
+        if each.type.with_nullability(True) not in (BIGINT, STRING)
     ]
     if problems:
         raise SchemaError(tuple(problems))
@@ -78,7 +80,7 @@ class PairsDecoder:
         return _KINDS[kind], values
 
     def value(self, value: Any, kind: DataType) -> Any:
-        if value is not None and not isinstance(value, int if kind == BIGINT else str):
+        if value is not None and not isinstance(value, int if kind.with_nullability(True) == BIGINT else str):
             raise TypeError(f"{value!r} is not a value of {kind}")
         return value
 
