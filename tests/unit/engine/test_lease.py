@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -316,6 +317,33 @@ def test_a_number_that_was_deleted_is_not_taken_again(leases: Leases, monkeypatc
 
     monkeypatch.setattr(place, "create", create_later)
     assert leases.acquire(place).number == 4
+
+
+def test_one_whose_checkpoint_was_restored_ends_nobody(leases: Leases) -> None:
+    """It stands still, its checkpoint is restored from an older one, and the job is started there; then it wakes up."""
+    for _ in range(3):
+        leases.acquire().release()
+    first = leases.acquire()
+    shutil.rmtree(leases.folder)
+    leases.place.write("owner.2", replace(first.owner, id="x", ended=True).to_json())
+    second = leases.acquire()
+    assert second.number < first.number
+    first.release()
+    second.look()
+    with pytest.raises(AlreadyRunningError):
+        leases.acquire()
+
+
+def test_of_two_with_one_number_the_one_without_the_document_ends(leases: Leases) -> None:
+    """Object stores let both create it, and the later one replaces the document of the other."""
+    place = JobCheckpoint("there", ArrowFiles(leases.folder.as_uri()))
+    first = leases.acquire(place)
+    second = replace(first.owner, id="x")
+    place.write("owner.1", second.to_json())
+    with pytest.raises(FencedError, match="which goes on with job 'totals'; this copy ends"):
+        first.look()
+    first.release()
+    assert Owner.from_json(place.read("owner.1") or {}) == second
 
 
 @pytest.mark.parametrize("content", ["", "{", "{}", '{"process": 1}', '{"process": {"pid": 1}}'])

@@ -131,13 +131,19 @@ class Lease:
         """Raise FencedError if another copy of the job has become the owner."""
         number, owner = _latest(self.checkpoint)
         self._looked = time.monotonic()
-        if number > self.number:
+        if number > self.number or (number == self.number and owner is not None and owner.id != self.owner.id):
             by = str(owner) if owner is not None else "another process"
             raise FencedError(
                 f"the checkpoint '{self.checkpoint.location}' was taken over by {by}, which goes on with job "
                 f"'{self.job}'; this copy ends",
                 "" if owner is None else str(owner.process),
             )
+
+    def _has_document(self) -> bool:
+        """Whether the document of this number is that of this process. It is not in a checkpoint that was restored or
+        emptied under it, and in a store where two that start at once may both find the name free: what it wrote there
+        would end the other one."""
+        return _document(self.checkpoint, f"{_OWNER}.{self.number}").get("id") == self.owner.id
 
     def check(self) -> None:
         """As :meth:`look`, unless that was done a moment ago: this process may have stood still since."""
@@ -162,7 +168,7 @@ class Lease:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(SILENCE_SECONDS)
         try:
-            if self.number:
+            if self.number and self._has_document():
                 self.checkpoint.write(f"{_OWNER}.{self.number}", self.owner.over().to_json())
                 self.checkpoint.delete(f"{_ALIVE}.{self.number}")
         finally:
@@ -186,7 +192,7 @@ class Lease:
         self.checkpoint.write(f"{_ALIVE}.{self.number}", said)
         if not self.owner.locked:  # the former owner may have had it
             self._lock = self.checkpoint.lock(_LOCK)
-            if self._lock.taken:
+            if self._lock.taken and self._has_document():
                 self.owner = replace(self.owner, locked=True)
                 self.checkpoint.write(f"{_OWNER}.{self.number}", self.owner.to_json())
 
