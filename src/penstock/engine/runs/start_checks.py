@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.engine.checkpoint import JobCheckpoint, job_location, local_checkpoint, read_location
-from penstock.engine.checkpoint.fits import state_report
+from penstock.engine.checkpoint.fits import readable_checkpoint, state_report
 from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import restorable
 from penstock.engine.runs.identity import check_owner, in_order_of, uids_of
@@ -29,11 +29,6 @@ class JobStart:
     warn: Callable[[str], None]
     say: Callable[[str], None]
     lease: Lease | None = None
-
-    @property
-    def first(self) -> bool:
-        """Whether the checkpoint is new."""
-        return self.checkpoint is not None and self.checkpoint.read("job") is None
 
 
 def check_start(job: Job, warn: Callable[[str], None], say: Callable[[str], None]) -> Lease | None:
@@ -70,9 +65,13 @@ def take_lease(start: JobStart) -> None:
 
 
 def check_savepoint(start: JobStart) -> None:
-    """The savepoint exists, and the job has its steps and sources. Raises CheckpointError."""
+    """The savepoint exists, and the job has its steps and sources. Raises CheckpointError. A checkpoint that is not new
+    needs it no more."""
     settings = start.job.settings
-    if settings.savepoint is not None and (start.checkpoint is None or start.first):
+    if settings.savepoint is None:
+        return
+    place = readable_checkpoint(start.job) if settings.checkpointing else None
+    if not settings.checkpointing or (place is not None and place.read("job") is None):
         operators = (*uids_with_state(start.job.sinks), *settings.reset_state)
         sources = uids_of(scans(*start.job.sinks))
         restorable(
