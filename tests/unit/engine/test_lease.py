@@ -18,6 +18,7 @@ import pytest
 from penstock.engine.checkpoint import JobCheckpoint, lease, read_location
 from penstock.engine.checkpoint.arrow import ArrowFiles
 from penstock.engine.checkpoint.lease import Lease
+from penstock.engine.checkpoint.local import LocalFiles
 from penstock.engine.checkpoint.owners import Owner, Process, this_process
 from penstock.errors import AlreadyRunningError, FencedError
 
@@ -163,6 +164,24 @@ def test_a_container_of_the_machine_is_known_by_its_lock(leases: Leases, monkeyp
     first.wait()
     leases.acquire()
     assert leases.warnings == []
+
+
+def test_the_lock_of_another_user_is_taken_in_a_folder_that_both_may_write(
+    leases: Leases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leases.acquire().release()
+    folder = leases.folder / "penstock"
+    (folder / "owner.lock").chmod(0o444)
+    folder.chmod(0o777)
+    monkeypatch.chdir(leases.folder)  # the folders above are closed to the other
+    place = JobCheckpoint("there", LocalFiles(Path()))
+    if os.geteuid() == 0:
+        leases.stack.callback(os.seteuid, 0)
+        os.seteuid(65534)
+    second = leases.acquire(place)
+    assert second.owner.locked
+    with pytest.raises(AlreadyRunningError):
+        leases.acquire(place)
 
 
 # --- other machines ----------------------------------------------------------------------------------------------
