@@ -99,7 +99,8 @@ def check_sources(start: JobStart) -> None:
         found = tuple(in_order_of(known["sources"], found, where=where, warn=lambda _: None).values())
     if job.settings.savepoint is not None and known is None:  # the positions come from there
         checkpoint = None
-    reached = () if checkpoint is None else checkpoint.offsets(checkpoint.first_batch() - 1) or ()
+    # A batch that was planned may be committed: then what is before its end is not needed any more.
+    reached = () if checkpoint is None else checkpoint.offsets(checkpoint.last("offsets")) or ()
     context = StartContext(job.name, job.settings, checkpoint, reached)
     for ordinal, scan in enumerate(found):
         connector = runtime(scan.connector)
