@@ -205,7 +205,7 @@ def test_steps_are_not_taken_for_new_while_the_storage_does_not_answer(tmp_path:
     write_state(place, Batch(2, (None,), ({},), 1), committed(folder, folder.run(), 3))
     folder.storage.delete("2.manifest")
     (folder.path / "2.manifest").mkdir()  # which cannot be read as a file
-    with pytest.raises(CheckpointUnavailableError, match="cannot read '2.manifest'"):
+    with pytest.raises(CheckpointUnavailableError, match=r"cannot read '2\.manifest'"):
         known_steps(folder.storage, place, "")
 
 

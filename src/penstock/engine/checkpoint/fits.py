@@ -51,8 +51,8 @@ class StateReport:
 
 
 def readable_checkpoint(job: Job) -> JobCheckpoint | None:
-    """The checkpoint of a job if it can be read without Spark: that of a job with state, whose state is read so too, and
-    one on this machine. Elsewhere Spark may have rights that only its settings name."""
+    """The checkpoint of a job if it can be read without Spark: one on this machine, and that of a job with state, which
+    is read so too. Elsewhere Spark may have rights that only its settings name."""
     root = job_location(job.settings.checkpoint_dir, job.name)
     if local_checkpoint(root) is None and not stateful(job):
         return None
