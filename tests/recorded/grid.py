@@ -104,6 +104,19 @@ _MOMENTS = [
 ]
 
 
+#: Around the limits of the years 0 to 9999, of 64-bit nanoseconds and of 64-bit numbers.
+_FAR_MILLIS = [
+    *(253_402_214_400_000, 253_402_300_799_999, 253_402_300_800_000, -62_135_596_800_000, -62_167_219_200_000),
+    *(-62_167_219_200_001, 9_223_372_036_854, 9_223_372_036_855, -9_223_372_036_855, -9_223_372_036_856),
+    *(4_118_000_000_000, -12_219_292_800_000, 2**63 - 1, -(2**63), 9_223_372_036_854_775, 9_223_372_036_854_776),
+]
+_FAR_MOMENTS = [
+    *("0000-01-01 00:00:00", "0001-01-01 00:00:00.001", "1582-10-15 00:00:00", "1677-09-21 00:12:43.145"),
+    *("1677-09-21 00:12:43.146", "2038-01-19 03:14:08", "2100-02-28 23:59:59.999", "2262-04-11 23:47:16.854"),
+    *("2262-04-11 23:47:16.855", "2400-02-29 12:00:00", "9999-01-01 00:00:00", "9999-12-31 23:59:59.999"),
+]
+
+
 def _millis(moment: str) -> str:
     whole, _, fraction = moment.partition(".")
     return f"{whole}.{fraction[:3]}" if fraction else whole
@@ -160,6 +173,8 @@ VALUES: Mapping[str, tuple[str, Sequence[Any]]] = {
         [{"a": 1, "b": {"c": "z"}}, {"a": None, "b": None}, {"a": 2, "b": {"c": None}}],
     ),
     "rs": ("ARRAY<ROW<a INT, b ROW<c STRING>>>", [[], [{"a": 1, "b": {"c": "z"}}], [None, {"a": 2, "b": None}]]),
+    "ms": ("BIGINT", _FAR_MILLIS),
+    "fa": ("TIMESTAMP(3)", _FAR_MOMENTS),
 }
 COLUMNS = ", ".join(f"{name} {text}" for name, (text, _) in VALUES.items())
 
@@ -188,8 +203,11 @@ def _each(template: str, *choices: Iterable[object]) -> Iterator[str]:
 
 def expressions() -> list[str]:
     """Flink SQL of every function and operator, each text once."""
-    parts = (comparisons, logic, arithmetic, reals, strings, regexes, digests, json, times, zoned, casts, nested, types)
-    return list(dict.fromkeys(sql for part in (*parts, arguments) for sql in part()))
+    parts = (
+        *(comparisons, logic, arithmetic, reals, strings, regexes, digests, json, times, zoned, casts, nested, types),
+        *(arguments, far_moments, overflows, patterns_and_pairs),
+    )
+    return list(dict.fromkeys(sql for part in parts for sql in part()))
 
 
 #: A zone whose clocks change in rows of the grid.
@@ -1128,3 +1146,81 @@ def types() -> Iterator[str]:
         "TYPEOF(CAST(x AS CHAR(3)))",
         "CURRENT_DATABASE()",
     )
+
+
+def far_moments() -> Iterator[str]:
+    """Dates and times of all years from 0 to 9999, and beyond."""
+    yield from _each("TO_TIMESTAMP_LTZ({})", ("ms", "ms, 3", "ms / 1000, 0", "CAST(ms AS DOUBLE), 3", "ms * 1.0, 3"))
+    targets = ("STRING", "DATE", "TIMESTAMP(3)", "TIME(0)", "VARCHAR(12)")
+    yield from _each("CAST(TO_TIMESTAMP_LTZ(ms, 3) AS {})", targets)
+    yield from _each("CAST(fa AS {})", ("STRING", "DATE", "TIME(0)", "TIMESTAMP(0)", "TIMESTAMP_LTZ(3)", "CHAR(30)"))
+    yield from _each("EXTRACT({} FROM fa)", (*UNITS, "DOY", "EPOCH", "MILLISECOND", "CENTURY", "ISOYEAR"))
+    yield from _each("{}(fa TO {})", ("FLOOR", "CEIL"), UNITS)
+    yield from _each("TIMESTAMPADD({}, {}, fa)", UNITS, ("j", "-40"))
+    yield from _each("TIMESTAMPDIFF({}, {})", UNITS, ("fa, ts", "ts, fa"))
+    yield from _each("fa {} INTERVAL {}", "+-", ("'1' DAY", "'1' MONTH", "'1' YEAR", "'0.001' SECOND"))
+    yield from _each("DATE_FORMAT(fa, '{}')", ("yyyy-MM-dd HH:mm:ss.SSS", "yyyyMMdd", "yy", "uuuu", "d MMM yyyy"))
+    yield from _each("FROM_UNIXTIME(ms / 1000{})", ("", ", 'yyyy-MM-dd'", ", 'd.M.yyyy'"))
+    yield from _each("UNIX_TIMESTAMP(CAST(fa AS STRING){})", ("", ", 'yyyy-MM-dd HH:mm:ss.SSS'"))
+    yield from (
+        "CAST(CAST(fa AS STRING) AS TIMESTAMP(3))",
+        "TO_TIMESTAMP(CAST(fa AS STRING), 'yyyy-MM-dd HH:mm:ss.SSS')",
+        "TO_TIMESTAMP_LTZ(CAST(fa AS STRING), 'yyyy-MM-dd HH:mm:ss.SSS')",
+        "CONVERT_TZ(DATE_FORMAT(fa, 'yyyy-MM-dd HH:mm:ss'), 'UTC', 'Asia/Tokyo')",
+        "CONVERT_TZ('2026-10-25 02:30:00', 'Europe/Berlin', x)",
+        "CONVERT_TZ('2026-03-29 02:30:00', 'Europe/Berlin', x)",
+        "CONVERT_TZ('2100-06-30 12:00:00', 'Europe/Berlin', x)",
+        "CONVERT_TZ('10000-06-30 12:00:00', 'Europe/Berlin', x)",
+        "fa < TO_TIMESTAMP_LTZ(ms, 3)",
+        "fa BETWEEN ts AND TIMESTAMP '9999-12-31 00:00:00'",
+        "CAST(ts + INTERVAL '8000' YEAR(4) AS STRING)",
+        "ts + INTERVAL '8000' YEAR(4)",
+        "DATE_FORMAT(ts + INTERVAL '8000' YEAR(4), 'yyyy-MM-dd')",
+        "EXTRACT(YEAR FROM ts + INTERVAL '8000' YEAR(4))",
+    )
+
+
+_WHOLE_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+
+
+def overflows() -> Iterator[str]:
+    """Results and casts that are too large for their type."""
+    yield from _each("CAST({} AS {})", NUMBERS, _WHOLE_TYPES)
+    yield from _each("CAST({} AS DECIMAL(5, 2))", ("t", "s", "i", "b", "p", "q", "w", "n"))
+    yield from (
+        "CAST(ia AS ARRAY<TINYINT>)",
+        "CAST(r AS ROW<k TINYINT, l ROW<m STRING>>)",
+        "CAST(MAP['a', b] AS MAP<STRING, INT>)",
+        "TRY_CAST(MAP['a', b] AS MAP<STRING, INT>)",
+        "CAST(w AS DECIMAL(38, 20))",
+        "CAST(b + b AS INT)",
+    )
+    yield from _each("s {} s", "+-*")
+    yield from _each("{0} {1} {0} {1} {0}", ("t", "i", "b", "p", "w"), "+-*")
+    yield from _each("{} {} -1", ("t", "s", "i", "b"), "/%")
+    yield from _each("ROUND({}, {})", ("t", "s", "i", "b"), (-1, -2, -3, -5, -10, -19))
+    yield from ("w * 10", "w * w * w", "w / 0.0000000001", "w * b", "1 / w", "p * p * p * p * p", "w - w * 2")
+    yield from ("d * 1e300", "f * f", "f * f * f * f", "POWER(b, 3)", "EXP(b)", "d / 0", "f / 0", "d - d * 2", "0 / d")
+    yield from ("i + i > 0", "COALESCE(CAST(p AS DECIMAL(5, 2)), -1)", "CASE WHEN t * t > 0 THEN -i ELSE ABS(i) END")
+    yield from ("(w * w) IS NULL", "IF(b + b < b, b * 3, b)", "GREATEST(i + i, i)", "MOD(w * w, 7)", "ABS(-t)")
+    yield from _each("TIMESTAMPADD({}, i, {})", ("SECOND", "HOUR", "DAY", "MONTH", "YEAR"), ("ts", "dt", "tm"))
+    yield from _each("ts + {} * INTERVAL '1' {}", ("i", "b"), ("SECOND", "DAY", "MONTH", "YEAR"))
+    yield from _each("TIMESTAMPDIFF({}, us, TIMESTAMP '9999-12-31 00:00:00')", ("SECOND", "MINUTE", "HOUR", "DAY"))
+
+
+def patterns_and_pairs() -> Iterator[str]:
+    """Escapes that are no constants, bytes instead of text, and characters of two UTF-16 units that are cut."""
+    mark = "SUBSTRING('a!b', 2, 1)"
+    yield from _each("x {}{} {} ESCAPE {}", ("", "NOT "), ("LIKE", "SIMILAR TO"), ("'x!%y!_z'", "'a%'"), (mark,))
+    yield from (f"x LIKE y ESCAPE {mark}", "x LIKE '%' ESCAPE CAST(NULL AS STRING)", "x LIKE y ESCAPE v")
+    yield from ("ELT(1, bl, bl)", "ELT(j, bl, FROM_BASE64(b64))", "ELT(3, bl)", "ELT(2, bl, NULL)")
+    yield from _each("TRY_CAST({} AS DECIMAL({}, 2))", ("nu", "'१२'", "'१२३४५६७'", "'𝟏𝟐'"), (18, 19))
+    yield from _each("HEX({}(CONCAT('a', x), {}, '😀'))", ("LPAD", "RPAD"), (2, 3, 6, 7))
+    yield from _each("HEX(OVERLAY(CONCAT('a😀', x) PLACING '#' FROM {}))", (1, 2, 3, "2 FOR 1", "3 FOR 1"))
+    yield from ("MD5(LPAD('abc', 4, CONCAT('😀', v)))", "HEX(PRINTF('%.2s', CONCAT('a😀', x)))")
+    yield from ("HEX(REPLACE(CONCAT('a😀', x), '', '-'))", "HEX(REGEXP_REPLACE(CONCAT('a😀', v), '', '-'))")
+    yield from _each("{}(CONCAT('a😀b', x){})", ("SUBSTRING", "SUBSTR"), (", 2, 1", ", 3", ", -2"))
+    yield from _each("{}(CONCAT('a😀b', x), 2)", ("LEFT", "RIGHT"))
+    yield from ("REVERSE(CONCAT('a😀b', x))", "TRANSLATE(CONCAT('a😀b', x), '😀', 'é')", "CHAR_LENGTH(CONCAT('😀', x))")
+    yield from _each("HEX({}('{{\"a\":\"x\\ud83dy\"}}', '$.a'))", ("JSON_VALUE", "JSON_QUERY"))
+    yield from ("HEX(JSON_UNQUOTE('\"x\\ud83dy\"'))", "CAST(CONCAT('a😀b', x) AS VARCHAR(2))")

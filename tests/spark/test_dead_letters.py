@@ -180,3 +180,29 @@ def test_refused_records_are_counted_with_the_source_and_dead_letters_as_a_table
     assert running.metrics["operator.s.numRecordsInErrors"] == len(BAD)
     assert running.metrics["operator.s.dead-letters.numRecordsOut"] == len(BAD)
     assert running.metrics["operator.t0.numRecordsOut"] == len(GOOD)
+
+
+WINDOWS = """INSERT INTO t0 SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR({}), INTERVAL '1' MINUTE))
+  GROUP BY window_start, window_end;"""
+
+
+def timed(jobs, source, target, insert, **options):
+    columns = "id INT, ms BIGINT, ts AS TO_TIMESTAMP_LTZ(ms, 3), at AS TO_TIMESTAMP(CAST(ms AS STRING)), "
+    columns += "WATERMARK FOR {0} AS {0}".format("at" if "(at)" in insert else "ts")
+    return jobs.bounded("s", columns, source, **options) + jobs.table("t0", "n BIGINT", target) + insert
+
+
+def test_a_record_without_an_event_time_is_kept_or_named(jobs, topics, topic):
+    source, dead, target = topic(1), topic(1), topic(1)
+    topics.write(source, [{"id": 1, "ms": 1000}, {"id": 2, "ms": None}, {"id": 3, "ms": 2000}])
+    insert = WINDOWS.format("ts")
+
+    with pytest.raises(RecordError, match=f"topic '{source}', partition 0, offset 1: .*the row has no event time"):
+        jobs.run(timed(jobs, source, target, insert), "named")
+    with pytest.raises(RecordError, match=f"topic '{source}', partition 0, offset 0: .*the row has no event time"):
+        jobs.run(timed(jobs, source, target, WINDOWS.format("at")), "computed")
+    jobs.run(timed(jobs, source, target, insert, scan_dead__letter_topic=dead), "kept")
+    assert [(message.json["id"], reasons(message)[HEADERS[2]]) for message in topics.read(dead)] == [(2, "1")]
+    late = jobs.run("SET 'penstock.null-event-time' = 'late';\n" + timed(jobs, source, target, insert), "late")
+    assert [each.late for each in late.progress.steps.values()] == [1]
+    assert [message.json["n"] for message in topics.read(target)] == [2, 2]

@@ -212,7 +212,9 @@ def windows(jobs, topic, columns=COLUMNS):
     lease.release()
     query = RunningJob(job, spark, checkpoint, jobs.warnings.append, lease)._run
     frame = rows_of(
-        job.sinks[0].input.input, Readings(query._sources, query._context(), scans(*job.sinks)), kernel_session(spark)
+        job.sinks[0].input.input,
+        Readings(query._sources, query._context(), scans(*job.sinks)),
+        kernel_session(spark, job.settings),
     )
     found, queries = [], []
     counted = frame.groupBy(F.window("ts", "10 seconds")).count()

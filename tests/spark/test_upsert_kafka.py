@@ -126,6 +126,26 @@ def test_a_row_that_a_filter_no_longer_passes_is_deleted(jobs, topics, topic):
     assert table(found) == {2: "in"}
 
 
+def test_what_goes_by_arrival_goes_by_the_order_of_the_messages(jobs, topics, topic):
+    source, target, lists = topic(partitions=1), topic(partitions=2), topic(partitions=1)
+    rows = [{"id": number, "c": 1, "a": f"a{number}"} for number in range(1, 7)]
+    topics.write(source, rows, keys=[json.dumps({"id": row["id"]}).encode() for row in rows])
+    columns = "id BIGINT, c BIGINT, a STRING, PRIMARY KEY (id) NOT ENFORCED"
+    sql = upsert(jobs, "u", source, columns, scan_bounded_mode="latest-offset")
+    sql += upsert(jobs, "o", target, "c BIGINT, a STRING, PRIMARY KEY (c) NOT ENFORCED", **exactly(target))
+    sql += upsert(
+        jobs, "l", lists, "c BIGINT, every STRING, first STRING, PRIMARY KEY (c) NOT ENFORCED", **exactly(target)
+    )
+    sql += """EXECUTE STATEMENT SET BEGIN
+      INSERT INTO o SELECT c, a FROM u;
+      INSERT INTO l SELECT c, LISTAGG(a), FIRST_VALUE(a) FROM u GROUP BY c;
+    END;"""
+    jobs.run(sql)
+
+    assert messages(topics.read(target))[-1] == ({"c": 1}, {"c": 1, "a": "a6"})
+    assert messages(topics.read(lists))[-1] == ({"c": 1}, {"c": 1, "every": "a1,a2,a3,a4,a5,a6", "first": "a1"})
+
+
 def test_a_copy_of_a_table_keeps_its_rows_and_deletions_without_state(jobs, topics, topic):
     source, target = topic(partitions=3), topic(partitions=2)
     written = [(RowKind.INSERT, number, f"n{number}") for number in range(20)]

@@ -33,6 +33,7 @@ from penstock.datastream.values import as_seen, write
 from penstock.errors import FunctionError, RecordError
 from penstock.spi import Task
 from penstock.types import INT, Field, RowType, TimestampType, arrow_type
+from penstock.types.arrow import python_values
 
 #: The column of a stream's timestamps, and its type.
 TIMESTAMP = "__timestamp"
@@ -131,7 +132,7 @@ class FunctionChain:
             made, _ = chain([pa.array(column, kind) for column, kind in zip(columns, types, strict=True)])
         finally:
             chain.close()
-        yield from zip(*(each.to_pylist() for each in made), strict=True)
+        yield from zip(*map(python_values, made), strict=True)
 
 
 def output_column(number: int, name: str) -> str:
@@ -215,11 +216,11 @@ class OpenChain:
         origin = rows.numbers()
         try:
             made = rows.columns() if not chain.tags else self._outputs(rows)
+            if rows.times is not None:
+                made.append(_timestamps(rows.times))
         except RecordError as error:
             raise of_row(error, origin) from error
-        if rows.times is not None:
-            made.append(_timestamps(rows.times))
-        elif chain.timed:
+        if rows.times is None and chain.timed:
             made.append(columns[-1] if rows.one_to_one else columns[-1].take(pa.array(origin)))
         return made, origin
 
@@ -253,11 +254,18 @@ class OpenChain:
             raise failure
 
 
+#: Later and earlier timestamps, in ms, are beyond 64 bits of microseconds.
+_MOST_MILLIS = (2**63 - 1) // 1000
+
+
 def _millis(column: pa.Array) -> list[int | None]:
     micros = column.cast(pa.int64()).to_pylist()
     return [None if each is None else each // 1000 for each in micros]
 
 
 def _timestamps(times: Sequence[int | None]) -> pa.Array:
+    for row, each in enumerate(times):
+        if each is not None and abs(each) > _MOST_MILLIS:
+            raise RecordError(f"the timestamp {each} ms is beyond the range of {TIMESTAMP_TYPE}", offset=row)
     micros = pa.array([None if each is None else each * 1000 for each in times], pa.int64())
     return micros.cast(arrow_type(TIMESTAMP_TYPE))

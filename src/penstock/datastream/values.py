@@ -18,6 +18,7 @@ from penstock.common import Row, TypeInformation
 from penstock.common.typeinfo import PickledBytesTypeInfo
 from penstock.errors import RecordError
 from penstock.types import ArrayType, DataType, MapType, RowType, arrow_type
+from penstock.types.arrow import python_values
 
 _Convert = Callable[[Any], Any]
 
@@ -87,7 +88,7 @@ def listed(column: pa.Array) -> list[Any]:
     kind = column.type
     if not column.null_count and (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
-    return column.to_pylist()  # type: ignore[no-any-return]
+    return python_values(column)
 
 
 @cache

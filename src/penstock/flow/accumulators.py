@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.errors import RecordError
 from penstock.flow.arrivals import ends_of_added, lists_of_changed
 from penstock.flow.equality import fixed_values, is_valid
 from penstock.flow.extremes import GroupValues, extremes_of_added, extremes_of_changed
@@ -59,6 +60,8 @@ class Accumulators:
     needs: frozenset[str]
     keys: pa.Schema
     retracts: bool
+    #: Whether a sum that leaves 64 bits fails.
+    strict: bool = False
 
     @property
     def fields(self) -> tuple[pa.Field, ...]:
@@ -100,7 +103,10 @@ class Accumulators:
             counts = counts_of(old.column(self.column("COUNT"))) + sums(given.index, given.weights, len(groups))
             result[self.column("COUNT")] = pa.array(counts)
         if "SUM" in self.needs:
-            result[self.column("SUM")] = _sum(old.column(self.column("SUM")), given, counts)
+            before = old.column(self.column("SUM"))
+            result[self.column("SUM")] = total = _sum(before, given, counts)
+            if self.strict and pa.types.is_integer(total.type):
+                check_sums(total, _approximate(before, given, counts), groups.keys, self.column("SUM"))
         extremes = {each: old.column(self.column(each)) for each in sorted(self.needs & _EXTREMES)}
         if extremes and self._keeps_values:
             result |= self._named(self._extremes(extremes, given, groups, state))
@@ -213,6 +219,35 @@ def sum_type(argument: pa.DataType) -> pa.DataType | None:
     if pa.types.is_decimal(argument):
         return pa.decimal256(76, argument.scale)
     return None
+
+
+def check_sums(total: pa.Array, nearly: npt.NDArray[np.float64], keys: pa.RecordBatch, name: str) -> None:
+    """Raises RecordError for the first sum of whole numbers, the state ``name``, that left 64 bits: it is far from
+    the sum ``nearly``, of floating-point numbers."""
+    kept: Any = fixed_values(total)
+    wrong = np.abs(nearly - kept.astype(np.float64)) > 2.0**62
+    if wrong.any():
+        raise overflowed(name, "BIGINT", keys, int(wrong.argmax()))
+
+
+def overflowed(what: str, kind: str, keys: pa.RecordBatch, row: int) -> RecordError:
+    """The error about a result of a group that its type cannot hold."""
+    texts = (pc.cast(each, pa.string()) if not pa.types.is_nested(each.type) else each for each in keys.columns)
+    of_group = ", ".join(f"{name} = {each[row]}" for name, each in zip(keys.schema.names, texts, strict=True))
+    group = f" of the group {of_group}" if of_group else ""
+    hint = "CAST the argument to a larger type, or SET 'penstock.overflow' = 'wrap'"
+    return RecordError(f"[ARITHMETIC_OVERFLOW] {what}{group} exceeds the range of {kind}", hint=hint)
+
+
+def _approximate(old: pa.Array, given: GroupValues, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """The sums of whole numbers as floating-point numbers: the error is far below the distance of two sums of 64 bits
+    that are taken for each other."""
+    kept: Any = fixed_values(old)
+    values: Any = fixed_values(given.values)
+    total = np.where(valid_of(old), kept, 0).astype(np.float64)
+    total += weighted_sums(given.index, values.astype(np.float64), given.weights, len(counts))
+    total[counts == 0] = 0
+    return total
 
 
 def _sum(old: pa.Array, given: GroupValues, counts: npt.NDArray[np.int64]) -> pa.Array:

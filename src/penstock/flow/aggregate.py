@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import Problem, UnsupportedError
-from penstock.flow.accumulators import ORDERED, Accumulators, Argument, counts_of, sum_type
+from penstock.flow.accumulators import ORDERED, Accumulators, Argument, counts_of, overflowed, sum_type
 from penstock.flow.arrivals import arrays, ends_of_lists, joined_texts, multisets, only_values
 from penstock.flow.equality import Flags, fixed_values, same_rows
 from penstock.flow.group_states import ROWS, GroupStates, merged_into
@@ -50,9 +50,9 @@ class GroupAggregateOperator:
     """Emits a group's new result when it changes. An empty group has no result, even the only group of an aggregate
     without keys, as in Flink.
 
-    Sums of whole numbers wrap at the width of their type, as in Flink. A decimal sum with more than 38 digits is NULL
-    for as long as it has them. Sums of FLOAT are kept as DOUBLE; when all of a group's values are retracted the next
-    sum starts from 0, so rounding errors, infinities and NaN do not stay.
+    Sums of whole numbers wrap at the width of their type, as in Flink, and a decimal sum with more than 38 digits is
+    NULL for as long as it has them, unless they are ``strict``. Sums of FLOAT are kept as DOUBLE; when all of a group's
+    values are retracted the next sum starts from 0, so rounding errors, infinities and NaN do not stay.
     """
 
     uid: str
@@ -62,9 +62,11 @@ class GroupAggregateOperator:
     states: GroupStates
     #: What groups the rows where they come from, if the owners of the keys can go on from that.
     local: LocalAggregate | None
+    #: Whether what overflows fails.
+    strict: bool = False
 
     @classmethod
-    def of(cls, node: GroupAggregate, *, retracts: bool) -> GroupAggregateOperator:
+    def of(cls, node: GroupAggregate, *, retracts: bool, strict: bool = False) -> GroupAggregateOperator:
         """The operator of a plan's node. Without ``retracts`` its input never has negative weights; MIN and MAX then
         keep no values. Raises UnsupportedError for calls that there are not."""
         given = Input(arrow_schema(node.input.schema), node.keys)
@@ -74,13 +76,13 @@ class GroupAggregateOperator:
             needs.setdefault(_argument(call), set()).update(_needs(call.function, retracts=retracts))
         needs.pop(Argument(None), None)
         accumulators = tuple(
-            Accumulators(each, _type(each, given.schema), frozenset(functions), given.key_schema, retracts)
+            Accumulators(each, _type(each, given.schema), frozenset(functions), given.key_schema, retracts, strict)
             for each, functions in needs.items()
         )
         states = GroupStates(accumulators)
         local = LocalAggregate(given, states) if states.mergeable and not retracts else None
         inputs = (given,) if local is None else (given, local.input)
-        return cls(node.uid, inputs, arrow_schema(node.schema), node.calls, states, local)
+        return cls(node.uid, inputs, arrow_schema(node.schema), node.calls, states, local, strict)
 
     @property
     def ordered(self) -> bool:
@@ -95,7 +97,9 @@ class GroupAggregateOperator:
         batch, *combined = inputs
         table = state.keyed(GROUPS)
         if self.local is not None and combined[0].num_rows:
-            groups, found, old, new = merged_into(table, self.local.pane(self.local.joined(combined[0], batch)))
+            groups, found, old, new = merged_into(
+                table, self.local.pane(self.local.joined(combined[0], batch)), strict=self.strict
+            )
         else:
             weights = weights_of(batch)
             groups = Groups.of(hashes_of(batch), batch.select(self.inputs[0].keys))
@@ -124,7 +128,7 @@ class GroupAggregateOperator:
 
     def results(self, keys: pa.RecordBatch, state: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of groups with these ``keys``, from their states."""
-        columns = [_result(call, state) for call in self.calls]
+        columns = [_result(call, state, keys if self.strict else None) for call in self.calls]
         return batch_of([*keys.columns, *columns], self.schema, len(keys))
 
 
@@ -171,8 +175,9 @@ def _check(call: AggregateCall, schema: pa.Schema) -> None:
         )
 
 
-def _result(call: AggregateCall, state: pa.RecordBatch) -> pa.Array:
-    """The values of a call by group, from the columns of the groups' states."""
+def _result(call: AggregateCall, state: pa.RecordBatch, strict: pa.RecordBatch | None) -> pa.Array:
+    """The values of a call by group, from the columns of the groups' states. With the keys of the groups it is
+    ``strict``: raises RecordError for a sum that its type cannot hold."""
     argument = _argument(call)
     kind = arrow_type(call.type)
     if argument == Argument(None):
@@ -186,8 +191,14 @@ def _result(call: AggregateCall, state: pa.RecordBatch) -> pa.Array:
         return pa.array(counts).cast(kind)
     total = state.column(f"SUM {argument}")
     if call.function == "SUM":
-        return _sum(total, counts != 0, kind)
-    return _average(total, counts, kind)
+        made = _sum(total, counts != 0, kind)
+        if strict is not None:
+            _check_range(call, made, total, counts != 0, strict)
+        return made
+    made = _average(total, counts, kind)
+    if strict is not None and pa.types.is_decimal(kind):
+        _check_range(call, made, total, counts != 0, strict)
+    return made
 
 
 def _of_arrivals(call: AggregateCall, argument: Argument, state: pa.RecordBatch, kind: pa.DataType) -> pa.Array:
@@ -212,6 +223,21 @@ def _sum(total: pa.Array, valid: Flags, kind: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(kind):
         return decimal_column(limbs_of(total), kind, valid)
     return _numbers(fixed_values(total), valid, kind)
+
+
+def _check_range(call: AggregateCall, made: pa.Array, total: pa.Array, valid: Flags, keys: pa.RecordBatch) -> None:
+    """Raises RecordError for the first sum whose ``total`` the call's type cannot hold."""
+    if pa.types.is_floating(made.type):
+        return
+    wrong = valid & (np.asarray(made.is_null()) if pa.types.is_decimal(made.type) else _wraps(made, total))
+    if wrong.any():
+        raise overflowed(f"{call.function} of '{call.argument}'", call.type.text(), keys, int(wrong.argmax()))
+
+
+def _wraps(made: pa.Array, total: pa.Array) -> Flags:
+    narrow: Any = fixed_values(made)
+    found: Flags = narrow != fixed_values(total)
+    return found
 
 
 def _average(total: pa.Array, counts: npt.NDArray[np.int64], kind: pa.DataType) -> pa.Array:

@@ -15,6 +15,7 @@ from penstock.plan.functions import BatchFunction, OpenFunction
 from penstock.plan.nodes import MapRows
 from penstock.spi import DEAD_LETTER, Task, located
 from penstock.types import arrow_schema
+from penstock.types.arrow import python_values
 
 _Rows = Callable[[Iterator[tuple[Any, ...]]], Iterator[tuple[Any, ...]]]
 
@@ -91,7 +92,7 @@ class RowByRow:
         """The rows made, and the number of the row that each came from. Raises RecordError as the function does."""
         out: list[tuple[Any, ...]] = []
         origin: list[int] = []
-        for number, row in enumerate(zip(*(column.to_pylist() for column in columns), strict=True)):
+        for number, row in enumerate(zip(*map(python_values, columns), strict=True)):
             made = list(self.rows(iter((row,))))
             out.extend(made)
             origin.extend([number] * len(made))

@@ -31,6 +31,7 @@ from penstock.flow.exchange import (
 )
 from penstock.flow.fitting import ColumnNames
 from penstock.flow.hashing import key_hashes
+from penstock.flow.missing_times import check_times
 from penstock.flow.operators import ARRIVED, HASH, WEIGHT, Combiner, Operator, TimedOperator, arrivals_of
 from penstock.flow.segments import SegmentRef, TableSpec
 from penstock.flow.state import StateStore
@@ -57,7 +58,7 @@ class Edge:
     """A way for rows of ``schema``: to the input number ``input`` of the vertex number ``vertex``, by ``keys``. Rows of
     a ``local`` edge stay in their task, whose vertices have the same owners of keys. ``kinds``: the rows have the
     column :data:`KIND` instead of a weight. ``combined`` is the edge for what its ``combiner`` makes of many rows.
-    ``numbered``: the rows have the column :data:`ARRIVED` too."""
+    ``numbered``: the rows have the column :data:`ARRIVED` too. ``time`` is a column that no row may lack."""
 
     number: int
     schema: pa.Schema
@@ -69,6 +70,7 @@ class Edge:
     combiner: Combiner | None = None
     combined: Edge | None = None
     numbered: bool = False
+    time: str = ""
 
     @property
     def sent(self) -> pa.Schema:
@@ -294,6 +296,8 @@ class _Work:
         if branch.calc is None or branch.edge is None:
             raise TypeError("a branch to an operator computes rows")
         rows = self._computed(branch, batch)
+        if branch.edge.time:
+            check_times(rows, branch.edge.time)
         if branch.edge.kinds:
             self.give(branch.edge, branch.edge.keyed(_with_kinds(rows)))
         else:
@@ -397,7 +401,10 @@ class _Work:
             rows = self._with_watermark(vertex.awaited, rows)
         for calc, edge in vertex.outs:
             if rows.num_rows:
-                self.give(edge, edge.keyed(rows if calc is None else calc.batch(rows)))
+                made = rows if calc is None else calc.batch(rows)
+                if edge.time:
+                    check_times(made, edge.time)
+                self.give(edge, edge.keyed(made))
 
     def _processed(
         self, operator: Operator | TimedOperator, inputs: Sequence[pa.RecordBatch], store: StateStore, clock: Clock

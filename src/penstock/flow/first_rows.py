@@ -25,8 +25,8 @@ class FirstRowOperator:
     """Keeps the first row of each key by the timestamps in ``order``, of rows that are never retracted, until the
     watermark reaches it; of equal ones that which came first. It gives no other row of that key then.
 
-    Rows before the watermark are late, and those without a timestamp are dropped, as in Flink. Rows that wait have no
-    time to live; that a key was given is forgotten in time.
+    Rows before the watermark are late, as in Flink, and so are those without a timestamp. Rows that wait have no time
+    to live; that a key was given is forgotten in time.
 
     Timers are parts of a table that name keys, by the time when they are looked at. The further away a row is, the
     coarser is that time: never after the row's own. A key whose row is not due then gets another timer; one whose row
@@ -53,6 +53,10 @@ class FirstRowOperator:
         return True
 
     @property
+    def times(self) -> tuple[str, ...]:
+        return (self.order,)
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         (given,) = self.inputs
         return (
@@ -66,7 +70,7 @@ class FirstRowOperator:
         (given,) = self.inputs
         times, valid = millis_of(batch.column(self.order))
         kept = valid & (times >= clock.before)
-        late = int(np.count_nonzero(valid & ~kept))
+        late = int(np.count_nonzero(~kept))
         batch = batch if kept.all() else taken(batch, np.flatnonzero(kept))
         due = [each for each in state.times(TIMERS) if each <= clock.after]
         groups = woken_groups(batch, given, state, due)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.flow.accumulators import Accumulators, counts_of
+from penstock.flow.accumulators import Accumulators, check_sums, counts_of
 from penstock.flow.equality import Flags, Rows, fixed_values
 from penstock.flow.hashing import Groups, Hashes, taken
 from penstock.flow.ordinals import ordinals, valid_of
@@ -100,27 +100,30 @@ class Pane:
         return Groups(self.hashes, self.keys, each, each, each)
 
 
-def together(panes: Sequence[Pane]) -> Pane:
-    """One pane with each group of these panes once, in the order of :class:`Groups`. The states are mergeable."""
+def together(panes: Sequence[Pane], *, strict: bool = False) -> Pane:
+    """One pane with each group of these panes once, in the order of :class:`Groups`. The states are mergeable. Raises
+    RecordError for a sum that leaves 64 bits, if they are ``strict``."""
     hashes = np.concatenate([each.hashes for each in panes])
     groups = Groups.of(hashes, pa.concat_batches([each.keys for each in panes]))
     states = pa.concat_batches([each.states for each in panes])
-    columns = [_merged(name, states.column(name), groups) for name in states.schema.names]
+    columns = [_merged(name, states.column(name), groups, strict=strict) for name in states.schema.names]
     return Pane(groups.hashes, groups.keys, batch_of(columns, states.schema, len(groups)))
 
 
-def merged_into(table: KeyedState, given: Pane) -> tuple[Groups, Flags, pa.RecordBatch, pa.RecordBatch]:
+def merged_into(
+    table: KeyedState, given: Pane, *, strict: bool = False
+) -> tuple[Groups, Flags, pa.RecordBatch, pa.RecordBatch]:
     """The groups of a pane; whether each is in the table, with its state there, null where it is not; and its state
     after that of the pane was added."""
-    given = together([given])
+    given = together([given], strict=strict)
     groups = given.groups
     found, old = table.get(groups)
     if not found.any():
         return groups, found, old, given.states
-    return groups, found, old, together([Pane(groups.hashes, groups.keys, old), given]).states
+    return groups, found, old, together([Pane(groups.hashes, groups.keys, old), given], strict=strict).states
 
 
-def _merged(name: str, column: pa.Array, groups: Groups) -> pa.Array:
+def _merged(name: str, column: pa.Array, groups: Groups, *, strict: bool) -> pa.Array:
     """The states of a column of groups, from those of their rows."""
     function, _, _ = name.partition(" ")
     if function in ("MIN", "MAX"):
@@ -130,9 +133,13 @@ def _merged(name: str, column: pa.Array, groups: Groups) -> pa.Array:
         return column.take(pa.array(chosen, mask=chosen < 0))
     if pa.types.is_decimal(column.type):
         return _decimals(column, groups)
-    values: Any = fixed_values(column)
+    given: Any = fixed_values(column)
+    values: Any = np.where(valid_of(column), given, 0)
     with np.errstate(over="ignore", invalid="ignore"):
-        return pa.array(sums(groups.index, np.where(valid_of(column), values, 0), len(groups)), column.type)
+        total = pa.array(sums(groups.index, values, len(groups)), column.type)
+    if strict and function == "SUM" and pa.types.is_integer(column.type):
+        check_sums(total, sums(groups.index, values.astype(np.float64), len(groups)), groups.keys, name)
+    return total
 
 
 def _decimals(column: pa.Array, groups: Groups) -> pa.Array:

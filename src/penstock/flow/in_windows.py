@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.flow.hashing import key_hashes, taken
+from penstock.flow.missing_times import count_without_time
 from penstock.flow.operators import HASH, WEIGHT, Advance, Delta, Input, Operator, hashes_of, weights_of
 from penstock.flow.segments import END, Segment
 from penstock.flow.state import StateStore, TableSpec
 from penstock.flow.storage import LocalStorage
 from penstock.flow.times import Clock
-from penstock.flow.windows import AttachedSlices
+from penstock.flow.windows import AttachedSlices, time_column
 from penstock.flow.zones import Zone
 from penstock.formats.columns.buffers import batch_of
 from penstock.plan.windowing import Attached
@@ -61,6 +62,10 @@ class InWindowsOperator:
         return self.inner.ordered
 
     @property
+    def times(self) -> tuple[str, ...]:
+        return tuple(time_column(each.windowing) for each in self.windows)
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         if self._joins:
             return tuple(
@@ -80,7 +85,7 @@ class InWindowsOperator:
             found, valid = self.windows[number].of(batch, clock.now)
             ends, of = np.unique(found, return_inverse=True)
             closed = (self.windows[number].closing(ends) <= clock.before)[of]
-            late += int(np.count_nonzero(valid & closed))
+            late += int(np.count_nonzero(valid & closed)) + count_without_time(batch, self.times[number])
             kept = np.flatnonzero(valid & ~closed)
             order = kept[np.argsort(of[kept], kind="stable")]
             bounds = np.searchsorted(of[order], np.arange(len(ends) + 1))

@@ -211,7 +211,26 @@ class JoinOperator:
         change = Delta(batch_of(columns, self.schema, len(weights)), weights, np.zeros(len(weights), np.uint64))
         if not self.left.input.keys:  # a row of nulls may be the match of one that had none
             change = change.netted()
+        elif self.left.kept and self.right.kept:
+            change = _with_nulls_once(change)
         return change.output()
+
+
+def _with_nulls_once(change: Delta) -> Delta:
+    """The same change with one row of nulls alone: those of both sides of a FULL JOIN are equal."""
+    nulls = np.ones(len(change), np.bool_)
+    for column in change.rows.columns:
+        valid = is_valid(column)
+        if valid is None:
+            return change
+        nulls &= ~valid
+    found = np.flatnonzero(nulls)
+    if len(found) < 2:
+        return change
+    weights = change.weights.copy()
+    weights[found] = 0
+    weights[found[0]] = change.weights[found].sum()
+    return Delta(change.rows, weights, change.hashes).at(weights != 0)
 
 
 def find_complete(keys: pa.RecordBatch) -> Flags:

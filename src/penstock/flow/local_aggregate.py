@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.flow.group_states import GroupStates, Pane
 from penstock.flow.hashing import Groups, Hashes, repeating, taken
 from penstock.flow.operators import HASH, WEIGHT, Input, finer_hashes, hashes_of, weights_of
-from penstock.flow.windows import AttachedSlices, Slices
+from penstock.flow.windows import AttachedSlices, Slices, time_column
 from penstock.flow.zones import Millis
 from penstock.formats.columns.buffers import batch_of
 
@@ -39,7 +39,7 @@ class LocalAggregate:
 
     def combined(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
         """The groups of rows of the input; None if they would hardly be fewer."""
-        if not repeating(hashes_of(rows)):
+        if not repeating(hashes_of(rows)) or self._lacks_times(rows):
             return None
         prepared, hashes = self._prepared(rows)
         return self._grouped(prepared, hashes) if self.slices is None or repeating(hashes) else None
@@ -57,6 +57,10 @@ class LocalAggregate:
     def ends(self, groups: pa.RecordBatch) -> Millis:
         """The ends of the slices of the groups of :meth:`joined`."""
         return np.asarray(groups.column(_SLICE).to_numpy(), np.int64)
+
+    def _lacks_times(self, rows: pa.RecordBatch) -> bool:
+        """Whether some rows have no time: the operator counts them."""
+        return self.slices is not None and rows.column(time_column(self.slices.windowing)).null_count > 0
 
     def _prepared(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Hashes]:
         """Rows with the ends of their slices, and the hashes of their groups."""

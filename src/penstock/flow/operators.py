@@ -117,6 +117,12 @@ class TimedOperator(KeepsState, Protocol):
     @property
     def processing(self) -> bool: ...
 
+    @property
+    def times(self) -> tuple[str, ...]:
+        """Of each plain input, the column with the event time, or with the end of the window, that a row needs; empty
+        for processing time. Rows without one are late."""
+        ...
+
     def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
         """The result of the rows of one batch and owner, and then of the time that passes. Called once per batch and
         owner."""

@@ -90,8 +90,8 @@ class _Way:
         return found
 
 
-def _calc(way: _Way, session: Session) -> Calc | Chain | Lacking:
-    """The work of the steps of a way."""
+def _calc(way: _Way, session: Session, *, keeps: bool = False) -> Calc | Chain | Lacking:
+    """The work of the steps of a way. ``keeps``: rows without an event time get a window of nulls."""
     works: list[Calc | Assigning | Unnesting] = []
     at = _Way(way.origin)
     for step in way.steps:
@@ -109,7 +109,7 @@ def _calc(way: _Way, session: Session) -> Calc | Chain | Lacking:
             reason = "a window of processing time without GROUP BY of its window is not supported"
             where = str(step.windowing.place or "")
             raise UnsupportedError((Problem(reason, where=where, hint="GROUP BY window_start, window_end"),))
-        works += [calc, Assigning.of(step, local_zone(session))]
+        works += [calc, Assigning.of(step, local_zone(session), keeps=keeps)]
         at = _Way(step.with_inputs((at.node,)))
     last = _plain(at, session)
     return last if isinstance(last, Lacking) or not works else Chain((*works, last))
@@ -125,15 +125,17 @@ def _plain(way: _Way, session: Session) -> Calc | Lacking:
 class Planner:
     """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers; ``ttl`` is the job's time
     to live of state. ``batch``: there is one batch, in which all results are final, so that no row is taken back.
+    ``lenient``: rows without an event time are late, instead of ending the job.
 
-    Where a branch has no kernels for all of its expressions, ``hops`` has the node that Spark computes, by the number
-    of the scan; the branch passes its rows on.
+    Where a branch calls a Python function, ``hops`` has the node whose rows go through Spark, by the number of the
+    scan; the branch passes its rows on. Raises UnsupportedError for an expression that has no kernel.
     """
 
     scans: Sequence[Scan]
     session: Session = UNKNOWN
     ttl: timedelta | None = None
     batch: bool = False
+    lenient: bool = False
     branches: list[Branch] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
     hops: dict[int, tuple[Node, Lacking]] = field(default_factory=dict)
@@ -161,7 +163,7 @@ class Planner:
         self.branches, self.vertices = list(branches), list(vertices)
 
     def check(self) -> None:
-        """Raises UnsupportedError for a scan of which Spark would have to compute one branch, beside others."""
+        """Raises UnsupportedError for a scan of which one branch would have to go through Spark, beside others."""
         for number, (_, lacking) in self.hops.items():
             if any(timing.scan == number for timing in self.timings):
                 table = self.scans[number].table
@@ -242,13 +244,18 @@ class Planner:
             combined = self._edge(inputs, position + 1, vertex, local=False)
         number = self._edges
         self._edges += 1
-        return Edge(number, into.schema, vertex, position, into.keys, into.kinds, local, into.combiner, combined)
+        operator, time = self.vertices[vertex].operator, ""
+        if isinstance(operator, TimedOperator) and not self.lenient:
+            time = _times_by_input(operator)[position]
+        return Edge(
+            number, into.schema, vertex, position, into.keys, into.kinds, local, into.combiner, combined, time=time
+        )
 
     def _connect(self, way: _Way, edge: Edge) -> None:
         if isinstance(way.origin, Scan):
             self._branch(way, edge, None)
             return
-        calc = _calc(way, self.session) if way.steps else None
+        calc = _calc(way, self.session, keeps=self._keeps(edge)) if way.steps else None
         if isinstance(calc, Lacking):
             reason = "cannot be computed above a join, a group or another operator with state yet"
             hint = "compute it below, in a subquery, or in a job of its own"
@@ -260,7 +267,7 @@ class Planner:
 
     def _branch(self, way: _Way, edge: Edge | None, output: int | None) -> None:
         """Add a branch from a scan."""
-        number, found = self._number(way.origin), _calc(way, self.session)
+        number, found = self._number(way.origin), _calc(way, self.session, keeps=self._keeps(edge))
         calc: Calc | Chain | Passing
         if not isinstance(found, Lacking):
             calc = found
@@ -274,6 +281,10 @@ class Planner:
         reads = not isinstance(calc, Passing) and calc.reads_watermark
         awaited = self._timings(((way,),)) if reads else ()
         self.branches.append(Branch(number, calc, edge, output, awaited))
+
+    def _keeps(self, edge: Edge | None) -> bool:
+        """Whether rows without a window go through an edge: the operator counts them."""
+        return self.lenient and edge is not None and isinstance(self.vertices[edge.vertex].operator, TimedOperator)
 
     def _local(self, operator: Operator | TimedOperator, ways: Sequence[Sequence[_Way]]) -> bool:
         """Whether the rows of each key are in one task already: the operator has one input, from one vertex, whose keys
@@ -348,8 +359,8 @@ def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Oper
         case WindowAggregate():
             zone = local_zone(session)
             if isinstance(node.windowing, Windowing) and node.windowing.kind is WindowKind.SESSION:
-                return SessionOperator.of(node, retracts=retracts, zone=zone)
-            return WindowAggregateOperator.of(node, retracts=retracts, zone=zone)
+                return SessionOperator.of(node, retracts=retracts, zone=zone, strict=session.strict)
+            return WindowAggregateOperator.of(node, retracts=retracts, zone=zone, strict=session.strict)
         case SessionTable():
             return SessionOperator.of_table(node, zone=local_zone(session))
         case InWindows(inner=inner, windows=windows):
@@ -364,7 +375,7 @@ def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Oper
             assert not isinstance(made, TimedOperator)  # noqa: S101
             return InWindowsOperator.of(made, windows, zone=local_zone(session))
         case GroupAggregate():
-            return GroupAggregateOperator.of(node, retracts=retracts)
+            return GroupAggregateOperator.of(node, retracts=retracts, strict=session.strict)
         case Join():
             return JoinOperator.of(node, timed=timed)
         case Normalize():
@@ -382,6 +393,12 @@ def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Oper
         case Rank():
             return RankOperator.of(node, retracts=retracts)
     raise TypeError(f"unknown plan node {type(node).__name__}")
+
+
+def _times_by_input(operator: TimedOperator) -> tuple[str, ...]:
+    """Of each input, the column with the event time that its rows need."""
+    times = iter(operator.times)
+    return tuple(next(times) if each.combiner is None else "" for each in operator.inputs)
 
 
 def _scan_of(node: Node) -> Node:

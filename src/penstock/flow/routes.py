@@ -24,7 +24,7 @@ def stateful(job: Job) -> bool:
 def route(job: Job) -> str:
     """Where the job's rows are computed, and what takes them through Spark, as a human-readable line. Raises
     UnsupportedError for a job that cannot be computed."""
-    session = Session(job.settings.session_time_zone or "UTC")
+    session = Session(job.settings.session_time_zone or "UTC", strict=job.settings.strict)
     if stateful(job):
         return _dataflow(job, session)
     found: Fused | Lacking = fused(job.sinks, session)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.flow.aggregate import GroupAggregateOperator
 from penstock.flow.equality import Flags, Rows
 from penstock.flow.hashing import Groups, key_hashes, taken
+from penstock.flow.missing_times import count_without_time
 from penstock.flow.operators import (
     HASH,
     WEIGHT,
@@ -29,6 +30,7 @@ from penstock.flow.state import StateStore
 from penstock.flow.storage import LocalStorage
 from penstock.flow.timers import TIMERS, set_timers, timers_table, woken_groups
 from penstock.flow.times import Clock, millis_of
+from penstock.flow.windows import time_column
 from penstock.flow.zones import Millis, Zone
 from penstock.formats.columns.buffers import batch_of
 from penstock.formats.loops.compiled import Vector, compiled
@@ -87,7 +89,7 @@ class SessionOperator:
     zone: Zone
 
     @classmethod
-    def of(cls, node: WindowAggregate, *, retracts: bool, zone: str) -> SessionOperator:
+    def of(cls, node: WindowAggregate, *, retracts: bool, zone: str, strict: bool = False) -> SessionOperator:
         """The operator of a plan's node, in a session with this time ``zone``. Raises UnsupportedError for calls that
         there are not."""
         windowing = node.windowing
@@ -99,7 +101,7 @@ class SessionOperator:
         source = node.input
         group = GroupAggregate(row, Node(below), (*node.keys, *_BOUND.names), node.calls, uid=node.uid)
         given = Input(arrow_schema(source.schema), windowing.keys)
-        groups = replace(GroupAggregateOperator.of(group, retracts=retracts), local=None)
+        groups = replace(GroupAggregateOperator.of(group, retracts=retracts, strict=strict), local=None)
         return cls(
             node.uid, (given,), arrow_schema(node.schema), groups, windowing, Zone(zone if windowing.zoned else "")
         )
@@ -129,6 +131,10 @@ class SessionOperator:
         return False  # rows of a session are in the order of time
 
     @property
+    def times(self) -> tuple[str, ...]:
+        return (time_column(self.windowing),)
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         given = self.kept
         return (
@@ -142,6 +148,7 @@ class SessionOperator:
         given = self.kept
         if self.processing:
             batch = batch.append_column(_TIME, pa.array(np.full(len(batch), clock.now)))
+        missing = count_without_time(batch, *self.times)
         local, valid = self._local(batch)
         batch = batch if valid.all() else taken(batch, np.flatnonzero(valid))
         local = local[valid]
@@ -160,7 +167,9 @@ class SessionOperator:
         for each in due:
             if each + self._width <= clock.after + 1:
                 state.drop(each)
-        return Advance(result, int(np.count_nonzero(~kept)), self._wake(state, clock) if self.processing else None)
+        return Advance(
+            result, missing + int(np.count_nonzero(~kept)), self._wake(state, clock) if self.processing else None
+        )
 
     # --- sessions --------------------------------------------------------------------------------------------
 

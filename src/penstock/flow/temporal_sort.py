@@ -31,8 +31,8 @@ class TemporalSortOperator:
     """Keeps rows until the watermark reaches the timestamps in ``time``, and gives them in that order; of equal ones in
     the order of other columns, and then as they came. The rows are never retracted.
 
-    Rows are late, as in Flink, when a row of their time or a later one was given. Those without a timestamp are
-    dropped. There are no keys: all rows come to one task. Rows wait in parts of a table, by the time when they are
+    Rows are late, as in Flink, when a row of their time or a later one was given. So are those without a timestamp.
+    There are no keys: all rows come to one task. Rows wait in parts of a table, by the time when they are
     looked at, which is the earlier the further away they are: what is not due then goes to another part.
     """
 
@@ -55,6 +55,10 @@ class TemporalSortOperator:
     @property
     def ordered(self) -> bool:
         return True
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        return (self.time,)
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -87,7 +91,7 @@ class TemporalSortOperator:
         latest = max([last, *millis_of(given.column(self.time))[0][-1:].tolist()])
         values = batch_of([pa.array([each]) for each in (latest, arrived + len(rows))], _POSITION, 1)
         state.keyed(_PASSED).put(owner, values, np.ones(1, np.bool_))
-        return Advance(_added(given), int(np.count_nonzero(valid & ~kept)))
+        return Advance(_added(given), int(np.count_nonzero(~kept)))
 
     def _given(self, rows: pa.RecordBatch, owner: np.uint64, state: StateStore, after: int) -> pa.RecordBatch:
         """Those of the rows that the watermark has reached, in their order; the others wait."""

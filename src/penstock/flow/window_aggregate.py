@@ -14,10 +14,11 @@ from penstock.flow.equality import Flags, Rows
 from penstock.flow.group_states import ROWS, Pane, merged_into, together
 from penstock.flow.hashing import Groups, taken
 from penstock.flow.local_aggregate import LocalAggregate
+from penstock.flow.missing_times import count_without_time
 from penstock.flow.operators import Advance, Delta, Input, hashes_of, weights_of
 from penstock.flow.state import StateStore, TableSpec
 from penstock.flow.times import Clock
-from penstock.flow.windows import AttachedSlices, Slices, last_windows
+from penstock.flow.windows import AttachedSlices, Slices, last_windows, time_column
 from penstock.flow.zones import Millis, Zone
 from penstock.formats.columns.buffers import batch_of
 from penstock.plan.nodes import GroupAggregate, WindowAggregate
@@ -41,7 +42,7 @@ class WindowAggregateOperator:
     slices: Slices | AttachedSlices
 
     @classmethod
-    def of(cls, node: WindowAggregate, *, retracts: bool, zone: str) -> WindowAggregateOperator:
+    def of(cls, node: WindowAggregate, *, retracts: bool, zone: str, strict: bool = False) -> WindowAggregateOperator:
         """The operator of a plan's node, in a session with this time ``zone``. Raises UnsupportedError for calls that
         there are not."""
         windowing = node.windowing
@@ -53,7 +54,7 @@ class WindowAggregateOperator:
             slices, keys = Slices(windowing, zone_of), node.keys
         fields = (*node.input.schema.select(keys).fields, *(Field(each.name, each.type) for each in node.calls))
         group = GroupAggregate(RowType(fields, nullable=False), node.input, keys, node.calls, uid=node.uid)
-        groups = GroupAggregateOperator.of(group, retracts=retracts)
+        groups = GroupAggregateOperator.of(group, retracts=retracts, strict=strict)
         inputs = groups.inputs
         if groups.local is not None and not windowing.processing:
             local = replace(groups.local, slices=slices)
@@ -67,6 +68,10 @@ class WindowAggregateOperator:
     @property
     def ordered(self) -> bool:
         return self.groups.ordered
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        return (time_column(self.slices.windowing),)
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -87,6 +92,7 @@ class WindowAggregateOperator:
             late = self._merge(self.groups.local, self.groups.local.joined(combined[0], batch), state, clock)
         else:
             late = self._take(batch, state, clock) if batch.num_rows else 0
+        late += count_without_time(batch, *self.times)
         closed = self._closed(state, clock)
         return Advance(closed, late, self._wake(state, clock) if self.processing else None)
 
@@ -107,7 +113,7 @@ class WindowAggregateOperator:
         ends, of, late = self._late(found, clock)
         for rows, end in self._slices(ends, of, ~late, clock):
             table = state.part(end).keyed(GROUPS)
-            merged, _, _, new = merged_into(table, pane.at(rows))
+            merged, _, _, new = merged_into(table, pane.at(rows), strict=self.groups.strict)
             table.put(merged, new, np.ones(len(merged), np.bool_))
         return int(counts_of(pane.states.column(ROWS))[late].sum())
 
@@ -159,7 +165,8 @@ class WindowAggregateOperator:
                 if each not in panes:
                     panes[each] = Pane.of(state.part(each).keyed(GROUPS).everything())
             slices = [panes[each] for each in parts]
-            results.append(self._result(slices[0] if len(slices) == 1 else together(slices), window))
+            whole = slices[0] if len(slices) == 1 else together(slices, strict=self.groups.strict)
+            results.append(self._result(whole, window))
         done = windows[closing <= clock.after]
         for each, own in found.items():
             if not len(own) or own[-1] in done:

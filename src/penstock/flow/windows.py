@@ -94,6 +94,13 @@ class AttachedSlices:
         return self.zone.instants(windows - 1)
 
 
+def time_column(windowing: Windowing | Attached) -> str:
+    """The column by which rows are assigned to windows; empty for processing time."""
+    if isinstance(windowing, Attached):
+        return windowing.end
+    return "" if windowing.processing else windowing.time
+
+
 def last_windows(slices: Slices | AttachedSlices, ends: Millis) -> Millis:
     """The last window of each slice; one that is closed at any time for a slice without windows."""
     found = [slices.windows(end) for end in ends.tolist()]

@@ -48,7 +48,9 @@ class KafkaIngestSourceOptions(OptionSet):
         "scan.value.initial-schemas.ddls",
         TEXT,
         default=None,
-        doc="The schema of the table, as a CREATE TABLE statement of SQL without options.",
+        doc="The schema of the table, as a CREATE TABLE statement of SQL without options. Where messages do not name "
+        "their table (json, csv), it is named after its topic, unless the statement has the topic's name, with or "
+        "without a database.",
         example="CREATE TABLE orders (id BIGINT, amount DOUBLE);",
     )
     prefetch: int = opt(

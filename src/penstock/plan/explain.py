@@ -77,6 +77,7 @@ def _settings(settings: Settings) -> list[str]:
         "checkpoints in": settings.checkpoint_dir if settings.checkpointing else "(none: checkpointing is off)",
         "parallelism": settings.parallelism,
         "time zone": settings.session_time_zone,
+        "what overflows": "fails" if settings.strict else None,
         "progress topic": settings.progress_topic if settings.progress_topic != default.progress_topic else None,
         "ends": "when it has read what is there now" if settings.once else None,
         "state is kept for": DURATION.show(settings.state_ttl) if settings.state_ttl else None,

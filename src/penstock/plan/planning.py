@@ -15,6 +15,7 @@ from penstock.plan.checks import (
     check_reads,
 )
 from penstock.plan.enforcing import fitted, without_nulls
+from penstock.plan.event_times import with_times
 from penstock.plan.expressions import coerce, columns_of, fields_of, is_deterministic
 from penstock.plan.naming import named
 from penstock.plan.nodes import (
@@ -55,11 +56,11 @@ def planned(job: Job) -> Job:
     # equal ones are found twice.
     if job.settings.batch:
         check_batch(job)
-        sinks = without_nulls(fitted(job.sinks, job.settings), job.settings)
+        sinks = without_nulls(fitted(_timed(job), job.settings), job.settings)
         job = replace(job, sinks=named(_shared(pruned(_shared(sinks)))))
         check_reads(job)
         return job
-    sinks = _normalized(fitted(_deduplicated(job.sinks, job.settings), job.settings))
+    sinks = _normalized(fitted(_deduplicated(_timed(job), job.settings), job.settings))
     sinks = without_nulls(sinks, job.settings)
     check_conflicts(sinks, job.settings)
     job = replace(job, sinks=named(_shared(pruned(_shared(_materialized(sinks, job.settings))))))
@@ -67,6 +68,11 @@ def planned(job: Job) -> Job:
     check_changes(job)
     check_determinism(job)
     return job
+
+
+def _timed(job: Job) -> tuple[Sink, ...]:
+    """The sinks of a job, above scans that look for event times where it needs them."""
+    return job.sinks if job.settings.lenient else with_times(job.sinks)
 
 
 def planned_query(node: Node, name: str, settings: Settings) -> Job:

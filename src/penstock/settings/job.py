@@ -26,6 +26,8 @@ STREAMING, BATCH, AUTOMATIC = "STREAMING", "BATCH", "AUTOMATIC"
 AUTO, NONE, FORCE = "AUTO", "NONE", "FORCE"
 #: Values of ``table.exec.sink.not-null-enforcer`` and ``table.exec.sink.type-length-enforcer``.
 ERROR, DROP, IGNORE, TRIM_PAD = "ERROR", "DROP", "IGNORE", "TRIM_PAD"
+#: Values of ``penstock.overflow`` and ``penstock.null-event-time``.
+WRAP, FAIL, LATE = "WRAP", "FAIL", "LATE"
 
 _INTERVAL = checked(DURATION, lambda value: value > timedelta(0), "a duration longer than 0 ms")
 _TIMEOUT = Codec("Duration", lambda text: DURATION.parse(text) or None, DURATION.show)
@@ -159,6 +161,15 @@ class Settings(OptionSet):
         doc="How long watermarks wait for a partition without new rows, as in Flink.",
         example="30 s",
     )
+    overflow: str = opt(
+        "penstock.overflow",
+        one_of(WRAP, FAIL, fold=str.upper),
+        default=WRAP,
+        doc="Not in Flink, which has `WRAP` alone: integers that are too large for their type keep their lowest bits, "
+        "and decimals become NULL. `FAIL` ends the job with the record's place, in expressions, casts and sums. See "
+        "[overflow](../sql.md#overflow).",
+        example="fail",
+    )
     state_ttl: timedelta | None = opt(
         "table.exec.state.ttl",
         _TIMEOUT,
@@ -175,6 +186,15 @@ class Settings(OptionSet):
         doc="Not in Flink. The compacted topic in which exactly-once jobs keep their progress, in the same "
         "transactions as their records.",
         example="team_a_progress",
+    )
+    null_event_time: str = opt(
+        "penstock.null-event-time",
+        one_of(FAIL, LATE, fold=str.upper),
+        default=FAIL,
+        doc="Not in Flink. What becomes of a row whose event time is NULL where windows, and steps in the order of"
+        " time, need it: with `FAIL` it ends the job, or is a bad record for its table ([event "
+        "time](../event-time.md#rows-without-an-event-time)); with `LATE` it is dropped and counted as late.",
+        example="LATE",
     )
     available_now: bool = opt(
         "penstock.available-now",
@@ -223,6 +243,16 @@ class Settings(OptionSet):
     restart: RestartStrategy | None = None
     kerberos: KerberosSettings | None = None
     start_time: int | None = None
+
+    @property
+    def lenient(self) -> bool:
+        """Whether rows without an event time are late, instead of ending the job."""
+        return self.null_event_time == LATE
+
+    @property
+    def strict(self) -> bool:
+        """Whether what overflows fails."""
+        return self.overflow == FAIL
 
     @property
     def batch(self) -> bool:

@@ -68,6 +68,7 @@ from penstock.spi.specs import (
     INSERTIONS,
     AnySettings,
     Guarantee,
+    NeedsTimes,
     ScanCapabilities,
     ScanSpec,
     SinkCapabilities,

@@ -103,6 +103,14 @@ class SinkSpec(Protocol):
 
 
 @runtime_checkable
+class NeedsTimes(Protocol):
+    """A :class:`ScanSpec` whose connector has ways for bad records."""
+
+    def needing_times(self) -> ScanSpec:
+        """The same scan, in which a record without an event time is a bad record."""
+
+
+@runtime_checkable
 class ScanSpec(Protocol):
     """How a table is read."""
 

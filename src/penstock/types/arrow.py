@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
+from penstock.errors import RecordError
 from penstock.types.logical import ArrayType, DataType, DecimalType, MapType, RowType, TimeType, root
 
 #: By root: the Arrow type, and the type in Spark SQL.
@@ -42,6 +45,26 @@ def arrow_type(logical: DataType) -> pa.DataType:
 def arrow_schema(row: RowType) -> pa.Schema:
     """The Arrow schema of a table; every column nullable, as Flink's formats may leave a NOT NULL column null."""
     return pa.schema([pa.field(field.name, arrow_type(field.type)) for field in row.fields])
+
+
+def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values of a column in Python. Raises RecordError for the first date or timestamp that Python does not have,
+    with the number of its row in place of its offset."""
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except OverflowError:
+        row = next(row for row in range(len(column)) if not in_python(column[row]))
+    reason = f"a value of {column.type} is outside the years 1 to 9999, which Python's datetime has"
+    raise RecordError(reason, offset=row, hint="CAST it to STRING, or leave such rows out with WHERE")
+
+
+def in_python(value: pa.Scalar) -> bool:
+    """Whether Python has the value: not that of a date or timestamp outside the years 1 to 9999."""
+    try:
+        value.as_py()
+    except OverflowError:
+        return False
+    return True
 
 
 def spark_type(logical: DataType) -> str:

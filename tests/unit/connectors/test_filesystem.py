@@ -8,7 +8,7 @@ import pickle
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -384,6 +384,26 @@ def test_a_column_that_a_parquet_file_lacks_is_null_and_others_are_cast(tmp_path
 
     assert content(tmp_path, "parquet", "name STRING, id BIGINT") == [{"name": None, "id": 3}, {"name": None, "id": 4}]
     assert content(tmp_path, "parquet", "name STRING") == [{"name": None}] * 2
+
+
+@pytest.mark.parametrize("int96", [True, False])
+def test_moments_of_a_parquet_file_are_right_in_all_years_whatever_their_unit(int96: bool, tmp_path: Path):
+    far = [datetime(1, 1, 1), datetime(1677, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_999), None]
+    pq.write_table(
+        pa.table({"a": pa.array(far, pa.timestamp("us"))}), tmp_path / "a", use_deprecated_int96_timestamps=int96
+    )
+    assert content(tmp_path, "parquet", "a TIMESTAMP(6)") == [{"a": each} for each in far]
+
+
+def test_nanoseconds_of_a_parquet_file_are_cut(tmp_path: Path):
+    nanos = pa.array([1_999, -1, -1_000, None], pa.int64())
+    pq.write_table(
+        pa.table({"a": nanos.view(pa.timestamp("ns")), "b": nanos.view(pa.timestamp("ns", "UTC"))}), tmp_path / "a"
+    )
+    wanted = [datetime(1970, 1, 1) + timedelta(microseconds=each) for each in (1, -1, -1)]
+    assert content(tmp_path, "parquet", "a TIMESTAMP(9)") == [*({"a": each} for each in wanted), {"a": None}]
+    zoned = [{"b": each.replace(tzinfo=UTC)} for each in wanted]
+    assert content(tmp_path, "parquet", "b TIMESTAMP_LTZ(9)") == [*zoned, {"b": None}]
 
 
 def test_a_line_that_cannot_be_decoded_is_named_or_ignored(tmp_path: Path):

@@ -20,8 +20,20 @@ from penstock.connectors.kafka.table.metadata import READABLE
 from penstock.errors import RecordError
 from penstock.kafka.columns import HEADERS_TYPE
 from penstock.kafka.record_batches import encode, scan
-from penstock.spi import KIND, BadRecord, Column, ColumnKind, Surface, TableDefinition, formats
-from penstock.types import BIGINT, BYTES, INT, STRING, ArrayType, Field, MapType, RowKind, RowType, arrow_type
+from penstock.spi import KIND, BadRecord, Column, ColumnKind, Surface, TableDefinition, Watermark, formats
+from penstock.types import (
+    BIGINT,
+    BYTES,
+    INT,
+    STRING,
+    ArrayType,
+    Field,
+    MapType,
+    RowKind,
+    RowType,
+    TimestampType,
+    arrow_type,
+)
 
 BASE = {
     "connector": "kafka",
@@ -363,6 +375,18 @@ def test_nothing_is_left_of_records_that_a_filter_drops():
     assert rows.schema.equals(row_reader.schema)
 
 
+def test_a_timestamp_beyond_64_bits_of_microseconds_is_an_error_with_its_record():
+    row_reader = reader(Column("v", INT), *metadata("timestamp"), format="json")
+    values = [text({"v": 1})] * 3
+    known = [253_402_214_400_000, 1_700_000_000_000_000, -1]  # the end of time; microseconds; none
+    assert read(row_reader, values, timestamps=known).column("m_timestamp").cast("int64").to_pylist() == [
+        each * 1000 for each in known
+    ]
+    with pytest.raises(RecordError, match="timestamp, 1700000000000000000 ms, is beyond the range") as error:
+        read(row_reader, values, timestamps=[1, 1_700_000_000_000_000_000, 2])  # nanoseconds
+    assert (error.value.topic, error.value.partition, error.value.offset) == ("orders", 3, 101)
+
+
 # --- NULL where a column does not allow it -------------------------------------------------------------------
 
 KEY = Column("k", STRING.with_nullability(False), ColumnKind.METADATA, "__raw_key__", virtual=True)
@@ -432,6 +456,30 @@ def test_records_in_which_something_is_missing_become_dead_letters():
         ("102", "value", "json", "v"),
     ]
     assert row_reader.refused == 2
+
+
+@pytest.mark.parametrize(("column", "unit"), [("at", None), ("ms", 1)])
+def test_a_record_without_an_event_time_is_bad_where_the_job_needs_it(column, unit):
+    columns = (Column("at", TimestampType(3)), Column("ms", BIGINT))
+    values = [{"at": "2026-01-01 00:00:00", "ms": 1}, {"at": None, "ms": None}, {"at": "2026-01-01 00:00:01", "ms": 2}]
+
+    def timed(**options):
+        spec = KafkaConnector().scan(TableDefinition("t", columns, BASE | {"format": "json"} | options))
+        return RowReader(dataclasses.replace(spec, watermark=Watermark(column, 0, unit)).needing_times())
+
+    with pytest.raises(RecordError) as raised:
+        read(timed(), [text(each) for each in values])
+    assert (raised.value.offset, raised.value.field) == (101, column)
+    assert raised.value.reason == f"the row has no event time: column '{column}' is NULL"
+    assert "'penstock.null-event-time' = 'late'" in raised.value.hint
+
+    letters_kept = timed(**{"scan.dead-letter.topic": "orders-dead"})
+    rows = read(letters_kept, [text(each) for each in values], headers=[[]] * 3)
+    assert rows["ms"].to_pylist() == [1, 2, None]
+    assert [each is not None for each in rows["__dead_letter"].to_pylist()] == [False, False, True]
+    ignoring = timed(**{"ingestion.ignore-errors": "true"})
+    assert read(ignoring, [text(each) for each in values])["ms"].to_pylist() == [1, 2]
+    assert (letters_kept.refused, ignoring.refused) == (1, 1)
 
 
 def test_the_first_record_in_which_something_is_missing_is_named():

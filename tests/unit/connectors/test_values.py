@@ -164,7 +164,7 @@ def test_a_checkpoint_is_of_the_rows_that_it_began_with():
     known = Memory()
     source(known, (1, "a"), planned=False)
     source(known, (1, "a"))
-    with pytest.raises(CheckpointError, match="another source than table 't': rows was"):
+    with pytest.raises(CheckpointError, match="was made with other rows than those of table 't'"):
         source(known, (2, "b"))
 
 

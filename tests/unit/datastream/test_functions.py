@@ -637,3 +637,26 @@ def test_state_and_windows_are_refused_by_name(strings):
     ):
         with pytest.raises(UnsupportedError, match="is not supported yet"):
             call()
+
+
+# --- times that Python does not have -------------------------------------------------------------------------------
+
+
+def test_a_year_that_python_does_not_have_is_an_error_of_its_row():
+    chain = FunctionChain((Step("map", str, Types.STRING(), "map"),), Types.SQL_TIMESTAMP()).opened(Task(0, 1))
+    end = 253_402_300_799_999_999
+    (made,), _ = chain([pa.array([0, end]).view(pa.timestamp("us"))])
+    assert made.to_pylist() == ["1970-01-01 00:00:00", "9999-12-31 23:59:59.999999"]
+    with pytest.raises(RecordError, match="outside the years 1 to 9999, which Python's datetime has") as error:
+        chain([pa.array([0, end + 1]).view(pa.timestamp("us"))])
+    assert error.value.offset == 1
+
+
+def test_a_timestamp_that_no_column_holds_is_an_error_of_its_row():
+    step = Step("timestamps", lambda value, _: value, Types.LONG(), "assigner")
+    chain = FunctionChain((step,), Types.LONG()).opened(Task(0, 1))
+    (_, times), _ = chain([pa.array([253_402_300_799_999])])
+    assert times.cast(pa.int64()).to_pylist() == [253_402_300_799_999_000]
+    with pytest.raises(RecordError, match="timestamp 9223372036854775807 ms is beyond the range") as error:
+        chain([pa.array([1, 2**63 - 1])])
+    assert error.value.offset == 1

@@ -31,6 +31,7 @@ CREATE TABLE z (k STRING, n INT, ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts)
 CREATE TABLE p (k STRING, n INT, ts TIMESTAMP(3), at AS PROCTIME()) WITH ('connector' = 'any', 'mode' = 'I');
 CREATE TABLE c (k STRING, n INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
   WITH ('connector' = 'any', 'mode' = 'I,UB,UA,D');
+CREATE VIEW timed AS SELECT * FROM s WHERE ts IS NOT NULL;
 """
 START = datetime(2026, 1, 1)
 #: A key, a number, and milliseconds since the start.
@@ -46,6 +47,8 @@ class Running:
     zone: str = "UTC"
     #: The time to live of the state.
     ttl: timedelta | None = None
+    #: Whether rows without an event time are late, instead of ending the job.
+    lenient: bool = True
 
     def __post_init__(self) -> None:
         columns = self.query.count("CAST(") + self.query.startswith("SELECT k,")
@@ -61,7 +64,7 @@ class Running:
         """Plan the job, and go on with the state of the last batch."""
         (job,) = parsed(self.script).jobs
         (sink,) = planned(job).sinks
-        planner = Planner(scans(sink), Session(self.zone), self.ttl)
+        planner = Planner(scans(sink), Session(self.zone), self.ttl, lenient=self.lenient)
         planner.add(sink, 0)
         assert not planner.hops
         self.scans = planner.scans

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.errors import RecordError, UnsupportedError
 from penstock.flow.calc import Calc, calc_of
+from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.plan.nodes import AssignWatermarks, Filter, Project, Scan, row_of
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND
 from penstock.sql import condition, projection
@@ -30,8 +31,8 @@ def select(node, sql):
     return Project(row_of(items), node, items)
 
 
-def made(node) -> Calc:
-    found = calc_of(node)
+def made(node, session=UNKNOWN) -> Calc:
+    found = calc_of(node, session)
     assert isinstance(found, Calc), found
     return found
 
@@ -76,7 +77,7 @@ def test_columns_are_cast_from_the_types_that_tasks_read():
     found = made(where(scan, "id > 1")).batch(rows())
     assert (found.column("id").type, found.column("id").to_pylist()) == (pa.int32(), [2, 3])
     with pytest.raises(RecordError, match="3000000000 of type BIGINT is beyond the range of INT"):
-        made(scan).batch(rows(ids=(1, 2, 3_000_000_000)))
+        made(scan, Session(strict=True)).batch(rows(ids=(1, 2, 3_000_000_000)))
 
 
 def test_event_time_changes_nothing():

@@ -16,6 +16,7 @@ import pytest
 
 from penstock.errors import RecordError
 from penstock.flow.expressions import Evaluator, Lacking, compile_expression, lacking
+from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.sql import expression
 from penstock.types import arrow_schema, parse_columns
 
@@ -25,8 +26,8 @@ ROW = parse_columns(
 LEAST, MOST = -(2**31), 2**31 - 1
 
 
-def compiled(sql: str) -> Evaluator:
-    found = compile_expression(expression(sql, ROW), arrow_schema(ROW))
+def compiled(sql: str, session: Session = UNKNOWN) -> Evaluator:
+    found = compile_expression(expression(sql, ROW), arrow_schema(ROW), session)
     assert isinstance(found, Evaluator), found
     return found
 
@@ -45,9 +46,9 @@ def values(sql: str, **columns: list[object]) -> list[object]:
     return found.to_pylist()
 
 
-def reason(sql: str, **columns: list[object]) -> tuple[int, str]:
+def reason(sql: str, *, strict: bool = False, **columns: list[object]) -> tuple[int, str]:
     with pytest.raises(RecordError) as caught:
-        values(sql, **columns)
+        compiled(sql, Session(strict=strict)).column(batch(**columns))
     return caught.value.offset, caught.value.reason
 
 
@@ -180,8 +181,8 @@ def test_dates_and_times_move_by_intervals():
         ("t + t", {"t": [1, 127]}),
     ],
 )
-def test_a_result_that_its_type_cannot_hold_is_an_error(sql, columns):
-    row, text = reason(sql, **columns)
+def test_a_result_that_its_type_cannot_hold_is_an_error_where_that_is_asked_for(sql, columns):
+    row, text = reason(sql, strict=True, **columns)
     assert row == 1
     assert text.startswith("[ARITHMETIC_OVERFLOW] ")
 
@@ -196,8 +197,8 @@ def test_a_result_that_its_type_cannot_hold_is_an_error(sql, columns):
 )
 def test_a_value_that_cannot_be_cast_is_an_error_or_null(sql, text):
     columns = {"s": ["1", "x"], "b": [1, 3_000_000_000], "d": [1.0, math.nan]}
-    assert reason(sql, **columns) == (1, text)
-    assert values(f"TRY_{sql}", **columns) == [1, None]
+    assert reason(sql, strict=True, **columns) == (1, text)
+    assert compiled(f"TRY_{sql}", Session(strict=True)).column(batch(**columns)).to_pylist() == [1, None]
 
 
 @pytest.mark.parametrize(

@@ -41,10 +41,14 @@ def recomputed(operator: JoinOperator, left: Mapping[Row, int], right: Mapping[R
     return +result
 
 
+#: Those that are joined without windows.
+KINDS = (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_pairs_are_those_of_a_recomputation(seed: int) -> None:
     rng = Example(seed)
-    kind = list(JoinKind)[seed % len(JoinKind)]
+    kind = KINDS[seed % len(KINDS)]
     width = rng.choice([2, 4, 20])
 
     def left() -> Row:
@@ -64,6 +68,13 @@ def test_pairs_are_those_of_a_recomputation(seed: int) -> None:
     ]
     expected = recomputed(operator, *(multiset(each) for each in sides))
     check(operator, rng, sides, expected, empty=drained)
+
+
+def test_a_row_of_nulls_that_comes_as_one_goes_on_the_other_side_changes_nothing() -> None:
+    runner = Runner(join(JoinKind.FULL), random.Random(1))
+    assert runner.run([((None, None, None), 1)], [((None, 1, None), 1)])
+    assert runner.run([((None, None, None), -1)], [((None, None, None), 1)]) == []
+    assert len(runner.run([((None, None, None), 1)], [((None, None, None), -2)])) == 1
 
 
 def test_a_change_of_one_row_does_not_repeat_the_pairs_of_others() -> None:

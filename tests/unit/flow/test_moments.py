@@ -82,13 +82,21 @@ def test_what_may_be_read_in_several_ways_is_not_read(pattern, readable):
     assert found.readable == readable
 
 
-def test_years_beyond_four_digits_are_written_as_java_does():
+def test_years_beyond_four_digits_are_written_in_full():
     moments = pa.array([2_932_897, -719_163, -719_529], pa.date32())  # the days around the years 9999 and 1
-    assert text_of(moments, 0).to_pylist() == ["+10000-01-01", "0000-12-31", "-0001-12-31"]
+    assert text_of(moments, 0).to_pylist() == ["10000-01-01", "0000-12-31", "-0001-12-31"]
+    far = pa.array([253_433_923_199_500_000, 2**63 - 1, -(2**62)]).view(pa.timestamp("us"))
+    assert [text_of(far, digits).to_pylist()[0] for digits in (0, 3, 6)] == [
+        *("10000-12-31 23:59:59", "10000-12-31 23:59:59.500", "10000-12-31 23:59:59.500000"),
+    ]
+    assert text_of(far, 6).to_pylist()[1:] == ["294247-01-10 04:00:54.775807", "-144169-06-28 09:59:32.612096"]
     found = Pattern.of("yyyy/MM")
     assert found is not None
     micros = np.array([2_932_897, -719_163, -719_529]) * 86_400_000_000
-    assert found.write(micros, moments).to_pylist() == ["+10000/01", "0001/12", "0002/12"]
+    assert found.write(micros, moments).to_pylist() == ["+10000/01", "0001/12", "0002/12"]  # as Java does
+    simple = Pattern.of("yyyy/MM", simple=True)
+    assert simple is not None
+    assert simple.write(micros, moments).to_pylist() == ["10000/01", "0001/12", "0002/12"]
 
 
 @pytest.mark.parametrize(

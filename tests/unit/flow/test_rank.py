@@ -145,3 +145,22 @@ def test_rows_of_one_order_with_an_array_are_told_apart() -> None:
             runner.run([(row, 1)])
         found.add(frozenset(runner.live))
     assert len(found) == 1
+
+
+def test_rows_from_the_second_place_on_follow_those_before_them() -> None:
+    """Flink 2.2 gives other rows from the second place on where rows are taken back."""
+    runner = Runner(rank(2, 3, SortColumn("v", True), number="n"), random.Random(1))
+    rows = {each: (1, each, "", 0.5) for each in (10, 20, 30, 40)}
+
+    def changed(*changes: tuple[int, int]) -> list[tuple[Row, int]]:
+        return sorted(runner.run([(rows[each], weight) for each, weight in changes]), key=lambda each: each[::-1])
+
+    assert changed((30, 1)) == []
+    assert changed((20, 1), (10, 1)) == [((*rows[10], 3), 1), ((*rows[20], 2), 1)]
+    assert changed((40, 1)) == [
+        *(((*rows[10], 3), -1), ((*rows[20], 2), -1), ((*rows[20], 3), 1), ((*rows[30], 2), 1)),
+    ]
+    assert changed((40, -1), (30, -1)) == [
+        *(((*rows[20], 3), -1), ((*rows[30], 2), -1), ((*rows[10], 2), 1)),
+    ]
+    assert changed((20, -1)) == [((*rows[10], 2), -1)]

@@ -6,7 +6,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from penstock.flow.expressions import Evaluator, compile_expression
 from penstock.flow.kernels.regex import translated
+from penstock.sql import expression
+from penstock.types import arrow_schema, parse_columns
 
 TEXTS = ["", "abc", "a.c", "a\nc", "a\rc", "x-9_", "2026-01-31", "\x0b", "AbC", "a{2}", "日本", "]", "^", "aa"]
 
@@ -78,3 +81,31 @@ def test_one_group_is_taken(group, found):
         assert regex is not None
         (made,) = pc.extract_regex(pa.array(["a key=v1"]), regex).to_pylist()
         assert (made["g"] or "") == found
+
+
+def test_a_pattern_in_a_column_that_only_java_computes_fails_its_row():
+    schema = parse_columns("s STRING, p STRING")
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array(["ab", "ab", "ab"]), pa.array(["b", "(", r"(?<=a+)b"])], schema=arrow_schema(schema)
+    )
+    found = compile_expression(expression("REGEXP_REPLACE(s, p, 'x')", schema), rows.schema)
+    assert isinstance(found, Evaluator)
+    (vector,) = found.vectors(rows)
+    assert vector.values.to_pylist()[:2] == ["ax", None]
+    (failure,) = vector.failures
+    assert failure.rows.tolist() == [False, False, True]
+    assert "'(?<=a+)b' has parts that only Java's engine computes" in failure.reason(2)
+
+
+def test_a_pattern_of_dates_in_a_column_that_is_not_known_fails_its_row():
+    schema = parse_columns("d TIMESTAMP(3), p STRING")
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array([0, 0, None], pa.timestamp("us")), pa.array(["yyyy", "nope", "nope"])], schema=arrow_schema(schema)
+    )
+    found = compile_expression(expression("DATE_FORMAT(d, p)", schema), rows.schema)
+    assert isinstance(found, Evaluator)
+    (vector,) = found.vectors(rows)
+    assert vector.values.to_pylist()[0] == "1970"
+    (failure,) = vector.failures
+    assert failure.rows.tolist() == [False, True, False]
+    assert failure.reason(1) == "DATE_FORMAT does not know 'nope'"

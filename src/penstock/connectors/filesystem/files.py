@@ -179,16 +179,26 @@ def _parquet(
     """Columns by name; NULL where the file does not have one."""
     schema, first = arrow_schema(scan.stored), 0
     with folder.system.open_input_file(file.path) as opened:
-        parquet = pq.ParquetFile(opened)
+        # Timestamps of 96 bits, which Hive, Flink and old Spark write, have years that 64 bits of nanoseconds lack.
+        parquet = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
         there = parquet.schema_arrow.names
         chosen = [name for name in schema.names if name in there] or there[:1]
         for batch in parquet.iter_batches(_ROWS, columns=chosen):
             columns = [
-                batch.column(each.name).cast(each.type) if each.name in there else pa.nulls(batch.num_rows, each.type)
+                _cast(batch.column(each.name), each.type) if each.name in there else pa.nulls(batch.num_rows, each.type)
                 for each in schema
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=schema), np.arange(first, first + batch.num_rows)
             first += batch.num_rows
+
+
+def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """A column of a file in the type of the table's. Digits of a second beyond microseconds are cut."""
+    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        nanos = column.cast(pa.timestamp("ns")).view(pa.int64())
+        down = pc.subtract(nanos, pc.if_else(pc.less(nanos, 0), 999, 0))
+        return pc.divide(down, 1000).view(pa.timestamp("us")).view(wanted)
+    return column.cast(wanted)
 
 
 def place_of(scan: FilesystemScanSpec, file: File, number: int) -> str:

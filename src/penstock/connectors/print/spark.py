@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import datetime
 import sys
 from collections.abc import Hashable, Sequence
-from typing import Any
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.connectors.print.factory import PrintSinkSpec
+from penstock.connectors.print.texts import texts
 from penstock.spi import KIND, Batch, Committer, JobContext, Output, Published, Written
 from penstock.types import RowKind
 
@@ -44,29 +42,11 @@ class PrintCommitter(Committer):
         rows, columns = output.select(frame)
         stream = sys.stderr if spec.options.standard_error else sys.stdout
         prefix = f"{spec.options.identifier}> " if spec.options.identifier else ""
-        printed = 0
-        for row_kind, *row in rows.select(kind, *columns).toLocalIterator():
-            stream.write(f"{prefix}{RowKind(row_kind).short}[{', '.join(_text(value) for value in row)}]\n")
-            printed += 1
+        table = rows.select(kind.cast("tinyint"), *columns).toArrow()
+        for batch in table.to_batches():
+            kinds, *values = batch.columns
+            shown = [texts(each, field.type) for each, field in zip(values, spec.schema.fields, strict=True)]
+            for row_kind, *row in zip(kinds.to_pylist(), *shown, strict=True):
+                stream.write(f"{prefix}{RowKind(row_kind).short}[{', '.join(row)}]\n")
         stream.flush()
-        return printed
-
-
-def _text(value: Any) -> str:
-    """A value as Flink's print sink shows it."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case datetime.datetime():
-            return value.isoformat()
-        case bytes() | bytearray():
-            return base64.b64encode(value).decode("ascii")
-        case Row():
-            return f"+I[{', '.join(_text(each) for each in value)}]"
-        case list():
-            return f"[{', '.join(_text(each) for each in value)}]"
-        case dict():
-            return f"{{{', '.join(f'{_text(key)}={_text(each)}' for key, each in value.items())}}}"
-    return str(value)
+        return int(table.num_rows)

@@ -38,6 +38,7 @@ from penstock.spi import (
     source_document,
 )
 from penstock.types import TINYINT, RowKind, spark_type
+from penstock.types.arrow import python_values
 
 
 class ValuesRuntime:
@@ -75,8 +76,9 @@ class RowsSource(Source):
     def _check_unchanged(self, context: JobContext) -> None:
         """Raises CheckpointError unless the rows are those of the job's first start, to which its positions refer."""
         digest = hashlib.sha256(self._scan.data).hexdigest()
-        former = (context.checkpoint.read(f"source-{self._ordinal}") or {}).get("values", digest)
-        if former != digest:  # as a former version wrote it
+        there = context.checkpoint.read(f"source-{self._ordinal}") or {}
+        former = there.get("values", digest)  # as a former version wrote it
+        if there.get("source", {}).get("rows", former) != digest:
             raise CheckpointError(
                 f"the checkpoint '{context.checkpoint.location}' was made with other rows than those of table "
                 f"'{self._scan.table}'; register the former rows, or name another checkpoint directory"
@@ -188,7 +190,7 @@ class ValuesCommitter(Committer):
 
 
 def _tuples(columns: Sequence[pa.ChunkedArray], count: int) -> list[tuple[Any, ...]]:
-    return list(zip(*(column.to_pylist() for column in columns), strict=True)) if columns else [()] * count
+    return list(zip(*map(python_values, columns), strict=True)) if columns else [()] * count
 
 
 def _row(kind: int, values: tuple[Any, ...], names: tuple[str, ...]) -> Row:

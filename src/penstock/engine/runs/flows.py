@@ -121,7 +121,8 @@ class FlowRun:
         check_attempts(self.context.spark)
         settings = self.job.settings
         self._batch_times = BatchTimes(self.context.job, self.context.warn)
-        planner = Planner(self.scans, kernel_session(self.context.spark), settings.state_ttl, settings.batch)
+        session = kernel_session(self.context.spark, settings)
+        planner = Planner(self.scans, session, settings.state_ttl, settings.batch, settings.lenient)
         known = known_steps(Storage.of(self.place), self.context.checkpoint, self.origin)
         for number, sink in enumerate(arranged(self.job.sinks, known)):
             planner.add(sink, number)
@@ -205,7 +206,7 @@ class FlowRun:
             yield from work(Task(context.partitionId(), 0, context.getLocalProperty(INSTRUCTIONS)), batches)
 
         frame = (
-            rows_of(self._hops[number], readings, kernel_session(self.context.spark))
+            rows_of(self._hops[number], readings, kernel_session(self.context.spark, self.job.settings))
             if number in self._hops
             else readings.frame(scan)
         )

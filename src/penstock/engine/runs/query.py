@@ -145,7 +145,7 @@ class Query:
                 frame = (
                     readings.staged(*staged)
                     if staged
-                    else build(self.job.sinks, outputs, readings, kernel_session(self.spark))
+                    else build(self.job.sinks, outputs, readings, kernel_session(self.spark, self.job.settings))
                 )
         write_started(self.checkpoint, self._run)
         self._reached = self.checkpoint.offsets(self.checkpoint.first_batch() - 1)
@@ -431,7 +431,7 @@ class Query:
     def _staged(self, context: JobContext) -> tuple[tuple[Scan, Stage], Sequence[Output]] | None:
         """The scan of a job whose rows are computed where they are read, and that work followed by the stage of its one
         committer. None for any other job."""
-        found = fused(self.job.sinks, kernel_session(self.spark))
+        found = fused(self.job.sinks, kernel_session(self.spark, self.job.settings))
         if not isinstance(found, Fused):
             return None
         committers = self._build_committers(found.outputs, context)

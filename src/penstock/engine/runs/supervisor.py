@@ -405,7 +405,7 @@ class RunningJob:
     def _as_known_now(self, failure: PenstockError) -> PenstockError:
         """The failure of a run, or what is behind it: that another copy has the job now, or has replaced what this one
         has published."""
-        if isinstance(failure, AnotherCopyError):
+        if isinstance(failure, AnotherCopyError | UnclaimedIdError):
             try:
                 self._lease.look()
                 self._run.check_log()

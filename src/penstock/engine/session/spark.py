@@ -101,9 +101,9 @@ def spark_session(settings: Settings, name: str) -> SparkSession:
     return session
 
 
-def kernel_session(spark: SparkSession) -> Session:
-    """What the results of kernels depend on in this session."""
-    return Session(str(spark.conf.get("spark.sql.session.timeZone")))
+def kernel_session(spark: SparkSession, settings: Settings) -> Session:
+    """What the results of a job's kernels depend on in this session."""
+    return Session(str(spark.conf.get("spark.sql.session.timeZone")), strict=settings.strict)
 
 
 def is_alive(spark: SparkSession) -> bool:

@@ -1,4 +1,5 @@
-"""Arithmetic: as in Spark's ANSI mode, a result that its type cannot hold is an error."""
+"""Arithmetic. A result that its type cannot hold is an error in a strict session; else integers wrap, and decimals are
+NULL."""
 
 from __future__ import annotations
 
@@ -48,14 +49,14 @@ def arithmetic(call: Call, session: Session) -> Kernel | None:
     """``+ - *`` of numbers, and a timestamp plus or minus an interval."""
     left, right = (each.type for each in call.args)
     if isinstance(call.type, IntervalType):
-        return Strict(pa.int64(), partial(_whole, call, pa.int64()))
+        return Strict(pa.int64(), partial(_whole, call, pa.int64(), True))
     arrow = arrow_type(call.type)
     if isinstance(right, IntervalType):
         return shifted(call, session)
     if root(call.type) in ("FLOAT", "DOUBLE"):
         return Strict(arrow, _PLAIN[call.function]) if left == right or root(left) == root(right) else None
     if is_integer(call.type):
-        return Strict(arrow, partial(_whole, call, arrow))
+        return Strict(arrow, partial(_whole, call, arrow, session.strict))
     if isinstance(left, DecimalType) and isinstance(right, DecimalType) and isinstance(call.type, DecimalType):
         return _decimal_arithmetic(call, left, right, call.type, session)
     return None
@@ -75,13 +76,14 @@ def _decimal_arithmetic(
     if (precision, scale) == (target.precision, target.scale):
         return Strict(arrow, _PLAIN[sign])
     if precision > WIDEST:
-        return row_by_row(partial(_product, target))(call, session)
-    return Strict(arrow, lambda left, right: fitted(_PLAIN[sign](_widest(left), _widest(right)), target))
+        return row_by_row(partial(_product, target, session.strict))(call, session)
+    strict = session.strict
+    return Strict(arrow, lambda left, right: fitted(_PLAIN[sign](_widest(left), _widest(right)), target, strict))
 
 
-def _product(target: DecimalType, left: Decimal, right: Decimal) -> Decimal:
+def _product(target: DecimalType, strict: bool, left: Decimal, right: Decimal) -> Decimal | None:
     found = to_decimal(_WIDE.multiply(left, right), target)
-    if found is None:
+    if found is None and strict:
         raise ValueFailure(f"[NUMERIC_VALUE_OUT_OF_RANGE] {left} * {right} is beyond the range of {target.text()}")
     return found
 
@@ -90,7 +92,9 @@ def _widest(values: Values) -> Values:
     return pc.cast(values, pa.decimal256(values.type.precision, values.type.scale))
 
 
-def _whole(call: Call, arrow: pa.DataType, left: Values, right: Values) -> pa.Array | Vector:
+def _whole(call: Call, arrow: pa.DataType, strict: bool, left: Values, right: Values) -> pa.Array | Vector:
+    if not strict:
+        return _PLAIN[call.function](left, right)
     try:
         return _CHECKED[call.function](left, right)
     except pa.ArrowInvalid:
@@ -125,7 +129,7 @@ def negation(call: Call, session: Session) -> Kernel | None:
     """``-x``."""
     arrow = arrow_type(call.type)
     if is_integer(call.type):
-        return Strict(arrow, partial(_negated, call))
+        return Strict(arrow, partial(_negated, call) if session.strict else pc.negate)
     return Strict(arrow, pc.negate)
 
 
@@ -145,7 +149,7 @@ def magnitude(call: Call, session: Session) -> Kernel | None:
     """``ABS``."""
     arrow = arrow_type(call.type)
     if is_integer(call.type):
-        return Strict(arrow, partial(_magnitude, call))
+        return Strict(arrow, partial(_magnitude, call) if session.strict else pc.abs)
     return Strict(arrow, pc.abs)
 
 
@@ -159,21 +163,21 @@ def _magnitude(call: Call, values: pa.Array) -> pa.Array | Vector:
 
 def ceiling(call: Call, session: Session) -> Kernel | None:
     """``CEIL``."""
-    return _whole_number(call, pc.ceil)
+    return _whole_number(call, session, pc.ceil)
 
 
 def floor(call: Call, session: Session) -> Kernel | None:
     """``FLOOR``."""
-    return _whole_number(call, pc.floor)
+    return _whole_number(call, session, pc.floor)
 
 
-def _whole_number(call: Call, convert: Callable[[Any], Any]) -> Kernel | None:
+def _whole_number(call: Call, session: Session, convert: Callable[[Any], Any]) -> Kernel | None:
     arrow = arrow_type(call.type)
     if is_integer(call.type):
         return Strict(arrow, lambda values: values)
     if isinstance(call.type, DecimalType):
-        target = call.type
-        return Strict(arrow, lambda values: fitted(convert(_wider(values)), target))
+        target, strict = call.type, session.strict
+        return Strict(arrow, lambda values: fitted(convert(_wider(values)), target, strict))
     return Strict(arrow, convert)
 
 
@@ -193,12 +197,10 @@ def rounded(call: Call, session: Session) -> Kernel | None:
     if is_integer(call.type):
         return Strict(arrow, lambda values, *_: values) if digits >= 0 else _rounded_each(call, session)
     if isinstance(call.type, DecimalType):
-        target = call.type
-        return (
-            Strict(arrow, lambda values, *_: fitted(_rounded(values, digits), target))
-            if digits >= -38
-            else _rounded_each(call, session)
-        )
+        target, strict = call.type, session.strict
+        if digits < -38:
+            return _rounded_each(call, session)
+        return Strict(arrow, lambda values, *_: fitted(_rounded(values, digits), target, strict))
     if abs(digits) > 400:
         return _rounded_each(call, session)
     return Strict(arrow, lambda values, *_: _rounded_real(digits, values))
@@ -223,7 +225,7 @@ def sign(call: Call, session: Session) -> Kernel | None:
     arrow = arrow_type(call.type)
     if isinstance(call.type, DecimalType):
         target = call.type
-        return Strict(arrow, lambda values: from_integers(pc.sign(values), target))
+        return Strict(arrow, lambda values: from_integers(pc.sign(values), target, session.strict))
     if is_integer(call.type):
         return Strict(arrow, lambda values: pc.cast(pc.sign(values), arrow))
     return Strict(arrow, partial(_real_sign, arrow))
@@ -251,10 +253,10 @@ def _rounded_each(call: Call, session: Session) -> Kernel:
 
 def _each(call: Call, session: Session, mode: str) -> Kernel:
     """Rounds each number to as many digits as its row says."""
-    single, target = root(call.type) == "FLOAT", call.type
+    single, target, strict = root(call.type) == "FLOAT", call.type, session.strict
     limits = np.iinfo(arrow_type(target).to_pandas_dtype()) if is_integer(target) else None
 
-    def rounded_one(value: int | float | Decimal, digits: int = 0) -> int | float | Decimal:
+    def rounded_one(value: int | float | Decimal, digits: int = 0) -> int | float | Decimal | None:
         if isinstance(value, float):
             if not np.isfinite(value):
                 raise ValueFailure(f"{call.function} takes a finite number, not {value}")
@@ -262,11 +264,19 @@ def _each(call: Call, session: Session, mode: str) -> Kernel:
             return float(_cut(Decimal(text), digits, mode)) + 0.0
         found = _cut(Decimal(value), digits, mode)
         wide = isinstance(target, DecimalType) and found and found.adjusted() >= target.precision - target.scale
-        if wide or (limits is not None and not limits.min <= found <= limits.max):
+        if strict and (wide or (limits is not None and not limits.min <= found <= limits.max)):
             raise ValueFailure(overflow(call)(0))
-        return int(found) if limits is not None else found
+        if limits is not None:
+            return wrapped(int(found), limits.bits)
+        return None if wide else found
 
     return row_by_row(rounded_one)(call, session)
+
+
+def wrapped(value: int, bits: int) -> int:
+    """The lowest bits of a whole number, the highest of which is the sign."""
+    half = 1 << bits - 1
+    return (value + half) % (2 * half) - half
 
 
 def _cut(value: Decimal, digits: int, mode: str) -> Decimal:
@@ -281,7 +291,8 @@ def _of_reals(function: str, *values: Values) -> pa.Array:
     valid = known(*values)
     with np.errstate(all="ignore"):
         found = np.asarray(OF_REALS[function](*given), np.float64)
-    return column(np.ascontiguousarray(np.broadcast_to(found, rows_of(*values))), valid, pa.float64())
+    every = found if found.ndim else np.full(rows_of(*values), found)
+    return column(np.ascontiguousarray(every), valid, pa.float64())
 
 
 def pi(call: Call, session: Session) -> Kernel:

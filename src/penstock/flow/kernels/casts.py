@@ -1,4 +1,5 @@
-"""CAST and TRY_CAST, with the results of Spark in ANSI mode in the form that Flink prints."""
+"""CAST and TRY_CAST, with Flink's results. A number that is too large for an integer keeps its lowest bits, one for a
+DECIMAL becomes NULL; in a strict session both fail. Text that is not a value of the type fails in every session."""
 
 from __future__ import annotations
 
@@ -106,35 +107,37 @@ def _conversion(source: DataType, target: DataType, session: Session) -> _Conver
     match root(source):
         case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
             if is_integer(target):
-                return partial(_integers, source, target)
+                return partial(_integers, source, target, session.strict)
             if to in ("FLOAT", "DOUBLE"):
                 return _reals(target)
             if to == "BOOLEAN":
                 return lambda values: pc.not_equal(values, pa.scalar(0, values.type))
             if isinstance(target, DecimalType):
-                return lambda values: from_integers(values, target)
+                return lambda values: from_integers(values, target, session.strict)
         case "FLOAT" | "DOUBLE":
             if to == "BOOLEAN":
                 return lambda values: pc.not_equal(values, pa.scalar(0, values.type))
             if is_integer(target):
-                return partial(_truncated, source, target)
+                return partial(_truncated, source, target, session.strict)
             if to in ("FLOAT", "DOUBLE"):
                 return _reals(target)
             if isinstance(target, DecimalType):
-                return partial(_decimal_reals, source, target)
+                return partial(_decimal_reals, source, target, session.strict)
         case "BOOLEAN" if is_integer(target) or to in ("FLOAT", "DOUBLE"):
             return lambda values: pc.cast(pc.cast(values, pa.int8()), arrow_type(target))
         case "BOOLEAN" if isinstance(target, DecimalType):
-            return lambda values: from_integers(pc.cast(values, pa.int8()), target)
+            return lambda values: from_integers(pc.cast(values, pa.int8()), target, session.strict)
         case "DECIMAL":
             if to == "BOOLEAN":
                 return lambda values: pc.not_equal(values, pa.scalar(0, values.type))
             if is_integer(target):
-                return lambda values: to_integers(values, arrow_type(target), beyond(source, target, values))
+                return lambda values: to_integers(
+                    values, arrow_type(target), session.strict, beyond(source, target, values)
+                )
             if to in ("FLOAT", "DOUBLE"):
                 return lambda values: to_reals(values, arrow_type(target))
             if isinstance(target, DecimalType):
-                return lambda values: fitted(values, target)
+                return lambda values: fitted(values, target, session.strict)
         case "STRING":
             if is_integer(target):
                 return partial(parsed_integers, source, target)
@@ -184,7 +187,9 @@ def beyond(source: DataType, target: DataType, values: pa.Array) -> Callable[[in
 # --- numbers -------------------------------------------------------------------------------------------------
 
 
-def _integers(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
+def _integers(source: DataType, target: DataType, strict: bool, values: pa.Array) -> pa.Array | Vector:
+    if not strict:
+        return pc.cast(values, arrow_type(target), safe=False)
     try:
         return pc.cast(values, arrow_type(target))
     except pa.ArrowInvalid:
@@ -207,11 +212,13 @@ def _reals(target: DataType) -> _Convert:
     return convert
 
 
-def _truncated(source: DataType, target: DataType, values: pa.Array) -> pa.Array | Vector:
-    """Towards zero. As in Spark, 2**63 is the largest BIGINT, which as a DOUBLE it equals."""
+def _truncated(source: DataType, target: DataType, strict: bool, values: pa.Array) -> pa.Array | Vector:
+    """Towards zero. As a DOUBLE, 2**63 equals the largest BIGINT."""
     arrow = arrow_type(target)
     limits = np.iinfo(arrow.to_pandas_dtype())
     given = numbers(values).astype(np.float64)
+    if not strict:
+        return column(_as_in_java(given, limits), valid_rows(values) if values.null_count else None, arrow)
     inside = (np.floor(given) <= limits.max) & (np.ceil(given) >= limits.min)
     with np.errstate(invalid="ignore"):
         whole = np.where(inside, given, 0.0)
@@ -223,16 +230,29 @@ def _truncated(source: DataType, target: DataType, values: pa.Array) -> pa.Array
     return Vector(made_column, (Failure(~inside, beyond(source, target, values)),))
 
 
+def _as_in_java(given: NDArray[np.float64], limits: np.iinfo[Any]) -> NDArray[Any]:
+    """Whole numbers towards zero: INT and BIGINT stop at their limits, smaller types take the lowest bits of an INT,
+    and NaN is 0."""
+    widest = limits if limits.bits == 64 else np.iinfo(np.int32)
+    with np.errstate(invalid="ignore"):
+        whole = np.trunc(np.where(np.isnan(given), 0, given))
+        inside = (whole > widest.min) & (whole < widest.max)
+        made = np.where(inside, whole, 0).astype(np.int64)
+    made = np.where(inside, made, np.where(whole < 0, widest.min, widest.max))
+    return made.astype(limits.dtype)
+
+
 def _real_text(values: pa.Array) -> pa.Array:
     from penstock.flow.kernels import reals
 
     return reals.to_text(values)
 
 
-def _decimal_reals(source: DataType, target: DecimalType, values: pa.Array) -> pa.Array | Vector:
+def _decimal_reals(source: DataType, target: DecimalType, strict: bool, values: pa.Array) -> pa.Array | Vector:
     """By the digits of the text as a DOUBLE. Numbers that are not finite become null."""
     finite = pc.if_else(pc.is_finite(values), values, None)
-    return parsed_numbers(source, target, _real_text(pc.cast(finite, pa.float64())))
+    found = parsed_numbers(source, target, _real_text(pc.cast(finite, pa.float64())))
+    return found if strict or not isinstance(found, Vector) else found.values
 
 
 # --- timestamps ----------------------------------------------------------------------------------------------
@@ -277,7 +297,8 @@ def _midnight(source: DataType, target: DataType, instant: Convert, values: pa.A
     days = days_in(values)
     too_far = np.abs(days) > (2**63 - 1) // DAY_MICROS
     made = instant(_columned(np.where(too_far, 0, days) * DAY_MICROS, values, pa.timestamp("us")))
-    return Vector(made, (Failure(too_far, beyond(source, target, values)),)) if too_far.any() else made
+    shown = values if not too_far.any() else text_of(values, 0)
+    return Vector(made, (Failure(too_far, beyond(source, target, shown)),)) if too_far.any() else made
 
 
 def _time_of_day(precision: int, values: pa.Array) -> pa.Array:

@@ -7,6 +7,7 @@ UTF-16 units, so that a character beyond the first plane has two. :func:`units` 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +29,11 @@ def units(text: str) -> str:
     return text if text.isascii() else _BEYOND.sub(_split, text)
 
 
+def is_one_unit(text: str) -> bool:
+    """Whether a text is one character of Java's."""
+    return len(text) == 1 and not _BEYOND.match(text)
+
+
 def _split(found: re.Match[str]) -> str:
     code = ord(found[0]) - 0x10000
     return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
@@ -36,6 +42,18 @@ def _split(found: re.Match[str]) -> str:
 def joined(text: str) -> str:
     """The inverse of :func:`units`. As in Java's UTF-8, a surrogate that stands alone becomes a question mark."""
     return text if text.isascii() else _ALONE.sub("?", _PAIR.sub(_merged, text))
+
+
+def whole_characters(value: Any) -> Any:
+    """A value of a row with :func:`joined` texts."""
+    match value:
+        case str():
+            return joined(value)
+        case list() | tuple():
+            return type(value)(map(whole_characters, value))
+        case dict():
+            return {key: whole_characters(each) for key, each in value.items()}
+    return value
 
 
 def _merged(found: re.Match[str]) -> str:

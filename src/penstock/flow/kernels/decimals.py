@@ -1,4 +1,4 @@
-"""Decimals: rounded half up, and an error where the type has too few digits."""
+"""Decimals: rounded half up; where the type has too few digits NULL, or an error in a strict session."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.flow.kernels.vectors import Failure, Vector, column, valid_rows
+from penstock.flow.kernels.vectors import Failure, Vector, column, overflowing, valid_rows
 from penstock.formats.columns.buffers import decimal_pairs
 from penstock.types import DataType, DecimalType
 
-#: The digits to which Spark rounds some results before it rounds them to their type.
-EXACT = 34
 MOST, WIDEST = 38, 76
 _AWAY = "half_towards_infinity"
 _CUT = "towards_zero"
@@ -26,7 +24,7 @@ def out_of_range(values: pa.Array, target: DataType) -> Callable[[int], str]:
     return lambda row: f"[NUMERIC_VALUE_OUT_OF_RANGE] {values[row].as_py()} is beyond the range of {target.text()}"
 
 
-def fitted(values: pa.Array, target: DecimalType, mode: str = _AWAY) -> pa.Array | Vector:
+def fitted(values: pa.Array, target: DecimalType, strict: bool, mode: str = _AWAY) -> pa.Array | Vector:
     """Decimals rounded to the scale of ``target``."""
     arrow = pa.decimal128(target.precision, target.scale)
     given = values.type
@@ -40,7 +38,7 @@ def fitted(values: pa.Array, target: DecimalType, mode: str = _AWAY) -> pa.Array
     if not failed.any():
         return _rescaled(wide, arrow)
     kept = pc.if_else(pa.array(failed), pa.scalar(None, wide.type), wide)
-    return Vector(_rescaled(kept, arrow), (Failure(failed, out_of_range(values, target)),))
+    return overflowing(strict, _rescaled(kept, arrow), failed, out_of_range(values, target))
 
 
 def _rounded(values: pa.Array, scale: int, mode: str) -> pa.Array:
@@ -53,26 +51,24 @@ def _rescaled(values: pa.Array, arrow: pa.DataType) -> pa.Array:
     return pc.cast(values, arrow)
 
 
-def from_integers(values: pa.Array, target: DecimalType) -> pa.Array | Vector:
+def from_integers(values: pa.Array, target: DecimalType, strict: bool) -> pa.Array | Vector:
     """Whole numbers as decimals."""
-    return fitted(pc.cast(values, pa.decimal128(19, 0)), target)
+    return fitted(pc.cast(values, pa.decimal128(19, 0)), target, strict)
 
 
-def to_integers(values: pa.Array, arrow: pa.DataType, reason: Callable[[int], str]) -> pa.Array | Vector:
-    """Decimals without their fraction."""
-    limits = np.iinfo(arrow.to_pandas_dtype())
-    plain = pc.trunc(values) if values.type.scale else values
-    digits = max(values.type.precision - values.type.scale, 20) + 1
-    whole = pc.cast(plain, pa.decimal256(digits + values.type.scale, values.type.scale))
-    outside: Any = pc.or_(
-        pc.greater(whole, pa.scalar(int(limits.max), pa.decimal256(20, 0))),
-        pc.less(whole, pa.scalar(int(limits.min), pa.decimal256(20, 0))),
+def to_integers(values: pa.Array, arrow: pa.DataType, strict: bool, reason: Callable[[int], str]) -> pa.Array | Vector:
+    """Decimals without their fraction. Those that are too large keep their lowest bits."""
+    given, limits = values.type, np.iinfo(arrow.to_pandas_dtype())
+    plain = (
+        pc.cast(pc.trunc(values), pa.decimal128(max(given.precision - given.scale, 1), 0)) if given.scale else values
     )
-    failed = outside.fill_null(False).to_numpy(zero_copy_only=False)
-    if failed.any():
-        kept = pc.if_else(pa.array(failed), pa.scalar(None, whole.type), whole)
-        return Vector(pc.cast(kept, arrow), (Failure(failed, reason),))
-    return pc.cast(whole, arrow)
+    low, high = decimal_pairs(plain).T
+    narrow = low.astype(limits.dtype)
+    made = column(narrow, valid_rows(values) if values.null_count else None, arrow)
+    failed = (narrow.astype(np.int64) != low) | (high != low >> 63)
+    if not strict or not failed.any():
+        return made
+    return Vector(made, (Failure(failed, reason),))
 
 
 def to_reals(values: pa.Array, arrow: pa.DataType) -> pa.Array:
@@ -104,7 +100,7 @@ def dividend(a: DecimalType, b: DecimalType, target: DecimalType) -> pa.DataType
     return pa.decimal256(whole + scale, scale)
 
 
-def quotient(wide: pa.DataType, target: DecimalType, left: Any, right: Any) -> pa.Array | Vector:
+def quotient(wide: pa.DataType, target: DecimalType, strict: bool, left: Any, right: Any) -> pa.Array | Vector:
     """Decimals, the dividends in the type :func:`dividend`, divided by decimals that are not zero."""
     divisor = pa.decimal256(right.type.precision, right.type.scale)
-    return fitted(pc.divide(pc.cast(left, wide), pc.cast(right, divisor)), target)
+    return fitted(pc.divide(pc.cast(left, wide), pc.cast(right, divisor)), target, strict)

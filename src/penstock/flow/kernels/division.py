@@ -1,5 +1,5 @@
-"""Division and what remains of it. Integers and decimals fail for a divisor that is zero; floating-point numbers become
-infinite, or NaN."""
+"""Division and what remains of it. Integers and decimals fail for a divisor that is zero, in every session;
+floating-point numbers become infinite, or NaN."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def division(call: Call, session: Session) -> Kernel | None:
     left, right = (each.type for each in call.args)
     arrow = arrow_type(call.type)
     if is_integer(call.type):
-        return Strict(arrow, partial(_whole_quotient, call))
+        return Strict(arrow, partial(_whole_quotient, call, session.strict))
     if root(call.type) in ("FLOAT", "DOUBLE"):
         return Strict(arrow, pc.divide)
     if isinstance(left, DecimalType) and isinstance(right, DecimalType) and isinstance(call.type, DecimalType):
         wide = dividend(left, right, call.type)
         if wide is not None:
-            return Strict(arrow, partial(_decimal_quotient, call.type, wide))
-        return row_by_row(partial(_wide_quotient, call.type))(call, session)
+            return Strict(arrow, partial(_decimal_quotient, call.type, session.strict, wide))
+        return row_by_row(partial(_wide_quotient, call.type, session.strict))(call, session)
     return None
 
 
@@ -70,8 +70,8 @@ def _by_zero(zero: NDArray[np.bool_]) -> Failure:
     return Failure(zero, lambda _: _BY_ZERO)
 
 
-def _whole_quotient(call: Call, left: Values, right: Values) -> pa.Array | Vector:
-    """Towards zero. Only the least number divided by -1 exceeds the range."""
+def _whole_quotient(call: Call, strict: bool, left: Values, right: Values) -> pa.Array | Vector:
+    """Towards zero. Only the least number divided by -1 exceeds the range; it stays the same."""
     rows, arrow = rows_of(left, right), arrow_type(call.type)
     zero = _zero(right, rows)
     x, y = np.asarray(numbers(left), np.int64), np.where(zero, 1, numbers(right)).astype(np.int64)
@@ -81,27 +81,29 @@ def _whole_quotient(call: Call, left: Values, right: Values) -> pa.Array | Vecto
     beyond = (x == np.iinfo(arrow.to_pandas_dtype()).min) & (y == -1)
     y = np.where(beyond, 1, y)
     found = ((x - np.fmod(x, y)) // y).astype(arrow.to_pandas_dtype())
-    failures = [_by_zero(zero), Failure(np.broadcast_to(beyond, rows), overflow(call))]
+    failures = [_by_zero(zero), Failure(np.broadcast_to(beyond & strict, rows), overflow(call))]
     made = column(np.ascontiguousarray(np.broadcast_to(found, rows)), valid, arrow)
     return Vector(made, tuple(each for each in failures if each.rows.any()))
 
 
-def _decimal_quotient(target: DecimalType, wide: pa.DataType, left: Values, right: Values) -> pa.Array | Vector:
+def _decimal_quotient(
+    target: DecimalType, strict: bool, wide: pa.DataType, left: Values, right: Values
+) -> pa.Array | Vector:
     zero = _zero(right, rows_of(left, right))
     if not zero.any():
-        return quotient(wide, target, left, right)
+        return quotient(wide, target, strict, left, right)
     divisors = pc.if_else(pa.array(zero), pa.scalar(None, right.type), right)
-    found = quotient(wide, target, left, divisors)
+    found = quotient(wide, target, strict, left, divisors)
     if isinstance(found, Vector):
         return Vector(found.values, (_by_zero(zero), *found.failures))
     return Vector(found, (_by_zero(zero),))
 
 
-def _wide_quotient(target: DecimalType, dividend: Decimal, divisor: Decimal) -> Decimal:
+def _wide_quotient(target: DecimalType, strict: bool, dividend: Decimal, divisor: Decimal) -> Decimal | None:
     if not divisor:
         raise ValueFailure(_BY_ZERO)
     found = to_decimal(_WIDE.divide(dividend, divisor), target)
-    if found is None:
+    if found is None and strict:
         raise ValueFailure(f"[NUMERIC_VALUE_OUT_OF_RANGE] {dividend} / {divisor} is beyond {target.text()}")
     return found
 

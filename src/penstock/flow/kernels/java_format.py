@@ -7,7 +7,7 @@ import re
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
-from penstock.flow.kernels.characters import units
+from penstock.flow.kernels.characters import joined, units
 from penstock.flow.kernels.rowwise import row_by_row
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel
@@ -77,15 +77,15 @@ def _converted(kind: str, flags: str, width: int, places: int | None, value: Any
         text = "false" if value is None else str(value).lower() if isinstance(value, bool) else "true"
         return _fitted(text[:places], flags, width)
     if lower == "s":
-        return _fitted(_text(value, data_type)[:places], flags, width)
+        return _fitted(joined(units(_text(value, data_type))[:places]), flags, width)
     if kind not in "dxXofeEgGcCh" or lower not in "dxofegch":
         raise _IllegalFormatError
     if value is None:
         return _fitted("null"[:places], flags.replace("0", ""), width)
     if lower == "c":
-        if not is_integer(data_type) or places is not None:
+        if not is_integer(data_type) or places is not None or not 0 <= value <= 0x10FFFF:
             raise _IllegalFormatError
-        return _fitted(chr(value), flags, width)
+        return _fitted(joined(chr(value)), flags, width)
     if lower in "dxo":
         if not is_integer(data_type) or places is not None:
             raise _IllegalFormatError

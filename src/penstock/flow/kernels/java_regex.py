@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from penstock.flow.kernels.characters import joined, units
+from penstock.flow.kernels.characters import is_one_unit, joined, units
 from penstock.flow.kernels.java_patterns import NoCounterpartError, Reader, RefusedError
 from penstock.flow.kernels.rowwise import ValueFailure, row_by_row
 from penstock.flow.kernels.session import Session
@@ -200,5 +200,13 @@ def similar_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
         raise ValueFailure(f"'{pattern}' is no pattern: {error}") from None
 
 
-LIKE = row_by_row(lambda text, pattern, escape="": _like_pattern(pattern, escape).fullmatch(text) is not None)
-SIMILAR = row_by_row(lambda text, pattern, escape="": similar_pattern(pattern, escape).fullmatch(text) is not None)
+def _matching(made: Callable[[str, str], re.Pattern[str]]) -> Callable[..., bool]:
+    def matches(text: str, pattern: str, escape: str | None = None) -> bool:
+        if escape is not None and not is_one_unit(escape):
+            raise ValueFailure(f"ESCAPE takes one character, not '{escape}'")
+        return made(pattern, escape or "").fullmatch(text) is not None
+
+    return matches
+
+
+LIKE, SIMILAR = row_by_row(_matching(_like_pattern)), row_by_row(_matching(similar_pattern))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import zoneinfo
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.flow.kernels.far_times import LISTED_END, ahead_at, ahead_of_local, for_each
 from penstock.flow.kernels.session import Session
+from penstock.flow.kernels.vectors import column, numbers, valid_rows
 
 _UTC = pa.timestamp("us", "UTC")
 _NAIVE = pa.timestamp("us")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Session time zones in which local time and UTC are the same.
 _SAME = {"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Universal", "Etc/Universal", "Zulu", "Etc/Zulu"}
 
@@ -38,13 +38,13 @@ def to_local(session: Session) -> Convert | None:
     return None if zone is None else lambda values: _local(zone, values)
 
 
-def from_local(session: Session) -> Convert | None:
+def from_local(session: Session, *, last: bool = False) -> Convert | None:
     """Makes TIMESTAMP_LTZ of TIMESTAMP; None if the zone is not known. Of two moments with one local time it is the
-    earlier one. A local time that the zone leaves out is counted on from before it."""
+    earlier one, or with ``last`` the later one. A local time that the zone leaves out is counted on from before it."""
     if is_utc(session):
         return lambda values: values.view(pa.int64()).view(_UTC)
     zone = _known(session)
-    return None if zone is None else lambda values: _moments(zone, values)
+    return None if zone is None else lambda values: _moments(zone, values, "latest" if last else "earliest")
 
 
 def _known(session: Session) -> str | None:
@@ -58,16 +58,30 @@ def _known(session: Session) -> str | None:
 
 
 def _local(zone: str, values: pa.Array) -> pa.Array:
-    return pc.local_timestamp(values.cast(pa.timestamp("us", zone)))
-
-
-def _moments(zone: str, values: pa.Array) -> pa.Array:
-    found = pc.assume_timezone(values, zone, ambiguous="earliest", nonexistent="earliest").cast(_UTC)
-    left_out = pc.fill_null(pc.not_equal(_local(zone, found), values), False)
-    if not left_out.true_count:
-        return found
+    found = pc.local_timestamp(values.cast(pa.timestamp("us", zone)))
     place = zoneinfo.ZoneInfo(zone)
-    given = pc.if_else(left_out, values, None).to_pylist()
-    exact = [None if each is None else each.replace(tzinfo=place) - _EPOCH for each in given]
-    moments = pa.array(exact, pa.duration("us")).cast(pa.int64()).view(_UTC)
-    return pc.if_else(left_out, moments, found)
+    return _replaced(found, values, lambda micros: micros + ahead_at(place, micros))
+
+
+def _moments(zone: str, values: pa.Array, ambiguous: str) -> pa.Array:
+    found = pc.assume_timezone(values, zone, ambiguous=ambiguous, nonexistent="earliest").cast(_UTC)
+    local = pc.local_timestamp(found.cast(pa.timestamp("us", zone)))
+    left_out = pc.fill_null(pc.not_equal(local, values), False)
+    if left_out.true_count:
+        # Arrow gives the last moment before the clock is changed, and so how far local time was ahead of UTC then.
+        ahead = pc.subtract(local.cast(pa.int64()), found.cast(pa.int64()))
+        found = pc.if_else(left_out, pc.subtract(values.cast(pa.int64()), ahead).view(_UTC), found)
+    place, last = zoneinfo.ZoneInfo(zone), ambiguous == "latest"
+    return _replaced(found, values, lambda micros: micros - ahead_of_local(place, micros, last=last))
+
+
+def _replaced(found: pa.Array, values: pa.Array, convert: Callable[[int], int]) -> pa.Array:
+    """``found`` with other times for those of ``values`` for which Arrow does not know the rules of zones."""
+    micros = values.view(pa.int64())
+    far = numbers(micros) >= LISTED_END
+    if not far.any():
+        return found
+    made = numbers(found.view(pa.int64())).copy()
+    far &= valid_rows(micros)
+    made[far] = for_each(numbers(micros)[far], convert)
+    return column(made, valid_rows(micros), found.type)

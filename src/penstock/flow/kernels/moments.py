@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, iso_week, months_later
+from penstock.flow.kernels.decimals import MOST
 from penstock.flow.kernels.local import Convert, to_local
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import (
@@ -191,7 +193,7 @@ def timestampdiff(call: Call, session: Session) -> Kernel | None:
     word = str(unit.value)
     if word in _UNIT_MONTHS:
         return Strict(pa.int32(), partial(_months_between, _UNIT_MONTHS[word]))
-    return Strict(pa.int32(), partial(_between, call, UNIT_MICROS[word]))
+    return Strict(pa.int32(), partial(_between, call, session.strict, UNIT_MICROS[word]))
 
 
 def _months_between(size: int, _: Values, first: Values, last: Values) -> pa.Array:
@@ -208,12 +210,12 @@ def _months_between(size: int, _: Values, first: Values, last: Values) -> pa.Arr
     return _column(whole.astype(np.int32), first, last, arrow=pa.int32())
 
 
-def _between(call: Call, size: int, _: Values, first: Values, last: Values) -> pa.Array | Vector:
+def _between(call: Call, strict: bool, size: int, _: Values, first: Values, last: Values) -> pa.Array | Vector:
     start, end = map(micros_of, columns_of(first, last))
     lapse = end - start
     wraps = ((end ^ start) & (end ^ lapse)) < 0
     whole = (lapse - np.fmod(lapse, size)) // size
-    beyond = wraps | (whole >= 2**31) | (whole < -(2**31))
+    beyond = wraps | (strict & ((whole >= 2**31) | (whole < -(2**31))))
     made = _column(np.where(beyond, 0, whole).astype(np.int32), first, last, arrow=pa.int32())
     return Vector(made, (Failure(beyond, overflow(call)),)) if beyond.any() else made
 
@@ -229,17 +231,28 @@ def to_timestamp_ltz(call: Call, session: Session) -> Kernel | None:
 
 def _instants(size: int, values: pa.Array) -> pa.Array:
     """Points in time by numbers of milliseconds, times ``size``. Digits after the point of a decimal do not count."""
+    least, most = -(-_FIRST_MILLI // size), _LAST_MILLI // size
     if pa.types.is_floating(values.type):
-        given = numbers(values).astype(np.float64) * size
-        valid = (np.abs(given) < _MOST) | (np.isnan(given) & (size == 1))  # Java makes 0 of NaN
-        millis = np.where(np.isfinite(given) & valid, given, 0).astype(np.int64)
+        given = numbers(values).astype(np.float64)
+        if size == 1:
+            given = np.where(np.isnan(given), 0, given)  # so does Java
+        valid = (np.trunc(given) >= least) & (np.trunc(given * size) <= _LAST_MILLI)
+        millis = (np.where(valid, given, 0) * size).astype(np.int64)
     else:
-        plain = pc.cast(pc.trunc(values), pa.int64()) if pa.types.is_decimal(values.type) else values
-        given = numbers(plain).astype(np.int64)
-        valid = (given <= _MOST // 1_000_000) & (given >= -_MOST // 1_000_000)
+        whole = _whole(values, least, most) if pa.types.is_decimal(values.type) else values
+        given = numbers(whole).astype(np.int64)
+        valid = (given >= least) & (given <= most)
         millis = np.where(valid, given, 0) * size
-    valid = valid & (millis >= _FIRST_MILLI) & (millis <= _LAST_MILLI) & valid_rows(values)
+    valid &= valid_rows(values)
     return column(np.where(valid, millis, 0) * 1000, valid, pa.timestamp("us", "UTC"))
+
+
+def _whole(values: pa.Array, least: int, most: int) -> pa.Array:
+    """The whole numbers of decimals; one more than ``most`` for those that are not between the limits."""
+    cut = pc.trunc(pc.cast(values, pa.decimal256(MOST + 1, values.type.scale)))
+    low, high, beyond = (pa.scalar(Decimal(each), pa.decimal256(MOST, 0)) for each in (least, most, most + 1))
+    inside = pc.and_(pc.greater_equal(cut, low), pc.less_equal(cut, high))
+    return pc.cast(pc.if_else(inside, cut, beyond.cast(cut.type)), pa.int64())
 
 
 # --- text ----------------------------------------------------------------------------------------------------
@@ -303,16 +316,14 @@ def text_of(values: pa.Array, digits: int) -> pa.Array:
 
 
 def _far(days: int, time: int | None, digits: int) -> str:
-    """The text of a day in a year of other than four digits, cut where four are expected, as Spark SQL does it."""
+    """The text of a day in a year of other than four digits."""
     year, month, day = (int(each[0]) for each in civil(np.array([days])))
-    sign = "-" if year < 0 else "+" if year > 9999 else ""
-    text = f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
+    text = f"{'-' if year < 0 else ''}{abs(year):04d}-{month:02d}-{day:02d}"
     if time is None:
         return text
     seconds, micros = divmod(time, 1_000_000)
     text += f" {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    text += f".{micros:06d}".rstrip("0") if micros else ""
-    return f"{text[:19]}.{text[20 : 20 + digits].ljust(digits, '0')}" if digits else text[:19]
+    return f"{text}.{micros // 10 ** (6 - digits):0{digits}d}" if digits else text
 
 
 def watermark(call: Call, session: Session) -> Kernel:

@@ -41,19 +41,21 @@ _TIME_LIMITS = {"HH": 24, "mm": 60, "ss": 60}
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pattern: runs of letters, and bytes between them."""
+    """A pattern: runs of letters, and bytes between them. ``simple`` patterns are those of SimpleDateFormat, where a
+    year of more than four digits has no sign."""
 
     parts: tuple[str | bytes, ...]
+    simple: bool = False
 
     @classmethod
-    def of(cls, text: str) -> Pattern | None:
+    def of(cls, text: str, *, simple: bool = False) -> Pattern | None:
         """The pattern of a text, None if a part of it is not known here."""
         found = tokens(text)
         if found is None or any(each[0] != "'" and each not in _WIDTHS for each in found):
             return None
         parts = [each[1:].encode() if each[0] == "'" else each for each in found]
         letters = [each for each in parts if isinstance(each, str)]
-        return cls(tuple(parts)) if letters else None
+        return cls(tuple(parts), simple) if letters else None
 
     @property
     def letters(self) -> tuple[str, ...]:
@@ -98,7 +100,7 @@ class Pattern:
             if isinstance(field, bytes):
                 parts.append(field.decode())
             elif given == "yyyy":
-                parts.append(f"{'+' if of_era > 9999 else ''}{of_era:04d}")
+                parts.append(f"{'+' if of_era > 9999 and not self.simple else ''}{of_era:04d}")
             elif given == "yy":
                 parts.append(f"{of_era % 100:02d}")
             else:
@@ -170,9 +172,11 @@ class Pattern:
 
     def _regex(self) -> re.Pattern[str]:
         parts = []
-        for each in self.parts:
+        for each, after in zip(self.parts, (*self.parts[1:], b""), strict=True):
             if isinstance(each, bytes):
                 parts.append(re.escape(each.decode()))
+            elif each == "yyyy" and self.simple:
+                parts.append("(?P<y>[0-9]{4,9})" if isinstance(after, bytes) else "(?P<y>[0-9]{4})")
             elif each == "yyyy":
                 parts.append("(?P<y>[0-9]{4}|[+][0-9]{5,19})")
             elif each in _FRACTIONS:
@@ -212,7 +216,7 @@ def pattern_of(given: Expression, *, simple: bool = False) -> Pattern | NamedPat
     those of SimpleDateFormat."""
     if not isinstance(given, Literal) or not isinstance(given.value, str):
         return None
-    return Pattern.of(given.value) or NamedPattern.of(given.value, simple=simple)
+    return Pattern.of(given.value, simple=simple) or NamedPattern.of(given.value, simple=simple)
 
 
 def timestamps(pattern: Pattern | NamedPattern, arrow: pa.DataType, values: pa.Array, *_: Any) -> pa.Array:
@@ -269,7 +273,7 @@ def _rewritten(pattern: Pattern | NamedPattern, values: pa.Array) -> pa.Array:
 
 
 #: ``yyyy-MM-dd HH:mm:ss``
-_USUAL = Pattern(("yyyy", b"-", "MM", b"-", "dd", b" ", "HH", b":", "mm", b":", "ss"))
+_USUAL = Pattern(("yyyy", b"-", "MM", b"-", "dd", b" ", "HH", b":", "mm", b":", "ss"), simple=True)
 
 
 @_or_null
@@ -294,7 +298,7 @@ def from_unixtime(call: Call, session: Session) -> Kernel | None:
 @_or_null
 def unix_timestamp(call: Call, session: Session) -> Kernel | None:
     """``UNIX_TIMESTAMP`` of text by a constant pattern; the least BIGINT for a text that is not by it."""
-    instant = from_local(session)
+    instant = from_local(session, last=True)
     if not call.args or instant is None:
         return None
     pattern = pattern_of(call.args[1], simple=True) if len(call.args) == 2 else _USUAL

@@ -27,6 +27,8 @@ _SQL_TIMESTAMP = re.compile(rf"{_DAY} {_CLOCK}(?:\.([0-9]{{1,9}}))?")
 _SQL_DATE = re.compile(_DAY)
 _PREFIX = re.compile(rf"\s*([0-9]{{1,9}})-([0-9]{{1,9}})-([0-9]{{1,9}}) +{_CLOCK}")
 _SECOND = 1_000_000
+#: Decimals of so few digits are read by Flink from so few bytes without ``BigDecimal``.
+_SHORT = 18
 
 
 def integer(text: str) -> int | None:
@@ -68,7 +70,7 @@ def micros(text: str) -> int | None:
     if found is None:
         return None
     year, month, day, hour, minute, second = (int(each or 0) for each in found.groups()[:6])
-    if not (1 <= month <= 12 and 1 <= day <= 31 and minute < 60 and second < 60):
+    if not (year and 1 <= month <= 12 and 1 <= day <= 31 and minute < 60 and second < 60):
         return None
     time = ((hour * 60 + minute) * 60 + second) * _SECOND + _fraction(found[7])
     if hour > 23 and time != DAY_MICROS:
@@ -134,7 +136,10 @@ def _real(text: str, *, single: bool) -> float | None:
 
 
 def decimal(text: str, target: DecimalType) -> Decimal | str:
-    """The DECIMAL; "malformed" if the text is no number, "range" if it has too many digits."""
+    """The DECIMAL; "malformed" if the text is no number, "range" if it has too many digits. As in Flink, a short text
+    for a DECIMAL of few digits has digits of ASCII only, others have those that ``BigDecimal`` knows."""
+    if target.precision <= _SHORT and not text.isascii() and len(text.encode()) <= _SHORT:
+        return "malformed"
     try:
         found = parse_decimal(java_trim(text))
     except ValueError:

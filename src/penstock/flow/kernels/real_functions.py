@@ -36,7 +36,8 @@ def _of_two(function: Callable[[float, float], float]) -> Callable[[Any, Any], A
             out[row] = function(x[row], y[row])
 
     def run(x: Any, y: Any) -> Any:
-        first, second = np.broadcast_arrays(x, y)
+        shape = np.broadcast_shapes(np.shape(x), np.shape(y))
+        first, second = np.broadcast_to(x, shape), np.broadcast_to(y, shape)
         given, other = _vector(first), _vector(second)
         out = np.empty(len(given))
         each(given, other, out)

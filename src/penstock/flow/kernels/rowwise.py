@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.flow.kernels.characters import joined, units
+from penstock.flow.kernels.characters import joined, units, whole_characters
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector, rows_of
 from penstock.plan.expressions import Call
 from penstock.types import arrow_type
+from penstock.types.arrow import in_python
 
 _FAR = 2**31 - 1
 
@@ -46,7 +47,7 @@ def computed_each(
 ) -> Vector:
     """The values of ``function`` for the arguments of each row, of which at least one is a column."""
     rows = rows_of(*args)
-    columns = [[each.as_py()] * rows if isinstance(each, pa.Scalar) else each.to_pylist() for each in args]
+    columns = [[each.as_py()] * rows if isinstance(each, pa.Scalar) else _listed(each) for each in args]
     # Arrays and maps have no hash here, and numbers that are equal may differ: 0.0 and -0.0.
     hashable = not any(pa.types.is_nested(each.type) or pa.types.is_floating(each.type) for each in args)
     known: dict[tuple[Any, ...], Any] = {}
@@ -54,6 +55,10 @@ def computed_each(
     made: list[Any] = []
     for row, given in enumerate(zip(*columns, strict=True)):
         if strict and any(each is None for each in given):
+            made.append(None)
+            continue
+        if any(each is _FOREIGN for each in given):
+            reasons[row] = "[DATETIME_OVERFLOW] the function takes dates and timestamps of the years 1 to 9999"
             made.append(None)
             continue
         if hashable and given in known:
@@ -67,12 +72,26 @@ def computed_each(
             if hashable:
                 known[given] = value
         made.append(value)
-    values = pa.array(made, arrow)
+    try:
+        values = pa.array(made, arrow)
+    except UnicodeEncodeError:  # a document has half a character as an escape
+        values = pa.array([whole_characters(each) for each in made], arrow)
     if not reasons:
         return Vector(values)
     failed = np.zeros(rows, np.bool_)
     failed[list(reasons)] = True
     return Vector(values, (Failure(failed, reasons.__getitem__),))
+
+
+#: In place of a value that Python does not have.
+_FOREIGN = object()
+
+
+def _listed(values: pa.Array) -> list[Any]:
+    try:
+        return values.to_pylist()  # type: ignore[no-any-return]
+    except OverflowError:
+        return [each.as_py() if in_python(each) else _FOREIGN for each in values]
 
 
 def _substring(text: str, start: int, length: int = _FAR) -> str | None:

@@ -174,6 +174,11 @@ def all_constant(kernel: Kernel, args: Sequence[Vector], rows: int) -> Vector:
     return Vector(made.values if made.constant else made.values[0], tuple(failures) if rows else ())
 
 
+def overflowing(strict: bool, values: pa.Array, failed: Mask, reason: Callable[[int], str]) -> pa.Array | Vector:
+    """``values``, of which those in ``failed`` do not fit their type: failures if the session is ``strict``."""
+    return Vector(values, (Failure(failed, reason),)) if strict else values
+
+
 def typed(values: Values, arrow: pa.DataType) -> Values:
     """``values`` with the type of a column of the same layout; an untyped NULL becomes one of that type."""
     if values.type == arrow:

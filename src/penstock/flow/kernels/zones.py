@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, timedelta, timezone, tzinfo
 from functools import lru_cache
 
+from penstock.flow.kernels.far_times import ahead_at, ahead_of_local, in_python
 from penstock.flow.kernels.readings import lenient
 from penstock.flow.kernels.rowwise import row_by_row
 
@@ -29,15 +30,15 @@ def _zone(name: str) -> tzinfo:
 
 
 def _convert(text: str, source: str, target: str) -> str | None:
-    """A local time as text; None for a text in another form."""
-    try:
-        micros = lenient(text)
-        if micros is None:
-            return None
-        moment = (datetime(1970, 1, 1) + timedelta(microseconds=micros)).replace(tzinfo=_zone(source))
-        return f"{moment.astimezone(_zone(target)):%Y-%m-%d %H:%M:%S}"
-    except (ValueError, OverflowError):
+    """A local time as text; None for a text in another form. Of two moments with one local time it is the later one, as
+    in Java's calendar."""
+    local = lenient(text)
+    if local is None:
         return None
+    moment = local - ahead_of_local(_zone(source), local, last=True)
+    found, years = in_python(moment + ahead_at(_zone(target), moment))
+    year = found.year + years
+    return f"{year if year > 0 else 1 - year:04d}-{found:%m-%d %H:%M:%S}"
 
 
 CONVERT_TZ = row_by_row(_convert)

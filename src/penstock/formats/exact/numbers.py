@@ -26,7 +26,9 @@ INTEGER_RANGES = {
 
 _BLANK = "".join(map(chr, range(ord(" ") + 1)))
 _INTEGER = re.compile(r"[+-]?[0-9]{1,1000}")
-_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?0*\d{1,10})?")  # digits of all scripts, as in Java
+_DECIMAL = re.compile(
+    r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?0*\d{1,10})?"
+)  # digits of all scripts of the first plane, as in Java
 _DOUBLE = re.compile(
     r"(?P<sign>[+-]?)(?:(?P<nan>NaN)|(?P<infinity>Infinity)"
     r"|(?P<plain>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?"
@@ -123,7 +125,7 @@ def _neighbour(single: float, value: float) -> float:
 
 def parse_decimal(text: str) -> Decimal:
     """The value of ``new BigDecimal(text)``. Raises ValueError."""
-    if _DECIMAL.fullmatch(text) is None:
+    if _DECIMAL.fullmatch(text) is None or (not text.isascii() and max(text) > "\uffff"):
         raise ValueError(f"expected a decimal number, not {shown(text)}")
     return _EXACT.create_decimal(text) if len(text) < 4096 else Decimal(text)
 

@@ -56,7 +56,11 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         Builtin("IS TRUE", "a IS [NOT] TRUE, a IS [NOT] FALSE, a IS [NOT] UNKNOWN"),
     ),
     "Arithmetic": (
-        Builtin("+", "+ a, - a, a + b, a - b, a * b, a / b, a % b", note="what overflows fails"),
+        Builtin(
+            "+",
+            "+ a, - a, a + b, a - b, a * b, a / b, a % b",
+            note="overflow as in Flink, or an error: `penstock.overflow`",
+        ),
         *_all("""
         MOD(a, b)
         POWER(a, b)
@@ -196,7 +200,7 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         """),
     ),
     "Conversion": (
-        Builtin("CAST", "CAST(a AS type)", note="what overflows fails"),
+        Builtin("CAST", "CAST(a AS type)", note="overflow as in Flink, or an error: `penstock.overflow`"),
         Builtin("TRY_CAST", "TRY_CAST(a AS type)"),
         Builtin("TYPEOF", "TYPEOF(a)"),
     ),
@@ -271,7 +275,7 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
     "The session": (Builtin("CURRENT_DATABASE", "CURRENT_DATABASE()", note="in queries"),),
     "Aggregates": (
         Builtin("COUNT", "COUNT(*), COUNT([DISTINCT] a, ..)"),
-        Builtin("SUM", "SUM([DISTINCT] a)", note="what overflows fails"),
+        Builtin("SUM", "SUM([DISTINCT] a)", note="overflow as in Flink, or an error: `penstock.overflow`"),
         *_all("""
         AVG([DISTINCT] a)
         MIN(a)

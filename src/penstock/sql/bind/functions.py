@@ -205,7 +205,7 @@ SIGNATURES: Mapping[str, tuple[Overload, ...]] = {
     **dict.fromkeys(("STARTSWITH", "ENDSWITH"), _of(BOOLEAN, "ss", "yy")),
     "SPLIT_INDEX": _of(STRING, "ssi", "sii", nullable=True),
     "SPLIT": _of(_STRINGS, "ss"),
-    "ELT": _of(STRING, "is*", nullable=True),
+    "ELT": (*_of(STRING, "is*", nullable=True), *_of(BYTES, "iy*", nullable=True)),
     "PRINTF": _of(STRING, "s", "sv*", nullable=True),
     "STR_TO_MAP": _of(MapType(STRING, STRING), "s", "sss"),
     **dict.fromkeys(("IS_ALPHA", "IS_DIGIT", "IS_DECIMAL"), _of(BOOLEAN, "v")),

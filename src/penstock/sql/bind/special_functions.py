@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from penstock.flow.kernels.characters import is_one_unit
 from penstock.flow.kernels.json_path import InvalidPathError, UnsupportedPathError, parsed
 from penstock.plan.expressions import Call, Expression, Literal, call, cast, coerce
 from penstock.sql.bind.literals import type_text
@@ -139,8 +140,8 @@ def like(scope: Scope, given: UnboundCall) -> Expression:
     """``LIKE`` and ``SIMILAR TO``."""
     values = [scope.string(arg, "SIMILAR TO" if given.name == "SIMILAR" else "LIKE") for arg in given.args]
     if len(values) == 3:
-        mark = values[2]
-        if not (isinstance(mark, Literal) and isinstance(mark.value, str) and len(mark.value) == 1):
+        mark = values[2].value if isinstance(values[2], Literal) else None
+        if isinstance(mark, str) and not is_one_unit(mark):
             raise scope.source.error(given.args[2].at, "ESCAPE takes one character in quotes", "such as '!'")
     return call(given.name, *values, place=scope.source.at(given.at))
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from penstock.common import Row
 from penstock.errors import RecordError
 from penstock.spi import Task
+from penstock.types.arrow import python_values
 
 #: The values of 'sink.partitioner' that are names; ``all-to-zero`` is for YAML's 'partition.strategy'.
 BUILT_IN = ("default", "fixed", "round-robin", "all-to-zero")
@@ -72,7 +73,7 @@ class RowPartitions:
         no partition of the topic."""
         count, choice = rows.num_rows, range(partitions)
         names = tuple(rows.schema.names)
-        columns = [column.to_pylist() for column in rows.columns]
+        columns = list(map(python_values, rows.columns))
         messages = [[None] * count if each is None else each.to_pylist() for each in (keys, values)]
         out = np.empty(count, np.int32)
         for index, (record, key, value) in enumerate(zip(zip(*columns, strict=True), *messages, strict=True)):

@@ -34,7 +34,7 @@ from penstock.spi import (
     formats,
     missing_text,
 )
-from penstock.types import RowKind, arrow_schema, arrow_type
+from penstock.types import RowKind, RowType, arrow_schema, arrow_type
 
 _HEADER_KEYS = ("headers", "header-list")
 _Index = NDArray[np.int64] | None
@@ -57,7 +57,7 @@ class RowReader:
             self._value = found.decoder(schema, options)
         self._key = formats.get(scan.key.identifier).decoder(scan.key_schema, scan.key.options) if scan.key else None
         self._native = scan.native
-        self._not_null = NotNull(scan.produced, scan.primary_key)
+        self._not_null = NotNull(_with_time(scan.produced, scan.time_column), scan.primary_key)
         self._metadata = {column.name: column.key for column in scan.metadata if column not in scan.value_metadata}
         self._in_value = (*scan.value_columns, *(column.name for column in scan.value_metadata))
         self._keeps = scan.dead_letters is not None
@@ -147,7 +147,7 @@ class RowReader:
             "key": chosen.keys.take(index),
             "value": chosen.values.take(index),
             "headers": chosen.headers.take(index),  # type: ignore[union-attr]
-            "timestamp": _metadata("timestamp", chosen, split).take(index),
+            "timestamp": _instants(chosen.timestamps[at]),
         }
         known = {
             HIDDEN.names[0]: pa.repeat(pa.scalar(split.number, pa.int32()), len(at)),
@@ -223,13 +223,22 @@ class RowReader:
 
     def _ways_out(self, column: str) -> str:
         """What can be declared so that records without a value of ``column`` are read."""
+        if self._lacks_time(column):
+            return "'penstock.null-event-time' = 'late' counts rows like it as late, "
         if column in self._scan.key_columns and column in self._in_value:
             return f"'value.fields-include' = 'EXCEPT_KEY' takes '{column}' from the key, "
         return f"declare '{column}' without NOT NULL to read such records, "
 
     def _missing_text(self, column: str) -> str:
+        if self._lacks_time(column):
+            return f"the row has no event time: column '{column}' is NULL"
         key = next((each.key for each in self._scan.metadata if each.name == column), "")
         return missing_text(self._scan.produced, column) + (f" (metadata '{key}')" if key else "")
+
+    def _lacks_time(self, column: str) -> bool:
+        """Whether a ``column`` may be missing in a row, but for the event time."""
+        declared = self._scan.produced.field(column)
+        return column == self._scan.time_column and declared is not None and declared.type.nullable
 
     def _passes(self, decoder: Decoder) -> bool:
         """Whether the job goes on after a record that it cannot read."""
@@ -253,6 +262,14 @@ class RowReader:
             )
             + "'scan.dead-letter.topic' keeps them in a topic of their own",
         )
+
+
+def _with_time(schema: RowType, column: str) -> RowType:
+    """The schema, in which a ``column`` is never NULL."""
+    fields = (
+        replace(each, type=each.type.with_nullability(False)) if each.name == column else each for each in schema.fields
+    )
+    return replace(schema, fields=tuple(fields))
 
 
 def _id(database: pa.Scalar, table: pa.Scalar) -> str:
@@ -324,7 +341,7 @@ def _metadata(key: str, chosen: Records, split: Split) -> pa.Array:
         case "leader-epoch":
             return pa.array(chosen.leader_epochs, mask=chosen.leader_epochs < 0)
         case "timestamp":
-            return pa.array(chosen.timestamps * 1000).cast(type_)
+            return _known_instants(chosen, split)
         case "timestamp-type":
             names = pa.array(TIMESTAMP_TYPES, type_)
             return names.take(pa.array(chosen.timestamp_types))
@@ -337,6 +354,28 @@ def _metadata(key: str, chosen: Records, split: Split) -> pa.Array:
         case "__raw_value__":
             return chosen.values
     raise KeyError(key)
+
+
+#: Later and earlier timestamps, in ms, are beyond 64 bits of microseconds.
+_MOST_MILLIS = (2**63 - 1) // 1000
+
+
+def _instants(millis: NDArray[np.int64]) -> pa.Array:
+    """The timestamps of records, null for what TIMESTAMP_LTZ(3) cannot hold."""
+    far = (millis > _MOST_MILLIS) | (millis < -_MOST_MILLIS)
+    micros = pa.array(np.where(far, 0, millis) * 1000, mask=far)
+    return micros.cast(arrow_type(READABLE["timestamp"]))
+
+
+def _known_instants(chosen: Records, split: Split) -> pa.Array:
+    found = _instants(chosen.timestamps)
+    if found.null_count:
+        at = int(np.flatnonzero(np.asarray(found.is_null()))[0])
+        millis, offset = int(chosen.timestamps[at]), int(chosen.offsets[at])
+        reason = f"the record's timestamp, {millis} ms, is beyond the range of {READABLE['timestamp']}"
+        hint = "its writer gives another unit; leave the metadata column 'timestamp' out to read the record"
+        raise RecordError(reason, split.topic, split.partition, offset, hint=hint)
+    return found
 
 
 def _header_map(headers: pa.ListArray, type_: pa.MapType) -> pa.MapArray:

@@ -42,7 +42,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
     offsets instead of the options; they stay on the driver. ``dead_letters`` is the sink of records that cannot be
     decoded. Messages that name another table than ``table_id`` are refused. Of rows that take others back, only the
     columns of ``primary_key`` are sure to have values. ``asks_for_group``: the user has named the group and said that
-    its offsets are the start.
+    its offsets are the start. ``timed``: a row without an event time cannot be used.
     """
 
     produced: RowType
@@ -54,6 +54,17 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
     table_id: tuple[str, ...] = ()
     primary_key: tuple[str, ...] = ()
     asks_for_group: bool = field(default=False, compare=False)
+    timed: bool = False
+
+    def needing_times(self) -> KafkaScanSpec:
+        """The same scan, in which a record without an event time is a bad one."""
+        return replace(self, timed=True)
+
+    @property
+    def time_column(self) -> str:
+        """The column that no row may lack because its event time follows from it; empty if there is none."""
+        watermark = self.watermark
+        return watermark.column if self.timed and watermark is not None and watermark.lag is not None else ""
 
     @property
     def native(self) -> RowType:

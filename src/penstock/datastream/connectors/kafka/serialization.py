@@ -316,4 +316,8 @@ def _kafkas_own(serializer: Any) -> SerializationSchema:
 
 
 def _instant(millis: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=millis)
+    try:
+        return _EPOCH + timedelta(milliseconds=millis)
+    except OverflowError:
+        reason = f"the timestamp of a ProducerRecord, {millis} ms, is outside the years 1 to 9999"
+        raise RecordError(reason, hint="give milliseconds since 1970") from None

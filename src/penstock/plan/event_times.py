@@ -1,0 +1,64 @@
+"""Scans whose rows need an event time, because they go to windows, or to steps in the order of time, as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from penstock.plan.nodes import (
+    STATEFUL,
+    Deduplicate,
+    Filter,
+    Node,
+    Normalize,
+    Scan,
+    Sink,
+    TemporalSort,
+    WindowAggregate,
+    WindowTable,
+)
+from penstock.plan.walk import rewrite
+from penstock.plan.windowing import Windowing
+from penstock.spi import NeedsTimes
+
+
+def with_times(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
+    """The sinks, above scans that treat a record without an event time as a bad one where it would end the job later. A
+    condition on the way may leave such rows out, which the scan cannot know."""
+    known: set[tuple[int, bool]] = set()
+    found = {scan for sink in sinks for scan in _timed_scans(sink, known, needed=False)}
+
+    def change(node: Node) -> Node:
+        if isinstance(node, Scan) and isinstance(node.spec, NeedsTimes) and node in found:
+            return replace(node, spec=node.spec.needing_times())
+        return node
+
+    return rewrite(sinks, change) if found else sinks
+
+
+def _timed_scans(node: Node, known: set[tuple[int, bool]], *, needed: bool) -> Iterator[Scan]:
+    """The scans below ``node`` whose event time it, or a node above, needs; nothing for what is ``known``."""
+    if (id(node), needed) in known:
+        return
+    known.add((id(node), needed))
+    if isinstance(node, Scan):
+        if needed:
+            yield node
+        return
+    if _goes_by_time(node):
+        needed = True
+    elif isinstance(node, Filter) or (isinstance(node, STATEFUL) and not isinstance(node, Normalize)):
+        needed = False
+    for each in node.inputs:
+        yield from _timed_scans(each, known, needed=needed)
+
+
+def _goes_by_time(node: Node) -> bool:
+    match node:
+        case WindowAggregate(windowing=windowing) | WindowTable(windowing=windowing):
+            return isinstance(windowing, Windowing) and not windowing.processing
+        case Deduplicate():
+            return node.by_watermark
+        case TemporalSort(time=time):
+            return bool(time)
+    return False
