@@ -94,7 +94,11 @@ class Ledger:
 
     def _excuse(self, run: Run, new: Published, old: Published) -> str:
         last = self._last.get(new.transactional_id, new.query)
-        if new.batch == 0 and last != new.query and any("takes over" in each for each in run.warnings):
+        if (
+            new.batch == 0
+            and last != new.query
+            and any("published before, from another checkpoint" in each for each in run.warnings)
+        ):
             return "the id was taken over from another query"
         adopts = run.checkpoint.adopted and old.number < self._lost and new.batch not in run.checkpoint.commits
         return "progress was lost, and the checkpoint is trusted" if adopts else ""
