@@ -102,6 +102,14 @@ def state_report(job: Job) -> StateReport | None:
             reference = again
 
 
+def claimed_steps(job: Job, savepoint: str) -> frozenset[str]:
+    """The uids under which a savepoint has the state of the steps of ``job``: of several of one name the numbers change
+    when others come or go. Raises CheckpointError, and UnsupportedError as :func:`state_report`."""
+    place = read_location(savepoint)
+    manifest = Manifest.read(Storage.of(place.folder(STATE)), read_savepoint(place).content.state)
+    return fitting_of(job, manifest).claimed(manifest)
+
+
 def fitting_of(job: Job, manifest: Manifest, *, unclaimed: bool = False) -> Fitting:
     """What decides whether a job can go on from a state, as far as that is known without Spark: not its time zone,
     unless it is set."""

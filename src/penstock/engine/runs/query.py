@@ -17,6 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.engine.checkpoint import JobCheckpoint, read_location
 from penstock.engine.checkpoint.committed import STATE, keeps_nothing, write_started, write_stopped
+from penstock.engine.checkpoint.fits import claimed_steps
 from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, write_starts
 from penstock.engine.runs.batches import JobProgress, described, published, replaced
@@ -31,7 +32,6 @@ from penstock.engine.translate import build, computed
 from penstock.errors import AbortableError, ExecutionError, PenstockError, RecordError
 from penstock.flow.fused import Fused, fused
 from penstock.flow.routes import stateful
-from penstock.plan.naming import uids_with_state
 from penstock.plan.nodes import Job, Scan
 from penstock.plan.walk import scans
 from penstock.spi import (
@@ -417,7 +417,7 @@ class Query:
         return origin_of(
             read_location(savepoint),
             self.checkpoint,
-            uids_with_state(self.job.sinks),
+            claimed_steps(self.job, savepoint),
             tuple(uids_of(scans(*self.job.sinks))),
             reset=self.job.settings.reset_state,
             allow_non_restored=self.job.settings.ignore_unclaimed_state,

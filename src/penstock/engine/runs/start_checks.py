@@ -7,12 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.engine.checkpoint import JobCheckpoint, job_location, local_checkpoint, read_location
-from penstock.engine.checkpoint.fits import readable_checkpoint, state_report
+from penstock.engine.checkpoint.fits import claimed_steps, readable_checkpoint, state_report
 from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import restorable
 from penstock.engine.runs.identity import check_owner, in_order_of, uids_of
 from penstock.engine.runs.sources import runtime
-from penstock.plan.naming import uids_with_state
 from penstock.plan.nodes import Job
 from penstock.plan.walk import scans
 from penstock.spi import ChecksScans, ChecksSinks, Output, StartContext
@@ -72,7 +71,7 @@ def check_savepoint(start: JobStart) -> None:
         return
     place = readable_checkpoint(start.job) if settings.checkpointing else None
     if not settings.checkpointing or (place is not None and place.read("job") is None):
-        operators = (*uids_with_state(start.job.sinks), *settings.reset_state)
+        operators = (*claimed_steps(start.job, settings.savepoint), *settings.reset_state)
         sources = uids_of(scans(*start.job.sinks))
         restorable(
             read_location(settings.savepoint), operators, sources, allow_non_restored=settings.ignore_unclaimed_state
