@@ -61,8 +61,10 @@ def test_a_topic_that_is_there_can_be_read(kafka, topic, context):
 def test_a_topic_that_is_missing(kafka, context):
     with pytest.raises(KafkaError, match="topic 'absent' does not exist"):
         check_scan(earliest(kafka, "absent"), 0, context())
-    with pytest.raises(KafkaError, match="topic 'absent'"):  # Spark alone reads the checkpoint
-        check_scan(earliest(kafka, "absent"), 0, StartContext("a", Settings(), None))
+
+
+def test_a_topic_that_is_missing_may_have_been_read_where_spark_alone_reads_the_checkpoint(kafka):
+    check_scan(earliest(kafka, "absent"), 0, StartContext("a", Settings(), None))
 
 
 def test_a_group_without_offsets(kafka, topic, context):
