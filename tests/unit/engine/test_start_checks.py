@@ -155,6 +155,11 @@ def test_a_folder_that_is_not_there(job, tmp_path):
         engine.start(job(FILES.format(path=tmp_path / "none") + PRINT + INSERT))
 
 
+def test_a_folder_that_may_have_been_read_where_spark_alone_reads_the_checkpoint(job, tmp_path):
+    with pytest.raises(UnsupportedError, match="Spark Connect"):
+        engine.start(job(FILES.format(path=tmp_path / "none") + PRINT + INSERT, checkpoint_dir="s3a://bucket/c"))
+
+
 def test_another_folder_than_that_of_the_checkpoint(job, tmp_path):
     (tmp_path / "in").mkdir()
     mine = job(FILES.format(path=tmp_path / "in") + PRINT + INSERT)
