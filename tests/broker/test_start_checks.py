@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.source.bounds import resolve_start, source_data
 from penstock.connectors.kafka.start_checks import check_scan, check_sink
 from penstock.engine.checkpoint import read_location
+from penstock.engine.runs.start_checks import JobStart, check_sources
 from penstock.errors import CheckpointError, KafkaError, OptionsError, PossibleDataLossError
 from penstock.kafka.session import session_for
 from penstock.settings import Settings
 from penstock.spi import Column, StartContext, TableDefinition
+from penstock.sql import parse_script
 from penstock.types import BIGINT
 from tests.scans import delete_below, recreate, scan_of, write
 
@@ -57,8 +61,10 @@ def test_a_topic_that_is_there_can_be_read(kafka, topic, context):
 def test_a_topic_that_is_missing(kafka, context):
     with pytest.raises(KafkaError, match="topic 'absent' does not exist"):
         check_scan(earliest(kafka, "absent"), 0, context())
-    with pytest.raises(KafkaError, match="topic 'absent'"):  # Spark alone reads the checkpoint
-        check_scan(earliest(kafka, "absent"), 0, StartContext("a", Settings(), None))
+
+
+def test_a_topic_that_is_missing_may_have_been_read_where_spark_alone_reads_the_checkpoint(kafka):
+    check_scan(earliest(kafka, "absent"), 0, StartContext("a", Settings(), None))
 
 
 def test_a_group_without_offsets(kafka, topic, context):
@@ -97,6 +103,36 @@ def test_offsets_that_retention_has_deleted(kafka, kafka_admin, topic, context):
         "without them ('properties.auto.offset.reset' is for starts without a checkpoint)"
     )
     check_scan(earliest(kafka, name, scan_fail__on__data__loss="false"), 0, start)
+
+
+def test_records_of_a_batch_that_may_be_committed_are_not_missed(kafka, kafka_admin, topic, context, tmp_path):
+    """It was planned, and Spark has not logged it as done: whether it was committed is known by its targets."""
+    name = topic()
+    write(kafka, name, 9)
+    table = f"'connector' = 'kafka', 'topic' = '{name}', 'properties.bootstrap.servers' = '{kafka.bootstrap}'"
+    (job,) = parse_script(
+        f"CREATE TABLE t (id BIGINT) WITH ({table}, 'format' = 'json', 'scan.startup.mode' = 'earliest-offset');"
+        "CREATE TABLE p (id BIGINT) WITH ('connector' = 'print');"
+        "INSERT INTO p SELECT id FROM t;",
+        file="a.sql",
+        default_name="a",
+    ).jobs
+    (at,) = context(earliest(kafka, name), reached=2).reached
+    checkpoint = read_location(str(tmp_path / "checkpoint"))
+    checkpoint.write("job", {"job": "a", "query_id": "q", "sinks": [], "sources": ["t"]})
+    start = JobStart(job, checkpoint, print, print)
+    for number, offset in enumerate((2, 5)):
+        at[name]["partitions"]["0"]["offset"] = offset
+        log = tmp_path / "checkpoint" / "offsets" / str(number)
+        log.parent.mkdir(exist_ok=True)
+        log.write_text(f"v1\n{{}}\n{json.dumps(at)}\n")
+    (tmp_path / "checkpoint" / "commits").mkdir()
+    (tmp_path / "checkpoint" / "commits" / "0").write_text("v1\n{}")
+    delete_below(kafka_admin, name, 5)
+    check_sources(start)
+    delete_below(kafka_admin, name, 6)
+    with pytest.raises(PossibleDataLossError, match="was read up to offset 5, but its log now begins at 6"):
+        check_sources(start)
 
 
 def test_a_log_that_ends_before_what_was_read(kafka, topic, context):

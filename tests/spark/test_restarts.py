@@ -99,9 +99,10 @@ def test_a_job_that_fails_twice_is_restarted_twice_and_is_exact(jobs, topics, to
     assert supervisors() == []
 
 
-def notes_of(error: BaseException) -> list[str]:
-    """What is added to an error, but for the name of the file with all that was reported."""
-    return [each for each in getattr(error, "__notes__", ()) if "what Spark and Python reported" not in each]
+def notes(failure):
+    """The notes on a failure, but for the one that names the file with the reports of Spark and Python."""
+    given = getattr(failure, "__notes__", ())
+    return [each for each in given if not each.startswith("what Spark and Python reported is in ")]
 
 
 def test_without_a_strategy_the_first_failure_ends_the_job(jobs, topics, topic, monkeypatch):
@@ -113,7 +114,7 @@ def test_without_a_strategy_the_first_failure_ends_the_job(jobs, topics, topic, 
         ended(running)
     assert told(jobs) == []
     assert running.progress.restarts == 0
-    assert notes_of(raised.value) == []
+    assert notes(raised.value) == []
 
 
 def test_a_failure_rate_that_is_exceeded_ends_the_job(jobs, topics, topic, monkeypatch):
@@ -126,7 +127,7 @@ def test_a_failure_rate_that_is_exceeded_ends_the_job(jobs, topics, topic, monke
     with pytest.raises(ExecutionError, match="a failure before the commit") as raised:
         ended(running)
     assert running.progress.restarts == len(told(jobs)) == 2
-    (note,) = notes_of(raised.value)
+    (note,) = notes(raised.value)
     assert "after 2 restarts" in note
     assert "at most 2 in 1 h" in note
     assert topics.read(sink) == []
@@ -150,7 +151,7 @@ def test_a_poison_record_ends_the_job_with_its_position(jobs, topics, topic, bou
         ended(running)
     assert (raised.value.topic, raised.value.partition, raised.value.offset) == (source, 0, 3)
     assert (running.progress.restarts, told(jobs)) == (0, [])
-    (note,) = notes_of(raised.value)
+    (note,) = notes(raised.value)
     assert "after 0 restarts: a restart would not help" in note
     assert len(spark_jobs(running)) == 1
     assert topics.read(sink) == []

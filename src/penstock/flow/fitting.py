@@ -100,6 +100,10 @@ class Fitting:
             for uid, known in manifest.identities.items()
         )
 
+    def claimed(self, manifest: Manifest) -> frozenset[str]:
+        """The uids under which a state has that of the steps, whether it fits them or not."""
+        return frozenset(self._former(manifest).values())
+
     def _unclaimed(self, uid: str) -> Verdict:
         if self.unclaimed or uid in self.reset:
             return Verdict(uid, "reset", ("the job does not have it any more",))

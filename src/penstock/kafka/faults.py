@@ -154,6 +154,7 @@ _HINTS: Mapping[str, str] = {
     "OFFSET_OUT_OF_RANGE": "the log does not hold this offset, either no longer or not yet",
     "UNKNOWN_TOPIC_OR_PARTITION": "check the topic's name, and whether it exists",
     "MESSAGE_TOO_LARGE": "lower batch.size, or raise the topic's max.message.bytes",
+    "OFFSET_METADATA_TOO_LARGE": "raise the brokers' offset.metadata.max.bytes to 4096, which is its default",
     "INVALID_TOPIC": "topic names have letters, digits, '.', '_' and '-' only",
     "RECORD_LIST_TOO_LARGE": "lower batch.size, or raise the topic's segment.bytes",
     "NOT_ENOUGH_REPLICAS": "too few replicas are in sync",

@@ -63,11 +63,6 @@ def named(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
     return tuple(each for each in fold(sinks, visit) if isinstance(each, Sink))
 
 
-def uids_with_state(sinks: tuple[Sink, ...]) -> tuple[str, ...]:
-    """The uids of the steps with state that feed these sinks, which have names."""
-    return tuple(dict.fromkeys(each.uid for each in _stateful(*sinks)))
-
-
 def _stateful(*sinks: Sink) -> list[Node]:
     """The steps with state that feed these sinks, each above those that feed it."""
     found: list[Node] = []

@@ -13,7 +13,8 @@ from penstock.spi.runtime import Checkpoint, Output
 @dataclass(frozen=True)
 class StartContext:
     """What is known of a job before Spark is started. ``checkpoint`` is None where only Spark can read it. ``reached``
-    has the positions after the last committed batch, by the number of the source; it is empty before the first."""
+    has the positions after the last planned batch, by the number of the source, before which nothing may be needed: the
+    batch may be committed. It is empty before the first."""
 
     job: str
     settings: Settings

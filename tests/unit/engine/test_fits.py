@@ -3,6 +3,7 @@ asks for Spark Connect."""
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from penstock import engine
 from penstock.cli.main import main
 from penstock.engine.checkpoint import job_location, read_location
 from penstock.engine.checkpoint.committed import STATE, write_state
-from penstock.engine.checkpoint.fits import fitting_of, state_report
-from penstock.engine.checkpoint.savepoints import write_savepoint
+from penstock.engine.checkpoint.fits import claimed_steps, fitting_of, state_report
+from penstock.engine.checkpoint.savepoints import origin_of, write_savepoint
 from penstock.errors import CheckpointError, UnsupportedError
 from penstock.flow.manifest import Manifest
 from penstock.flow.segments import END, SegmentRef
@@ -195,6 +196,39 @@ def test_a_savepoint_is_looked_at_where_the_job_is_new(folder, capsys):
         shown = capsys.readouterr().out
         assert f"state of the savepoint '{savepoint}', after batch 7:" in shown
         assert said in shown
+
+
+COUNTS = """
+CREATE TABLE orders (customer STRING, n INT) WITH ('connector' = 'datagen', 'number-of-rows' = '3');
+CREATE TABLE counts (customer STRING, n BIGINT) WITH ('connector' = 'print');
+INSERT INTO counts SELECT {} FROM orders GROUP BY customer;
+"""
+BOTH = COUNTS.format("customer, COUNT(*)").replace("INSERT", "EXECUTE STATEMENT SET BEGIN INSERT") + (
+    "INSERT INTO counts SELECT customer, SUM(n) FROM orders GROUP BY customer; END;"
+)
+
+
+def test_a_step_of_a_savepoint_is_found_when_its_number_changes(folder, capsys):
+    """The other step of its name is gone, and is left out."""
+    shutil.rmtree(folder / "a")
+    save(job_of(BOTH, folder), "groups")
+    savepoint, new = folder / "savepoint", read_location(str(folder / "new"))
+    write_savepoint(read_location(str(folder / "a")), read_location(str(savepoint)))
+    sums = job_of(COUNTS.format("customer, SUM(n)"), folder / "others")
+    found = claimed_steps(sums, str(savepoint))
+    assert found == {"counts: group(orders) 2"}
+    left = ("--from", str(savepoint), "--allow-non-restored-state")
+    (folder / "others").mkdir()
+    assert checked(folder / "others", COUNTS.format("customer, SUM(n)"), *left) == 0
+    assert "'counts: group(orders)' keeps its state (it was called 'counts: group(orders) 2')" in (
+        capsys.readouterr().out
+    )
+    origin = origin_of(read_location(str(savepoint)), new, found, ["orders"], allow_non_restored=True, warn=print)
+    storage = Storage.of(new.folder(STATE))
+    begun = Manifest.read(storage, origin["state"])
+    assert set(begun.operators) == set(begun.identities) == found
+    verdicts = fitting_of(sums, begun).verdicts(begun, storage)
+    assert [(each.uid, each.fate) for each in verdicts] == [("counts: group(orders)", "kept")]
 
 
 def test_a_window_of_which_nothing_is_open_starts_empty(folder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,8 +18,9 @@ import pytest
 from penstock.engine.checkpoint import JobCheckpoint, lease, read_location
 from penstock.engine.checkpoint.arrow import ArrowFiles
 from penstock.engine.checkpoint.lease import Lease
+from penstock.engine.checkpoint.local import LocalFiles
 from penstock.engine.checkpoint.owners import Owner, Process, this_process
-from penstock.errors import AlreadyRunningError, FencedError
+from penstock.errors import AlreadyRunningError, CheckpointUnavailableError, FencedError
 
 pytestmark = pytest.mark.rule("look before taking over")
 
@@ -140,6 +142,33 @@ def test_another_process_with_the_number_of_the_first_is_not_taken_for_it(leases
     assert leases.acquire().number == 3
 
 
+def test_a_former_process_that_looks_like_this_one_is_not_taken_for_it(leases: Leases) -> None:
+    """In a store without locks nothing else tells them apart."""
+    place = JobCheckpoint("there", ArrowFiles(leases.folder.as_uri()))
+    place.write("owner.1", Owner("x", this_process(), 0).to_json())
+    second = leases.acquire(place)
+    assert (second.number, second.owner.rivals, leases.warnings) == (2, (), [])
+    with pytest.raises(AlreadyRunningError):
+        leases.acquire(place)
+
+
+def test_a_job_whose_end_could_not_be_written_starts_again_in_its_process(
+    leases: Leases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark has died, through which a checkpoint in a store is written."""
+
+    def fail(*_: object) -> None:
+        raise CheckpointUnavailableError("Spark has died")
+
+    place = JobCheckpoint("there", ArrowFiles(leases.folder.as_uri()))
+    first = leases.acquire(place)
+    monkeypatch.setattr(place, "write", fail)
+    with pytest.raises(CheckpointUnavailableError):
+        first.release()
+    monkeypatch.undo()
+    assert leases.acquire(place).number == 2
+
+
 def test_a_copy_of_the_checkpoint_of_a_job_that_runs_is_refused(leases: Leases, tmp_path: Path) -> None:
     first = leases.holder()
     copy = read_location(str(tmp_path / "copy"))
@@ -162,6 +191,24 @@ def test_a_container_of_the_machine_is_known_by_its_lock(leases: Leases, monkeyp
     first.wait()
     leases.acquire()
     assert leases.warnings == []
+
+
+def test_the_lock_of_another_user_is_taken_in_a_folder_that_both_may_write(
+    leases: Leases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leases.acquire().release()
+    folder = leases.folder / "penstock"
+    (folder / "owner.lock").chmod(0o444)
+    folder.chmod(0o777)
+    monkeypatch.chdir(leases.folder)  # the folders above are closed to the other
+    place = JobCheckpoint("there", LocalFiles(Path()))
+    if os.geteuid() == 0:
+        leases.stack.callback(os.seteuid, 0)
+        os.seteuid(65534)
+    second = leases.acquire(place)
+    assert second.owner.locked
+    with pytest.raises(AlreadyRunningError):
+        leases.acquire(place)
 
 
 # --- other machines ----------------------------------------------------------------------------------------------
@@ -198,10 +245,23 @@ def test_what_was_said_long_ago_is_not_waited_for(leases: Leases, elsewhere: Cal
     first = leases.acquire()
     first._over.set()
     said = leases.place.read("alive.1") or {}
-    leases.place.write("alive.1", {**said, "at_ms": said["at_ms"] - 61_000})
+    leases.place.write("alive.1", {**said, "at_ms": said["at_ms"] - 601_000})
     elsewhere("second")
     leases.acquire()
     assert leases.warnings == []
+
+
+def test_a_first_is_listened_to_although_its_clock_is_minutes_behind(
+    leases: Leases, elsewhere: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = leases.acquire()
+    first._over.set()
+    elsewhere("second")
+    said = leases.place.read("alive.1") or {}
+    leases.place.write("alive.1", {**said, "at_ms": said["at_ms"] - 300_000})
+    monkeypatch.setattr(lease.time, "sleep", lambda _: first._renew())
+    with pytest.raises(AlreadyRunningError):
+        leases.acquire()
 
 
 def test_a_first_without_locks_is_seen_by_what_it_says(leases: Leases, elsewhere: Callable[[str], None]) -> None:
@@ -268,6 +328,19 @@ def test_one_that_stands_still_is_not_waited_for(leases: Leases, monkeypatch: py
     assert second.is_rival(str(second.former.process))
 
 
+def test_one_that_said_nothing_for_long_is_not_waited_for(
+    leases: Leases, elsewhere: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = leases.acquire()
+    first._over.set()
+    said = leases.place.read("alive.1") or {}
+    leases.place.write("alive.1", {**said, "at_ms": said["at_ms"] - 601_000})
+    elsewhere("second")
+    monkeypatch.setattr(lease.time, "sleep", pytest.fail)
+    second = leases.take_over(stopping=lambda: False)
+    assert second.is_rival(str(first.owner.process))  # it may stand still
+
+
 def test_rivals_are_known_to_later_owners(leases: Leases) -> None:
     first = leases.holder()
     second = leases.take_over()
@@ -291,7 +364,7 @@ def test_the_lock_of_the_other_is_taken_when_that_has_ended(leases: Leases) -> N
 def test_of_two_that_start_at_once_one_is_refused(leases: Leases, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other one was quicker between this one's look and its document."""
     place = JobCheckpoint("there", ArrowFiles(leases.folder.as_uri()))
-    quicker = Owner("x", this_process(), 0)
+    quicker = Owner("x", replace(this_process(), pid=os.getppid(), ticks=0), 0)
     create = place.create
 
     def create_later(name: str, document: dict[str, object]) -> dict[str, object]:
@@ -316,6 +389,33 @@ def test_a_number_that_was_deleted_is_not_taken_again(leases: Leases, monkeypatc
 
     monkeypatch.setattr(place, "create", create_later)
     assert leases.acquire(place).number == 4
+
+
+def test_one_whose_checkpoint_was_restored_ends_nobody(leases: Leases) -> None:
+    """It stands still, its checkpoint is restored from an older one, and the job is started there; then it wakes up."""
+    for _ in range(3):
+        leases.acquire().release()
+    first = leases.acquire()
+    shutil.rmtree(leases.folder)
+    leases.place.write("owner.2", replace(first.owner, id="x", ended=True).to_json())
+    second = leases.acquire()
+    assert second.number < first.number
+    first.release()
+    second.look()
+    with pytest.raises(AlreadyRunningError):
+        leases.acquire()
+
+
+def test_of_two_with_one_number_the_one_without_the_document_ends(leases: Leases) -> None:
+    """Object stores let both create it, and the later one replaces the document of the other."""
+    place = JobCheckpoint("there", ArrowFiles(leases.folder.as_uri()))
+    first = leases.acquire(place)
+    second = replace(first.owner, id="x")
+    place.write("owner.1", second.to_json())
+    with pytest.raises(FencedError, match="which goes on with job 'totals'; this copy ends"):
+        first.look()
+    first.release()
+    assert Owner.from_json(place.read("owner.1") or {}) == second
 
 
 @pytest.mark.parametrize("content", ["", "{", "{}", '{"process": 1}', '{"process": {"pid": 1}}'])

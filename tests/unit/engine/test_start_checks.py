@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -106,12 +108,56 @@ def test_a_savepoint_of_other_steps(job, tmp_path):
         engine.start(job(savepoint=place.location, ignore_unclaimed_state=True))
 
 
+class _NoRights(BaseHTTPRequestHandler):
+    """A store that gives nothing to those without Spark's keys."""
+
+    def do_HEAD(self):
+        self.send_error(403)
+
+    do_GET = do_HEAD
+
+
+@pytest.fixture
+def store(monkeypatch):
+    with ThreadingHTTPServer(("127.0.0.1", 0), _NoRights) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "none")
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        yield "s3://bucket/checkpoints"
+        server.shutdown()
+
+
+def test_a_checkpoint_to_which_only_spark_has_rights(job, store):
+    with pytest.raises(UnsupportedError, match="Spark Connect"):
+        engine.start(job(checkpoint_dir=store))
+
+
+@pytest.mark.parametrize("place", ["s3a://bucket/checkpoints", "store"])
+def test_a_savepoint_that_is_gone_where_spark_alone_sees_whether_it_is_needed(job, request, place, tmp_path):
+    if place == "store":
+        place = request.getfixturevalue("store")
+    with pytest.raises(UnsupportedError, match="Spark Connect"):
+        engine.start(job(checkpoint_dir=place, savepoint=str(tmp_path / "gone")))
+
+
+def test_a_savepoint_that_is_gone_without_checkpoints(job, tmp_path):
+    with pytest.raises(CheckpointError, match="is not a savepoint"):
+        engine.start(job(checkpointing=False, savepoint=str(tmp_path / "gone")))
+
+
 FILES = "CREATE TABLE s (id INT) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'json');\n"
 
 
 def test_a_folder_that_is_not_there(job, tmp_path):
     with pytest.raises(ExecutionError, match=rf"path '{tmp_path}/none' cannot be read"):
         engine.start(job(FILES.format(path=tmp_path / "none") + PRINT + INSERT))
+
+
+def test_a_folder_that_may_have_been_read_where_spark_alone_reads_the_checkpoint(job, tmp_path):
+    with pytest.raises(UnsupportedError, match="Spark Connect"):
+        engine.start(job(FILES.format(path=tmp_path / "none") + PRINT + INSERT, checkpoint_dir="s3a://bucket/c"))
 
 
 def test_another_folder_than_that_of_the_checkpoint(job, tmp_path):

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from penstock.engine.checkpoint import read_location
+from penstock.engine.checkpoint import JobCheckpoint, read_location
 from penstock.engine.checkpoint.committed import write_state
-from penstock.engine.runs.states import States, check_no_state
-from penstock.errors import CheckpointError
+from penstock.engine.checkpoint.local import LocalFiles
+from penstock.engine.runs.states import States, check_no_state, known_steps
+from penstock.errors import CheckpointError, CheckpointUnavailableError
 from penstock.flow.fitting import Fitting, FlowStep
 from penstock.flow.manifest import KeptOutput, Manifest, Sinks
 from penstock.flow.segments import END, SegmentRef, TableSpec
@@ -175,6 +177,36 @@ def test_a_start_does_not_take_files_for_missing_that_a_running_job_has_deleted(
     folder.storage.delete("8")
     with pytest.raises(CheckpointError, match=r"'8' in .* is missing"):
         Slow(folder.storage, Fitting({"step": STEP}), "the checkpoint").look(place, "")
+
+
+@pytest.mark.rule("look before taking over")
+def test_steps_are_known_by_the_state_that_a_running_job_has_now(tmp_path: Path) -> None:
+    class Slow(JobCheckpoint):
+        """The job goes on by three batches when the document was read."""
+
+        def latest(self, name: str) -> dict[str, Any] | None:
+            found = super().latest(name)
+            if found is not None and found["batch"] == 2:
+                write_state(self, Batch(5, (None,), ({},), 1), committed(folder, running, 6, first, since=3))
+            return found
+
+    folder = Folder(tmp_path / "state")
+    running, place = folder.run(), Slow(str(tmp_path), LocalFiles(tmp_path))
+    assert known_steps(folder.storage, place, "") == {}
+    first = committed(folder, running, 3)
+    write_state(place, Batch(2, (None,), ({},), 1), first)
+    assert known_steps(folder.storage, place, "") == {"step": STEP.identity}
+    folder.storage.delete("5.manifest")
+    assert known_steps(folder.storage, place, "") == {}
+
+
+def test_steps_are_not_taken_for_new_while_the_storage_does_not_answer(tmp_path: Path) -> None:
+    place, folder = read_location(str(tmp_path)), Folder(tmp_path / "state")
+    write_state(place, Batch(2, (None,), ({},), 1), committed(folder, folder.run(), 3))
+    folder.storage.delete("2.manifest")
+    (folder.path / "2.manifest").mkdir()  # which cannot be read as a file
+    with pytest.raises(CheckpointUnavailableError, match=r"cannot read '2\.manifest'"):
+        known_steps(folder.storage, place, "")
 
 
 @pytest.mark.rule("the first commit binds the attempt")

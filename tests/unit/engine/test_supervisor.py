@@ -57,7 +57,7 @@ class Run:
 
     failure: PenstockError | None = None
     progress: JobProgress = field(default_factory=JobProgress)
-    fits_log: bool = True
+    replaced: CheckpointError | None = None
     query_id: str = "q"
     at_start: PenstockError | None = None
 
@@ -66,6 +66,10 @@ class Run:
             raise self.at_start
 
     def close(self) -> None: ...
+
+    def check_log(self) -> None:
+        if self.replaced is not None:
+            raise self.replaced
 
     def wait(self) -> bool:
         if self.failure is not None:
@@ -201,7 +205,10 @@ def test_a_run_that_loses_the_lease_while_it_starts_ends(waiting: bool) -> None:
 
 def test_a_log_whose_last_entry_was_replaced_is_not_gone_on_from(job: Job) -> None:
     """What lies between the end that was published and the one in the log would be read by nobody, or twice."""
-    assert job.supervise(Run(OTHERS[0], fits_log=False)) is OTHERS[0]
+    replaced = CheckpointError("'offsets/7' ends at 9, but this copy planned 8")
+    assert job.supervise(Run(OTHERS[0], replaced=replaced)) is replaced
+    assert replaced.__notes__ == [str(OTHERS[0])]
+    assert job.supervise(Run(OTHERS[1], replaced=replaced)) is OTHERS[1]
 
 
 def test_copies_that_stay_end_the_job_unless_it_publishes_in_between(job: Job) -> None:
@@ -209,6 +216,7 @@ def test_copies_that_stay_end_the_job_unless_it_publishes_in_between(job: Job) -
     runs = [Run(OTHERS[0], JobProgress(batches=each)) for each in (1, 2, 2)]
     stuck = [Run(OTHERS[0], JobProgress(batches=3)) for _ in range(most + 1)]
     assert job.supervise(*runs, *stuck) is OTHERS[0]
+    assert OTHERS[0].__notes__[-1] == "find what else writes to this folder, stop it, then start the job again"
     assert len(job.warnings) == 3 + most
     assert job.runs == []
 

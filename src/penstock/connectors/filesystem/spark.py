@@ -64,11 +64,10 @@ class FilesystemRuntime:
 
     def check_scan(self, spec: FilesystemScanSpec, ordinal: int, context: StartContext) -> None:
         """Check that the folder may be read, if the files are not known from an earlier start."""
-        folder = Folder.of(spec.options.path)
-        checkpoint, known = context.checkpoint, None
-        if checkpoint is not None:
-            known = check_source(checkpoint, ordinal, spec.table, {"path": folder.uri}, former="files")
-        if known is None:
+        folder, checkpoint = Folder.of(spec.options.path), context.checkpoint
+        if checkpoint is None:  # all of them may have been read
+            return
+        if check_source(checkpoint, ordinal, spec.table, {"path": folder.uri}, former="files") is None:
             folder.files()
 
     def commit_group(self, spec: FilesystemSinkSpec) -> Hashable:

@@ -12,6 +12,7 @@ from penstock.connectors.kafka.source.bounds import (
     resolve_stop,
     source_data,
     topics_of,
+    topics_there,
 )
 from penstock.connectors.kafka.source.losses import expired, recreated, truncated
 from penstock.connectors.kafka.source.positions import Positions
@@ -32,8 +33,8 @@ def check_scan(scan: KafkaScanSpec, ordinal: int, context: StartContext) -> None
     """Raise what stops the source of this number: topics that are missing, offsets that the log does not have, and the
     checkpoint of another source."""
     session = session_for(scan.client_config)
-    if context.checkpoint is None:  # where reading goes on is not known yet
-        topics_of(session, scan)
+    if context.checkpoint is None:  # where reading goes on is not known yet: a topic that is gone may have been read
+        topics_there(session, scan)
         return
     known = check_source(context.checkpoint, ordinal, scan.table, source_data(session, scan))
     if known is None or "start" not in known:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from penstock.engine.checkpoint import JobCheckpoint, job_location, read_location
+from penstock.engine.checkpoint import JobCheckpoint, job_location, local_checkpoint, read_location
 from penstock.engine.checkpoint.committed import STATE, read_state
 from penstock.engine.checkpoint.savepoints import read_savepoint
 from penstock.errors import CheckpointError
@@ -50,6 +50,18 @@ class StateReport:
         check(self.verdicts, self.where, steps=self.steps)
 
 
+def readable_checkpoint(job: Job) -> JobCheckpoint | None:
+    """The checkpoint of a job if it can be read without Spark: one on this machine, and that of a job with state, which
+    is read so too. Elsewhere Spark may have rights that only its settings name."""
+    root = job_location(job.settings.checkpoint_dir, job.name)
+    if local_checkpoint(root) is None and not stateful(job):
+        return None
+    try:
+        return read_location(root)
+    except CheckpointError:
+        return None
+
+
 def state_report(job: Job) -> StateReport | None:
     """What becomes of the state that a start of ``job``, which is planned, would go on from. None if there is none, if
     only Spark can read its place, or in batch mode, which keeps none.
@@ -58,11 +70,8 @@ def state_report(job: Job) -> StateReport | None:
     computed.
     """
     settings = job.settings
-    if settings.batch or not settings.checkpointing:
-        return None
-    try:
-        place = read_location(job_location(settings.checkpoint_dir, job.name))
-    except CheckpointError:
+    place = None if settings.batch or not settings.checkpointing else readable_checkpoint(job)
+    if place is None:
         return None
     unclaimed, where = False, f"the checkpoint '{place.location}'"
     if place.read("job") is None:
@@ -91,6 +100,14 @@ def state_report(job: Job) -> StateReport | None:
             if not again or again == reference:
                 raise  # else the job runs, and has deleted what it needs no more
             reference = again
+
+
+def claimed_steps(job: Job, savepoint: str) -> frozenset[str]:
+    """The uids under which a savepoint has the state of the steps of ``job``: of several of one name the numbers change
+    when others come or go. Raises CheckpointError, and UnsupportedError as :func:`state_report`."""
+    place = read_location(savepoint)
+    manifest = Manifest.read(Storage.of(place.folder(STATE)), read_savepoint(place).content.state)
+    return fitting_of(job, manifest).claimed(manifest)
 
 
 def fitting_of(job: Job, manifest: Manifest, *, unclaimed: bool = False) -> Fitting:

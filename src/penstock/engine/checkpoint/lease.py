@@ -27,12 +27,17 @@ from penstock.errors import AlreadyRunningError, CheckpointError, CheckpointUnav
 RENEWAL_SECONDS = 5.0
 #: An owner on another machine that says nothing for so long has ended.
 SILENCE_SECONDS = 20.0
-#: An owner whose last word has this age, by the clocks of two machines, has ended: nobody listens for more.
-_OLD_MS = 60_000
+#: An owner whose last word has this age, by the clocks of two machines, has ended: nobody listens for more. It is more
+#: than clocks differ that nobody looks after.
+_OLD_MS = 600_000
 _POLL_SECONDS = 0.2
 _MOST_RIVALS = 8
 
 _OWNER, _ALIVE, _LOCK = "owner", "alive", "owner.lock"
+
+#: The ids of the owners that this process is. A sandbox, or a machine that was restored from a picture of itself, may
+#: give a process the number and the start of one that has ended.
+_PRESENT: set[str] = set()
 
 
 @dataclass(eq=False)
@@ -66,12 +71,14 @@ class Lease:
         """
         lock = checkpoint.lock(_LOCK)
         lease = cls(checkpoint, job, replace(Owner.new(), locked=lock.taken), warn, lock)
+        _PRESENT.add(lease.owner.id)
         try:
             if not take_over:
                 lease._claim(_Watch(checkpoint, job, warn, lock.held))
             elif _live(_latest(checkpoint)[1]) is None:
                 lease._claim(None)
         except BaseException:
+            _PRESENT.discard(lease.owner.id)
             lock.release()
             raise
         return lease
@@ -88,7 +95,9 @@ class Lease:
             return
         self._claim(None)
         former, until = self.former, time.monotonic() + SILENCE_SECONDS
-        while former is not None and time.monotonic() < until and not stopping():
+        if former is None or _age_ms(self.checkpoint, self.number - 1, former) > _OLD_MS:
+            return
+        while time.monotonic() < until and not stopping():
             known = _document(self.checkpoint, f"{_OWNER}.{self.number - 1}")
             if known.get("ended") or _has_ended(former):
                 return
@@ -131,13 +140,19 @@ class Lease:
         """Raise FencedError if another copy of the job has become the owner."""
         number, owner = _latest(self.checkpoint)
         self._looked = time.monotonic()
-        if number > self.number:
+        if number > self.number or (number == self.number and owner is not None and owner.id != self.owner.id):
             by = str(owner) if owner is not None else "another process"
             raise FencedError(
                 f"the checkpoint '{self.checkpoint.location}' was taken over by {by}, which goes on with job "
                 f"'{self.job}'; this copy ends",
                 "" if owner is None else str(owner.process),
             )
+
+    def _has_document(self) -> bool:
+        """Whether the document of this number is that of this process. It is not in a checkpoint that was restored or
+        emptied under it, and in a store where two that start at once may both find the name free: what it wrote there
+        would end the other one."""
+        return _document(self.checkpoint, f"{_OWNER}.{self.number}").get("id") == self.owner.id
 
     def check(self) -> None:
         """As :meth:`look`, unless that was done a moment ago: this process may have stood still since."""
@@ -162,10 +177,11 @@ class Lease:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(SILENCE_SECONDS)
         try:
-            if self.number:
+            if self.number and self._has_document():
                 self.checkpoint.write(f"{_OWNER}.{self.number}", self.owner.over().to_json())
                 self.checkpoint.delete(f"{_ALIVE}.{self.number}")
         finally:
+            _PRESENT.discard(self.owner.id)
             self._lock.release()
 
     def _keep(self) -> None:
@@ -186,7 +202,7 @@ class Lease:
         self.checkpoint.write(f"{_ALIVE}.{self.number}", said)
         if not self.owner.locked:  # the former owner may have had it
             self._lock = self.checkpoint.lock(_LOCK)
-            if self._lock.taken:
+            if self._lock.taken and self._has_document():
                 self.owner = replace(self.owner, locked=True)
                 self.checkpoint.write(f"{_OWNER}.{self.number}", self.owner.to_json())
 
@@ -222,8 +238,7 @@ class _Watch:
 
     def _listen(self, number: int, owner: Owner) -> None:
         """Raise AlreadyRunningError if an owner on another machine says that it is alive."""
-        first = _document(self.checkpoint, f"{_ALIVE}.{number}")
-        age = now_ms() - int(first.get("at_ms", owner.since_ms))
+        first, age = _document(self.checkpoint, f"{_ALIVE}.{number}"), _age_ms(self.checkpoint, number, owner)
         if age > _OLD_MS:
             return
         self.warn(
@@ -254,7 +269,14 @@ def _live(owner: Owner | None) -> Owner | None:
 def _has_ended(owner: Owner) -> bool:
     """Whether the process of an owner is one of this machine that has ended."""
     process: Process = owner.process
+    if process == this_process():
+        return owner.id not in _PRESENT
     return this_process().is_neighbour(process) and not process.runs()
+
+
+def _age_ms(checkpoint: JobCheckpoint, number: int, owner: Owner) -> int:
+    """How long ago the owner whose document has this number has said something, by the clocks of two machines."""
+    return now_ms() - int(_document(checkpoint, f"{_ALIVE}.{number}").get("at_ms", owner.since_ms))
 
 
 def _locks_here(process: Process) -> bool:

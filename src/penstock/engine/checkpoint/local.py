@@ -14,7 +14,7 @@ from typing import TextIO
 #: The errors of file systems without hard links.
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EACCES}
 #: The errors of file systems without locks.
-NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
 #: The errors of a lock that another process has.
 _HELD = {errno.EWOULDBLOCK, errno.EACCES}
 
@@ -82,12 +82,16 @@ class LocalFiles:
     def lock(self, name: str) -> Lock:
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a")
+        try:
+            file = path.open("a")
+        except PermissionError:
+            file = path.open()  # another user's: the folder is shared, and its other files are replaced, not written
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             file.close()
-            if error.errno not in NO_LOCKS | _HELD:
+            # EBADF: NFS locks only files that are open for writing.
+            if error.errno not in NO_LOCKS | _HELD | {errno.EBADF}:
                 raise
             return Lock(held=error.errno in _HELD)
         return Lock(file)

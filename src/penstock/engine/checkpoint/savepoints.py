@@ -168,7 +168,17 @@ def origin_of(
         before = Manifest.read(Storage.of(place.folder(STATE)), content.state)
         operators_kept = {uid: before.operators[uid] for uid in kept}
         times = {uid: each for uid, each in before.operator_times.items() if uid in operators_kept}
-        manifest = replace(before, batch=-1, operators=operators_kept, output=None, sinks=Sinks(), operator_times=times)
+        # A step that is left out is not known either: those above it would not be told that it begins empty.
+        left = before.operators.keys() - operators_kept.keys()
+        manifest = replace(
+            before,
+            batch=-1,
+            operators=operators_kept,
+            output=None,
+            sinks=Sinks(),
+            operator_times=times,
+            identities={uid: each for uid, each in before.identities.items() if uid not in left},
+        )
         _copy(manifest.files(), place.folder(STATE), checkpoint.folder(STATE))
         state = manifest.write(storage, f"savepoint-{uuid.uuid4().hex[:12]}.manifest")
     return {

@@ -84,16 +84,9 @@ def described(
     before = [(number - 1, logged, planned_start)] if logged else []
     for entry, positions, planned in (*before, (number, end, planned_end)):
         if positions != planned:
-            difference = (
-                f"another copy of job '{job.name}' writes the checkpoint '{location}': 'offsets/{entry}' ends at "
-                f"{_shown(positions)}, but this copy planned {_shown(planned)}"
-            )
-            if entry == number:
-                raise AnotherCopyError(difference)  # nothing was published: the entry that is there can be
-            raise CheckpointError(
-                f"{difference}, and has published that: stop the other copy, and write the planned positions into the "
-                "entry before the job is started again"
-            )
+            if entry == number:  # nothing was published: the entry that is there can be
+                raise AnotherCopyError(_difference(job, location, entry, positions, planned))
+            raise replaced(job, location, entry, positions, planned)
     start: Sequence[dict[str, Any] | None] = logged if logged is not None else [None] * len(end)
     tasks, consumed = 0, []
     for source, first, last in zip(sources, start, end, strict=True):
@@ -102,6 +95,25 @@ def described(
         tasks += source.tasks(first, last)
         consumed.append(source.consumed(last))
     return Batch(number, tuple(start), end, tasks, tuple(consumed))
+
+
+def replaced(
+    job: Job, location: str, entry: int, positions: Sequence[Any] | None, planned: Sequence[Any]
+) -> CheckpointError:
+    """The error for an entry of the log that another copy of the job has replaced by other ``positions``, or deleted,
+    since the batch was published up to those that this copy ``planned``."""
+    return CheckpointError(
+        f"{_difference(job, location, entry, positions, planned)}, and has published that: stop the other copy, and "
+        "write the planned positions into the entry before the job is started again"
+    )
+
+
+def _difference(job: Job, location: str, entry: int, positions: Sequence[Any] | None, planned: Sequence[Any]) -> str:
+    found = "is gone" if positions is None else f"ends at {_shown(positions)}"
+    return (
+        f"another copy of job '{job.name}' writes the checkpoint '{location}': 'offsets/{entry}' {found}, but this "
+        f"copy planned {_shown(planned)}"
+    )
 
 
 def published(batch: Batch, frame: DataFrame, committers: Sequence[Committer]) -> list[Published]:

@@ -28,14 +28,13 @@ from penstock.engine.runs.batches import StepProgress
 from penstock.engine.runs.identity import shown_sink
 from penstock.engine.runs.operator_reports import OperatorReport, next_wake, operator_reports, operator_times
 from penstock.engine.runs.sources import Readings
-from penstock.engine.runs.states import States
+from penstock.engine.runs.states import States, known_steps
 from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, Problem, UnsupportedError
 from penstock.flow.dataflow import BatchInstructions, Dataflow, Target, completed, placed_schema
 from penstock.flow.event_times import EventTimes
 from penstock.flow.exchange import ENCODED, EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, of_target
-from penstock.flow.fitting import known_identities
 from penstock.flow.inspection import TableSize, size_of
 from penstock.flow.manifest import KeptOutput, Manifest, Sinks, merged
 from penstock.flow.planner import Planner
@@ -43,7 +42,6 @@ from penstock.flow.storage import Storage
 from penstock.flow.times import Measured, OperatorTime
 from penstock.plan.arranging import arranged
 from penstock.plan.nodes import Job, Scan
-from penstock.plan.step_identity import StepIdentity
 from penstock.spi import (
     INSTRUCTIONS,
     Batch,
@@ -125,7 +123,8 @@ class FlowRun:
         self._batch_times = BatchTimes(self.context.job, self.context.warn)
         session = kernel_session(self.context.spark, settings)
         planner = Planner(self.scans, session, settings.state_ttl, settings.batch, settings.lenient)
-        for number, sink in enumerate(arranged(self.job.sinks, self._identities())):
+        known = known_steps(Storage.of(self.place), self.context.checkpoint, self.origin)
+        for number, sink in enumerate(arranged(self.job.sinks, known)):
             planner.add(sink, number)
         planner.check()
         self._keepers = [each for each in self.committers if each.keeps_state]
@@ -148,15 +147,6 @@ class FlowRun:
         for vertex in self.flow.vertices:
             if vertex.tables:
                 self._show(vertex.operator.uid)
-
-    def _identities(self) -> Mapping[str, StepIdentity]:
-        """What is known of the state that the checkpoint names; nothing where a running copy of the job has deleted it
-        since, which the start finds out."""
-        reference = (read_state(self.context.checkpoint) or {}).get("state") or self.origin
-        try:
-            return known_identities(Manifest.read(Storage.of(self.place), reference))
-        except CheckpointError:
-            return {}
 
     def _show(self, uid: str) -> None:
         """Give the size of an operator's state as metrics."""

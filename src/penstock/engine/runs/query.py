@@ -17,9 +17,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.engine.checkpoint import JobCheckpoint, read_location
 from penstock.engine.checkpoint.committed import STATE, keeps_nothing, write_started, write_stopped
+from penstock.engine.checkpoint.fits import claimed_steps
 from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, write_starts
-from penstock.engine.runs.batches import JobProgress, described, published
+from penstock.engine.runs.batches import JobProgress, described, published, replaced
 from penstock.engine.runs.failures import FOREIGN, explained, gone, stopped_by_others, translated
 from penstock.engine.runs.flows import FlowRun, check_committers
 from penstock.engine.runs.identity import identify, ordered_scans, uids_of
@@ -31,7 +32,6 @@ from penstock.engine.translate import build, computed
 from penstock.errors import AbortableError, ExecutionError, PenstockError, RecordError
 from penstock.flow.fused import Fused, fused
 from penstock.flow.routes import stateful
-from penstock.plan.naming import uids_with_state
 from penstock.plan.nodes import Job, Scan
 from penstock.plan.walk import scans
 from penstock.spi import (
@@ -240,11 +240,14 @@ class Query:
         with suppress(ExecutionError):  # close() says it
             self._end()
 
-    @property
-    def fits_log(self) -> bool:
-        """Whether Spark's log has the batch that this run has published last as it was: another copy of the job may
-        have replaced the entry, and then nobody would read what is between the two ends. Raises CheckpointError."""
-        return self._last is None or self.checkpoint.offsets(self._last[0]) == self._last[1]
+    def check_log(self) -> None:
+        """Raise CheckpointError unless Spark's log has the batch that this run has published last as it was: another
+        copy of the job may have replaced the entry, and then nobody would read what is between the two ends."""
+        if self._last is not None:
+            number, planned = self._last
+            logged = self.checkpoint.offsets(number)
+            if logged != planned:
+                raise replaced(self.job, self.checkpoint.location, number, logged, planned)
 
     def close(self) -> None:
         """End the Spark query, abort what it left open and release connections. Safe to call more than once.
@@ -414,7 +417,7 @@ class Query:
         return origin_of(
             read_location(savepoint),
             self.checkpoint,
-            uids_with_state(self.job.sinks),
+            claimed_steps(self.job, savepoint),
             tuple(uids_of(scans(*self.job.sinks))),
             reset=self.job.settings.reset_state,
             allow_non_restored=self.job.settings.ignore_unclaimed_state,

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.engine.checkpoint import JobCheckpoint, job_location, local_checkpoint, read_location
-from penstock.engine.checkpoint.fits import state_report
+from penstock.engine.checkpoint.fits import claimed_steps, readable_checkpoint, state_report
 from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import restorable
 from penstock.engine.runs.identity import check_owner, in_order_of, uids_of
 from penstock.engine.runs.sources import runtime
-from penstock.plan.naming import uids_with_state
 from penstock.plan.nodes import Job
 from penstock.plan.walk import scans
 from penstock.spi import ChecksScans, ChecksSinks, Output, StartContext
@@ -29,11 +28,6 @@ class JobStart:
     warn: Callable[[str], None]
     say: Callable[[str], None]
     lease: Lease | None = None
-
-    @property
-    def first(self) -> bool:
-        """Whether the checkpoint is new."""
-        return self.checkpoint is not None and self.checkpoint.read("job") is None
 
 
 def check_start(job: Job, warn: Callable[[str], None], say: Callable[[str], None]) -> Lease | None:
@@ -70,10 +64,14 @@ def take_lease(start: JobStart) -> None:
 
 
 def check_savepoint(start: JobStart) -> None:
-    """The savepoint exists, and the job has its steps and sources. Raises CheckpointError."""
+    """The savepoint exists, and the job has its steps and sources. Raises CheckpointError. A checkpoint that is not new
+    needs it no more."""
     settings = start.job.settings
-    if settings.savepoint is not None and (start.checkpoint is None or start.first):
-        operators = (*uids_with_state(start.job.sinks), *settings.reset_state)
+    if settings.savepoint is None:
+        return
+    place = readable_checkpoint(start.job) if settings.checkpointing else None
+    if not settings.checkpointing or (place is not None and place.read("job") is None):
+        operators = (*claimed_steps(start.job, settings.savepoint), *settings.reset_state)
         sources = uids_of(scans(*start.job.sinks))
         restorable(
             read_location(settings.savepoint), operators, sources, allow_non_restored=settings.ignore_unclaimed_state
@@ -100,7 +98,8 @@ def check_sources(start: JobStart) -> None:
         found = tuple(in_order_of(known["sources"], found, where=where, warn=lambda _: None).values())
     if job.settings.savepoint is not None and known is None:  # the positions come from there
         checkpoint = None
-    reached = () if checkpoint is None else checkpoint.offsets(checkpoint.first_batch() - 1) or ()
+    # A batch that was planned may be committed: then what is before its end is not needed any more.
+    reached = () if checkpoint is None else checkpoint.offsets(checkpoint.last("offsets")) or ()
     context = StartContext(job.name, job.settings, checkpoint, reached)
     for ordinal, scan in enumerate(found):
         connector = runtime(scan.connector)

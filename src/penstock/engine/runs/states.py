@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.clock import now_ms
 from penstock.delivery import FINISH_BATCH
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.engine.checkpoint.committed import STATE, read_state
-from penstock.errors import CheckpointError
-from penstock.flow.fitting import Fitting
+from penstock.errors import CheckpointError, CheckpointUnavailableError
+from penstock.flow.fitting import Fitting, known_identities
 from penstock.flow.manifest import Manifest, Sinks, check_state
 from penstock.flow.storage import Storage
+from penstock.plan.step_identity import StepIdentity
 from penstock.spi import Checkpoint
 
 #: The age of files that no manifest names before they are deleted: a day. A batch writes its files before anything
@@ -130,6 +131,23 @@ class States:
         if self._last[0] != reference:
             self._last = reference, Manifest.read(self.storage, reference)
         return self.last
+
+
+def known_steps(storage: Storage, checkpoint: Checkpoint, origin: str) -> Mapping[str, StepIdentity]:
+    """The identities of the steps in the state that the checkpoint names (or ``origin``), by uid; none if it is not
+    there, which :meth:`States.look` says. A job that runs may delete it at any time, and names another one then.
+
+    Raises CheckpointUnavailableError: without them the steps could not be told from others.
+    """
+    while True:
+        known = read_state(checkpoint)
+        try:
+            return known_identities(Manifest.read(storage, (known or {}).get("state") or origin))
+        except CheckpointUnavailableError:
+            raise
+        except CheckpointError:
+            if read_state(checkpoint) == known:
+                return {}
 
 
 def check_no_state(checkpoint: JobCheckpoint, origin: str) -> None:

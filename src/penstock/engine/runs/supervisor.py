@@ -26,6 +26,7 @@ from penstock.engine.session import is_alive, make_quick_starts, report, spark_s
 from penstock.errors import (
     VERBOSE,
     AnotherCopyError,
+    CheckpointUnavailableError,
     ExecutionError,
     FencedError,
     OptionsError,
@@ -208,6 +209,7 @@ class RunningJob:
         self._lease.on_lost = self._lost
         while (failure := self._started()) is not None:  # another copy may act between two steps of a start
             if not self._outlives(failure):
+                self._advise(failure)
                 raise failure
             restart = self._restarts.at_once()
             self._warn(f"job '{self.job.name}': {restart}: {failure}")
@@ -342,6 +344,7 @@ class RunningJob:
             if restart is None and failure.restartable:
                 restart = self._restarts.after_failure()
             if restart is None:
+                self._advise(failure)
                 self._note(failure)
                 _note_report(failure)
                 self._failure = failure
@@ -384,24 +387,33 @@ class RunningJob:
         self._conflicts = count, self.progress.batches
         try:
             self._lease.look()
-            return self._run.fits_log
+            self._run.check_log()
         except PenstockError:
             return False
+        return True
+
+    @staticmethod
+    def _advise(failure: PenstockError) -> None:
+        """Say what to do where another copy of the job does not end."""
+        if isinstance(failure, AnotherCopyError):
+            failure.add_note("find what else writes to this folder, stop it, then start the job again")
 
     def _lost(self, failure: FencedError) -> None:
         """Another copy of the job has the lease now."""
         self._run.end(failure)
 
     def _as_known_now(self, failure: PenstockError) -> PenstockError:
-        """The failure of a run, or what is behind it: that another copy has the job now."""
+        """The failure of a run, or what is behind it: that another copy has the job now, or has replaced what this one
+        has published."""
         if isinstance(failure, AnotherCopyError | UnclaimedIdError):
             try:
                 self._lease.look()
-            except FencedError as lost:
-                lost.add_note(str(failure))
-                return lost
-            except PenstockError:
+                self._run.check_log()
+            except CheckpointUnavailableError:
                 pass
+            except PenstockError as behind:
+                behind.add_note(str(failure))
+                return behind
         return failure
 
     def _started(self) -> PenstockError | None:
