@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -168,6 +168,7 @@ class _Writing(Committer):
         self.session: Session = session_for(self.branches[0].client)
         self.staged = False
         self._limits: dict[str, int] = {}
+        self._progress_topics: tuple[str, ...] | None = None
 
     def stage(self) -> Stage:
         """Encode in the tasks that read, and publish there too unless other tasks write to the same partitions."""
@@ -191,11 +192,14 @@ class _Writing(Committer):
                 self._limits[name] = int(limit)
         return WriteSpec(self.branches, self.branches[0].client, dict(self._limits), self.progress_topics)
 
-    @cached_property
+    @property
     def progress_topics(self) -> tuple[str, ...]:
         """The job's progress topics: the configured one, and the one that the checkpoint names."""
-        kept = self.identity().get("progress_topic")
-        return tuple(dict.fromkeys(filter(None, (self.context.settings.progress_topic, kept))))
+        # Not a cached_property: until Python 3.12 its lock would make all jobs wait for a cluster that is not reached.
+        if self._progress_topics is None:
+            kept = self.identity().get("progress_topic")
+            self._progress_topics = tuple(dict.fromkeys(filter(None, (self.context.settings.progress_topic, kept))))
+        return self._progress_topics
 
     def identity(self, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> dict[str, Any]:
         """The checkpoint's document about the job's transactional id in the cluster, after this change: the id, and the
