@@ -10,6 +10,7 @@ from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.table.metadata import READABLE, WRITABLE
 from penstock.errors import DefinitionError
 from penstock.flow.fused import Fused, fused
+from penstock.flow.kernels.session import Session
 from penstock.plan.expressions import ColumnRef
 from penstock.plan.nodes import Job
 from penstock.spi import Column, ColumnKind, TableDefinition
@@ -91,7 +92,7 @@ def job(read: str, written: str = "v STRING", selected: str = "*") -> Job:
 
 def picks(found: Job) -> bool:
     """Whether the job's rows need no computing."""
-    work = fused(found.sinks)
+    work = fused(found.sinks, Session("UTC"))
     return isinstance(work, Fused) and all(isinstance(each, ColumnRef) for each in work.calcs[0].items.expressions)
 
 
