@@ -46,7 +46,6 @@ LOGINS = {
         "sasl.oauthbearer.token.endpoint.url": "https://id.example/token",
         "sasl.oauthbearer.client.credentials.client.id": "anna",
         "sasl.oauthbearer.client.credentials.client.secret": "hush-8",
-        "sasl.oauthbearer.assertion.private.key.passphrase": "hush-9",
         "sasl.jaas.config": f'{BEARER} required extension_key="hush-10" ssl.truststore.location="/no-such-file" '
         'ssl.truststore.password="hush-11";',
     },
@@ -74,6 +73,13 @@ def test_every_property_that_is_secret_is_among_them() -> None:
     words = ("password", "secret", "passphrase", ".key")
     suspect = {key for key in (*ACTS, *WITHOUT_MEANING) if key.endswith(words)}
     assert suspect <= named
+
+
+def test_a_secret_of_a_property_that_is_refused() -> None:
+    with pytest.raises(PenstockError) as raised:
+        parse_script(statements({"sasl.oauthbearer.assertion.private.key.passphrase": "hush-9"}))
+    assert "'properties.sasl.oauthbearer.assertion.private.key.passphrase': cannot be set" in str(raised.value)
+    assert "hush" not in str(raised.value)
 
 
 @pytest.mark.parametrize("properties", LOGINS.values(), ids=LOGINS)
