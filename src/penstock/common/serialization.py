@@ -128,7 +128,7 @@ class TypeInformationSerializationSchema(DeserializationSchema, SerializationSch
         try:
             return self._serializer.read(message, 0)[0]
         except (struct.error, IndexError, UnicodeError) as error:
-            reason = f"the message is no value of the type {self._info}: {error}"
+            reason = f"the message cannot be read as {self._info}: {error}"
             raise RecordError(reason, hint="give the type that it was written with") from error
 
     def serialize(self, element: Any) -> bytes:
@@ -137,7 +137,7 @@ class TypeInformationSerializationSchema(DeserializationSchema, SerializationSch
         try:
             self._serializer.write(element, out)
         except (struct.error, AttributeError, TypeError, ValueError, KeyError) as error:
-            reason = f"a {type(element).__name__} is no value of the type {self._info}: {error}"
+            reason = f"a {type(element).__name__} is not a value of the type {self._info}: {error}"
             raise RecordError(reason, hint="return a value of the type, or give another type") from error
         return bytes(out)
 

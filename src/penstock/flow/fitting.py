@@ -60,7 +60,7 @@ class Verdict:
             case "reset":
                 return f"'{self.uid}' starts empty: its state is dropped ({changes})"
             case "unclaimed":
-                return f"'{self.uid}' has state, and is no step of the job any more"
+                return f"'{self.uid}' has state, but the job no longer has this step"
         return f"'{self.uid}' is refused: {changes}"
 
 

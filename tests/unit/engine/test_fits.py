@@ -183,7 +183,7 @@ def test_a_savepoint_is_looked_at_where_the_job_is_new(folder, capsys):
         (SQL, (), 0, f"'{STEP}' keeps its state"),
         (LONGER, (), 1, f"'{STEP}' is refused: {CHANGED}"),
         (LONGER, ("--reset-state", STEP), 0, f"'{STEP}' starts empty: its state is dropped"),
-        (renamed, (), 1, f"'{STEP}' has state, and is no step of the job any more"),
+        (renamed, (), 1, f"'{STEP}' has state, but the job no longer has this step"),
         (renamed, ("--allow-non-restored-state",), 0, f"'{STEP}' starts empty: its state is dropped"),
         (
             renamed,

@@ -21,7 +21,7 @@ from penstock.spi import ChecksScans, ChecksSinks, Output, StartContext
 class JobStart:
     """A job that is about to start, planned and with its dead letters. ``checkpoint`` is None where only Spark can read
     it, and where the job keeps none. ``lease`` is that of the checkpoint, from :func:`take_lease` on. ``say`` takes
-    news that are no warnings."""
+    other messages than warnings."""
 
     job: Job
     checkpoint: JobCheckpoint | None

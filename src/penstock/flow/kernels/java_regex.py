@@ -41,7 +41,7 @@ def compiled(pattern: str) -> re.Pattern[str] | None:
 
 
 def _computable(call: Call) -> bool:
-    """Whether the second argument is no constant pattern that only Java computes."""
+    """False where the second argument is a constant pattern that only Java computes."""
     pattern = call.args[1]
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
         return True
@@ -197,7 +197,7 @@ def similar_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
     try:
         return re.compile("".join(parts), re.DOTALL | re.ASCII)
     except re.error as error:
-        raise ValueFailure(f"'{pattern}' is no pattern: {error}") from None
+        raise ValueFailure(f"'{pattern}' is not a regular expression: {error}") from None
 
 
 def _matching(made: Callable[[str, str], re.Pattern[str]]) -> Callable[..., bool]:

@@ -249,7 +249,7 @@ def _nulls(arrow: pa.DataType) -> Kernel:
 
 
 def _refused(given: Expression) -> bool:
-    """Whether a constant is no pattern for Java's DateTimeFormatter, by which Flink reads nothing then."""
+    """Whether a constant is not a pattern of Java's DateTimeFormatter: Flink reads nothing by it."""
     return isinstance(given, Literal) and isinstance(given.value, str) and is_malformed(given.value)
 
 
@@ -317,8 +317,8 @@ def unix_timestamp(call: Call, session: Session) -> Kernel | None:
 
 @_or_null
 def to_moment(call: Call, session: Session) -> Kernel | None:
-    """``TO_TIMESTAMP`` and ``TO_DATE`` by a constant pattern; null for a text that is not by it, and for all texts if
-    it is no pattern."""
+    """``TO_TIMESTAMP`` and ``TO_DATE`` by a constant pattern; null for a text that does not follow it, and for all texts
+    if it is not a pattern."""
     pattern = pattern_of(call.args[1]) if len(call.args) == 2 else None
     if call.function == "TO_TIMESTAMP" and _refused(call.args[1]):
         return _nulls(arrow_type(call.type))
