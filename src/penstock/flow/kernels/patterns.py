@@ -317,8 +317,8 @@ def unix_timestamp(call: Call, session: Session) -> Kernel | None:
 
 @_or_null
 def to_moment(call: Call, session: Session) -> Kernel | None:
-    """``TO_TIMESTAMP`` and ``TO_DATE`` by a constant pattern; null for a text that does not follow it, and for all texts
-    if it is not a pattern."""
+    """``TO_TIMESTAMP`` and ``TO_DATE`` by a constant pattern; null for a text that does not follow it, and for
+    all texts if it is not a pattern."""
     pattern = pattern_of(call.args[1]) if len(call.args) == 2 else None
     if call.function == "TO_TIMESTAMP" and _refused(call.args[1]):
         return _nulls(arrow_type(call.type))
