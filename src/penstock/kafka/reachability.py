@@ -26,14 +26,17 @@ class _Reason:
 _NO_ANSWER = _Reason("no answer", "check the address, that no firewall is in between, and security.protocol")
 #: By what the client library reports.
 _REASONS: Sequence[tuple[str, _Reason]] = (
-    ("ECONNREFUSED", _Reason("nothing listens there", "check bootstrap.servers, and that the broker is up")),
+    (
+        "ECONNREFUSED|Connection refused",
+        _Reason("nothing listens there", "check bootstrap.servers, and that the broker is up"),
+    ),
     ("DNS", _Reason("the name cannot be resolved", "check the host's name in bootstrap.servers, and DNS")),
     (
         "closed during TLS|SSL",
         _Reason("the connection is closed during TLS", "check security.protocol against that of the listener"),
     ),
     (
-        "closed by the broker|ConnectionReset|ECONNRESET",
+        "closed by the broker|Connection ?[Rr]eset|ECONNRESET",
         _Reason("the connection is closed at once", "check security.protocol against that of the listener"),
     ),
     (
