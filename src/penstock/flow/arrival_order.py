@@ -66,21 +66,23 @@ def passed_on(operator: KeepsState, inputs: Sequence[pa.RecordBatch], rows: pa.R
 def _causes(operator: KeepsState, inputs: Sequence[pa.RecordBatch], rows: pa.RecordBatch) -> tuple[Rows, Rows]:
     """The last and the first of the places of what caused each row."""
     found = np.full(len(rows), -1, np.int64)
-    by_key, earlier = found.copy(), found.copy()
+    earlier = found.copy()
+    given_rows = [each for each in zip(inputs, operator.inputs, strict=True) if each[1].combiner is None]
     first = 0
-    for batch, given in zip(inputs, operator.inputs, strict=True):
-        if given.combiner is not None:
-            continue
-        keys = _keys(operator, given, rows)
-        by_key = np.maximum(by_key, _last(_hashes(batch, given.keys), arrivals_of(batch), keys))
-        if isinstance(operator, GroupAggregateOperator):
-            continue
+    for batch, given in given_rows if not isinstance(operator, GroupAggregateOperator) else ():
         first = 0 if isinstance(operator, SetOperator) else first
         whole = key_hashes(rows.columns[first : first + len(given.schema)], len(rows))
         own = _last(_hashes(batch, given.schema.names), arrivals_of(batch), whole)
         found, earlier = np.maximum(found, own), np.minimum(found, own)
         first += len(given.schema)
-    return np.where(found < 0, by_key, found), earlier
+    others = found < 0
+    if others.any():
+        by_key = np.full(len(rows), -1, np.int64)
+        for batch, given in given_rows:
+            keys = _keys(operator, given, rows)
+            by_key = np.maximum(by_key, _last(_hashes(batch, given.keys), arrivals_of(batch), keys))
+        found = np.where(others, by_key, found)
+    return found, earlier
 
 
 def _keys(operator: KeepsState, given: Input, rows: pa.RecordBatch) -> Hashes:
@@ -104,7 +106,8 @@ def _hashes(batch: pa.RecordBatch, names: Sequence[str]) -> Hashes:
 
 def _last(hashes: Hashes, places: Rows, asked: Hashes) -> Rows:
     """The last of the places of each hash that is ``asked`` for; -1 for one that is not there."""
-    order = np.lexsort((places, hashes))
+    arrived = bool((places[1:] >= places[:-1]).all())
+    order = np.argsort(hashes, kind="stable") if arrived else np.lexsort((places, hashes))
     known = hashes[order]
     at = np.searchsorted(known, asked, side="right") - 1
     there = at >= 0
