@@ -152,7 +152,7 @@ class Session:
                     raise RetriableError(reason) from raised.__cause__
                 if not told and is_of_connection(raised.fault) and time.monotonic() - began > PATIENCE_SECONDS:
                     told = True
-                    found = why({"": f"{raised.fault.name} {raised.detail}"})
+                    found = why({"": raised})
                     tell(f"{label}: {raised.detail}: {found}. Trying for another {round(deadline.left)} s")
                 time.sleep(wait)
 
