@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.deadline import Deadline
-from penstock.kafka.faults import CLIENT_CODE, Fault
+from penstock.kafka.faults import CLIENT_CODE, Fault, KafkaFault
 
 _log = logging.getLogger("penstock.kafka")
 
@@ -52,9 +52,9 @@ def is_of_connection(fault: Fault) -> bool:
     return fault.code == CLIENT_CODE
 
 
-def why(faults: Mapping[str, str]) -> str:
-    """Why none of these addresses was reached, and what to check; ``faults`` has what the client library reported of
-    each, empty where nothing came back yet. One sentence, without addresses if there is one."""
+def why(faults: Mapping[str, KafkaFault | None]) -> str:
+    """Why none of these addresses was reached, and what to check; ``faults`` has the last fault of each, None where
+    nothing came back yet. One sentence, without addresses if there is one."""
     found = {address: _reason(fault) for address, fault in faults.items()}
     if len({each.words for each in found.values()}) == 1:
         words = next(iter(found.values())).words
@@ -63,11 +63,17 @@ def why(faults: Mapping[str, str]) -> str:
     return "; ".join((words, *dict.fromkeys(each.hint for each in found.values())))
 
 
-def _reason(fault: str) -> _Reason:
+def _reason(raised: KafkaFault | None) -> _Reason:
+    if raised is None:
+        return _NO_ANSWER
+    fault, detail = raised.fault, raised.detail
+    if fault.hint:  # not about the way to the broker: a token's endpoint that cannot be reached, for one
+        return _Reason(f"{fault.name} ({detail})" if detail else fault.name, fault.hint)
+    text = f"{fault.name} {detail}".strip()
     for pattern, reason in _REASONS:
-        if re.search(pattern, fault):
+        if re.search(pattern, text):
             return reason
-    return _Reason(fault, "check that the broker is up and reachable from here") if fault else _NO_ANSWER
+    return _Reason(text, "check that the broker is up and reachable from here")
 
 
 def tell(text: str) -> None:

@@ -77,7 +77,7 @@ class Session:
         self._coordinators: dict[tuple[int, str], Node] = {}
         self._brokers_known = False
         self._leaders = Leaders()
-        self._faults: dict[Node, str] = {}  # the last one of each
+        self._faults: dict[Node, KafkaFault] = {}  # the last one of each
         self._silent: dict[Node, float] = {}  # since when other brokers are asked first
 
     def close(self) -> None:
@@ -152,7 +152,7 @@ class Session:
                     raise RetriableError(reason) from raised.__cause__
                 if not told and is_of_connection(raised.fault) and time.monotonic() - began > PATIENCE_SECONDS:
                     told = True
-                    found = why({"": f"{raised.fault.name} {raised.detail}"})
+                    found = why({"": raised})
                     tell(f"{label}: {raised.detail}: {found}. Trying for another {round(deadline.left)} s")
                 time.sleep(wait)
 
@@ -186,7 +186,7 @@ class Session:
                 except KafkaFault as raised:
                     if not raised.fault.action.again:
                         raise
-                    self._faults[node] = f"{raised.fault.name} {raised.detail}"
+                    self._faults[node] = raised
                     # The fault of a broker at its own address says more than that of a bootstrap address.
                     failure = raised if failure is None or isinstance(node, int) else failure
                     self._silent[node] = time.monotonic()
@@ -314,7 +314,7 @@ class Session:
 
         def reasons() -> str:
             nodes = [each for each in self._wire.candidates() if isinstance(each, str)]
-            return why({self.address(node): self._faults.get(node, "") for node in nodes})
+            return why({self.address(node): self._faults.get(node) for node in nodes})
 
         def news() -> str:
             return f"Kafka at {addresses} is not reached yet: {reasons()}. Trying for another {round(deadline.left)} s"

@@ -13,6 +13,7 @@ import pytest
 from penstock.deadline import Deadline
 from penstock.errors import RetriableError
 from penstock.kafka import reachability
+from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.reachability import why
 from penstock.kafka.session import Session
@@ -22,6 +23,11 @@ from tests.sockets import nobody
 def session_of(servers, **more):
     extra = {name.replace("_", "."): value for name, value in more.items()}
     return Session(ClientConfig.from_properties({"bootstrap.servers": servers, **extra}))
+
+
+def fault_of_client(text: str, hint: str = "") -> KafkaFault:
+    name, _, detail = text.partition(" at ")
+    return KafkaFault(Fault(CLIENT_CODE, name, Action.RETRY, hint), detail)
 
 
 @pytest.mark.parametrize(
@@ -40,18 +46,27 @@ def session_of(servers, **more):
         ("ConnectionResetError 104 at bootstrap server a:1", "the connection is closed at once; check security"),
         ("KafkaConnectionError 113 EHOSTUNREACH at", "the network does not lead there; check the address"),
         ("no answer none within 6 s at bootstrap server a:1", "no answer; check the address, that no firewall"),
-        ("", "no answer; "),
         ("SomethingElse", "SomethingElse; check that the broker is up"),
     ],
 )
 def test_a_fault_in_words(fault, words):
-    assert why({"a:1": fault}).startswith(words)
+    assert why({"a:1": fault_of_client(fault)}).startswith(words)
+
+
+def test_no_answer_yet():
+    assert why({"a:1": None}).startswith("no answer; ")
+
+
+def test_a_fault_with_its_own_hint_is_not_about_the_broker():
+    fault = fault_of_client("token endpoint not reached at http://b/token: Connection refused", "check its URL")
+    assert why({"a:1": fault}) == "token endpoint not reached (http://b/token: Connection refused); check its URL"
 
 
 def test_several_addresses_are_named_where_they_differ():
-    same = {"a:1": "ECONNREFUSED", "b:1": "ECONNREFUSED"}
+    refused = fault_of_client("ECONNREFUSED")
+    same = {"a:1": refused, "b:1": refused}
     assert why(same) == "nothing listens there; check bootstrap.servers, and that the broker is up"
-    found = why({"a:1": "ECONNREFUSED", "b:1": "DNS Resolution failure"})
+    found = why({"a:1": refused, "b:1": fault_of_client("DNS Resolution failure")})
     assert found.startswith("a:1: nothing listens there, b:1: the name cannot be resolved; check bootstrap.servers")
 
 
