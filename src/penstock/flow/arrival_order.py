@@ -18,10 +18,9 @@ from penstock.flow.aggregate import GroupAggregateOperator
 from penstock.flow.equality import Rows
 from penstock.flow.exchange import Origin
 from penstock.flow.first_rows import FirstRowOperator
-from penstock.flow.hashing import Hashes, key_hashes, taken
+from penstock.flow.hashing import Hashes, key_hashes, repeated, taken
 from penstock.flow.in_windows import InWindowsOperator
-from penstock.flow.join import JoinOperator
-from penstock.flow.operators import ARRIVED, Input, KeepsState, TimedOperator, arrivals_of
+from penstock.flow.operators import ARRIVED, Input, KeepsState, TimedOperator, arrivals_of, hashes_of
 from penstock.flow.set_operation import SetOperator
 from penstock.flow.temporal_sort import TemporalSortOperator
 from penstock.flow.times import millis_of
@@ -38,11 +37,12 @@ def numbered(rows: pa.RecordBatch, origin: Origin, first: int) -> pa.RecordBatch
 
 
 def in_order(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of an input in the order of arrival, if they have one; what arrived at once stays as it is."""
+    """Rows of an input, those of each key in the order of arrival, if they have one; what arrived at once stays as it
+    is."""
     if ARRIVED not in rows.schema.names:
         return rows
     places = arrivals_of(rows)
-    if (places[1:] >= places[:-1]).all():
+    if (places[1:] >= places[:-1]).all() or not repeated(hashes_of(rows)):
         return rows
     return taken(rows, np.argsort(places, kind="stable"))
 
@@ -50,54 +50,39 @@ def in_order(rows: pa.RecordBatch) -> pa.RecordBatch:
 def passed_on(operator: KeepsState, inputs: Sequence[pa.RecordBatch], rows: pa.RecordBatch) -> pa.RecordBatch:
     """The rows that an operator has made of ``inputs``, with the places of those that caused them.
 
-    A row that was part of the input has its own place; any other, such as a sum or a row that lost its match, that of
-    the last row of its key. A pair has the later place of its two rows; pairs of one such place are in the order of the
-    other. What time gives, as when a window closes, has its time as its place.
+    A row that was part of the input has its own place; any other, such as a sum, that of the last row of its key. What
+    time gives, as when a window closes, has its time as its place. Joins say themselves what caused a row.
     """
     if ARRIVED in rows.schema.names:
         return rows
     if isinstance(operator, TimedOperator):
         return rows.append_column(ARRIVED, pa.array(_moments(operator, rows)))
-    later, earlier = _causes(operator, inputs, rows)
-    order = np.argsort(earlier, kind="stable")
-    return taken(rows, order).append_column(ARRIVED, pa.array(later[order]))
+    return rows.append_column(ARRIVED, pa.array(_causes(operator, inputs, rows)))
 
 
-def _causes(operator: KeepsState, inputs: Sequence[pa.RecordBatch], rows: pa.RecordBatch) -> tuple[Rows, Rows]:
-    """The last and the first of the places of what caused each row."""
+def _causes(operator: KeepsState, inputs: Sequence[pa.RecordBatch], rows: pa.RecordBatch) -> Rows:
+    """The last of the places of what caused each row."""
     found = np.full(len(rows), -1, np.int64)
-    earlier = found.copy()
-    given_rows = [each for each in zip(inputs, operator.inputs, strict=True) if each[1].combiner is None]
-    first = 0
-    for batch, given in given_rows if not isinstance(operator, GroupAggregateOperator) else ():
-        first = 0 if isinstance(operator, SetOperator) else first
-        whole = key_hashes(rows.columns[first : first + len(given.schema)], len(rows))
-        own = _last(_hashes(batch, given.schema.names), arrivals_of(batch), whole)
-        found, earlier = np.maximum(found, own), np.minimum(found, own)
-        first += len(given.schema)
+    plain = [each for each in zip(inputs, operator.inputs, strict=True) if each[1].combiner is None]
+    if not isinstance(operator, GroupAggregateOperator):
+        for batch, given in plain:
+            whole = key_hashes(rows.columns[: len(given.schema)], len(rows))
+            found = np.maximum(found, _last(_hashes(batch, given.schema.names), arrivals_of(batch), whole))
     others = found < 0
     if others.any():
         by_key = np.full(len(rows), -1, np.int64)
-        for batch, given in given_rows:
-            keys = _keys(operator, given, rows)
+        for batch, given in plain:
+            keys = key_hashes(_keys(operator, given, rows), len(rows))
             by_key = np.maximum(by_key, _last(_hashes(batch, given.keys), arrivals_of(batch), keys))
         found = np.where(others, by_key, found)
-    return found, earlier
+    return found
 
 
-def _keys(operator: KeepsState, given: Input, rows: pa.RecordBatch) -> Hashes:
-    """The hashes of the keys in the rows of an operator."""
-    match operator:
-        case JoinOperator(left=left, right=right):  # a row without a match has its own side's alone
-            names = left.input.schema.names
-            lefts = [rows.column(names.index(each)) for each in left.input.keys]
-            rights = [rows.column(len(names) + right.input.schema.names.index(each)) for each in right.input.keys]
-            both = [pc.coalesce(*each) for each in zip(lefts, rights, strict=True)]
-        case GroupAggregateOperator() | SetOperator():
-            both = rows.columns[: len(given.keys)]
-        case _:
-            both = [rows.column(each) for each in given.keys]
-    return key_hashes(both, len(rows))
+def _keys(operator: KeepsState, given: Input, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+    """The columns of the keys in the rows of an operator."""
+    if isinstance(operator, GroupAggregateOperator | SetOperator):
+        return [rows.column(at) for at in range(len(given.keys))]
+    return [rows.column(each) for each in given.keys]
 
 
 def _hashes(batch: pa.RecordBatch, names: Sequence[str]) -> Hashes:

@@ -368,9 +368,7 @@ class _Work:
             change = pa.field(KIND, pa.int8()) if each.kinds else pa.field(WEIGHT, pa.int64())
             places = [pa.field(ARRIVED, pa.int64())] if number in vertex.numbered else []
             schema = pa.schema([*each.schema, change, *places, pa.field(HASH, pa.uint64())])
-            inputs.append(joined(self.inputs.pop((vertex.number, number), []), schema))
-        if operator.ordered:
-            inputs = [in_order(each) for each in inputs]
+            inputs.append(in_order(joined(self.inputs.pop((vertex.number, number), []), schema)))
         clock = clock_of(vertex.timings, self.instructions.awaited, self.measured, self.instructions.now_ms)
         if isinstance(operator, TimedOperator) and operator.processing:
             # The present millisecond is not over: rows may still come in it.

@@ -116,6 +116,13 @@ def repeating(hashes: Hashes) -> bool:
     return len(np.unique(sample)) * 4 <= len(sample)
 
 
+def repeated(hashes: Hashes) -> bool:
+    """Whether any hash is there twice."""
+    order, begins = np.empty(len(hashes), np.int64), np.empty(len(hashes), np.bool_)
+    sort_rows(hashes, order, begins)
+    return not begins.all()
+
+
 @dataclass(frozen=True, eq=False)
 class Groups:
     """Rows by key. Groups stand in the order of their hashes, and groups of one hash in that of their first rows."""

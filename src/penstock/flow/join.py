@@ -11,7 +11,7 @@ matches, as in Flink.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from penstock.errors import Problem, SchemaError
 from penstock.flow.accumulators import counts_of
 from penstock.flow.equality import Flags, Rows, is_valid
 from penstock.flow.hashing import Groups, Hashes, taken
-from penstock.flow.operators import Delta, Input, finer_hashes, select_groups
+from penstock.flow.operators import ARRIVED, Delta, Input, arrivals_of, finer_hashes, last_rows, select_groups
 from penstock.flow.state import StateStore, TableSpec
 from penstock.flow.sums import sums
 from penstock.formats.columns.buffers import batch_of
@@ -88,9 +88,17 @@ class SideChanges:
     @classmethod
     def of(cls, batch: pa.RecordBatch, side: Side) -> SideChanges:
         """The change that the rows of a batch make."""
-        delta = Delta.of(batch, side.input).netted()
+        delta = Delta.of(batch, side.input)
+        if ARRIVED in batch.schema.names:
+            delta = replace(delta, arrivals=arrivals_of(batch))
+        delta = delta.netted(ordered=delta.arrivals is not None)
         valid = find_complete(side.keys_of(delta.rows))
         return cls(side, delta if valid.all() else delta.at(valid), delta.at(~valid & side.kept))
+
+    @property
+    def grows(self) -> bool:
+        """Whether rows are only added, and their numbers of matches are not stored: equal ones need not be merged."""
+        return not self.side.counted and bool((self.delta.weights > 0).all())
 
     @property
     def keys(self) -> pa.RecordBatch:
@@ -105,12 +113,13 @@ class SideChanges:
 
 @dataclass(frozen=True, eq=False)
 class SideRows:
-    """The rows of a side that matter in a batch, each once: those that changed, and stored ones of keys whose other
-    side changed.
+    """The rows of a side that matter in a batch: those that changed, and stored ones of keys whose other side changed.
+    Equal ones are one, unless all are added.
 
     Row i is ``batch[places[i]]`` of the key ``groups[i]``, -1 for one with a NULL. It had the weight ``weights[i]``, 0
     if that was not read because it does not matter, and ``changes[i]`` is added to it. ``matches[i]`` is the number of
-    its matches where that is stored.
+    its matches where that is stored. Where the order of arrival is passed on, rows of a key stand in it, stored ones
+    first, and ``arrivals`` has the place of each row of ``batch``, -1 for a stored one.
     """
 
     batch: pa.RecordBatch
@@ -119,6 +128,7 @@ class SideRows:
     weights: Weights
     changes: Weights
     matches: Weights
+    arrivals: Rows | None = None
 
     @property
     def after(self) -> Weights:
@@ -175,8 +185,9 @@ class JoinOperator:
         )
         index = groups.index[: len(left.delta)], groups.index[len(left.delta) :]
         by_left, by_right = (np.bincount(each, minlength=len(groups)) > 0 for each in index)
-        lefts = _side_rows(left, index[0], groups, by_left, by_right, state)
-        rights = _side_rows(right, index[1], groups, by_right, by_left, state)
+        grows = left.grows and right.grows
+        lefts = _side_rows(left, index[0], groups, by_left, by_right, grows, state)
+        rights = _side_rows(right, index[1], groups, by_right, by_left, grows, state)
         parts = [_pairs(lefts, rights, len(groups))]
         if self.left.kept:
             places, weights = self._padded(left, lefts, rights, groups, by_right & ~by_left, state)
@@ -189,7 +200,7 @@ class JoinOperator:
                 each.store(state)
         places, others, weights = (np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.argsort(weights > 0, kind="stable")
-        return self._output(lefts.batch, rights.batch, places[order], others[order], weights[order])
+        return self._output(lefts, rights, len(groups), places[order], others[order], weights[order])
 
     def _padded(
         self, given: SideChanges, rows: SideRows, others: SideRows, groups: Groups, unread: Flags, state: StateStore
@@ -201,19 +212,40 @@ class JoinOperator:
         return _unmatched(rows, *_counts(other, others, groups, unread, state))
 
     def _output(
-        self, left: pa.RecordBatch, right: pa.RecordBatch, lefts: Rows, rights: Rows, weights: Weights
+        self, left: SideRows, right: SideRows, groups: int, lefts: Rows, rights: Rows, weights: Weights
     ) -> pa.RecordBatch:
         """Pairs of rows at these places, -1 for a row of nulls."""
         columns = []
-        for batch, places in ((left, lefts), (right, rights)):
+        for side, places in ((left, lefts), (right, rights)):
             indices = pa.array(places, mask=places < 0)
-            columns += [column.take(indices) for column in batch.columns]
-        change = Delta(batch_of(columns, self.schema, len(weights)), weights, np.zeros(len(weights), np.uint64))
+            columns += [column.take(indices) for column in side.batch.columns]
+        rows, hashes = batch_of(columns, self.schema, len(weights)), np.zeros(len(weights), np.uint64)
+        change = Delta(rows, weights, hashes, _arrivals(left, right, groups, lefts, rights))
         if not self.left.input.keys:  # a row of nulls may be the match of one that had none
             change = change.netted()
         elif self.left.kept and self.right.kept:
             change = _with_nulls_once(change)
         return change.output()
+
+
+def _arrivals(left: SideRows, right: SideRows, groups: int, lefts: Rows, rights: Rows) -> Rows | None:
+    """The places of what caused pairs of rows: the later of both; of a stored row that lost its match or got one, the
+    last place of its key. None where the order of arrival is not passed on."""
+    if left.arrivals is None or right.arrivals is None:
+        return None
+    found: Rows = np.maximum(np.append(left.arrivals, -1)[lefts], np.append(right.arrivals, -1)[rights])
+    stored = np.flatnonzero(found < 0)
+    if len(stored):
+        last = np.full(groups, -1)
+        for side, arrivals in ((left, left.arrivals), (right, right.arrivals)):
+            keyed = side.groups >= 0
+            np.maximum.at(last, side.groups[keyed], arrivals[side.places[keyed]])
+        for side, places in ((left, lefts[stored]), (right, rights[stored])):
+            key = np.empty(len(side.batch), np.int64)
+            key[side.places] = side.groups
+            there = places >= 0
+            found[stored[there]] = last[key[places[there]]]
+    return found
 
 
 def _with_nulls_once(change: Delta) -> Delta:
@@ -230,7 +262,7 @@ def _with_nulls_once(change: Delta) -> Delta:
     weights = change.weights.copy()
     weights[found] = 0
     weights[found[0]] = change.weights[found].sum()
-    return Delta(change.rows, weights, change.hashes).at(weights != 0)
+    return replace(change, weights=weights).at(weights != 0)
 
 
 def find_complete(keys: pa.RecordBatch) -> Flags:
@@ -244,10 +276,10 @@ def find_complete(keys: pa.RecordBatch) -> Flags:
 
 
 def _side_rows(
-    given: SideChanges, index: Rows, groups: Groups, touched: Flags, read: Flags, state: StateStore
+    given: SideChanges, index: Rows, groups: Groups, touched: Flags, read: Flags, grows: bool, state: StateStore
 ) -> SideRows:
     """The rows that matter: changes, of the keys ``index``, and stored rows of the keys ``read``. ``touched`` are the
-    keys with changes."""
+    keys with changes. Equal rows are merged unless the join ``grows``: pairs of them cannot cancel out then."""
     side, delta, lone = given.side, given.delta, given.lone
     if side.counted:
         read = read | touched
@@ -262,12 +294,15 @@ def _side_rows(
     if side.counted:
         matches[: len(owners)] = counts_of(values.column(_MATCHES))
     both = (touched & read)[of_key]
-    if both.any():
+    if both.any() and not grows:
         places, (weights, changes, matches) = _merged(
             side, rows, groups.hashes[of_key], (weights, changes, matches), both
         )
         of_key = of_key[places]
     nothing = np.zeros(len(lone), np.int64)
+    arrivals = None
+    if delta.arrivals is not None and lone.arrivals is not None:
+        arrivals = np.concatenate([np.full(len(owners), -1), delta.arrivals, lone.arrivals])
     return SideRows(
         rows,
         np.concatenate([places, len(owners) + len(delta) + np.arange(len(lone))]),
@@ -275,20 +310,26 @@ def _side_rows(
         np.concatenate([weights, nothing]),
         np.concatenate([changes, lone.weights]),
         np.concatenate([matches, nothing]),
+        arrivals,
     )
 
 
 def _merged(
     side: Side, rows: pa.RecordBatch, hashes: Hashes, numbers: Sequence[Weights], both: Flags
 ) -> tuple[Rows, list[Weights]]:
-    """The places of different rows, with the sums of each of their ``numbers``; only rows in ``both`` may be equal."""
+    """The places of different rows, in their order, each where it came last, with the sums of each of their
+    ``numbers``; only rows in ``both`` may be equal."""
     some = np.flatnonzero(both)
     equal = taken(rows, some)
     values = equal.select(side.input.value_schema.names).columns
     same = Groups.of(finer_hashes(hashes[some], values), equal)
+    if len(same) == len(some):
+        return np.arange(len(both)), list(numbers)
     rest = np.flatnonzero(~both)
+    places = np.concatenate([rest, some[last_rows(same)]])
     summed = [np.concatenate([each[rest], sums(same.index, each[some], len(same))]) for each in numbers]
-    return np.concatenate([rest, some[same.order[same.starts]]]), summed
+    order = np.argsort(places)
+    return places[order], [each[order] for each in summed]
 
 
 def _counts(side: Side, rows: SideRows, groups: Groups, unread: Flags, state: StateStore) -> tuple[Weights, Weights]:

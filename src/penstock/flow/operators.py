@@ -6,7 +6,7 @@ A row of weight 1 is added, one of weight -1 is retracted; weights of larger mag
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -131,11 +131,13 @@ class TimedOperator(KeepsState, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Delta:
-    """Rows with their weights and the hashes of their keys."""
+    """Rows with their weights and the hashes of their keys, and with their places in the order of arrival where an
+    operator passes those on."""
 
     rows: pa.RecordBatch
     weights: npt.NDArray[np.int64]
     hashes: Hashes
+    arrivals: Rows | None = None
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, given: Input) -> Delta:
@@ -153,7 +155,8 @@ class Delta:
     def at(self, rows: Rows | Flags) -> Delta:
         """Some of the rows."""
         indices: Rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)
-        return Delta(taken(self.rows, indices), self.weights[indices], self.hashes[indices])
+        arrivals = None if self.arrivals is None else self.arrivals[indices]
+        return Delta(taken(self.rows, indices), self.weights[indices], self.hashes[indices], arrivals)
 
     def netted(self, *, ordered: bool = False) -> Delta:
         """The same change in which no row cancels another. Rows that are only added stay as they are; with ``ordered``
@@ -170,7 +173,7 @@ class Delta:
         if ordered:
             order = np.argsort(lasts)
             lasts, weights = lasts[order], weights[order]
-        net = Delta(taken(changing.rows, lasts), weights, changing.hashes[lasts])
+        net = replace(changing.at(lasts), weights=weights)
         if changing is self:
             return net
         whole = _joined(self.at(~both), net)
@@ -178,16 +181,21 @@ class Delta:
         return whole.at(np.argsort(places)) if ordered else whole
 
     def output(self) -> pa.RecordBatch:
-        """The rows as an operator gives them: retractions first, with ``__weight``, without hashes."""
+        """The rows as an operator gives them: retractions first, with ``__weight`` (and ``__arrived``), without
+        hashes."""
         negative = self.weights < 0
         first = np.count_nonzero(negative)
         ordered = self if negative[:first].all() else self.at(np.argsort(~negative, kind="stable"))
-        return _weighted(ordered.rows.columns, ordered.rows.schema, ordered.weights)
+        output = _weighted(ordered.rows.columns, ordered.rows.schema, ordered.weights)
+        return output if ordered.arrivals is None else output.append_column(ARRIVED, pa.array(ordered.arrivals))
 
 
 def _joined(one: Delta, other: Delta) -> Delta:
     rows = pa.concat_batches([one.rows, other.rows])
-    return Delta(rows, np.concatenate([one.weights, other.weights]), np.concatenate([one.hashes, other.hashes]))
+    weights, hashes = np.concatenate([one.weights, other.weights]), np.concatenate([one.hashes, other.hashes])
+    if one.arrivals is None or other.arrivals is None:
+        return Delta(rows, weights, hashes)
+    return Delta(rows, weights, hashes, np.concatenate([one.arrivals, other.arrivals]))
 
 
 def weights_of(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:

@@ -22,8 +22,9 @@ from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_
 from penstock.kafka.leaders import Leaders, PartitionInfo
 from penstock.kafka.partitions import TopicPartition, named
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.reachability import PATIENCE_SECONDS, Notice, is_of_connection, tell, why
+from penstock.kafka.reachability import is_of_connection, why
 from penstock.kafka.wire import Node, Wire
+from penstock.notices import PATIENCE_SECONDS, Notice, tell
 
 T = TypeVar("T")
 
@@ -152,7 +153,7 @@ class Session:
                     raise RetriableError(reason) from raised.__cause__
                 if not told and is_of_connection(raised.fault) and time.monotonic() - began > PATIENCE_SECONDS:
                     told = True
-                    found = why({"": f"{raised.fault.name} {raised.detail}"})
+                    found = why({"": raised})
                     tell(f"{label}: {raised.detail}: {found}. Trying for another {round(deadline.left)} s")
                 time.sleep(wait)
 
