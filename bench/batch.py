@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from bench.gate.sides import Side, penstock_side
 
 _FILES = 8
-_QUERIES = {
+QUERIES = {
     "GROUP BY, a million keys": "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM given GROUP BY k",
     "GROUP BY, 100 keys": "SELECT g AS k, COUNT(*) AS n, SUM(v) AS total FROM given GROUP BY g",
     "JOIN of a million keys": "SELECT given.k, v AS n, w AS total FROM given JOIN named ON given.k = named.k",
@@ -42,14 +42,16 @@ def main() -> int:
         return _spark()
     sides = {"penstock": penstock_side(), "Spark": Side("Spark", [sys.executable, "-m", "bench.batch", "--spark"])}
     with tempfile.TemporaryDirectory(prefix="penstock-batch-") as folder:
-        _write(Path(folder), given.rows)
+        write_tables(Path(folder), given.rows)
         seconds: dict[str, dict[str, list[float]]] = {}
-        for name, query in _QUERIES.items():
+        for name, query in QUERIES.items():
             rows = {}
             for number in range(given.rounds + 1):
                 for side, process in sides.items():
                     out = Path(folder, "out")
-                    taken = process.run({"sql": _script(Path(folder), query), "query": query, "folder": folder}).seconds
+                    taken = process.run(
+                        {"sql": batch_script(Path(folder), query), "query": query, "folder": folder}
+                    ).seconds
                     rows[side] = ds.dataset(out, exclude_invalid_files=True).count_rows()
                     shutil.rmtree(out)
                     shutil.rmtree(Path(folder, "checkpoint"), ignore_errors=True)
@@ -67,7 +69,7 @@ def main() -> int:
     return 0
 
 
-def _write(folder: Path, rows: int) -> None:
+def write_tables(folder: Path, rows: int) -> None:
     random = np.random.default_rng(1)
     (folder / "given").mkdir()
     (folder / "named").mkdir()
@@ -83,7 +85,7 @@ def _write(folder: Path, rows: int) -> None:
     pq.write_table(pa.table(named), folder / "named" / "0.parquet")
 
 
-def _script(folder: Path, query: str) -> str:
+def batch_script(folder: Path, query: str) -> str:
     def table(name: str, columns: str, path: str) -> str:
         where = f"'connector' = 'filesystem', 'path' = '{folder / path}', 'format' = 'parquet'"
         return f"CREATE TABLE {name} ({columns}) WITH ({where});"

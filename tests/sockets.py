@@ -10,7 +10,7 @@ from pathlib import Path
 
 from penstock.services.ports import free_ports
 
-__all__ = ["LOOPBACK", "free_port", "listening", "nobody"]
+__all__ = ["LOOPBACK", "free_port", "listening", "nobody", "silent"]
 
 #: 127.0.0.1 as /proc/net writes it, and the same as an IPv6 address.
 LOOPBACK = frozenset({"0100007F", "0000000000000000FFFF00000100007F"})
@@ -32,6 +32,16 @@ def nobody() -> Iterator[str]:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{holder.getsockname()[1]}"
+
+
+@contextmanager
+def silent() -> Iterator[str]:
+    """``host:port`` where connections are never answered: their packets are dropped, as by a firewall."""
+    with socket.socket() as server, socket.socket() as first:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        first.connect(server.getsockname())  # the backlog is full now
+        yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
 def free_port() -> int:

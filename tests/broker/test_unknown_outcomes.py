@@ -4,7 +4,9 @@ process."""
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -415,8 +417,11 @@ class TestOneIdentityPerJob:
             return found
 
         monkeypatch.setattr(committer, "ensure_progress_topic", overtaken)
-        with pytest.raises(FencedError, match="with another progress topic"):
+        with pytest.raises(FencedError, match="with another progress topic") as raised:
             scene.committer()
+        assert raised.value.winner == f"process {os.getpid()} on {socket.gethostname()}"
+        assert f", {raised.value.winner}, was started on" in str(raised.value)
+        assert f"with another progress topic, '{scene.progress_topic}'" in str(raised.value)
         copies[0].publish(batch(1), 1)
         scene.expect(0, 1)
 

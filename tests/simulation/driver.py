@@ -22,7 +22,7 @@ from penstock.connectors.kafka.sink.writer import (
     encode_rows_and_publish,
     publish,
 )
-from penstock.delivery import deliver
+from penstock.delivery import Decision, Progress, deliver
 from penstock.errors import AbortableError
 from penstock.kafka import partitioner
 from penstock.kafka.offsets import CommittedOffset
@@ -243,6 +243,17 @@ class _Operators:
         raise AssertionError("no target repeats batches")
 
 
+class _Observed(KafkaCommitter):
+    """The code under test, whose decisions are kept."""
+
+    decisions: list[Decision]
+
+    def _decided(self, batch: Progress) -> Decision:
+        decision = super()._decided(batch)
+        self.decisions.append(decision)
+        return decision
+
+
 class Driver:
     """One start of the job: from opening its committer to the end of its input, or to whatever ends it before."""
 
@@ -259,6 +270,7 @@ class Driver:
     ):
         self.name, self.start = name, start
         self.warnings: list[str] = []
+        self.decisions: list[Decision] = []
         self.batches = 0
         self._pipeline, self._checkpoint, self._invariants = pipeline, checkpoint, invariants
         self._scheduler = scheduler
@@ -268,7 +280,8 @@ class Driver:
         """Copy what is left of the input."""
         pipeline, checkpoint = self._pipeline, self._checkpoint
         checkpoint.adopted |= self.start.adopts
-        committer = KafkaCommitter(self._outputs(), self._context(), self.jobs)
+        committer = _Observed(self._outputs(), self._context(), self.jobs)
+        committer.decisions = self.decisions
         stage = committer.stage() if pipeline.stateful else None
         committer.check()
         committer.open()

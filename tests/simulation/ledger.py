@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.delivery import Decision, TakeOver
 from tests.simulation.checkpoint import Checkpoint
 
 __all__ = ["Ledger", "Published", "Run", "position_in"]
@@ -40,7 +41,7 @@ class Run:
     """A driver, as far as it matters here."""
 
     checkpoint: Checkpoint
-    warnings: list[str]
+    decisions: list[Decision]
 
     @property
     def query(self) -> str:
@@ -97,7 +98,7 @@ class Ledger:
         if (
             new.batch == 0
             and last != new.query
-            and any("published before, from another checkpoint" in each for each in run.warnings)
+            and any(isinstance(each, TakeOver) and each.query_id for each in run.decisions)
         ):
             return "the id was taken over from another query"
         adopts = run.checkpoint.adopted and old.number < self._lost and new.batch not in run.checkpoint.commits

@@ -257,7 +257,7 @@ class _Walk:
             self.plan,
             self.rng,
         )
-        self.invariants.ledger.starts(name, Run(job.checkpoint, driver.warnings))
+        self.invariants.ledger.starts(name, Run(job.checkpoint, driver.decisions))
         self.network.note(name, f"starts on {job.checkpoint.location}: {start}")
         job.last, job.error = driver, None
         actor = self.scheduler.spawn(name, driver.run)

@@ -74,7 +74,9 @@ class Reporter:
         """Whether a log gets a line now."""
         if now - self._logged < _LOG_EVERY_SECONDS:
             return False
-        state = [(each.batches, each.records_in, each.records_out, each.restarts, each.steps) for each in done]
+        state = [
+            (each.batches, each.records_in, each.files_in, each.records_out, each.restarts, each.steps) for each in done
+        ]
         if state != self._state:
             self._patience = _IDLE_SECONDS
         elif now - self._logged < self._patience:
@@ -95,13 +97,22 @@ def after_restarts(restarts: int) -> str:
     return f", after {count(restarts, 'restart')}" if restarts else ""
 
 
+def read_text(done: Sequence[JobProgress], records: str) -> str:
+    """What jobs have read: the text for ``records``, and files of sources that read whole files."""
+    files, left = sum(each.files_in for each in done), sum(each.files_left for each in done)
+    if not files:
+        return records
+    of_files = f"{count(files, 'file')} read{f' ({left:,} left)' if left else ''}"
+    return f"{records}, {of_files}" if any(each.records_in for each in done) else of_files
+
+
 def _progress(done: Sequence[JobProgress], lags: Sequence[int | None], rate: float, *, live: bool) -> str:
     read, written = sum(each.records_in for each in done), sum(each.records_out for each in done)
     lag = "" if None in lags else f", lag {sum(filter(None, lags)):,}"
     commits = [each.committed_at for each in done if each.committed_at]
     if commits:
         ago = f"{time.time() - min(commits):.0f} s ago"
-        text = f"{read:,} read ({rate:,.0f}/s), {written:,} written{lag}, last commit {ago}"
+        text = f"{read_text(done, f'{read:,} read ({rate:,.0f}/s)')}, {written:,} written{lag}, last commit {ago}"
     else:
         text = f"no batch yet in this run{lag}"
     held = [each.state_bytes for each in done if each.state_bytes is not None]

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.display import add_pairs, count, log_to, pairs, sentence
-from penstock.cli.reporter import Reporter, after_restarts
+from penstock.cli.reporter import Reporter, after_restarts, read_text
 from penstock.errors import VERBOSE, DefinitionError, ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan.checks import check_guarantees, check_identities, check_settings
 from penstock.plan.deadletters import with_dead_letters
@@ -278,11 +278,12 @@ def _wait(running: Sequence[RunningJob], reporter: Reporter, stopped: Sequence[i
 def _say_result(reporter: Reporter, job: Job, result: JobResult, stopped: bool) -> None:
     done = result.progress
     how = "stopped" if stopped else "finished"
+    read = read_text([done], f"{count(done.records_in, 'record')} read")
     reporter.say(
-        f"job '{result.job}': {how}: {count(done.records_in, 'record')} read, {done.records_out:,} written "
+        f"job '{result.job}': {how}: {read}, {done.records_out:,} written "
         f"in {_batches(done.batches)} and {result.seconds:.1f} s{after_restarts(done.restarts)}"
     )
-    if not stopped and not done.records_in:
+    if not stopped and not done.records_in and not done.files_in:
         reporter.say(f"job '{result.job}': {_nothing_read(job, result)}")
 
 

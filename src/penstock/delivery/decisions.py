@@ -30,9 +30,11 @@ class Skip:
 
 @dataclass(frozen=True)
 class TakeOver:
-    """Publish the batch; ``warning`` names the progress that it replaces."""
+    """Publish the batch; ``warning`` names the progress that it replaces. ``query_id`` is the query that has published
+    last under the same name, if it is another one."""
 
     warning: str
+    query_id: str = ""
 
 
 Decision = Publish | Skip | TakeOver
@@ -62,7 +64,8 @@ def decide(record: Progress | None, batch: Progress, *, place: str, adopt: bool 
             f"this job has published before, from another checkpoint: up to batch {record.batch_id} of query "
             f"'{record.query_id}', by {place}. This checkpoint is new, and begins with batch {batch.batch_id}: records "
             "that were published then and are read again are published again. If you did not mean that, stop the job, "
-            "and start it with its former checkpoint"
+            "and start it with its former checkpoint",
+            record.query_id,
         )
     if record.batch_id == batch.batch_id - 1:
         # One entry of Spark's offset log holds both, so they differ only if another log was published from.

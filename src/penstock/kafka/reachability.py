@@ -1,20 +1,12 @@
-"""Why brokers are not reached, in words, and the news of it while a client goes on trying."""
+"""Why brokers are not reached, in words."""
 
 from __future__ import annotations
 
-import logging
 import re
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.deadline import Deadline
 from penstock.kafka.faults import CLIENT_CODE, Fault, KafkaFault
-
-_log = logging.getLogger("penstock.kafka")
-
-#: How long a client tries before it tells that it has not succeeded yet.
-PATIENCE_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -74,25 +66,3 @@ def _reason(raised: KafkaFault | None) -> _Reason:
         if re.search(pattern, text):
             return reason
     return _Reason(text, "check that the broker is up and reachable from here")
-
-
-def tell(text: str) -> None:
-    """Give news of something that has not succeeded yet: a warning in Python's log."""
-    _log.warning("%s", text)
-
-
-class Notice:
-    """Tells once, a few seconds after the block began and unless it has ended by then, what ``text`` returns. Says
-    nothing where the time for the block is about as short."""
-
-    def __init__(self, text: Callable[[], str], deadline: Deadline):
-        self._needed = deadline.left > 2 * PATIENCE_SECONDS
-        self._timer = threading.Timer(PATIENCE_SECONDS, lambda: tell(text()))
-        self._timer.daemon = True
-
-    def __enter__(self) -> None:
-        if self._needed:
-            self._timer.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()

@@ -22,8 +22,9 @@ from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_
 from penstock.kafka.leaders import Leaders, PartitionInfo
 from penstock.kafka.partitions import TopicPartition, named
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.reachability import PATIENCE_SECONDS, Notice, is_of_connection, tell, why
+from penstock.kafka.reachability import is_of_connection, why
 from penstock.kafka.wire import Node, Wire
+from penstock.notices import PATIENCE_SECONDS, Notice, tell
 
 T = TypeVar("T")
 

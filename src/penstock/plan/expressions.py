@@ -115,6 +115,23 @@ class Cast(Expression):
         return replace(self, operand=operands[0])
 
 
+@dataclass(frozen=True, kw_only=True)
+class AggregateExpression(Expression):
+    """An aggregate of ``argument`` (None: of rows) over the rows of a group for which ``filter`` is true."""
+
+    argument: Expression | None
+    filter: Expression | None
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return tuple(each for each in (self.argument, self.filter) if each is not None)
+
+    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
+        found = list(operands)
+        argument = found.pop(0) if self.argument is not None else None
+        return replace(self, argument=argument, filter=found.pop() if found else None)
+
+
 @dataclass(frozen=True)
 class Unrepeatable(Expression):
     """The column ``name``, which has other values each time it is computed, above steps that read their rows twice;

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.plan.explain import more_arguments
 from penstock.plan.expressions import (
+    AggregateExpression,
     Call,
     Cast,
     ColumnRef,
@@ -78,21 +79,10 @@ class _Implied(Cast):
 
 
 @dataclass(frozen=True)
-class Aggregated(Expression):
-    """The result of an aggregate ``call`` of ``argument`` (None: of rows), of rows for which ``filter`` is true."""
+class Aggregated(AggregateExpression):
+    """The result of an aggregate ``call``."""
 
     call: AggregateCall
-    argument: Expression | None
-    filter: Expression | None
-
-    @property
-    def operands(self) -> tuple[Expression, ...]:
-        return tuple(each for each in (self.argument, self.filter) if each is not None)
-
-    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
-        found = list(operands)
-        argument = found.pop(0) if self.argument is not None else None
-        return replace(self, argument=argument, filter=found.pop() if found else None)
 
 
 @dataclass(frozen=True)
@@ -148,7 +138,7 @@ class Lineage:
         argument, condition = (
             None if each is None else self.column(node, each) for each in (call.argument, call.filter)
         )
-        return Aggregated(call, argument, condition, type=call.type)
+        return Aggregated(call, argument=argument, filter=condition, type=call.type)
 
     def window(self, node: Node, windowing: Windowing | Attached, part: str = "start") -> Expression:
         """The ``part`` of the windows of the rows of ``node``."""

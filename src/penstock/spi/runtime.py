@@ -315,6 +315,8 @@ class Source(Protocol):
 
     #: Whether all records exist when the query starts, so that they are read at once to the end.
     bounded: bool
+    #: Whether its positions count files, and not records.
+    of_files: bool = False
     #: Whether the source has event time: its frame has the column :data:`WATERMARK`.
     timed: bool = False
     #: Whether it measures event time itself; otherwise the engine does, and calls :meth:`progressed`.
@@ -347,7 +349,7 @@ class Source(Protocol):
         return ()
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
-        """How many offsets lie between the two positions."""
+        """How many offsets lie between the two positions; files where the source is ``of_files``."""
 
     def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:
         """What was lost between the two positions before it was read, as human-readable sentences."""
@@ -368,7 +370,8 @@ class Source(Protocol):
         return True
 
     def lag(self, reached: dict[str, Any]) -> int | None:
-        """Records between ``reached`` and the end of the source, or None when that is not known."""
+        """Records (files where the source is ``of_files``) between ``reached`` and the end of the source, or None when
+        that is not known."""
 
     def consumed(self, end: dict[str, Any]) -> Any:
         """What a committer of the same system can record with its output, or None."""

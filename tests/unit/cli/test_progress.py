@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.reporter import Reporter
+from penstock.cli.run import _say_result
 from penstock.engine import JobProgress, StepProgress
 
 #: Committed a moment ago.
@@ -47,6 +48,23 @@ def test_before_the_first_batch_nothing_sounds_like_a_fault(capsys: pytest.Captu
 def test_a_job_without_state(capsys: pytest.CaptureFixture[str]) -> None:
     assert line(capsys, Running(DONE)).startswith("job 'copy': 3 read (")
     assert line(capsys, Running(DONE)).endswith("/s), 1,000 written, lag 7, last commit 0 s ago")
+
+
+def test_files_are_counted_as_files(capsys: pytest.CaptureFixture[str]) -> None:
+    """A source of files knows how many files it has read, and not how many records they had."""
+    files = replace(DONE, records_in=0, files_in=1, files_left=0)
+    assert line(capsys, Running(files, None)).startswith("job 'copy': 1 file read, 1,000 written, last commit")
+    files = replace(files, files_in=3, files_left=2)
+    assert line(capsys, Running(files, None)).startswith("job 'copy': 3 files read (2 left), 1,000 written, ")
+    found = line(capsys, Running(replace(files, records_in=5), None))
+    assert re.match(r"job 'copy': 5 read \([\d,]+/s\), 3 files read \(2 left\), 1,000 written", found)
+
+
+def test_the_last_line_counts_files_as_files(capsys: pytest.CaptureFixture[str]) -> None:
+    files = replace(DONE, records_in=0, files_in=2)
+    result: Any = SimpleNamespace(job="copy", progress=files, seconds=1.0, continued=False)
+    _say_result(Reporter(), SimpleNamespace(), result, stopped=False)  # type: ignore[arg-type]
+    assert lines(capsys) == ["job 'copy': finished: 2 files read, 1,000 written in 1 batch and 1.0 s"]
 
 
 def test_several_jobs_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import pickle
+import re
 import subprocess
 import sys
 
@@ -11,17 +14,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from penstock import notices
 from penstock.connectors.postgres.address import parse_address
 from penstock.connectors.postgres.changes import LastChanges, last_of_keys
 from penstock.connectors.postgres.columns import TableColumn, match_columns, stage_type
+from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.connectors.postgres.staging import PostgresOutput, _Stage
-from penstock.errors import OptionsError, RecordError, SchemaError, UnsupportedError
+from penstock.errors import DatabaseUnavailableError, OptionsError, RecordError, SchemaError, UnsupportedError
 from penstock.plan.nodes import Materialize
 from penstock.plan.planning import planned
 from penstock.spi import CHANGES, INSERTIONS, Column, ColumnKind, Guarantee, TableDefinition, connectors, scan_spec
 from penstock.sql import parse_script
 from penstock.types import BIGINT, STRING, RowKind, parse_columns, parse_type
+from tests.sockets import nobody, silent
 
 URL = "postgresql://db.example:5433/shop"
 
@@ -66,6 +72,36 @@ def test_a_connection_string_is_quoted_and_gives_up_on_a_silent_server():
     assert "sslmode='require'" in text
     assert "connect_timeout='3'" in text
     assert "tcp_user_timeout='60000'" in text
+
+
+def test_a_server_that_does_not_answer_is_told_of_while_it_is_tried(caplog, monkeypatch):
+    """Its packets are dropped, as by a firewall."""
+    monkeypatch.setattr(notices, "PATIENCE_SECONDS", 0.1)
+    with silent() as place, caplog.at_level(logging.WARNING, notices.LOG):
+        database = Database(parse_address(f"postgresql://{place}/d?connect_timeout=2"))
+        with pytest.raises(DatabaseUnavailableError, match=r"connecting: .*timeout"), database.transaction():
+            pass
+    (said,) = (record.getMessage() for record in caplog.records if record.name == notices.LOG)
+    assert said == (
+        f"database postgresql://{place}/d, connecting: no answer; check the address, that no firewall is in between, "
+        "and that the server runs. Trying for another 2 s"
+    )
+
+
+def test_a_server_that_is_not_there_is_told_of_while_it_is_tried(caplog, monkeypatch):
+    monkeypatch.setattr(notices, "PATIENCE_SECONDS", 0.1)
+    with nobody() as place, caplog.at_level(logging.WARNING, notices.LOG):
+        database = Database(parse_address(f"postgresql://{place}/d?connect_timeout=2"))
+        with pytest.raises(DatabaseUnavailableError), database.transaction(patience=0.5):
+            pass
+    (said,) = (record.getMessage() for record in caplog.records if record.name == notices.LOG)
+    assert said.startswith(f"database postgresql://{place}/d, connecting: Failed to connect: connection to server at ")
+    assert re.search(r"Connection refused.*\. Trying for another 2 s$", said)
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("", 10), ("?connectTimeout=3", 3), ("?connect_timeout=0", math.inf)])
+def test_how_long_an_attempt_to_connect_may_last(given, seconds):
+    assert parse_address(f"postgresql://h/d{given}", "me").connect_seconds == seconds
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ class TestProgressDecides:
         assert isinstance(decision, TakeOver)
         assert "begins with batch 0" in decision.warning
         assert "batch 4 of query 'other'" in decision.warning
+        assert decision.query_id == "other"
 
     def test_another_query_and_a_later_batch_stops(self) -> None:
         with pytest.raises(CheckpointError, match="'other'"):

@@ -10,9 +10,9 @@ from contextlib import closing
 
 import pytest
 
+from penstock import notices
 from penstock.deadline import Deadline
 from penstock.errors import RetriableError
-from penstock.kafka import reachability
 from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.reachability import why
@@ -89,13 +89,13 @@ def test_a_broker_that_closes_connections_points_at_the_protocol():
 @pytest.mark.parametrize("answers", [False, True])
 def test_a_client_tells_that_it_goes_on_trying(answers, caplog, monkeypatch):
     """Nobody listens; or somebody does, and says nothing."""
-    monkeypatch.setattr(reachability, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(notices, "PATIENCE_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent, nobody() as refused:
         address = f"127.0.0.1:{silent.getsockname()[1]}" if answers else refused
-        log = caplog.at_level(logging.WARNING, "penstock.kafka")
+        log = caplog.at_level(logging.WARNING, notices.LOG)
         with log, closing(session_of(address)) as session, pytest.raises(RetriableError):
             session.brokers(Deadline.after(1000))
-    (said,) = (record.getMessage() for record in caplog.records if record.name == "penstock.kafka")
+    (said,) = (record.getMessage() for record in caplog.records if record.name == notices.LOG)
     reason = "no answer" if answers else "nothing listens there"
     assert said.startswith(f"Kafka at {address} is not reached yet: {reason}; check ")
     assert re.search(r"Trying for another \d+ s$", said)

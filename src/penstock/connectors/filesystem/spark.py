@@ -99,6 +99,7 @@ class FilesSource(Source):
     is in the checkpoint from the first start on."""
 
     bounded = True
+    of_files = True
 
     def __init__(self, scan: FilesystemScanSpec, ordinal: int, context: JobContext):
         self._spark: SparkSession = context.spark

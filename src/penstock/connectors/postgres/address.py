@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -41,6 +42,12 @@ class Address:
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"postgresql://{host}:{self.port}/{self.database}"
+
+    @property
+    def connect_seconds(self) -> float:
+        """How long an attempt to connect waits for an answer; infinity if for ever, as libpq understands 0."""
+        given = dict(self.parameters).get("connect_timeout", _DEFAULTS["connect_timeout"])
+        return float(given) if given.isdecimal() and int(given) > 0 else math.inf
 
     def connection_string(self) -> str:
         """The connection string of libpq, secrets included: ``host='localhost' port='5432' ...``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,9 @@ from adbc_driver_postgresql import StatementOptions
 from adbc_driver_postgresql.dbapi import Connection, connect
 
 from penstock.connectors.postgres.address import Address
+from penstock.deadline import Deadline
 from penstock.errors import DatabaseError, DatabaseUnavailableError, PenstockError
+from penstock.notices import Notice
 
 #: Classes of SQLSTATE after which a retry may succeed: connection, rollback (deadlock, serialization), resources,
 #: object in use (lock time-out), operator intervention (shutdown, time-out).
@@ -36,6 +39,8 @@ _IDLE_MS = 60_000
 _LOCK_MS = 2 * _IDLE_MS
 
 _PAUSE_SECONDS = 0.2
+#: What to do about a server that does not answer.
+_NO_ANSWER = "check the address, that no firewall is in between, and that the server runs"
 
 
 #: Settings of each transaction, whatever the defaults of the user or the server: each statement sees the commits of
@@ -128,17 +133,34 @@ class Database:
             with contextlib.suppress(IndexError, DatabaseUnavailableError):
                 return self._set_up(self._idle.pop(), lock_ms)
         until = time.monotonic() + patience
-        while True:
-            try:
+        # The last attempt may begin at the end of the patience.
+        deadline = Deadline.until(until + self.address.connect_seconds)
+        failures: list[DatabaseUnavailableError] = []
+
+        def news() -> str:
+            reason = (
+                str(failures[-1]).rstrip("?.")
+                if failures
+                else f"database {self.address}, connecting: no answer; {_NO_ANSWER}"
+            )
+            return f"{reason}. Trying {'on' if math.isinf(deadline.at) else f'for another {round(deadline.left)} s'}"
+
+        with Notice(news, deadline):
+            while True:
                 try:
-                    connection = connect(self.address.connection_string())
-                except Error as error:
-                    raise self._failure(error, "connecting") from error
-                return self._set_up(connection, lock_ms)
-            except DatabaseUnavailableError:
-                if time.monotonic() >= until or giving_up():
-                    raise
-            time.sleep(_PAUSE_SECONDS)
+                    return self._set_up(self._connected(), lock_ms)
+                except DatabaseUnavailableError as failure:
+                    if time.monotonic() >= until or giving_up():
+                        raise
+                    failures.append(failure)
+                time.sleep(_PAUSE_SECONDS)
+
+    def _connected(self) -> Connection:
+        """A new connection. Waits for an answer as long as the address says."""
+        try:
+            return connect(self.address.connection_string())
+        except Error as error:
+            raise self._failure(error, "connecting") from error
 
     def _set_up(self, connection: Connection, lock_ms: int) -> Connection:
         transaction = Transaction(self.address, connection, self._failure)

@@ -38,13 +38,17 @@ class StepProgress:
 
 @dataclass(frozen=True)
 class JobProgress:
-    """The progress of a job in this process, over all its restarts. ``records_in`` counts offsets read, ``records_out``
-    records written, both since the start; ``committed_at`` is the Unix time of the last committed batch. ``restarts``
-    counts the restarts, ``last_failure`` is the failure before the last one. ``state_rows`` and ``state_bytes`` are the
-    size of the state after the last batch, about; None in a job without state. ``steps`` has the steps by uid."""
+    """The progress of a job in this process, over all its restarts. ``records_in`` counts offsets read, ``files_in``
+    the files that sources of files have read, whose records are not in ``records_in``, and ``records_out`` records
+    written, all since the start. ``files_left`` files are still to be read. ``committed_at`` is the Unix time of the
+    last committed batch. ``restarts`` counts the restarts, ``last_failure`` is the failure before the last one.
+    ``state_rows`` and ``state_bytes`` are the size of the state after the last batch, about; None in a job without
+    state. ``steps`` has the steps by uid."""
 
     batch: int = -1
     records_in: int = 0
+    files_in: int = 0
+    files_left: int = 0
     records_out: int = 0
     bytes_out: int = 0
     batches: int = 0

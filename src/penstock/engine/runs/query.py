@@ -42,6 +42,7 @@ from penstock.spi import (
     NextBatch,
     OnDriver,
     Output,
+    Published,
     Source,
     Stage,
     Written,
@@ -285,12 +286,15 @@ class Query:
                 raise ExecutionError(f"Spark did not end the query: {cause_of(str(error))}") from error
 
     def lag(self) -> int | None:
-        """Records between the last committed position and the end of the sources; None if that is not known."""
+        """Records between the last committed position and the end of the sources; None if that is not known, and
+        without sources that count records."""
         if self._reached is None:
             return None
-        lags = [source.lag(end) for source, end in zip(self._sources, self._reached, strict=True)]
+        lags = [
+            source.lag(end) for source, end in zip(self._sources, self._reached, strict=True) if not source.of_files
+        ]
         known = [lag for lag in lags if lag is not None]
-        return sum(known) if len(known) == len(lags) else None
+        return sum(known) if known and len(known) == len(lags) else None
 
     def gather(self, small: OnDriver | None = None) -> None:
         """Take in the reports of the last batches' tasks. Spark has them a moment after a batch is done. That of a
@@ -342,21 +346,29 @@ class Query:
             for output, written in zip(outputs, each.written, strict=False):
                 self._count(output, written)
         self.gather(small)  # the reports of the batch before, and that of the driver
-        read = sum(
-            source.records(start, end) for source, start, end in zip(self._sources, batch.start, batch.end, strict=True)
+        files = sum(
+            source.lag(end) or 0 for source, end in zip(self._sources, batch.end, strict=True) if source.of_files
         )
-        skipped = all(each.skipped for each in done)
         before = self.progress if flow is None else self._with_state(flow)
         self._reached = batch.end
         self.progress = replace(
             before,
             batch=batch_id,
-            records_in=before.records_in + (0 if skipped else read),
+            records_in=before.records_in + self._read(batch, done, of_files=False),
+            files_in=before.files_in + self._read(batch, done, of_files=True),
+            files_left=files,
             records_out=before.records_out + sum(each.records for each in done),
             bytes_out=before.bytes_out + sum(each.bytes for each in done),
             batches=before.batches + 1,
             committed_at=time.time(),
         )
+
+    def _read(self, batch: Batch, done: Sequence[Published], *, of_files: bool) -> int:
+        """How many records, or files, the batch has read; none if it was published before."""
+        if all(each.skipped for each in done):
+            return 0
+        places = zip(self._sources, batch.start, batch.end, strict=True)
+        return sum(source.records(start, end) for source, start, end in places if source.of_files == of_files)
 
     def _with_state(self, flow: FlowRun) -> JobProgress:
         """The progress with what the job's steps keep now."""

@@ -289,7 +289,8 @@ class RunningJob:
         return self._metrics
 
     def lag(self) -> int | None:
-        """Records between the last committed position and the end of the sources; None if that is not known."""
+        """Records between the last committed position and the end of the sources; None if that is not known, and
+        without sources that count records."""
         return self._run.lag()
 
     # --- restarts --------------------------------------------------------------------------------------------

@@ -25,6 +25,8 @@ import sys
 import traceback
 from typing import Any
 
+from penstock import notices
+
 #: The modules of Spark's processes, in the order in which Spark starts them.
 _WANTED = (
     "pyspark.daemon",
@@ -65,7 +67,7 @@ def _prepare() -> None:
     Spark's workers collect garbage after each task. What was imported here is never garbage: collections in forks leave
     it out, and its pages stay shared.
     """
-    logging.getLogger("penstock.kafka").setLevel(logging.ERROR)  # the driver tells of brokers that are not reached
+    logging.getLogger(notices.LOG).setLevel(logging.ERROR)  # the driver tells of servers that are not reached
     with contextlib.suppress(Exception):
         for name in _WANTED:
             importlib.import_module(name)

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
-from penstock.plan.expressions import TRUE, Call, Cast, Expression, Literal, coerce, conjunction, is_not_null, walk
+from penstock.plan.expressions import (
+    TRUE,
+    AggregateExpression,
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    coerce,
+    conjunction,
+    is_not_null,
+    walk,
+)
 from penstock.sql.bind.arithmetic import arithmetic
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import UnboundAggregate, UnboundCall
@@ -43,7 +54,7 @@ JSON_AGGREGATES = ("JSON_ARRAYAGG", "JSON_OBJECTAGG")
 FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", *_OF_ANY, "LISTAGG", "PERCENTILE", *_VARIANCES, *JSON_AGGREGATES)
 #: Functions that count NULL too, unless IGNORE NULLS says otherwise.
 _WITH_NULLS = ("ARRAY_AGG", "SINGLE_VALUE")
-_ORDERED = {"STRING", "BOOLEAN"}
+_ORDERED = {"STRING", "BOOLEAN", "INTERVAL"}
 _MAX_PRECISION = 38
 #: The least scale of an average of decimals.
 _LEAST_SCALE = 6
@@ -58,26 +69,15 @@ class Grouping(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Aggregate(Expression):
+class Aggregate(AggregateExpression):
     """An aggregate of the rows of a group: ``COUNT(*)``, which has no ``argument``, or ``SUM(DISTINCT argument) FILTER
     (WHERE filter)``. ``nulls`` and ``separator`` are those of the plan's call. Exists while a query is bound; the plan
     has aggregates in nodes only."""
 
     function: str
-    argument: Expression | None
     distinct: bool
-    filter: Expression | None
     nulls: bool = False
     separator: str = ""
-
-    @property
-    def operands(self) -> tuple[Expression, ...]:
-        return tuple(each for each in (self.argument, self.filter) if each is not None)
-
-    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
-        found = list(operands)
-        argument = found.pop(0) if self.argument is not None else None
-        return replace(self, argument=argument, filter=found.pop() if found else None)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,9 @@ def aggregate(
     if argument is None or name == "COUNT":
         if argument is not None and not argument.type.nullable and not distinct:
             argument = None  # it counts rows
-        return Aggregate("COUNT", argument, distinct, condition, type=BIGINT.with_nullability(False), place=place)
+        return Aggregate(
+            "COUNT", distinct, argument=argument, filter=condition, type=BIGINT.with_nullability(False), place=place
+        )
     if not _takes(name, argument.type):
         expected = _expected(name)
         raise source.error(given.args[0].at, f"{name} takes {expected}, not {argument.type.text()}", "CAST it")
@@ -146,7 +148,7 @@ def aggregate(
     if name in ("ARRAY_AGG", "COLLECT"):  # which need values, not values that are not null
         nullable = name == "ARRAY_AGG" and (grouping is not Grouping.KEYS or condition is not None or not nulls)
     result = _result(name, argument.type).with_nullability(nullable or name == "SINGLE_VALUE")
-    return Aggregate(name, argument, distinct, condition, nulls, separator, type=result, place=place)
+    return Aggregate(name, distinct, nulls, separator, argument=argument, filter=condition, type=result, place=place)
 
 
 def _separator(
@@ -198,7 +200,7 @@ def _json(
     if null and not absent:
         text = Call("COALESCE", (text, _text("null")), type=_text("").type, place=place)
     if not keys:
-        listed = Aggregate("LISTAGG", text, False, condition, separator=",", type=STRING, place=place)
+        listed = Aggregate("LISTAGG", False, argument=text, filter=condition, separator=",", type=STRING, place=place)
         every = Call("COALESCE", (listed, _text("")), type=_text("").type, place=place)
         return Call("CONCAT", (_text("["), every, _text("]")), type=_text("").type, place=place)
     (key,) = keys
@@ -208,7 +210,9 @@ def _json(
     entry: Expression = Call("ROW", (key, text), type=row, place=place)
     if null and absent:
         entry = Call("CASE", (is_not_null(value), entry), type=row.with_nullability(True), place=place)
-    entries = Aggregate("ARRAY_AGG", entry, False, condition, not absent, type=ArrayType(entry.type), place=place)
+    entries = Aggregate(
+        "ARRAY_AGG", False, not absent, argument=entry, filter=condition, type=ArrayType(entry.type), place=place
+    )
     return Call(given.name, (entries,), type=_text("").type, place=place)
 
 
@@ -237,7 +241,7 @@ def _percentile(
         made = Call("ROW", (entry, coerce(frequency, BIGINT)), type=row, place=place)
         entry = Call("CASE", (known, made), type=row.with_nullability(True), place=place)
     of_values = ArrayType(entry.type.with_nullability(False))
-    entries = Aggregate("ARRAY_AGG", entry, given.distinct, condition, type=of_values, place=place)
+    entries = Aggregate("ARRAY_AGG", given.distinct, argument=entry, filter=condition, type=of_values, place=place)
     double = DOUBLE.with_nullability(False)
     literals = (Literal(each, type=double) for each in percentages)
     several = isinstance(args[1].type, ArrayType)
@@ -277,11 +281,11 @@ def _variance(
 
     def summed(each: Expression) -> Expression:
         kind = _result("SUM", each.type).with_nullability(True)
-        return Aggregate("SUM", each, given.distinct, condition, type=kind, place=place)
+        return Aggregate("SUM", given.distinct, argument=each, filter=condition, type=kind, place=place)
 
     total = summed(value)
     number: Expression = Aggregate(
-        "COUNT", value, given.distinct, condition, type=BIGINT.with_nullability(False), place=place
+        "COUNT", given.distinct, argument=value, filter=condition, type=BIGINT.with_nullability(False), place=place
     )
     of_mean = computed("/", computed("*", total, total), number)
     divisor = number
@@ -299,7 +303,7 @@ def _takes(function: str, given: DataType) -> bool:
     if isinstance(given, NullType):
         return False
     if function in _OF_ANY:
-        return function != "COLLECT" or not isinstance(given, MapType)
+        return True
     if function == "LISTAGG":
         return root(given) == "STRING"
     return is_numeric(given) or (function in ("MIN", "MAX") and (is_point(given) or root(given) in _ORDERED))

@@ -62,7 +62,7 @@ class Groups:
         below = project(node, items or (Item("$TRUE", TRUE),))
         keys = tuple(dict.fromkeys(self._names[key] for key in self.keys))
         if not keys and not self._calls:  # the result of which has a column too
-            self._call(Aggregate("COUNT", None, False, None, type=BIGINT.with_nullability(False)))
+            self._call(Aggregate("COUNT", False, argument=None, filter=None, type=BIGINT.with_nullability(False)))
         fields = [*below.schema.select(keys).fields, *(Field(each.name, each.type) for each in self._calls.values())]
         schema = RowType(tuple(fields), nullable=False)
         return grouped(GroupAggregate(schema, below, keys, tuple(self._calls.values()), ttl=self.lifetime))

@@ -25,6 +25,7 @@ from penstock.connectors.kafka.sink.writer import (
 from penstock.deadline import Deadline
 from penstock.delivery import (
     FINISH_BATCH,
+    Claim,
     Decision,
     Progress,
     Skip,
@@ -202,8 +203,9 @@ class _Writing(Committer):
         return self._progress_topics
 
     def identity(self, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> dict[str, Any]:
-        """The checkpoint's document about the job's transactional id in the cluster, after this change: the id, and the
-        progress topic with its first number of partitions; empty before the first start. Raises CheckpointError."""
+        """The checkpoint's document about the job's transactional id in the cluster, after this change: the id, the
+        progress topic with its first number of partitions, and the process that has chosen it; empty before the first
+        start. Raises CheckpointError."""
         name, checkpoint = f"identity-{cluster_id(self.session)}", self.context.checkpoint
         known = checkpoint.revise(name, change)
         missing = {"transactional_id", "progress_topic", "progress_topic_id", "progress_partitions"} - known.keys()
@@ -347,14 +349,19 @@ class KafkaCommitter(_Writing):
         known = self.identity()
         found = self._found_topic(known)
         topic_id = str(found.topic_id or "")
-        topic = {"progress_topic": found.name, "progress_topic_id": topic_id, "progress_partitions": found.partitions}
+        topic = {
+            "progress_topic": found.name,
+            "progress_topic_id": topic_id,
+            "progress_partitions": found.partitions,
+            "process": Claim.mine(context.run_id).process,  # that has chosen it
+        }
         if not known:
             mine = {"transactional_id": self.transactional_id, **topic}
             known = self.identity(lambda now: now or mine)  # two copies that start at once get the same
         elif known["progress_topic_id"] != topic_id:  # the user adopts that
             known = self._changed(known, {**known, **topic})
         if (known["progress_topic"], known["progress_topic_id"]) != (found.name, topic_id):
-            raise self._overtaken()
+            raise self._overtaken(known)
         self._keep(known, found)
         self._check_ahead()
         self._known = known
@@ -376,15 +383,19 @@ class KafkaCommitter(_Writing):
 
         def change(now: dict[str, Any]) -> dict[str, Any]:
             if now != before:
-                raise self._overtaken()
+                raise self._overtaken(now)
             return after
 
         return self.identity(change)
 
-    def _overtaken(self) -> FencedError:
+    def _overtaken(self, known: Mapping[str, Any]) -> FencedError:
+        """The error of a copy that has found another progress topic than the checkpoint's document now has."""
+        winner = str(known.get("process", ""))  # documents of former versions do not name it
         return FencedError(
-            f"another copy of job '{self.context.job}' was started on the checkpoint "
-            f"'{self.context.checkpoint.location}' with another progress topic; stop one of the two"
+            f"another copy of job '{self.context.job}'{winner and f', {winner},'} was started on the checkpoint "
+            f"'{self.context.checkpoint.location}' with another progress topic, "
+            f"'{known.get('progress_topic', '')}'; stop one of the two",
+            winner,
         )
 
     def _found_topic(self, known: Mapping[str, Any]) -> ProgressTopic:
