@@ -399,6 +399,42 @@ def test_lists_of_windows_are_in_the_order_of_arrival(windows: str, way: Way, tm
     assert found == ["[1, a1,a2,a3,a4,a5,a6, a1]"]
 
 
+SESSION = """INSERT INTO o SELECT c, LISTAGG(a), FIRST_VALUE(a), LAST_VALUE(a) FROM TABLE(
+    SESSION(TABLE {} PARTITION BY c, DESCRIPTOR(ts), INTERVAL '100' SECOND)) GROUP BY c, window_start, window_end"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rows_of_a_session_are_in_the_order_of_time_and_those_of_one_time_as_they_arrived(
+    seed: int, tmp_path: Path
+) -> None:
+    rng = random.Random(seed)
+    table = rng.choice("ew")
+    messages: list[Message] = []
+    latest = 60
+    for at in range(rng.randrange(2, 30)):
+        latest += rng.choice([0, 0, 0, 0, 0, 1, 3, 300])
+        second = latest - (rng.randrange(2) if table == "e" else 0)  # as late as the watermark lets rows be
+        time = f"2026-01-01 {second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
+        messages.append(("+U" if table == "w" else "+I", (at, rng.randrange(2), f"{at:02d}", time)))
+
+    def seconds(row: Row) -> int:
+        return 3600 * int(row[3][11:13]) + 60 * int(row[3][14:16]) + int(row[3][17:])
+
+    sessions: dict[int, list[list[Row]]] = {0: [], 1: []}
+    for _, row in sorted(messages, key=lambda each: seconds(each[1])):
+        own = sessions[row[1]]
+        if not own or seconds(row) - seconds(own[-1][-1]) > 100:
+            own.append([])
+        own[-1].append(row)
+    texts = [(c, [row[2] for row in rows]) for c, own in sessions.items() for rows in own]
+    meant = sorted(f"[{c}, {joined(each)}, {each[0]}, {each[-1]}]" for c, each in texts)
+
+    for number, way in enumerate(rng.sample(MORE_WAYS, 2)):
+        into = "c INT, l STRING, f STRING, z STRING"
+        found = rows_of(SESSION.format(table), into, {table: messages}, way, tmp_path / str(number))
+        assert found == meant, way
+
+
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_the_first_of_rows_of_one_time_is_that_which_arrived_first(way: Way, tmp_path: Path) -> None:
     rows = [("+I", (number % 2, number, f"a{number}", "2026-01-01 10:00:00")) for number in range(6)]
