@@ -205,7 +205,7 @@ def expressions() -> list[str]:
     """Flink SQL of every function and operator, each text once."""
     parts = (
         *(comparisons, logic, arithmetic, reals, strings, regexes, digests, json, times, zoned, casts, nested, types),
-        *(arguments, far_moments, overflows, patterns_and_pairs),
+        *(arguments, far_moments, overflows, patterns_and_pairs, maps, mixed_kinds, intervals),
     )
     return list(dict.fromkeys(sql for part in parts for sql in part()))
 
@@ -1224,3 +1224,77 @@ def patterns_and_pairs() -> Iterator[str]:
     yield from ("REVERSE(CONCAT('a😀b', x))", "TRANSLATE(CONCAT('a😀b', x), '😀', 'é')", "CHAR_LENGTH(CONCAT('😀', x))")
     yield from _each("HEX({}('{{\"a\":\"x\\ud83dy\"}}', '$.a'))", ("JSON_VALUE", "JSON_QUERY"))
     yield from ("HEX(JSON_UNQUOTE('\"x\\ud83dy\"'))", "CAST(CONCAT('a😀b', x) AS VARCHAR(2))")
+
+
+def maps() -> Iterator[str]:
+    """Equality of maps."""
+    yield from _each("mp {} {}", ("=", "<>", "IS DISTINCT FROM"), ("mq", "MAP['x', 7]", "MAP['x', CAST(7 AS BIGINT)]"))
+    yield from _each("NULLIF(mp, {})", ("mq", "mp"))
+    yield from _each("mp {} ({})", ("IN", "NOT IN"), ("mq, MAP['x', 7]", "MAP['x', 7]", "mq"))
+    yield "CASE mp WHEN mq THEN 1 WHEN MAP['x', 7] THEN 2 END"
+    yield from _each("MAP['a', 1, 'b', 2] = MAP[{}]", ("'b', 2, 'a', 1", "'a', 1", "'a', 2, 'b', 1", "'a', 1, 'c', 2"))
+    yield from _each("MAP['a', CAST(NULL AS INT)] = MAP['{}', {}]", "ab", ("1", "CAST(NULL AS INT)"))
+    yield from ("MAP['a', ARRAY[i]] = MAP['a', ARRAY[j]]", "MAP[ROW(1, x), 1] = MAP[ROW(1, y), 1]")
+    yield from ("MAP[ARRAY[1], 1] = MAP[ARRAY[1], 1]", "MAP['a', d] = MAP['a', e]")
+    yield from ("ARRAY[mp] = ARRAY[mq]", "ARRAY[mp, mq] = ARRAY[mq, mp]", "ROW(mp, 1) = ROW(mq, 1)")
+    yield from ("ia = ARRAY[CAST(1 AS BIGINT)]", "MAP['x', 1, 'k', CAST(NULL AS INT)] = mp")
+
+
+def mixed_kinds() -> Iterator[str]:
+    """Arguments of different kinds."""
+    yield from _each("COALESCE({})", ("tm, ts", "ts, tm", "tm, us", "tm, ts, us", "dt, ts", "ts, dt", "us, dt, ts"))
+    yield from _each("COALESCE({})", ("p, f", "f, p", "f, p, d", "p, i, f", "i, f, p", "n, f", "lz, ts", "lz, tm"))
+    yield from _each("IFNULL({})", ("tm, ts", "dt, ts"))
+    yield from _each("{}({})", ("GREATEST", "LEAST"), ("tm, ts", "dt, ts"))
+    texts = ("CAST(j AS CHAR(3))", "CAST(j AS VARCHAR(5))", "CAST(j AS STRING)", "v")
+    yield from _each("{} {} ({})", texts, ("IN", "NOT IN"), ("j, 7", "1, 12", "j, 2.5"))
+    yield from ("x IN (i, j)", "j IN (CAST(j AS STRING), '7')", "p IN (CAST(p AS STRING), '7')", "v IN (1.5, 12)")
+    yield from ("bo IN ('true', 'no')", "bo IN (CAST(bo AS STRING), 'no')", "bo NOT IN ('true', 'f')", "bo IN ('abc')")
+    yield from ("x IN (TRUE, FALSE)", "x IN (bo, FALSE)", "CAST(bo AS STRING) IN (bo)", "x NOT IN (TRUE)")
+    yield from ("bo = 'true'", "bo = CAST(bo AS STRING)", "CAST(bo AS STRING) = bo", "CASE bo WHEN 'true' THEN 1 END")
+    precision = "CASE WHEN bo THEN 3 WHEN co THEN 0 END"
+    yield from _each("TO_TIMESTAMP_LTZ({}, {})", ("ms", "i", "d", "p"), (precision, "CAST(NULL AS INT)", "1 + 2", "j"))
+    yield from ("NULLIF(CAST(dt AS STRING), dt)", "NULLIF(CAST(ts AS STRING), us)", "NULLIF('2026-01-31', dt)")
+    yield from ("NULLIF(CAST(tm AS STRING), tm)", "NULLIF(dt, CAST(dt AS STRING))")
+
+
+_SPANS = ("j * INTERVAL '30' HOUR", "j * INTERVAL '-1.517' SECOND", "INTERVAL '1' DAY")
+_MONTHS = ("j * INTERVAL '5' MONTH", "INTERVAL '3' YEAR * j", "j * INTERVAL '1001' YEAR(4)")
+
+
+def intervals() -> Iterator[str]:
+    """Intervals as values of a query."""
+    kinds = (_SPANS, _MONTHS)
+    for same in kinds:
+        yield from _each("CAST({} AS {})", same, ("STRING", "CHAR(3)", "VARCHAR(5)"))
+        yield from _each("TYPEOF({})", same)
+        yield from _each("CAST({} {} {} AS STRING)", same, "+-", same)
+        yield from _each("CAST({}({}) AS STRING)", "+-", same)
+        yield from _each("{} {} {}", same, ("=", "<", "IS DISTINCT FROM"), same)
+        yield from _each("CAST({}({}, {}) AS STRING)", ("GREATEST", "LEAST", "COALESCE", "NULLIF"), same, same)
+        yield from _each("CAST(CASE WHEN bo THEN {} WHEN co THEN {} END AS STRING)", same, same)
+        yield from _each("{} IN ({}, {})", same[:1], same, same)
+        yield from _each("CAST({}[{}] AS STRING)", (f"MAP['a', {each}]" for each in same), ("'a'", "'b'"))
+        yield from _each("CAST(ARRAY[{}] AS STRING)", same)
+        yield from _each("CAST(ROW({}, 1) AS STRING)", same)
+        yield from _each("({}) IS NULL", same)
+        yield from _each("{} {} ({} + {})", ("ts", "dt", "lz", "tm"), "+-", same[:2], same[:1])
+    yield from _each("EXTRACT({} FROM {})", ("DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"), _SPANS)
+    yield from _each("EXTRACT({} FROM {})", ("YEAR", "QUARTER", "MONTH", "CENTURY", "MILLENNIUM"), _MONTHS)
+    yield from _each("{}({})", ("DAYOFMONTH", "HOUR", "MINUTE", "SECOND"), _SPANS)
+    yield from _each("{}({})", ("YEAR", "QUARTER", "MONTH"), _MONTHS)
+    yield from _each("CAST(CAST({} AS INTERVAL {}) AS STRING)", ("j", "t", "s"), ("MONTH", "YEAR", "DAY", "SECOND"))
+    yield from (
+        "CAST(CAST(INTERVAL '36' HOUR AS INTERVAL DAY) AS STRING)",
+        "CAST(CAST(NULL AS INTERVAL DAY) AS STRING)",
+    )
+    yield from ("ts + CAST(j AS INTERVAL MONTH)", "INTERVAL '1' DAY + j * INTERVAL '1' DAY + ts")
+    yield from ("ts + -INTERVAL '1' DAY", "CAST(INTERVAL '1.5005' SECOND AS STRING)", "dt + (j * INTERVAL '36' HOUR)")
+    yield from ("j * INTERVAL '1' DAY BETWEEN INTERVAL '1' DAY AND INTERVAL '3' DAY", "j * INTERVAL '1' DAY = '1'")
+    yield from _each("CAST({} AS STRING)", ("INTERVAL '5' DAY / 2", "INTERVAL '5' DAY * 1.5", "d * INTERVAL '1' DAY"))
+    yield from _each("CAST({} AS STRING)", ("ABS(j * INTERVAL '1' DAY)", "p * INTERVAL '1' MONTH"))
+    yield from (
+        "COALESCE(INTERVAL '1' DAY, j)",
+        "ARRAY_APPEND(ia, INTERVAL '1' MONTH)",
+        "PRINTF('%s', INTERVAL '1' DAY)",
+    )

@@ -12,7 +12,7 @@ from penstock.plan.nodes import Item
 from penstock.spi import Column
 from penstock.sql.bind.scope import Scope
 from penstock.sql.bind.selection import projected, select
-from penstock.sql.bind.tables import Declaration, columns_of, not_null, typed
+from penstock.sql.bind.tables import Declaration, columns_of, not_null, stored, typed
 from penstock.sql.parse.commands import statements_of
 from penstock.sql.parse.definitions import column_declaration, parse_schema
 from penstock.sql.parse.queries import QueryGrammar
@@ -60,7 +60,7 @@ def projection(text: str, schema: RowType, *, origin: str = "") -> tuple[Item, .
     items = _parsed(scope.source, QueryGrammar.items)
     found = [each for each in select(items, scope, errors) if each is not None]
     for each in found:
-        errors.attempt(partial(typed, each.value, scope, each.at))
+        errors.attempt(partial(stored, each.value, scope, each.at))
     errors.check()
     return projected(found)
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from penstock.sql.bind.scope import UNTYPED_NULL
+from penstock.sql.bind.scope import NO_INTERVAL, UNTYPED_NULL
 from penstock.sql.bind.selection import Selected, projected
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.statements import ColumnDeclaration, CreateTable, CreateTableAs, Insert, PrimaryKey
 from penstock.sql.parse.syntax import Name
 from penstock.types import NullType
+from penstock.types.casts import has_interval
 
 
 def with_columns(
@@ -40,6 +41,8 @@ def with_columns(
 def _declaration(column: Selected, source: SourceText) -> ColumnDeclaration:
     if isinstance(column.value.type, NullType):
         raise source.error(column.at, *UNTYPED_NULL)
+    if has_interval(column.value.type):
+        raise source.error(column.at, *NO_INTERVAL)
     return ColumnDeclaration(Name(column.name, column.at), column.value.type)
 
 

@@ -23,11 +23,13 @@ _TYPES = {
     "BYTES": (pa.binary(), "BINARY"),
     "TIMESTAMP": (pa.timestamp("us"), "TIMESTAMP_NTZ"),
     "TIMESTAMP_LTZ": (pa.timestamp("us", "UTC"), "TIMESTAMP"),
+    "INTERVAL": (pa.int64(), "BIGINT"),
 }
 
 
 def arrow_type(logical: DataType) -> pa.DataType:
-    """The Arrow type of a column: timestamps in microseconds (zone UTC for TIMESTAMP_LTZ), times in nanoseconds."""
+    """The Arrow type of a column: timestamps in microseconds (zone UTC for TIMESTAMP_LTZ), times in nanoseconds.
+    Intervals, which are in queries only, are numbers of months or of microseconds."""
     match logical:
         case DecimalType(precision=precision, scale=scale):
             return pa.decimal128(precision, scale)

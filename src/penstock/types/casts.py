@@ -53,7 +53,7 @@ _IMPLICIT = {
 _POINTS = {"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
 #: By the root of a target: the roots that CAST accepts.
 _EXPLICIT = {
-    "STRING": _NUMBERS | _POINTS | {"STRING", "BYTES", "BOOLEAN"},
+    "STRING": _NUMBERS | _POINTS | {"STRING", "BYTES", "BOOLEAN", "INTERVAL"},
     "BYTES": {"BYTES", "STRING"},
     "BOOLEAN": _NUMBERS | {"BOOLEAN", "STRING"},
     **{number: _NUMBERS | {"STRING", "BOOLEAN"} for number in _NUMBERS},
@@ -92,6 +92,9 @@ def castable(source: DataType, target: DataType) -> bool:
 def _converts(source: DataType, target: DataType, table: dict[str, set[str]]) -> bool:
     if isinstance(source, NullType):
         return True
+    if isinstance(target, IntervalType):
+        same = isinstance(source, IntervalType) and source.months == target.months
+        return table is _EXPLICIT and (same or is_integer(source))
     if (parts := _parts(source, target)) is not None:
         return all(_converts(inner, wanted, table) for inner, wanted in parts)
     if table is _EXPLICIT and isinstance(target, StringType) and isinstance(source, ArrayType | MapType | RowType):
@@ -152,6 +155,26 @@ def common_type(types: tuple[DataType, ...]) -> DataType | None:
     return found.with_nullability(any(each.nullable for each in types))
 
 
+def merged_type(types: tuple[DataType, ...]) -> DataType | None:
+    """The type to which COALESCE casts its arguments, by Flink's ``LogicalTypeMerging``; None if
+    there is none. Other than :func:`common_type`, a TIMESTAMP becomes a DATE or a TIME beside one, and a DECIMAL before
+    a FLOAT becomes one."""
+    found = types[0]
+    for each in types[1:]:
+        pair = {root(found): found, root(each): each}
+        point = pair.get("DATE") or pair.get("TIME")
+        if point is not None and "TIMESTAMP" in pair:
+            found = point
+        elif (root(found), root(each)) == ("DECIMAL", "FLOAT"):
+            found = each
+        else:
+            wider = _common(found, each)
+            if wider is None:
+                return None
+            found = wider
+    return found.with_nullability(any(each.nullable for each in types))
+
+
 def _common(left: DataType, right: DataType) -> DataType | None:
     left, right = left.with_nullability(True), right.with_nullability(True)
     if left == right or isinstance(right, NullType):
@@ -209,9 +232,21 @@ def comparable(left: DataType, right: DataType, ordered: bool) -> DataType | Non
     if "DATE" in roots and roots & {"TIMESTAMP", "TIMESTAMP_LTZ"}:
         return None
     found = _common(left, right)
-    if isinstance(found, MapType) or (ordered and isinstance(found, ArrayType | RowType)):
-        return None
-    return found
+    return None if ordered and isinstance(found, ArrayType | MapType | RowType) else found
+
+
+def comparable_keys(left: DataType, right: DataType) -> DataType | None:
+    """The type in which two values are compared as keys of rows; None if they cannot be. Keys are the same if their
+    bytes are, so those with maps are not: equal maps may have their entries in different orders."""
+    found = comparable(left, right, ordered=False)
+    return None if found is None or _has_map(found) else found
+
+
+def _has_map(data_type: DataType) -> bool:
+    match data_type:
+        case ArrayType() | RowType():
+            return any(map(_has_map, _components(data_type)))
+    return isinstance(data_type, MapType)
 
 
 def widens(source: DataType, target: DataType) -> bool:
@@ -229,6 +264,14 @@ def widens(source: DataType, target: DataType) -> bool:
             return False
     parts = _parts(source, target)
     return parts is not None and all(widens(one, other) for one, other in parts)
+
+
+def has_interval(data_type: DataType) -> bool:
+    """Whether it is an interval, or a collection with intervals, which no column of a table is."""
+    match data_type:
+        case ArrayType() | MapType() | RowType():
+            return any(map(has_interval, _components(data_type)))
+    return isinstance(data_type, IntervalType)
 
 
 def alike(left: DataType, right: DataType) -> bool:

@@ -186,12 +186,12 @@ class NullType(DataType):
 
 @dataclass(frozen=True)
 class IntervalType(DataType):
-    """An interval of months, or of days and seconds. Never the type of a column."""
+    """An interval of months, or of days and seconds. Never the type of a table's column."""
 
     months: bool
 
     def text(self) -> str:
-        return f"INTERVAL {'YEAR TO MONTH' if self.months else 'DAY TO SECOND'}"
+        return "INTERVAL MONTH" if self.months else "INTERVAL SECOND(3)"
 
 
 def root(data_type: DataType) -> str:

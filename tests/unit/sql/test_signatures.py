@@ -28,7 +28,15 @@ _AGGREGATE = re.compile(
 _TIME = r"(.*, )?TIME(, .*)?"
 #: Why a call that Flink's planner takes is refused here, by the form and the types of the arguments.
 REFUSED = {
-    "an interval is no value: it is added to times, taken off them and multiplied": r".* of (.*, )?(YEAR|DAY)(, .*)?",
+    "Flink does not compute this of an interval when it makes the job": (
+        r"(ABS|DAYOFWEEK|DAYOFYEAR|WEEK|JSON_\w+)\(.* of (.*, )?(YEAR|DAY)|\{0\} [*/] \{1\} of (.*, )?(YEAR|DAY)(, .*)?"
+        r"|EXTRACT\((DECADE|WEEK|DOW|ISODOW|DOY|ISOYEAR|MICROSECOND|NANOSECOND|EPOCH) FROM .*\) of (YEAR|DAY)"
+        r"|(TRY_)?CAST\(\{0\} AS INTERVAL .*"
+    ),
+    "in Flink, an interval becomes a number of months or milliseconds by mistake": (
+        r"(COALESCE|IFNULL|ARRAY_\w+|PRINTF)\(.* of (.*, )?(YEAR|DAY)(, .*)?"
+    ),
+    "in Flink, no text equals an interval": r".* of ((CHAR|STRING), (YEAR|DAY)|(YEAR|DAY), (CHAR|STRING))",
     "Flink finds no unit of such a value when it makes the job": (
         r"(DAYOFMONTH|DAYOFWEEK|DAYOFYEAR|MONTH|QUARTER|WEEK|YEAR)\(\{0\}\) of TIME"
         r"|EXTRACT\(\w+ FROM \{0\}\) of (TIME|DATE)"
@@ -36,20 +44,22 @@ REFUSED = {
     "in Flink, a TIME has days and months by mistake": (
         rf"(FLOOR|CEIL)\(\{{0\}} TO \w+\) of TIME|TIMESTAMPDIFF\(.* of {_TIME}"
     ),
-    "in Flink, a TIMESTAMP becomes a TIME by mistake": (
-        r"(COALESCE|IFNULL|GREATEST|LEAST)\(.* of (TIME, TIMESTAMP|TIMESTAMP, TIME)"
+    "Flink's code for a TIME beside a TIMESTAMP does not compile": (
+        r"(GREATEST|LEAST)\(.* of (TIME, TIMESTAMP|TIMESTAMP, TIME)"
     ),
     "Flink has no order of such values when it makes the job": (
         r"(GREATEST|LEAST)\(.* of (ARRAY<INT>|ARRAY<STRING>|MAP|ROW)(, .*)?"
         r"|\{0\} (<|>=) \{1\} of (ARRAY<INT>|ARRAY<STRING>|MAP|ROW), .*"
         r"|(MIN|MAX)\((DISTINCT )?\{0\}\) of (BINARY|BYTES|ARRAY<INT>|ARRAY<STRING>|MAP|ROW)"
     ),
-    "Flink has no '=' of such values when it makes the job": (
+    "Flink has no '=' of a number and a text when it makes the job": (
         r"(NULLIF\(|\{0\} (=|<>|IS DISTINCT FROM) |CASE \{0\} WHEN ).* of .*(CHAR|STRING).*"
-        r"|(NULLIF\(|\{0\} (=|<>|IS DISTINCT FROM) ).* of ARRAY<.*>, ARRAY<.*>"
     ),
-    "maps are not compared": (
-        r"(NULLIF\(|\{0\} (=|<>|IS DISTINCT FROM) ).* of MAP, MAP|COLLECT\((DISTINCT )?\{0\}\) of MAP"
+    "in Flink, no text equals a BOOLEAN, be it 'true' or 'TRUE'": (
+        r"(NULLIF\(|\{0\} (=|<>|IS DISTINCT FROM) ).* of (BOOLEAN, (CHAR|STRING)|(CHAR|STRING), BOOLEAN)"
+    ),
+    "in Flink, no text equals a number in an array": (
+        r"(NULLIF\(|\{0\} (=|<>|IS DISTINCT FROM) ).* of (ARRAY<INT>, ARRAY<STRING>|ARRAY<STRING>, ARRAY<INT>)"
     ),
     "Flink's code for bytes does not compile": (
         r"SHA2\(.* of (BINARY|BYTES), .*|POSITION\(.* of (BINARY|BYTES), .*|OVERLAY\(.* of (BINARY|BYTES), .*"
@@ -61,20 +71,20 @@ REFUSED = {
         r"|(TRY_)?CAST\(\{0\} AS ARRAY<(INT|STRING)>\) of (CHAR|STRING)"
         r"|CASE WHEN .* of BOOLEAN, (INT, (DATE|TIME|TIMESTAMP|TIMESTAMP_LTZ)|(DATE|TIME|TIMESTAMP|TIMESTAMP_LTZ), INT)"
     ),
-    "an interval is no type of a column": r"(TRY_)?CAST\(\{0\} AS INTERVAL .*",
     "Flink computes nothing of a document that is no text, or NULL": r"JSON_(VALUE|QUERY|EXISTS)\(.*",
     "PRINTF shows Java's names of objects": r"PRINTF\(.* of .*(BINARY|BYTES|DATE|TIME|ARRAY|MAP|ROW).*",
     "Flink has no numbers by chance of such seeds and bounds when it makes the job": (
         r"RAND(_INTEGER)?\(.* of .*(FLOAT|DOUBLE|DECIMAL|BIGINT).*"
     ),
     "a seed is a constant": r"RAND(_INTEGER)?\(.*",
-    "the precision of moments is a constant": r"TO_TIMESTAMP_LTZ\(\{0\}, \{1\}\) of .*, INT",
 }
 
 
 def refusal(form: str, types: str) -> str | None:
     """Why a call is refused; None if it is not."""
     sql = expression_of(form, types.split(", "))
+    if "INTERVAL" in ANSWERS[form][types]:
+        sql = f"({sql}) IS NULL"  # an interval is a value within a query only
     try:
         if _AGGREGATE.match(form):
             created = f"CREATE TABLE given ({COLUMNS}) WITH ('connector' = 'any', 'mode' = 'I')"

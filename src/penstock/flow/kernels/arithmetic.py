@@ -128,6 +128,8 @@ def _overflows(sign: str, x: Any, y: Any, bits: int) -> NDArray[np.bool_]:
 def negation(call: Call, session: Session) -> Kernel | None:
     """``-x``."""
     arrow = arrow_type(call.type)
+    if isinstance(call.type, IntervalType):
+        return Strict(arrow, partial(_negated, call))
     if is_integer(call.type):
         return Strict(arrow, partial(_negated, call) if session.strict else pc.negate)
     return Strict(arrow, pc.negate)

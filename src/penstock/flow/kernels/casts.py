@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from penstock.flow.kernels.calendar import DAY_MICROS, day_and_time
 from penstock.flow.kernels.decimals import fitted, from_integers, to_integers, to_reals, to_text
 from penstock.flow.kernels.local import Convert, from_local, to_local
-from penstock.flow.kernels.moments import days_in, localized, micros_of, text_of
+from penstock.flow.kernels.moments import days_in, localized, micros_of, text_of, text_of_interval
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.text_casts import (
     parsed_booleans,
@@ -44,6 +44,7 @@ from penstock.types import (
     BinaryType,
     DataType,
     DecimalType,
+    IntervalType,
     MapType,
     NullType,
     RowType,
@@ -103,6 +104,8 @@ def _conversion(source: DataType, target: DataType, session: Session) -> _Conver
     if isinstance(source, MapType) and isinstance(target, MapType):
         parts = [_conversion(source.key, target.key, session), _conversion(source.value, target.value, session)]
         return partial(_maps, parts[0], parts[1], arrow_type(target)) if parts[0] and parts[1] else None
+    if isinstance(target, IntervalType):
+        return partial(_intervals, target)
     to = root(target)
     match root(source):
         case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
@@ -318,6 +321,19 @@ def _text(source: DataType, target: StringType, session: Session) -> _Convert | 
     return lambda values: pc.utf8_slice_codeunits(written(values), 0, target.length)
 
 
+def _intervals(target: IntervalType, values: pa.Array) -> pa.Array | Vector:
+    """Intervals by numbers of months or milliseconds."""
+    given = pc.cast(values, pa.int64())
+    if target.months:
+        return given
+    try:
+        return pc.multiply_checked(given, 1000)
+    except pa.ArrowInvalid:
+        failed = (np.abs(numbers(given)) > (2**63 - 1) // 1000) & valid_rows(given)
+        reason = f"[CAST_OVERFLOW] a number is beyond the range of {target.text()}"
+        return Vector(pc.multiply(given, 1000), (Failure(failed, lambda _: reason),))
+
+
 def _sized_bytes(target: BinaryType, values: pa.Array) -> pa.Array:
     """Cut to the length of the type, and filled with zeros if it is fixed."""
     if target.length == BYTES.length:
@@ -339,6 +355,8 @@ def _decoded(values: pa.Array) -> pa.Array:
 def _written(source: DataType, session: Session) -> Callable[[pa.Array], pa.Array] | None:
     if isinstance(source, ArrayType | MapType | RowType):
         return _nested_text(source, session)
+    if isinstance(source, IntervalType):
+        return partial(text_of_interval, months=source.months)
     match root(source):
         case "STRING":
             return _same

@@ -1,7 +1,7 @@
 """Comparisons of values of one type, as Flink's generated Java does them: NaN compares with nothing, -0.0 equals 0.0.
 
 Where Flink orders floating-point numbers (``ORDERED``), NaN is the largest one and equals itself, and -0.0 is below
-0.0. Arrays and rows are equal if they have the same elements or fields, where NULL is the same as NULL.
+0.0. Arrays, rows and maps are equal if they have the same elements, fields or entries, where NULL is the same as NULL.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from penstock.flow.hashing import Groups, key_hashes
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import (
     Kernel,
@@ -29,7 +31,7 @@ from penstock.flow.kernels.vectors import (
 )
 from penstock.flow.ordinals import float_ordinals
 from penstock.plan.expressions import Call
-from penstock.types import ArrayType, DataType, IntervalType, RowType, arrow_type
+from penstock.types import ArrayType, DataType, IntervalType, MapType, RowType, arrow_type
 from penstock.types.casts import digits
 from penstock.types.logical import root
 
@@ -67,7 +69,7 @@ def _comparing(sign: str, types: Sequence[DataType]) -> _Compare | None:
         return _of_decimals(plain, types)
     if len(roots) != 1 or not same:
         return None
-    if roots <= {"ARRAY", "ROW"} and sign in ("=", "<>") and all(map(_has_equality, types)):
+    if roots <= {"ARRAY", "MAP", "ROW"} and sign in ("=", "<>") and all(map(_has_equality, types)):
         return partial(_nested, sign == "=")
     return plain if roots <= _COMPARED else None
 
@@ -83,6 +85,8 @@ def _has_equality(data_type: DataType) -> bool:
     match data_type:
         case ArrayType(element=element):
             return _has_equality(element)
+        case MapType(key=key, value=value):
+            return _has_equality(key) and _has_equality(value)
         case RowType(fields=fields):
             return all(_has_equality(each.type) for each in fields)
     return root(data_type) in _COMPARED
@@ -106,15 +110,37 @@ def _same_values(left: pa.Array, right: pa.Array) -> Mask:
         fields = [_same(one, other) for one, other in zip(left.flatten(), right.flatten(), strict=True)]
         both: Mask = np.logical_and.reduce(fields)
         return both
-    if not pa.types.is_list(left.type):
+    if not (pa.types.is_list(left.type) or pa.types.is_map(left.type)):
         return true_rows(pc.equal(left, right), len(left))
-    sizes = [pc.list_value_length(each).fill_null(0).to_numpy(zero_copy_only=False) for each in (left, right)]
+    sizes = [np.where(valid_rows(each), np.diff(each.offsets.to_numpy()), 0) for each in (left, right)]
     found: Mask = sizes[0] == sizes[1]
     rows = np.repeat(np.arange(len(left)), np.where(found, sizes[0], 0))
     chosen = pa.array(found)
-    different = rows[~_same(*(each.filter(chosen).flatten() for each in (left, right)))]
-    found[different] = False
+    one, other = (each.filter(chosen) for each in (left, right))
+    same = _same_entries(rows, one, other) if pa.types.is_map(left.type) else _same(one.flatten(), other.flatten())
+    found[rows[~same]] = False
     return found
+
+
+def _same_entries(rows: NDArray[np.int64], left: pa.MapArray, right: pa.MapArray) -> Mask:
+    """Which entries of the ``left`` maps, each of them in the map of one of the ``rows``, the ``right`` maps of these
+    rows have, in any order."""
+    (keys, values), (other_keys, other_values) = _entries(left), _entries(right)
+    keys = pa.concat_arrays([keys, other_keys])
+    pairs = pa.RecordBatch.from_arrays([pa.array(np.tile(rows, 2)), keys], names=["row", "key"])
+    entries = Groups.of(key_hashes(pairs.columns), pairs)
+    place = np.full(len(entries), -1)
+    place[entries.index[len(rows) :]] = np.arange(len(rows))
+    at = place[entries.index[: len(rows)]]
+    found = at >= 0
+    found[found] = _same(values.filter(pa.array(found)), other_values.take(pa.array(at[found])))
+    return found
+
+
+def _entries(maps: pa.MapArray) -> tuple[pa.Array, pa.Array]:
+    """The keys and the values of all entries."""
+    first, last = maps.offsets[0].as_py(), maps.offsets[-1].as_py()
+    return maps.keys.slice(first, last - first), maps.items.slice(first, last - first)
 
 
 def order(call: Call, session: Session) -> Kernel:

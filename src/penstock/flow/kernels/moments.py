@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from penstock.flow.kernels.by_value import by_value
 from penstock.flow.kernels.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, iso_week, months_later
 from penstock.flow.kernels.decimals import MOST
 from penstock.flow.kernels.local import Convert, to_local
@@ -98,6 +99,8 @@ _TIME_PARTS = {"HOUR": (3_600_000_000, 24), "MINUTE": (60_000_000, 60), "SECOND"
 def extract(call: Call, session: Session) -> Kernel | None:
     """``EXTRACT``."""
     unit, moment = call.args
+    if isinstance(moment.type, IntervalType) and isinstance(unit, Literal):
+        return Strict(pa.int64(), partial(_part_of_interval, moment.type.months, str(unit.value)))
     local = localized(moment.type, session)
     if not isinstance(unit, Literal) or local is None:
         return None
@@ -116,6 +119,42 @@ def _part(unit: str) -> Callable[[pa.Array], Any] | None:
         return lambda values: micros_of(values) // size % count
     part = _PARTS.get(unit)
     return None if part is None else lambda values: part(days_in(values))
+
+
+#: The microseconds of parts of intervals, and how many of them the next larger part has, if there is one.
+_SPANS = {
+    "DAY": (DAY_MICROS, None),
+    **_TIME_PARTS,
+    "MILLISECOND": (1000, 1000),
+}
+#: The same in months.
+_MONTH_SPANS = {
+    "MILLENNIUM": (12_000, None),
+    "CENTURY": (1200, None),
+    "YEAR": (12, None),
+    "MONTH": (1, 12),
+}
+
+
+def _part_of_interval(months: bool, unit: str, _: Values, values: pa.Array) -> pa.Array:
+    """Parts have the sign of the interval. Quarters are counted from 1, as in Flink."""
+    size, count = (_MONTH_SPANS if months else _SPANS)["MONTH" if unit == "QUARTER" else unit]
+    given = np.asarray(numbers(values), np.int64)
+    whole = (given - np.fmod(given, size)) // size
+    found = whole if count is None else np.fmod(whole, count)
+    if unit == "QUARTER":
+        found = (found - 1 - np.fmod(found - 1, 3)) // 3 + 1
+    return _column(found, values)
+
+
+def text_of_interval(values: pa.Array, months: bool) -> pa.Array:
+    """Years and months, or days and milliseconds, with their sign, as CAST writes them."""
+    given = np.asarray(numbers(values), np.int64)
+    size = np.abs(given if months else (given - np.fmod(given, 1000)))
+    sign = np.where(size == 0, "+", np.where(given < 0, "-", "+"))
+    large = pa.array(size // (12 if months else DAY_MICROS)).cast(pa.string())
+    rest: list[Field] = [b"-", (size % 12, 2)] if months else [b" ", *time_fields(size % DAY_MICROS, 3)]
+    return pc.binary_join_element_wise(pa.array(sign), large, composed(rest, values), "")
 
 
 def _column(found: Any, *values: Values, arrow: pa.DataType | None = None) -> pa.Array:
@@ -221,12 +260,20 @@ def _between(call: Call, strict: bool, size: int, _: Values, first: Values, last
 
 
 def to_timestamp_ltz(call: Call, session: Session) -> Kernel | None:
-    """``TO_TIMESTAMP_LTZ`` of a number of seconds or milliseconds; null beyond the years 0 to 9999."""
+    """``TO_TIMESTAMP_LTZ`` of a number of seconds or milliseconds; null beyond the years 0 to 9999. A precision other
+    than 0 and 3 fails."""
+    return _BY_PRECISION(call, session) if is_numeric(call.args[0].type) else None
+
+
+def _of_precision(call: Call, session: Session) -> Kernel | None:
     precision = call.args[1] if len(call.args) == 2 else None
-    if not is_numeric(call.args[0].type) or (precision is not None and not isinstance(precision, Literal)):
+    if isinstance(precision, Literal) and precision.value not in (0, 3, None):
         return None
-    seconds = precision is not None and precision.value == 0
+    seconds = isinstance(precision, Literal) and precision.value == 0
     return Strict(arrow_type(call.type), lambda values, *_: _instants(1000 if seconds else 1, values))
+
+
+_BY_PRECISION = by_value(_of_precision, 1)
 
 
 def _instants(size: int, values: pa.Array) -> pa.Array:

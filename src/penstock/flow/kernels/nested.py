@@ -106,7 +106,20 @@ def _paired(*given: Any) -> list[tuple[Any, Any]]:
     """``MAP[..]`` of keys and values in turn. Of several values of a key the last one counts."""
     if None in given[::2]:
         raise ValueFailure("MAP[..] is given a key that is null")
-    return list(dict(zip(given[::2], given[1::2], strict=True)).items())
+    found: dict[Any, tuple[Any, Any]] = {}
+    for key, value in zip(given[::2], given[1::2], strict=True):
+        found[_hashable(key)] = key, value
+    return list(found.values())
+
+
+def _hashable(key: Any) -> Any:
+    """A key, or what stands for one that is an array or a row."""
+    match key:
+        case list():
+            return tuple(map(_hashable, key))
+        case dict():
+            return tuple(map(_hashable, key.values()))
+    return key
 
 
 MAP = row_by_row(_paired, strict=False)

@@ -45,15 +45,17 @@ def comparison_type(types: Sequence[DataType], *, equality: bool = False) -> Dat
 
 
 def _alike(operands: Sequence[Expression], *, equality: bool = True) -> tuple[Expression, ...]:
-    """Numbers, and timestamps with and without a zone, in the type in which they are compared; decimals without one,
-    and other operands, as they are."""
+    """Numbers, timestamps with and without a zone, and collections, in the type in which they are compared; decimals
+    without one, and other operands, as they are."""
     types = [each.type for each in operands]
     common: DataType | None = None
     if all(map(is_numeric, types)):
         common = comparison_type(types, equality=equality)
         if common is None:
             return tuple(_as(each, as_decimal(each.type)) if is_integer(each.type) else each for each in operands)
-    elif all(isinstance(each, TimestampType) for each in types) and len({root(each) for each in types}) == 2:
+    elif all(isinstance(each, TimestampType) for each in types):
+        common = common_type(tuple(types)) if len({root(each) for each in types}) == 2 else None
+    elif all(isinstance(each, ArrayType | MapType | RowType) for each in types):
         common = common_type(tuple(types))
     if common is None:
         return tuple(operands)

@@ -54,7 +54,7 @@ JSON_AGGREGATES = ("JSON_ARRAYAGG", "JSON_OBJECTAGG")
 FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", *_OF_ANY, "LISTAGG", "PERCENTILE", *_VARIANCES, *JSON_AGGREGATES)
 #: Functions that count NULL too, unless IGNORE NULLS says otherwise.
 _WITH_NULLS = ("ARRAY_AGG", "SINGLE_VALUE")
-_ORDERED = {"STRING", "BOOLEAN"}
+_ORDERED = {"STRING", "BOOLEAN", "INTERVAL"}
 _MAX_PRECISION = 38
 #: The least scale of an average of decimals.
 _LEAST_SCALE = 6
@@ -303,7 +303,7 @@ def _takes(function: str, given: DataType) -> bool:
     if isinstance(given, NullType):
         return False
     if function in _OF_ANY:
-        return function != "COLLECT" or not isinstance(given, MapType)
+        return True
     if function == "LISTAGG":
         return root(given) == "STRING"
     return is_numeric(given) or (function in ("MIN", "MAX") and (is_point(given) or root(given) in _ORDERED))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from penstock.plan.expressions import Call, Expression, Literal, cast, coerce
@@ -23,8 +24,10 @@ from penstock.types.logical import root
 
 
 def sign(call: UnboundCall, operand: Expression, source: SourceText) -> Expression:
-    """``-x`` and ``+x``. Raises SqlError if the operand is not a number."""
-    if not is_numeric(operand.type):
+    """``-x`` and ``+x``. Raises SqlError if the operand is not a number or an interval."""
+    if isinstance(operand, Literal) and isinstance(operand.type, IntervalType) and call.name == "-x":
+        return replace(operand, value=-operand.value)  # type: ignore[operator]
+    if not is_numeric(operand.type) and not isinstance(operand.type, IntervalType):
         raise source.error(call.args[0].at, f"a sign needs a number, not {operand.type.text()}", "CAST it")
     return operand if call.name == "+x" else Call("NEGATE", (operand,), type=operand.type, place=source.at(call.at))
 
@@ -73,7 +76,7 @@ def _decimal(operator: str, a: DecimalType, b: DecimalType) -> DataType:
 
 
 def _shifted(call: UnboundCall, left: Expression, right: Expression, source: SourceText) -> Expression:
-    """A moment plus or minus an interval, a multiple of an interval, or the sum of two that are constants."""
+    """A moment plus or minus an interval, a multiple of an interval, or the sum of two."""
     if call.name in "+-" and left.type.with_nullability(False) == right.type.with_nullability(False):
         return _total(call, left, right, source)
     types = f"{left.type.text()} and {right.type.text()}"
@@ -92,7 +95,7 @@ def _shifted(call: UnboundCall, left: Expression, right: Expression, source: Sou
 
 
 def _total(call: UnboundCall, left: Expression, right: Expression, source: SourceText) -> Expression:
-    """The sum or the difference of two constant intervals of one kind."""
+    """The sum or the difference of two intervals of one kind."""
     place = source.at(call.at)
     match left, right:
         case Literal(value=int(one)), Literal(value=int(other)):
@@ -104,6 +107,6 @@ def _total(call: UnboundCall, left: Expression, right: Expression, source: Sourc
             if abs(time) < TIME_END:
                 return Literal(time, type=left.type, place=place)
         case _:
-            reason = f"'{call.name}' of two intervals is supported for constants only"
-            raise source.unsupported(call.at, reason, "add one after the other to the DATE, TIME or TIMESTAMP")
+            type_ = left.type.with_nullability(left.type.nullable or right.type.nullable)
+            return Call(call.name, (left, right), type=type_, place=place)
     raise source.error(call.at, *TOO_LONG)

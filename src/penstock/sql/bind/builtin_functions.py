@@ -38,7 +38,9 @@ _PATHS = "paths with filters, such as `[?(@.a > 1)]`, or functions, such as `.le
 #: By the groups of Flink's documentation.
 CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
     "Comparison": (
-        Builtin("=", "a = b, a <> b, a < b, a <= b, a > b, a >= b", note="maps are not compared"),
+        Builtin(
+            "=", "a = b, a <> b, a < b, a <= b, a > b, a >= b", note="keys of joins have no maps, other conditions may"
+        ),
         Builtin("IS NULL", "a IS [NOT] NULL"),
         Builtin("IS DISTINCT FROM", "a IS [NOT] DISTINCT FROM b"),
         Builtin("BETWEEN", "a [NOT] BETWEEN [ASYMMETRIC | SYMMETRIC] b AND c"),

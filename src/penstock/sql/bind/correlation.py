@@ -28,7 +28,7 @@ from penstock.sql.bind.generated_names import free_name
 from penstock.sql.bind.grouping import distinct
 from penstock.sql.bind.resolution import NamedTable
 from penstock.types import INT, STRING, DataType, Field, RowType
-from penstock.types.casts import is_numeric, is_point
+from penstock.types.casts import comparable_keys, is_numeric, is_point
 from penstock.types.logical import root
 
 #: Precedes the names of the columns of an outer query: once those of the nearest, twice those of the next. No column's
@@ -69,7 +69,7 @@ def equal_pair(condition: Expression) -> tuple[Expression, Expression] | None:
     """The expressions, of the outer query and of the own one, that a condition compares with '='; None for another
     condition."""
     match condition:
-        case Call(function="=", args=(first, second)):
+        case Call(function="=", args=(first, second)) if comparable_keys(first.type, second.type) is not None:
             if reads_outer(second) and not reads_outer(first):
                 first, second = second, first
             if reads_outer(first) and not reads_inner(first) and not reads_outer(second):

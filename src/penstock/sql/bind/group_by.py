@@ -115,7 +115,7 @@ class GroupBy:
         return replace(found, node=filtered(found.node, conditions), columns=found.columns[:count])
 
     def _key(self, given: Unbound) -> Expression:
-        found = typed(self.scope.value(given), self.scope, given.at)
+        found = typed(self.scope.bind(given), self.scope, given.at)
         if isinstance(found.type, MapType):
             raise self.context.source.error(given.at, "a MAP cannot be grouped by", "group by its elements")
         check_key(found, given.at, self.context.source)

@@ -50,7 +50,7 @@ from penstock.sql.bind.sources import NodeSource, RowsSource, Source, filtered
 from penstock.sql.parse.source import Errors
 from penstock.sql.parse.syntax import Name, UnboundJoin, UnboundSubquery
 from penstock.types import BOOLEAN, Field, RowType
-from penstock.types.casts import beyond_decimal, comparable
+from penstock.types.casts import beyond_decimal, comparable, comparable_keys
 
 #: The kinds of joins that keep rows of the left side, or of the right side, without a match.
 _KEEPS_LEFT = (JoinKind.LEFT, JoinKind.FULL, JoinKind.ANTI)
@@ -171,7 +171,8 @@ class _Plan:
         if isinstance(condition, Call) and condition.function == "=":
             first, second = condition.args
             sides = self._reads(first), self._reads(second)
-            if sides in (((True, False), (False, True)), ((False, True), (True, False))):
+            keys = comparable_keys(first.type, second.type) is not None
+            if keys and sides in (((True, False), (False, True)), ((False, True), (True, False))):
                 if sides[0][1]:
                     first, second = second, first
                 second = self._of_right(second)
@@ -514,7 +515,7 @@ def _using(
         first, second = pair
         if first is None or second is None:
             continue
-        if comparable(first.type, second.type, ordered=False) is None:
+        if comparable_keys(first.type, second.type) is None:
             reason = f"'{name.text}' is {first.type.text()} in one table and {second.type.text()} in the other"
             errors.append(source.schema_error(name.at, reason, "join with ON, and CAST one of them"))
             continue

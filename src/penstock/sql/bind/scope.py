@@ -35,20 +35,29 @@ from penstock.sql.parse.vocabulary import RANKINGS, WINDOWS
 from penstock.types import (
     BIGINT,
     BOOLEAN,
+    INT,
     STRING,
     ArrayType,
     DataType,
     DecimalType,
-    IntervalType,
     MapType,
     NullType,
     TimestampType,
 )
-from penstock.types.casts import castable, common_type, comparable, is_integer, is_numeric, is_point
+from penstock.types.casts import (
+    castable,
+    common_type,
+    comparable,
+    has_interval,
+    is_integer,
+    is_numeric,
+    is_point,
+    merged_type,
+)
 from penstock.types.logical import root
 
-#: The reason and the hint where an interval would be a value of its own.
-_NO_INTERVAL = ("an interval cannot be a column", "use TIMESTAMPDIFF, or add it to a timestamp")
+#: The reason and the hint where an interval would leave a query.
+NO_INTERVAL = ("an interval cannot be a column of a table", "CAST it to STRING, or use TIMESTAMPDIFF")
 #: The same where NULL stands without a type.
 UNTYPED_NULL = ("the type of NULL is not known here", "write CAST(NULL AS STRING)")
 
@@ -111,10 +120,10 @@ class Scope(Names):
         return found
 
     def value(self, given: Unbound) -> Expression:
-        """An expression whose value a column can hold."""
+        """An expression whose value a column of a table can hold."""
         found = self.bind(given)
-        if isinstance(found.type, IntervalType):
-            raise self._error(given, *_NO_INTERVAL)
+        if has_interval(found.type):
+            raise self._error(given, *NO_INTERVAL)
         return found
 
     def made(self, call: UnboundCall, function: str, args: Sequence[Expression], data_type: DataType) -> Expression:
@@ -133,7 +142,7 @@ class Scope(Names):
             hint = "filter groups with HAVING" if self.clause == "in WHERE" else "aggregate in a query of its own"
             raise self._error(given, f"aggregate {given.name} cannot stand {self.clause}", hint)
         inner = self.within("in an aggregate")
-        of = special_functions.of_document if given.name in JSON_AGGREGATES else Scope.value
+        of = special_functions.of_document if given.name in JSON_AGGREGATES else Scope.bind
         args = [of(inner, each) for each in given.args]
         condition = inner.condition(given.filter, "the condition of FILTER") if given.filter else None
         return aggregate(given, args, condition, self.grouping, self.source)
@@ -153,8 +162,8 @@ class Scope(Names):
             raise self._error(given, f"{given.name}() cannot stand {self.clause}", "select it as a column of its own")
         window = self._window(given.window)
         inner = replace(self, ranking=False, clause="in OVER")
-        partition = tuple(inner.value(each) for each in window.partition)
-        order = tuple(inner.value(each.expression) for each in window.order)
+        partition = tuple(inner.bind(each) for each in window.partition)
+        order = tuple(inner.bind(each.expression) for each in window.order)
         descending = tuple(each.descending for each in window.order)
         nulls_first = tuple(each.nulls_first for each in window.order)
         type_ = BIGINT.with_nullability(False)
@@ -188,13 +197,13 @@ class Scope(Names):
                 raise self._error(call, f"GROUP_ID() cannot stand {self.clause}", "select it beside GROUP BY")
             return GroupId(type=BIGINT.with_nullability(False), place=self.source.at(call.at))
         inner = self.within("in GROUPING")
-        args = tuple(inner.value(each) for each in call.args)
+        args = tuple(inner.bind(each) for each in call.args)
         return GroupingBits(args, type=BIGINT.with_nullability(False), place=self.source.at(call.at))
 
     # --- CAST, CASE and functions ---------------------------------------------------------------------------
 
     def _cast(self, given: UnboundCast) -> Expression:
-        operand = self.value(given.operand)
+        operand = self.bind(given.operand)
         if not castable(operand.type, given.target):
             raise self._error(given, f"{operand.type.text()} cannot be CAST to {given.target.text()}")
         return cast(operand, given.target, safe=given.safe)
@@ -207,12 +216,14 @@ class Scope(Names):
         nullable = len(call.args) == 2 * pairs or common.nullable
         return self.made(call, "CASE", args, common.with_nullability(nullable))
 
-    def alike(self, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
-        """The common type of values, nullable if one of them is, and the values in that type."""
-        values = [self.value(each) for each in given]
+    def alike(
+        self, given: Sequence[Unbound], merge: Callable[[tuple[DataType, ...]], DataType | None] = common_type
+    ) -> tuple[DataType, list[Expression]]:
+        """The type that ``merge`` gives values, nullable if one of them is, and the values in that type."""
+        values = [self.bind(each) for each in given]
         common = values[0].type
         for each, value in zip(given[1:], values[1:], strict=True):
-            wider = common_type((common, value.type))
+            wider = merge((common, value.type))
             if wider is None:
                 reason = f"{common.text()} and {value.type.text()} have no common type"
                 raise self._error(each, reason, "CAST one of them")
@@ -365,15 +376,18 @@ class Scope(Names):
         return self.made(call, "CONCAT_WS" if separated else "CONCAT", args, STRING.with_nullability(nullable))
 
     def _coalesce(self, call: UnboundCall) -> Expression:
-        common, values = self.alike(call.args)
+        common, values = self.alike(call.args, merged_type)
         nullable = all(value.type.nullable for value in values)
         return self.made(call, "COALESCE", values, common.with_nullability(nullable))
 
     def _nullif(self, call: UnboundCall) -> Expression:
         values = self._comparison(call)
-        if isinstance(values[0].type, IntervalType):
-            raise self._error(call.args[0], *_NO_INTERVAL)
-        return self.made(call, "NULLIF", values, values[0].type.with_nullability(True))
+        first = self.bind(call.args[0])
+        type_ = first.type.with_nullability(True)
+        if root(first.type) == root(values[0].type):
+            return self.made(call, "NULLIF", values, type_)
+        same = Call("=", tuple(values), type=BOOLEAN, place=self.source.at(call.at))  # of a text that is a date or time
+        return self.made(call, "CASE", (same, Literal(None, type=type_), first), type_)
 
     def _if(self, call: UnboundCall) -> Expression:
         condition = self.condition(call.args[0], "the first argument of IF")
@@ -404,8 +418,11 @@ class Scope(Names):
         values = [self.bind(arg) for arg in call.args]
         if not values or not is_numeric(values[0].type):
             return self._overloaded(call)
-        precision = values[1].value if len(values) == 2 and isinstance(values[1], Literal) else None
-        if len(values) > 1 and precision not in (0, 3):
+        if len(values) == 2 and isinstance(values[1].type, NullType):
+            values[1] = coerce(values[1], INT)
+        precision = values[1] if len(values) == 2 else None
+        known = precision is None or not isinstance(precision, Literal) or precision.value in (0, 3, None)
+        if not known or len(values) > 2 or (precision is not None and not is_integer(precision.type)):
             reason = "TO_TIMESTAMP_LTZ of a number takes a precision, 0 for seconds or 3 for milliseconds"
             raise self._error(call.args[-1], reason, "such as TO_TIMESTAMP_LTZ(ms, 3)")
         return self.made(call, call.name, values, TimestampType(3, local_zone=True))
@@ -453,15 +470,15 @@ def _ordered(values: Sequence[Expression]) -> list[Expression]:
 
 
 def _listed(values: Sequence[Expression]) -> list[Expression]:
-    """The values of IN, of which those of the list are cast to numbers if the first is one, or to strings, as in
-    Flink."""
+    """The values of IN, of which those of the list are cast to the type of the first if it is a number or BOOLEAN and
+    they are texts, or the other way round, as in Flink."""
     first, *others = values
-    number = is_numeric(first.type)
-    if not number and root(first.type) != "STRING":
-        return [*values]
-    if number:
-        return [first, *(cast(each, first.type) if root(each.type) == "STRING" else each for each in others)]
-    return [first, *(cast(each, STRING) if is_numeric(each.type) else each for each in others)]
+
+    def cast_to_first(each: Expression) -> bool:
+        text, other = (first, each) if root(first.type) == "STRING" else (each, first)
+        return root(text.type) == "STRING" and (is_numeric(other.type) or root(other.type) == "BOOLEAN")
+
+    return [first, *(cast(each, first.type) if cast_to_first(each) else each for each in others)]
 
 
 @dataclass(frozen=True)

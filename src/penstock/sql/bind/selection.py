@@ -46,7 +46,7 @@ def _columns(item: SelectItem, scope: Scope, index: int) -> list[Selected]:
     if isinstance(given, Star):
         return [Selected(name, value, given.at) for name, value in _star(given, scope)]
     with scope.source.limited_nesting(given.at):
-        value = scope.value(given)
+        value = scope.bind(given)
     match item.alias, given:
         case None, UnboundName(parts=(*_, last)) | UnboundField(name=last):
             name = last.text

@@ -47,6 +47,11 @@ _PARTS = {
     },
     "DOW": "DAYOFWEEK",
 }
+#: What intervals have: those of days and seconds, and those of months.
+_INTERVAL_PARTS = (
+    ("DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"),
+    ("MILLENNIUM", "CENTURY", "YEAR", "QUARTER", "MONTH"),
+)
 _TIME_PARTS = ("HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSECOND")
 _PATH = re.compile(r"\s*(?:(lax|strict)\s+)?(.*)", re.IGNORECASE | re.DOTALL)
 
@@ -78,7 +83,7 @@ def greatest(scope: Scope, given: UnboundCall) -> Expression:
 
 def row(scope: Scope, given: UnboundCall) -> Expression:
     """``ROW(a, b)`` and ``(a, b)``, whose fields have Flink's names."""
-    values = [scope.value(each) for each in given.args]
+    values = [scope.bind(each) for each in given.args]
     for each, value in zip(given.args, values, strict=True):
         if isinstance(value.type, NullType):
             raise scope.source.error(each.at, "the type of NULL is not known here", "write CAST(NULL AS STRING)")
@@ -88,8 +93,8 @@ def row(scope: Scope, given: UnboundCall) -> Expression:
 
 def typeof(scope: Scope, given: UnboundCall) -> Expression:
     """``TYPEOF``, a constant."""
-    first = scope.value(given.args[0])
-    return Literal(type_text(first), type=STRING.with_nullability(False), place=scope.source.at(given.at))
+    first = scope.bind(given.args[0])
+    return Literal(type_text(first), type=STRING, place=scope.source.at(given.at))
 
 
 def current_database(scope: Scope, given: UnboundCall) -> Expression:
@@ -244,7 +249,12 @@ def extract(scope: Scope, given: UnboundCall) -> Expression:
     dated = root(operand.type) in ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
     timed = isinstance(operand.type, TimestampType | TimeType)
     timed = timed or (dated and unit in ("HOUR", "MINUTE", "SECOND"))
-    if not (timed if unit in _TIME_PARTS else dated):
+    if isinstance(operand.type, IntervalType):
+        known = _INTERVAL_PARTS[operand.type.months]
+        if unit not in known:
+            reason = f"an {operand.type.text()} has no {unit}"
+            raise scope.source.error(given.args[1].at, reason, f"one of {', '.join(known)}")
+    elif not (timed if unit in _TIME_PARTS else dated):
         expected = "a TIME or TIMESTAMP" if unit in _TIME_PARTS else "a DATE or TIMESTAMP"
         raise scope.source.error(
             given.args[1].at, f"{unit} needs {expected}, not {operand.type.text()}", "CAST it first"
@@ -290,7 +300,7 @@ def timestamp_arithmetic(scope: Scope, given: UnboundCall) -> Expression:
 
 
 def _array(scope: Scope, given: UnboundCall, arg: Unbound) -> Expression:
-    found = scope.value(arg)
+    found = scope.bind(arg)
     if not isinstance(found.type, ArrayType):
         raise scope.source.error(arg.at, f"{given.name} takes an ARRAY, not {found.type.text()}", "CAST it")
     return found
@@ -299,7 +309,7 @@ def _array(scope: Scope, given: UnboundCall, arg: Unbound) -> Expression:
 def with_element(scope: Scope, given: UnboundCall) -> Expression:
     """``ARRAY_APPEND``, ``ARRAY_PREPEND``, ``ARRAY_REMOVE``, ``ARRAY_CONTAINS`` and ``ARRAY_POSITION``, with the
     element cast to the array's element type."""
-    array, value = _array(scope, given, given.args[0]), scope.value(given.args[1])
+    array, value = _array(scope, given, given.args[0]), scope.bind(given.args[1])
     assert isinstance(array.type, ArrayType)  # noqa: S101
     element = array.type.element
     common = common_type((element, value.type))
@@ -322,7 +332,7 @@ def of_arrays(scope: Scope, given: UnboundCall) -> Expression:
     """``ARRAY_CONCAT``, ``ARRAY_UNION``, ``ARRAY_INTERSECT``, ``ARRAY_EXCEPT`` and ``MAP_UNION``."""
     kind = MapType if given.name == "MAP_UNION" else ArrayType
     for arg in given.args:
-        found = scope.value(arg)
+        found = scope.bind(arg)
         if not isinstance(found.type, kind):
             expected = "a MAP" if kind is MapType else "an ARRAY"
             raise scope.source.error(arg.at, f"{given.name} takes {expected}, not {found.type.text()}", "CAST it")

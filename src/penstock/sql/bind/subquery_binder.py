@@ -17,7 +17,7 @@ from penstock.sql.bind.subqueries import Subquery
 from penstock.sql.parse.source import Errors
 from penstock.sql.parse.syntax import Unbound, UnboundCall, UnboundQuery, UnboundSubquery
 from penstock.types import BOOLEAN, NullType, RowType
-from penstock.types.casts import comparable
+from penstock.types.casts import comparable_keys
 
 
 @dataclass(frozen=True)
@@ -107,9 +107,9 @@ class SubqueryBinder:
             columns = "1 column" if count == 1 else f"{count} columns"
             reason, hint = f"the query of IN has {columns}, not {wanted}", f"select {wanted} value"
             raise source.schema_error(given.query.at, reason, hint + ("s" if len(parts) > 1 else ""))
-        found = tuple(scope.value(each) for each in parts)
+        found = tuple(scope.bind(each) for each in parts)
         for each, value in zip(found, query.values, strict=True):
-            if comparable(each.type, value.type, False) is None:
+            if comparable_keys(each.type, value.type) is None:
                 reason = f"{each.type.text()} cannot be compared with {value.type.text()}"
                 raise source.error(given.at, reason, "CAST one of them")
         pairs = zip(found, query.values, strict=True)

@@ -28,11 +28,12 @@ from penstock.spi import (
     split_options,
     unknown_connector,
 )
-from penstock.sql.bind.scope import UNTYPED_NULL, Scope
+from penstock.sql.bind.scope import NO_INTERVAL, UNTYPED_NULL, Scope
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.statements import ColumnDeclaration, CreateTable
 from penstock.sql.parse.syntax import Name
 from penstock.types import BIGINT, Field, NullType, RowType, TimestampType
+from penstock.types.casts import has_interval
 
 #: The keys of metadata that holds the contents of a record begin with these.
 _CONTENTS = ("__raw_", "value.")
@@ -268,6 +269,13 @@ def typed(value: Expression, scope: Scope, at: int) -> Expression:
     if isinstance(value.type, NullType):
         raise scope.source.error(at, *UNTYPED_NULL)
     return value
+
+
+def stored(value: Expression, scope: Scope, at: int) -> Expression:
+    """``value``, which may be neither an untyped NULL nor an interval."""
+    if has_interval(value.type):
+        raise scope.source.error(at, *NO_INTERVAL)
+    return typed(value, scope, at)
 
 
 def _column(declared: ColumnDeclaration, scope: Scope) -> Column:

@@ -27,7 +27,7 @@ def _absent(at: int) -> UnboundLiteral:
 def _cast(grammar: Grammar, at: int, name: str) -> Unbound:
     operand = grammar.expression()
     grammar.expect("AS")
-    return UnboundCast(at, operand, grammar.data_type(), name == "TRY_CAST")
+    return UnboundCast(at, operand, grammar.cast_type(), name == "TRY_CAST")
 
 
 def _unit(grammar: Grammar, example: str) -> UnboundLiteral:

@@ -25,6 +25,7 @@ from penstock.sql.parse.syntax import (
 )
 from penstock.sql.parse.tokens import TokenType
 from penstock.sql.parse.vocabulary import AGGREGATES, RESERVED
+from penstock.types import DataType, IntervalType
 
 _COMPARISONS = {"=": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 #: Reserved where a table or select list ends; elsewhere they may be names of columns.
@@ -347,10 +348,17 @@ class Grammar(Cursor):
         at = self.advance().at
         sign = "-" if self.take_any("-", "+") == "-" else ""
         text = sign + self.string("an interval in quotes, such as INTERVAL '1' DAY").text
+        return UnboundLiteral(at, f"INTERVAL {self._interval_units()}", text)
+
+    def cast_type(self) -> DataType:
+        """The target of a CAST: the type of a column, or an interval."""
+        if not self.take("INTERVAL"):
+            return self.data_type()
+        return IntervalType(self._interval_units().startswith(("YEAR", "MONTH")))
+
+    def _interval_units(self) -> str:
         unit = self._interval_unit()
-        if self.take("TO"):
-            unit += " TO " + self._interval_unit()
-        return UnboundLiteral(at, f"INTERVAL {unit}", text)
+        return f"{unit} TO {self._interval_unit()}" if self.take("TO") else unit
 
     def _interval_unit(self) -> str:
         unit = self.take_any(*_UNITS) or self.take_any(*(unit + "S" for unit in _UNITS)).removesuffix("S")
