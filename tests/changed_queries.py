@@ -378,6 +378,14 @@ _WINDOWS = _changes(
     ),
     Change(
         (WindowAggregate,),
+        "LISTAGG or others by arrival, the first added to or the last gone from SESSION",
+        _SESSION,
+        _SESSION.replace("SUM(n) AS a", "SUM(n) AS a, LAST_VALUE(n) AS b"),
+        REFUSED,
+        "the order of its rows was not set, and is that of arrival",
+    ),
+    Change(
+        (WindowAggregate,),
         "aggregates of SESSION, of other columns",
         _SESSION,
         _SESSION.replace("SUM(n)", "SUM(n + m)"),

@@ -20,7 +20,7 @@ _HANGS_AFTER_SECONDS = 300
 #: The tests of operators with random changelogs, which take their number from the environment (tests/changelogs.py).
 _CHANGELOGS = (
     *("aggregate", "chains", "deduplicate", "join", "materialize", "normalize", "queries", "rank"),
-    *("recorded_queries", "set_operation"),
+    *("recorded_queries", "set_operation", "arrival_order"),
 )
 _OPERATORS = "operators"
 

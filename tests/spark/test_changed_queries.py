@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
@@ -82,6 +83,31 @@ def test_a_longer_window_does_not_lose_what_is_open(jobs, topics, topic, penstoc
     status, said = penstock(longer, "--reset-state", STEP)  # once: the state fits now
     assert f"'{STEP}' keeps its state\n" in said
     assert (status, read()[2:]) == (0, [("2026-11-28 10:30:00", 1, 5)])
+
+
+@pytest.mark.rule("state commits with the output")
+def test_a_job_whose_last_step_is_gone_drops_its_state_and_goes_on(jobs, topics, topic, penstock):
+    source, target = topic(), topic()
+    sql = jobs.table("orders", "id BIGINT", source, scan_startup_mode="earliest-offset")
+    sql += jobs.exactly_once("rows", "id BIGINT", target)
+    distinct, plain = (f"{sql}INSERT INTO `rows` SELECT {each}id FROM orders;" for each in ("DISTINCT ", ""))
+
+    def read():
+        return [each.json["id"] for each in topics.read(target)]
+
+    topics.write(source, [{"id": 1}, {"id": 1}])
+    assert penstock(distinct)[0] == 0
+    topics.write(source, [{"id": 1}, {"id": 2}])
+    status, said = penstock(plain)
+    assert (status, read()) == (3, [1])
+    (step,) = re.findall(r"begin without this state with --reset-state '(.*?)'", said)
+    for reset in (("--reset-state", step), (), ("--reset-state", step)):
+        assert penstock(plain, *reset)[0] == 0
+        assert read()[1:3] == [1, 2]
+        topics.write(source, [{"id": 1}])
+    assert read()[3:] == [1, 1]
+    assert penstock(distinct)[0] == 0  # it begins empty
+    assert read()[5:] == [1]
 
 
 @pytest.mark.rule("state commits with the output")

@@ -592,6 +592,93 @@ def test_a_function_that_fails_is_told_of_in_a_line(cli, penstock_runs):
     )
 
 
+SINKS = {
+    "kafka": "'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{bootstrap}', "
+    "'format' = 'json'",
+    "postgres": "'connector' = 'postgres', 'url' = '{url}', 'table-name' = 't', 'username' = '{user}', "
+    "'password' = '{password}'",
+    "filesystem": "'connector' = 'filesystem', 'path' = 'out', 'format' = 'json'",
+    "values": "'connector' = 'values', 'data-id' = 'rows'",
+}
+SINKS["kafka, exactly once"] = (
+    SINKS["kafka"] + ", 'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = 'tx-{topic}'"
+)
+SINKS["upsert-kafka"] = (
+    SINKS["kafka"].replace("'kafka'", "'upsert-kafka'").replace("'format'", "'key.format' = 'json', 'value.format'")
+)
+SINKS["postgres, at least once"] = SINKS["postgres"] + ", 'sink.delivery-guarantee' = 'at-least-once'"
+
+
+#: Those that are tried each time; what the others say has the same ways.
+QUICK = ("kafka, exactly once", "postgres")
+
+
+@pytest.fixture(params=[pytest.param(each, marks=[] if each in QUICK else pytest.mark.slow) for each in SINKS])
+def sink(request, kafka, topic):
+    """A table ``t`` with the columns ``id`` and ``n`` for each kind of sink."""
+    places = {"topic": topic(1) if "kafka" in request.param else "", "bootstrap": kafka.bootstrap}
+    if "postgres" in request.param:
+        db = request.getfixturevalue("db")
+        db.rows("CREATE TABLE t (id int PRIMARY KEY, n int)")
+        places |= {"url": db.url, "user": db.server.user, "password": db.server.password}
+    key = ", PRIMARY KEY (id) NOT ENFORCED" if "upsert" in request.param else ""
+    return f"CREATE TABLE t (id INT, n INT{key}) WITH ({SINKS[request.param].format(**places)});\n"
+
+
+#: What ends a job at the second message: how the text of the error goes on behind the place.
+BAD_MESSAGES = {
+    b"{": "format 'json': the text ends before the JSON value does (look at the record; 'json.ignore-parse-errors' = "
+    "'true' leaves records like it out, 'scan.dead-letter.topic' keeps them in a topic of their own)",
+    b'{"id": 0}': "[DIVIDE_BY_ZERO] division by zero (leave such rows out with WHERE, or use CASE or TRY_CAST)",
+}
+
+
+@pytest.mark.parametrize("message", [b"{", pytest.param(b'{"id": 0}', marks=pytest.mark.slow)])
+def test_a_record_that_ends_a_job_is_told_of_in_a_line_whatever_the_sink(cli, kafka, topics, topic, sink, message):
+    source = topic(1)
+    topics.write(source, [{"id": 1}, message])
+    table = script(kafka.bootstrap, source, "").partition("CREATE TABLE t")[0]
+    done = cli("run", cli.file("copy.sql", f"{table}{sink}INSERT INTO t SELECT id, 1 / id FROM s;"))
+    one_line(done, 3, f"error: topic '{source}', partition 0, offset 1: {BAD_MESSAGES[message]}")
+
+
+@pytest.mark.parametrize("guarantee", ["EXACTLY_ONCE", pytest.param("AT_LEAST_ONCE", marks=pytest.mark.slow)])
+def test_a_function_that_fails_before_a_topic_is_told_of_in_a_line(cli, kafka, topic, guarantee):
+    sink = topic(1)
+    program = cli.file(
+        "program.py",
+        f"""
+from penstock.common import SimpleStringSchema, Types
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.base import DeliveryGuarantee
+from penstock.datastream.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink
+
+serializer = KafkaRecordSerializationSchema.builder().set_topic({sink!r})
+serializer = serializer.set_value_serialization_schema(SimpleStringSchema()).build()
+sink = KafkaSink.builder().set_bootstrap_servers({kafka.bootstrap!r}).set_record_serializer(serializer)
+sink = sink.set_delivery_guarantee(DeliveryGuarantee.{guarantee}).set_transactional_id_prefix("tx-{sink}").build()
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_collection([1, 0]).map(lambda x: str(1 // x), Types.STRING()).sink_to(sink)
+env.execute("program")
+""",
+    )
+    done = subprocess.run(
+        [sys.executable, program],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=cli.environment,
+        cwd=cli.folder,
+        check=False,
+    )
+    one_line(
+        done,
+        1,
+        "error: program.py, line 13: table 'Collection Source', row 2: the function raised ZeroDivisionError "
+        "(program.py, line 12): integer division or modulo by zero (in step 'Map')",
+    )
+
+
 @pytest.mark.slow
 def test_a_job_whose_jvm_is_killed_ends_and_leaves_nothing_open(cli, kafka, topics, topic):
     """There is no Spark to restart it in: that is for whoever started the process."""
@@ -613,6 +700,43 @@ def test_a_job_whose_jvm_is_killed_ends_and_leaves_nothing_open(cli, kafka, topi
     ids = topics.read_ids(sink)
     assert 100 < len(ids) == len(set(ids)) < count
     assert not topics.open_transactions(sink)
+
+
+def started_in(folder):
+    """The processes, by id, whose environment has this folder, with their commands: those that a command of
+    :class:`Penstock` has started, and what they have started, in whichever process group."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if str(folder).encode() in (path / "environ").read_bytes():  # empty for one that has ended
+                found[int(path.name)] = (path / "comm").read_text().strip()
+    return found
+
+
+@pytest.mark.slow
+def test_a_demonstration_that_is_ended_leaves_nothing_behind(cli):
+    """Neither its job, which has a process group of its own, nor its broker, nor what these have started."""
+    process = cli.start("demo")
+    said, listener = listen(process)
+    try:
+
+        def job_runs():
+            """The job has its query, and there are its JVM and the broker's."""
+            running = list(started_in(cli.folder).values())
+            return running.count("java") == 2 and any(": checkpoint /" in line for line in said)
+
+        until(job_runs, process, said)
+        (folder,) = {found[1] for line in said if (found := re.search(r": checkpoint (/.*/penstock-demo-\w+)/", line))}
+        assert Path(folder).exists()
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(PATIENCE) == 128 + signal.SIGTERM
+        eventually(lambda: not started_in(cli.folder), PATIENCE, lambda: f"{started_in(cli.folder)}: {''.join(said)}")
+        assert not Path(folder).exists()
+    finally:
+        for pid in started_in(cli.folder):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        listener.join(PATIENCE)
 
 
 def children(parent, name):

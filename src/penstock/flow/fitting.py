@@ -151,7 +151,7 @@ class Fitting:
         if (manifest.identities, manifest.measures) == (self.identities, self.measures):
             return manifest
         verdicts = self.verdicts(manifest, storage)
-        check(verdicts, where, steps=bool(self.steps))
+        check(verdicts, where)
         former = self._former(manifest)
         kept = {each.uid: former[each.uid] for each in verdicts if each.fate == "kept"}
         identities = {**self.identities}
@@ -215,9 +215,9 @@ def known_identities(manifest: Manifest) -> dict[str, StepIdentity]:
     return {uid: each for uid, each in found.items() if each is not None}
 
 
-def check(verdicts: Sequence[Verdict], where: str, *, steps: bool) -> None:
+def check(verdicts: Sequence[Verdict], where: str) -> None:
     """Raises CheckpointError, which says what to do, if the state of one of these steps does not fit the job, or no
-    step has it. Without ``steps`` the job keeps no state, so that none of its batches can drop what there is."""
+    step has it."""
     refused = [each for each in verdicts if each.fate == "refused"]
     unclaimed = [each.uid for each in verdicts if each.fate == "unclaimed"]
     if not (refused or unclaimed):
@@ -229,8 +229,6 @@ def check(verdicts: Sequence[Verdict], where: str, *, steps: bool) -> None:
         what = f"{what}; and it {has}" if refused else has
     flags = " ".join(f"--reset-state '{uid}'" for uid in (*(each.uid for each in refused), *unclaimed))
     begin = f"{'begin without this state' if unclaimed else 'let the step begin empty'} with {flags}"
-    if not steps:
-        begin = "start from a savepoint of it with --allow-non-restored-state"
     raise CheckpointError(
         f"{where}{':' if refused else ''} {what}. Undo the change; or {begin} (docs/changed-queries.md says what that "
         "means for the tables that are written); or start with another checkpoint directory"

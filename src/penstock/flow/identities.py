@@ -79,6 +79,8 @@ class Identifier:
                 rows = self._others(node.input, windowing.keys)
                 groups = _of_columns(self._columns(node.input, node.keys))
                 facts = {"window": self._window(node.input, windowing), "key of groups": groups}
+                if operator.ordered:
+                    facts["order of its rows"] = Fact("arrival", "that of arrival")
                 return StepIdentity(step="a window", facts=facts, keys={"": keys}, rows={"": rows})
             case WindowAggregate(windowing=windowing):
                 assert isinstance(operator, WindowAggregateOperator)  # noqa: S101

@@ -44,6 +44,9 @@ _START, _END = "__start", "__end"
 _TIME = "__time"
 #: The columns of a session.
 _BOUND = pa.schema([pa.field(_START, pa.int64()), pa.field(_END, pa.int64())])
+#: Where the order of arrival matters, the place of a row among those of its key; and, of a session, a place behind all
+#: of its rows.
+_ARRIVAL, _NEXT = "__arrival", "__next"
 #: The least time that a part of the timers stands for, in ms, and how many of them are in a gap.
 _LEAST, _PARTS = 1000, 64
 
@@ -70,6 +73,8 @@ class _Sessions:
     changed: Flags
     #: Of the stored sessions, then of the rows of the batch, the session that each is part of.
     of: Rows
+    #: The places behind all of their rows.
+    nexts: Rows
 
 
 @dataclass(frozen=True)
@@ -121,14 +126,21 @@ class SessionOperator:
 
     @property
     def kept(self) -> Input:
-        """The rows that are kept: those of the input, with their time if that is processing time."""
+        """The rows that are kept: those of the input, with their time if that is processing time, and their place if
+        the order of arrival matters."""
         (given,) = self.inputs
-        fields = [*given.schema, *([pa.field(_TIME, pa.int64())] if self.processing else [])]
-        return Input(pa.schema(fields), given.keys)
+        more = [*([_TIME] if self.processing else []), *([_ARRIVAL] if self.ordered else [])]
+        return Input(pa.schema([*given.schema, *(pa.field(each, pa.int64()) for each in more)]), given.keys)
 
     @property
     def ordered(self) -> bool:
-        return False  # rows of a session are in the order of time
+        """Whether the order of rows of one time matters; others are in the order of time."""
+        return self.groups is not None and self.groups.ordered
+
+    @property
+    def _bound(self) -> pa.Schema:
+        """The columns of a session that are kept."""
+        return _BOUND.append(pa.field(_NEXT, pa.int64())) if self.ordered else _BOUND
 
     @property
     def times(self) -> tuple[str, ...]:
@@ -138,7 +150,7 @@ class SessionOperator:
     def tables(self) -> tuple[TableSpec, ...]:
         given = self.kept
         return (
-            TableSpec(_BOUNDS, given.key_schema, _BOUND, "multiset"),
+            TableSpec(_BOUNDS, given.key_schema, self._bound, "multiset"),
             TableSpec(_ROWS, given.key_schema, given.value_schema, "multiset"),
             timers_table(given),
         )
@@ -155,7 +167,13 @@ class SessionOperator:
         due = [each for each in state.times(TIMERS) if each <= clock.after]
         groups = woken_groups(batch, given, state, due)
         stored, bounds, _ = state.multiset(_BOUNDS).get(groups)
-        found = self._merged(groups.index[: len(batch)], local, stored, bounds)
+        nexts = np.zeros(len(groups), np.int64)
+        if self.ordered:
+            np.maximum.at(nexts, stored, bounds.column(_NEXT).to_numpy())
+            places = nexts[groups.index[: len(batch)]] + np.arange(len(batch))
+            batch = batch.append_column(_ARRIVAL, pa.array(places))
+            nexts += len(batch)
+        found = self._merged(groups.index[: len(batch)], local, stored, bounds, nexts)
         closing = self.zone.instants(found.ends - 1)
         late, closed = closing <= clock.before, closing <= clock.after
         rows = found.of[len(stored) :]
@@ -179,8 +197,9 @@ class SessionOperator:
         instants, valid = millis_of(batch.column(self.windowing.time))
         return self.zone.local(instants), valid
 
-    def _merged(self, groups: Rows, local: Millis, stored: Rows, bounds: pa.RecordBatch) -> _Sessions:
-        """The sessions that the stored ones, and rows of these groups and times, make up."""
+    def _merged(self, groups: Rows, local: Millis, stored: Rows, bounds: pa.RecordBatch, nexts: Rows) -> _Sessions:
+        """The sessions that the stored ones, and rows of these groups and times, make up. ``nexts`` are places behind
+        the rows of each group."""
         of = np.concatenate([stored, groups])
         starts = np.concatenate([bounds.column(_START).to_numpy(), local])
         ends = np.concatenate([bounds.column(_END).to_numpy(), local + self.windowing.size])
@@ -195,7 +214,8 @@ class SessionOperator:
         np.maximum.at(last, session, ends)
         changed = np.zeros(count, np.bool_)
         changed[session[len(stored) :]] = True
-        return _Sessions(of[order][firsts], starts[order][firsts], last, changed, session)
+        found = of[order][firsts]
+        return _Sessions(found, starts[order][firsts], last, changed, session, nexts[found])
 
     def _keep(
         self, groups: Groups, found: _Sessions, closed: Flags, stored: Rows, bounds: pa.RecordBatch, state: StateStore
@@ -206,10 +226,10 @@ class SessionOperator:
         of = np.concatenate([stored[gone], found.groups[new]])
         values = [
             np.concatenate([bounds.column(name).to_numpy()[gone], each[new]])
-            for name, each in zip(_BOUND.names, (found.starts, found.ends), strict=True)
+            for name, each in zip(self._bound.names, (found.starts, found.ends, found.nexts), strict=False)
         ]
         weights = np.concatenate([np.full(len(gone), -1), np.full(len(new), 1)])
-        columns = pa.RecordBatch.from_arrays([pa.array(each) for each in values], schema=_BOUND)
+        columns = pa.RecordBatch.from_arrays([pa.array(each) for each in values], schema=self._bound)
         state.multiset(_BOUNDS).add(groups.hashes[of], taken(groups.keys, of), columns, weights)
 
     def _wake(self, state: StateStore, clock: Clock) -> int | None:
@@ -276,11 +296,11 @@ class SessionOperator:
     def _aggregated(
         self, groups: GroupAggregateOperator, rows: pa.RecordBatch, weights: Millis, starts: Millis, ends: Millis
     ) -> pa.RecordBatch:
-        """The groups of whole sessions. Their rows have no order of arrival: they come in that of their time, and rows
-        of one time in that of their hashes, which is the same wherever batches are cut."""
+        """The groups of whole sessions. Their rows are in the order of their time, and those of one time as they
+        arrived."""
         given = groups.inputs[0]
         if groups.ordered:
-            order = np.lexsort((key_hashes(rows.columns, len(rows)), self._local(rows)[0]))
+            order = np.lexsort((rows.column(_ARRIVAL).to_numpy(), self._local(rows)[0]))
             rows, weights, starts, ends = taken(rows, order), weights[order], starts[order], ends[order]
         columns = [*rows.select(self.inputs[0].schema.names).columns, pa.array(starts), pa.array(ends)]
         plain = pa.RecordBatch.from_arrays(columns, schema=given.schema)

@@ -3,6 +3,7 @@ asks for Spark Connect."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -133,15 +134,16 @@ def test_a_start_is_refused_before_spark_is_asked_for(folder, text, message):
         engine.start(job_of(text, folder))
 
 
-def test_a_job_without_steps_is_told_to_use_a_savepoint(folder):
-    """None of its batches could drop the state."""
-    job = job_of(
-        SQL.split("INSERT", maxsplit=1)[0] + "INSERT INTO per_minute SELECT customer, 1, amount FROM orders;", folder
+def test_a_job_without_steps_drops_the_state_that_there_is(folder, capsys):
+    text = SQL.split("INSERT", maxsplit=1)[0] + "INSERT INTO per_minute SELECT customer, 1, amount FROM orders;"
+    with pytest.raises(CheckpointError, match=rf"or begin without this state with --reset-state '{re.escape(STEP)}'"):
+        engine.start(job_of(text, folder))
+    assert checked(folder, text) == 1
+    assert f"    '{STEP}' has state, but the job no longer has this step\n" in capsys.readouterr().out
+    assert checked(folder, text, "--reset-state", STEP) == 0
+    assert f"    '{STEP}' starts empty: its state is dropped (the job does not have it any more)\n" in (
+        capsys.readouterr().out
     )
-    for reset in ((), (STEP,)):
-        settings = replace(job.settings, reset_state=reset)
-        with pytest.raises(CheckpointError, match="or start from a savepoint of it with --allow-non-restored-state"):
-            engine.start(replace(job, settings=settings))
 
 
 def test_metadata_is_known_by_its_key(tmp_path):

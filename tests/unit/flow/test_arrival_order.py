@@ -286,6 +286,97 @@ def test_what_an_operator_gives_is_in_the_order_of_what_caused_it(
         assert found == sorted(meant(made)), way
 
 
+# --- queries at random -------------------------------------------------------------------------------------------
+
+#: The ids that the table d has.
+IN_D = (0, 1, 2)
+
+
+def of_ids(changes: Sequence[Change], ids: Sequence[int]) -> list[Change]:
+    return [(row, weight) for row, weight in changes if row[0] in ids]
+
+
+def largest_of(changes: Sequence[Change]) -> list[Change]:
+    """How the largest text of each c and id changes."""
+    rows: dict[Row, list[str]] = {}
+    found: list[Change] = []
+    for (id_, c, a), weight in changes:
+        own = rows.setdefault((id_, c), [])
+        before = max(own, default=None)
+        own.append(a) if weight > 0 else own.remove(a)
+        after = max(own, default=None)
+        if before != after:
+            found += [((id_, c, each), by) for each, by in ((before, -1), (after, 1)) if each is not None]
+    return found
+
+
+#: What rows may go through: the query over one that has id, c and a, and the changes that it makes of those.
+STEPS: dict[str, tuple[str, Callable[[Sequence[Change]], Sequence[Change]]]] = {
+    "a filter": ("(SELECT id, c, a FROM {0} WHERE id < 3)", lambda changes: of_ids(changes, (0, 1, 2))),
+    "a union": ("(SELECT id, c, a FROM {0} WHERE id < 2 UNION ALL SELECT id, c, a FROM {0} WHERE id >= 2)", list),
+    "a join": ("(SELECT x.id, x.c, x.a FROM {0} AS x JOIN d ON x.id = d.c)", lambda changes: of_ids(changes, IN_D)),
+    "an outer join": ("(SELECT x.id, x.c, x.a FROM {0} AS x LEFT JOIN d ON x.id = d.c)", list),
+    "another table": (
+        "(SELECT id, c, a FROM {0} WHERE id IN (SELECT c FROM d))",
+        lambda changes: of_ids(changes, IN_D),
+    ),
+    "different rows": ("(SELECT DISTINCT id, c, a FROM {0})", list),
+    "groups": ("(SELECT id, c, MAX(a) AS a FROM {0} GROUP BY id, c)", largest_of),
+}
+
+
+def of_groups(changes: Sequence[Change]) -> list[str]:
+    made = lists(changes, lambda row: row[1]).items()
+    return [f"[{c}, {joined(own)}, {joined(own[:1])}, {joined(own[-1:])}, [{', '.join(own)}]]" for c, own in made]
+
+
+#: What goes by arrival: the query, its columns and its key, and the rows that it ends with.
+ENDS: dict[str, tuple[str, str, tuple[str, ...], Callable[[Sequence[Change]], list[str]]]] = {
+    "values in order": (
+        "SELECT c, LISTAGG(a), FIRST_VALUE(a), LAST_VALUE(a), ARRAY_AGG(a) FROM {} GROUP BY c",
+        "c INT, l STRING, f STRING, z STRING, r ARRAY<STRING>",
+        (),
+        of_groups,
+    ),
+    "a table with another key": ABOVE["a table with another key"],
+}
+
+
+def random_source(rng: random.Random) -> tuple[str, str, list[Message], list[Change]]:
+    """A table, the query of it, its messages, and the changes of id, c and a. Each message has a text of its own, which
+    grows, so that nothing is as it was before: what changes there and back within a batch has not changed."""
+    if rng.random() < 0.5:
+        keyed = [
+            (kind, (*row[:2], f"{at:02d}" if row[2] or kind == "+U" else None))
+            for at, (kind, row) in enumerate(upserts(rng))
+        ]
+        return "u", "u", keyed, normalized(keyed)
+    messages = added(rng)
+    source = rng.choice(["t", "t", "the last row of each id", "the first row of each id"])
+    if source == "t":
+        return "t", "t", messages, [(row, 1) for _, row in messages]
+    query, changes = BELOW[source]
+    return "t", query.join(("(SELECT id, c, a FROM ", ")")), messages, changes(messages)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_goes_by_arrival_is_in_that_order_behind_steps_at_random(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    table, source, messages, changes = random_source(rng)
+    steps = rng.sample([*STEPS], rng.randrange(3))
+    if table == "u" and "groups" in steps:  # a group falls back to a text of before when its largest is taken back
+        steps.remove("groups")
+    for step in steps:
+        source, changes = STEPS[step][0].format(source), [*STEPS[step][1](changes)]
+    query, into, key, meant = ENDS[rng.choice([*ENDS])]
+    tables = {table: messages}
+    if " d" in source:
+        tables["d"] = [("+U", (each, 0)) for each in IN_D] * 2
+    for number, way in enumerate(rng.sample(MORE_WAYS, 2)):
+        found = rows_of(f"INSERT INTO o {query.format(source)}", into, tables, way, tmp_path / str(number), key)
+        assert found == sorted(meant(changes)), (source, way)
+
+
 # --- windows -----------------------------------------------------------------------------------------------------
 
 
@@ -306,6 +397,42 @@ def test_lists_of_windows_are_in_the_order_of_arrival(windows: str, way: Way, tm
 
     found = rows_of(query, "c INT, l STRING, f STRING", {"w": rows}, way, tmp_path)
     assert found == ["[1, a1,a2,a3,a4,a5,a6, a1]"]
+
+
+SESSION = """INSERT INTO o SELECT c, LISTAGG(a), FIRST_VALUE(a), LAST_VALUE(a) FROM TABLE(
+    SESSION(TABLE {} PARTITION BY c, DESCRIPTOR(ts), INTERVAL '100' SECOND)) GROUP BY c, window_start, window_end"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rows_of_a_session_are_in_the_order_of_time_and_those_of_one_time_as_they_arrived(
+    seed: int, tmp_path: Path
+) -> None:
+    rng = random.Random(seed)
+    table = rng.choice("ew")
+    messages: list[Message] = []
+    latest = 60
+    for at in range(rng.randrange(2, 30)):
+        latest += rng.choice([0, 0, 0, 0, 0, 1, 3, 300])
+        second = latest - (rng.randrange(2) if table == "e" else 0)  # as late as the watermark lets rows be
+        time = f"2026-01-01 {second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
+        messages.append(("+U" if table == "w" else "+I", (at, rng.randrange(2), f"{at:02d}", time)))
+
+    def seconds(row: Row) -> int:
+        return 3600 * int(row[3][11:13]) + 60 * int(row[3][14:16]) + int(row[3][17:])
+
+    sessions: dict[int, list[list[Row]]] = {0: [], 1: []}
+    for _, row in sorted(messages, key=lambda each: seconds(each[1])):
+        own = sessions[row[1]]
+        if not own or seconds(row) - seconds(own[-1][-1]) > 100:
+            own.append([])
+        own[-1].append(row)
+    texts = [(c, [row[2] for row in rows]) for c, own in sessions.items() for rows in own]
+    meant = sorted(f"[{c}, {joined(each)}, {each[0]}, {each[-1]}]" for c, each in texts)
+
+    for number, way in enumerate(rng.sample(MORE_WAYS, 2)):
+        into = "c INT, l STRING, f STRING, z STRING"
+        found = rows_of(SESSION.format(table), into, {table: messages}, way, tmp_path / str(number))
+        assert found == meant, way
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)

@@ -17,7 +17,7 @@ import pytest
 
 from penstock.errors import DefinitionError
 from penstock.flow.expressions import Evaluator, compile_expression
-from penstock.flow.kernels.rowwise import computed_each
+from penstock.flow.kernels.rowwise import ValueFailure, computed_each
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import failed_rows
 from penstock.formats.exact.timestamps import date_text, parse_timestamp, time_text, timestamp_text
@@ -308,3 +308,19 @@ def expected(data_type: DataType, value: Any) -> Any:
 def test_equal_numbers_that_are_written_differently_are_computed_apart():
     texts = computed_each(str, pa.string(), [pa.array([0.0, -0.0, 0.0])])
     assert texts.values.to_pylist() == ["0.0", "-0.0", "0.0"]
+
+
+def test_equal_texts_are_computed_once_and_fail_in_all_of_their_rows():
+    asked = []
+
+    def doubled(text: str, times: int) -> str:
+        asked.append(text)
+        if text == "b":
+            raise ValueFailure(f"there is no {text}")
+        return text * times
+
+    found = computed_each(doubled, pa.string(), [pa.array(["a", "b", None, "a", "b"]), pa.scalar(2)])
+    assert asked == ["a", "b"]
+    assert found.values.to_pylist() == ["aa", None, None, "aa", None]
+    assert [each.rows.tolist() for each in found.failures] == [[False, True, False, False, True]]
+    assert found.failures[0].reason(4) == "there is no b"

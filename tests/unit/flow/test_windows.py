@@ -7,6 +7,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -150,6 +151,50 @@ def test_the_watermark_is_seen_above_the_last_rows_of_upserts(tmp_path):
 
     found = outcome(program, Way(1, 2, restart=True), str(tmp_path))["seen"]
     assert sorted(found) == [f"[1, {at(2)}]", f"[2, {at(1)}]", f"[3, {at(3)}]"]
+
+
+_SECONDS = "TABLE(TUMBLE(TABLE {}, DESCRIPTOR(ts), INTERVAL '1' SECOND))"
+_EACH = ["[1, null]", "[2, 2026-01-01T10:00:01]", "[1, 2026-01-01T10:00:02]", "[3, 2026-01-01T10:00:03]"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k, CURRENT_WATERMARK(ts) FROM (SELECT k, ts FROM u WHERE k < 9)",
+        "SELECT k, CURRENT_WATERMARK(t) FROM (SELECT k, ts AS t FROM u) WHERE t > COALESCE(CURRENT_WATERMARK(t), t - "
+        "INTERVAL '1' DAY)",
+        "SELECT a.k, CURRENT_WATERMARK(b.ts) FROM u AS a JOIN v AS b ON a.k = b.k AND a.ts = b.ts",
+        f"SELECT k, CURRENT_WATERMARK(ts) FROM {_SECONDS.format('u')}",
+        f"SELECT k, CURRENT_WATERMARK(window_time) FROM {_SECONDS.format('u')}",
+        "SELECT k, CURRENT_WATERMARK(ts) FROM (SELECT * FROM u UNION ALL SELECT * FROM v WHERE k > 9)",
+        "SELECT e, CURRENT_WATERMARK(ts) FROM u CROSS JOIN UNNEST(ARRAY[k]) AS x(e)",
+    ],
+)
+def test_the_watermark_is_seen_above_subqueries_joins_and_windows(query: str, tmp_path):
+    assert sorted(_seen(query, tmp_path)) == sorted(_EACH)
+
+
+def test_the_watermark_is_seen_above_windows_that_have_closed(tmp_path):
+    counted = f"SELECT window_time, CAST(COUNT(*) AS INT) AS n FROM {_SECONDS.format('u')}"
+    query = f"SELECT n, CURRENT_WATERMARK(window_time) FROM ({counted} GROUP BY window_start, window_end, window_time)"
+    ends = [f"[1, 2026-01-01T10:00:0{second}]" for second in (1, 2, 3, 4)]
+    assert sorted(_seen(query, tmp_path)) == ends
+
+
+def _seen(query: str, path: Path) -> list[str]:
+    at = "2026-01-01T10:00:0{}".format
+    plain = {"primary_key": None, "options": {}}
+    table = plain | {"schema": ["k INT", "ts TIMESTAMP(3)"], "watermark": "ts AS ts", "changelog_mode": "I"}
+    table |= {"before": [("+I", (1, at(1))), ("+I", (2, at(2)))], "after": [("+I", (1, at(3))), ("+I", (3, at(4)))]}
+    sink = plain | {"name": "seen", "schema": ["k INT", "w TIMESTAMP(3)"]}
+    program = {
+        "name": "u",
+        "tables": [table | {"name": name} for name in "uv"],
+        "sinks": [sink],
+        "sql": [f"INSERT INTO seen {query}"],
+        "run": {"end_of_input": "finite"},
+    }
+    return outcome(program, Way(1, 2, restart=True), str(path))["seen"]
 
 
 def test_rows_are_late_by_the_watermark_of_the_batch_before(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 from penstock.errors import DefinitionError
 from penstock.flow.expressions import Lacking, compile_expressions
 from penstock.flow.kernels.session import Session
+from penstock.plan.expressions import Literal
 from penstock.sql import expression
 from penstock.types import arrow_schema, parse_columns
 from tests.corpora import parsed
@@ -80,6 +81,35 @@ REFUSED = {
 }
 
 
+#: Why the type of a value is another one here, by the form and the types of the arguments.
+MEANT = {
+    "a value that is never NULL does not always say so": r"IS_(ALPHA|DIGIT|DECIMAL)\(\{0\}\) of .*",
+    "Flink does not compute the least and the greatest of these": (
+        r"(GREATEST|LEAST)\(.* of (DECIMAL, FLOAT|DATE, TIMESTAMP|TIMESTAMP, DATE)"
+    ),
+    "a text that a function gives has no length: in Flink, UPPER of a CHAR(3) may be longer": (
+        r"((INITCAP|LOWER|UPPER|[LR]?TRIM|LEFT|RIGHT|SUBSTR|SUBSTRING)\(|\{0\} \|\| \{1\} of CHAR, CHAR).*"
+        r"|(MD5|SHA\d+|ELT|JSON_\w+AGG)\(.*"
+    ),
+    "where there are no rows, ARRAY_AGG is NULL": r"ARRAY_AGG\((DISTINCT )?\{0\}\) of (YEAR|DAY)",
+}
+
+
+def bound_type(form: str, types: str) -> str:
+    """The type of the value of a call that is accepted."""
+    sql = expression_of(form, types.split(", "))
+    if "INTERVAL" in ANSWERS[form][types] and not _AGGREGATE.match(form):
+        named = expression(f"TYPEOF({sql})", SCHEMA)
+        assert isinstance(named, Literal)
+        return str(named.value)
+    if not _AGGREGATE.match(form):
+        return str(expression(sql, SCHEMA).type)
+    created = f"CREATE TABLE given ({COLUMNS}) WITH ('connector' = 'any', 'mode' = 'I')"
+    shown = parsed(f"{created}; CREATE VIEW v AS SELECT {sql} AS c FROM given; DESCRIBE v").printed[-1]
+    _, _, name, nullable, *_ = (each.strip() for each in shown.splitlines()[3].split("|"))
+    return name if nullable == "TRUE" else f"{name} NOT NULL"
+
+
 def refusal(form: str, types: str) -> str | None:
     """Why a call is refused; None if it is not."""
     sql = expression_of(form, types.split(", "))
@@ -117,3 +147,23 @@ def test_calls_that_flink_plans_are_planned_or_listed(aggregates: bool):
                     wrong[call] = found
     assert wrong == {}
     assert aggregates or unused == set()
+
+
+@pytest.mark.parametrize("aggregates", [False, True], ids=["functions", "aggregates"])
+def test_values_have_the_types_that_flink_gives_them_or_others_that_are_meant(aggregates: bool):
+    wrong, unused = {}, set(MEANT)
+    for form, taken in ANSWERS.items():
+        if bool(_AGGREGATE.match(form)) is not aggregates:
+            continue
+        for types, wanted in taken.items():
+            call = f"{form} of {types}"
+            if refusal(form, types) is not None:
+                continue
+            found = bound_type(form, types)
+            if found.replace("`", "") != wanted.replace("`", ""):
+                reasons = {reason for reason, known in MEANT.items() if re.fullmatch(known, call)}
+                unused -= reasons
+                if not reasons:
+                    wrong[call] = f"{found}, not {wanted}"
+    assert wrong == {}
+    assert aggregates or unused == {"where there are no rows, ARRAY_AGG is NULL"}

@@ -24,14 +24,12 @@ from penstock.plan.walk import scans
 @dataclass(frozen=True)
 class StateReport:
     """What becomes of the state after ``batch``. ``where`` is its checkpoint or savepoint, as messages name it;
-    ``unknown`` are names that were given to begin empty, and are those of no step and no state. ``steps``: whether the
-    job has any, or begins with a savepoint, of which it copies only what it needs."""
+    ``unknown`` are names that were given to begin empty, and are those of no step and no state."""
 
     where: str
     batch: int
     verdicts: tuple[Verdict, ...]
     unknown: tuple[str, ...] = ()
-    steps: bool = True
 
     @property
     def title(self) -> str:
@@ -47,7 +45,7 @@ class StateReport:
 
     def check(self) -> None:
         """Raises CheckpointError if the state does not fit the job."""
-        check(self.verdicts, self.where, steps=self.steps)
+        check(self.verdicts, self.where)
 
 
 def readable_checkpoint(job: Job) -> JobCheckpoint | None:
@@ -93,8 +91,8 @@ def state_report(job: Job) -> StateReport | None:
                 fitting = replace(fitting, reset=settings.reset_state)
             names = (*fitting.steps, *manifest.operators)
             unknown = tuple(each for each in settings.reset_state if each not in names)
-            verdicts, resets = fitting.verdicts(manifest, storage), new or bool(fitting.steps)
-            return StateReport(where, manifest.batch, verdicts, unknown, resets) if verdicts else None
+            verdicts = fitting.verdicts(manifest, storage)
+            return StateReport(where, manifest.batch, verdicts, unknown) if verdicts else None
         except CheckpointError:
             again = _committed(place)
             if not again or again == reference:

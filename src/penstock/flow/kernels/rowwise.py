@@ -47,6 +47,9 @@ def computed_each(
 ) -> Vector:
     """The values of ``function`` for the arguments of each row, of which at least one is a column."""
     rows = rows_of(*args)
+    varying = [at for at, each in enumerate(args) if isinstance(each, pa.Array)]
+    if len(varying) == 1 and (pa.types.is_string(args[varying[0]].type) or pa.types.is_binary(args[varying[0]].type)):
+        return _computed_once(function, arrow, args, varying[0], strict=strict)
     columns = [[each.as_py()] * rows if isinstance(each, pa.Scalar) else _listed(each) for each in args]
     # Arrays and maps have no hash here, and numbers that are equal may differ: 0.0 and -0.0.
     hashable = not any(pa.types.is_nested(each.type) or pa.types.is_floating(each.type) for each in args)
@@ -72,15 +75,44 @@ def computed_each(
             if hashable:
                 known[given] = value
         made.append(value)
-    try:
-        values = pa.array(made, arrow)
-    except UnicodeEncodeError:  # a document has half a character as an escape
-        values = pa.array([whole_characters(each) for each in made], arrow)
+    values = _column_of(made, arrow)
     if not reasons:
         return Vector(values)
     failed = np.zeros(rows, np.bool_)
     failed[list(reasons)] = True
     return Vector(values, (Failure(failed, reasons.__getitem__),))
+
+
+def _computed_once(
+    function: Callable[..., Any], arrow: pa.DataType, args: Sequence[Values], place: int, *, strict: bool
+) -> Vector:
+    """The same where one argument, at ``place``, is a column of texts: each text is computed once."""
+    encoded = args[place].dictionary_encode("mask" if strict else "encode")
+    constants = [None if at == place else each.as_py() for at, each in enumerate(args)]
+    before, after = constants[:place], constants[place + 1 :]
+    if strict and None in (*before, *after):
+        return Vector(pa.nulls(len(encoded), arrow))
+    reasons: dict[int, str] = {}
+    made: list[Any] = []
+    for at, text in enumerate(encoded.dictionary.to_pylist()):
+        try:
+            made.append(function(*before, text, *after))
+        except ValueFailure as error:
+            reasons[at] = str(error)
+            made.append(None)
+    values = _column_of(made, arrow).take(encoded.indices)
+    if not reasons:
+        return Vector(values)
+    index = encoded.indices.fill_null(-1).to_numpy()
+    failed = np.isin(index, list(reasons))
+    return Vector(values, (Failure(failed, lambda row: reasons[int(index[row])]),))
+
+
+def _column_of(made: list[Any], arrow: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(made, arrow)
+    except UnicodeEncodeError:  # a document has half a character as an escape
+        return pa.array([whole_characters(each) for each in made], arrow)
 
 
 #: In place of a value that Python does not have.

@@ -322,7 +322,7 @@ def _result(function: str, given: DataType) -> DataType:
     if function == "ARRAY_AGG":
         return ArrayType(given)
     if function == "COLLECT":
-        return MapType(given.with_nullability(False), INT.with_nullability(False), multiset=True)
+        return MapType(given, INT.with_nullability(False), multiset=True)
     if not isinstance(given, DecimalType) or function not in ("SUM", "AVG"):
         return given
     return DecimalType(_MAX_PRECISION, given.scale if function == "SUM" else max(given.scale, _LEAST_SCALE))

@@ -52,7 +52,7 @@ def or_nothing(groups: GroupAggregate) -> Node:
 class OneRow:
     """What a query without FROM reads: one row without columns."""
 
-    event_time: str = ""
+    event_times: tuple[str, ...] = ()
     tables: tuple[NamedTable, ...] = (NamedTable("", {}),)
     correlated: tuple[Expression, ...] = ()
     domain: Domain = NOTHING

@@ -96,6 +96,11 @@ class FromClause:
         if found is None:
             return None
         alias = query.alias.text if query.alias else ""
+        if isinstance(found, Ranked) and found.correlated:
+            hint = "compare it with its limit in LATERAL: (SELECT .. FROM (SELECT .. ROW_NUMBER() ..) WHERE n <= 10)"
+            raise found.error(
+                f"{found.number.function} in LATERAL that is compared outside of it is not supported", hint
+            )
         if not isinstance(found, Dependent):
             return self._join(given, left, self._source(found, alias, found.schema.names))
         if given.kind not in (JoinKind.INNER, JoinKind.LEFT):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
@@ -78,12 +78,16 @@ class JoinSource:
     keeping: Callable[[Node], Node | None] | None = None
     #: Conditions on the rows of the join that read columns of the outer query.
     outer: tuple[Expression, ...] = ()
-    event_time: str = field(default="", init=False)
 
     @property
     def correlated(self) -> tuple[Expression, ...]:
         rights = (renamed(each, lambda name: self.right_names.get(name, name)) for each in self.right.correlated)
         return (*self.left.correlated, *rights, *self.outer)
+
+    @property
+    def event_times(self) -> tuple[str, ...]:
+        rights = () if self.kind in _OF_LEFT else self.right.event_times
+        return (*self.left.event_times, *(self.right_names.get(each, each) for each in rights))
 
     @property
     def domain(self) -> Domain:

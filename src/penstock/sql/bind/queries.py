@@ -14,7 +14,7 @@ from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import Grouping, aggregates_in
 from penstock.sql.bind.constants import OneRow
 from penstock.sql.bind.context import Context
-from penstock.sql.bind.correlation import Dependent, equal_pair, offset_of_outer, outer_tables, reads_outer
+from penstock.sql.bind.correlation import Dependent, equal_pair, outer_tables, reads_outer
 from penstock.sql.bind.from_clause import FromClause, Tables
 from penstock.sql.bind.generated_names import free_name, name_of
 from penstock.sql.bind.group_by import GroupBy
@@ -98,8 +98,7 @@ class Queries:
         outer = result.outer
         if outer is not None:
             if result.ranked(self.source) is not None:
-                self._refuse_numbers(outer)
-                return None
+                return self._ranked(result, columns)
             if result.empty is not None:
                 result = completed(result, context)
             elif not result.keeps_columns:
@@ -115,12 +114,16 @@ class Queries:
             found, tuple(Item(name, each) for name, each in zip(names, fields_of(found.schema), strict=True))
         )
 
-    def _refuse_numbers(self, outer: Expression) -> None:
-        """Add to the errors that a subquery in FROM, which reads columns of an outer query, numbers its rows."""
-        at = offset_of_outer(outer)
-        reason = "ROW_NUMBER() in a query in FROM that reads columns of an outer query is not supported"
-        hint = "compare the rows in an outer query, which keeps the first ones"
-        self.errors.append(self.source.unsupported(at, reason, hint))
+    def _ranked(self, result: Result, columns: Sequence[Name]) -> Ranked | None:
+        """The numbered rows of a query that reads columns of an outer query; None after a problem."""
+        if not result.compares:
+            result = beside_outer(result, (), self._context)
+        found = result.ranked(self.source)
+        names = None if found is None else self._context.column_names(columns, found.schema)
+        if found is None or names is None:
+            return None
+        pairs = [pair for each in result.conditions if (pair := equal_pair(each)) is not None]
+        return found.renamed(names).correlated_by(pairs, result.domain.joined(result.below))
 
     def _result(self, given: UnboundQuery) -> Result:
         match given:
@@ -245,7 +248,7 @@ class Queries:
             read.schema,
             self.source,
             tables=read.tables,
-            event_time=read.event_time,
+            event_times=read.event_times,
             grouping=Grouping.KEYS if any(given.grouping or ()) else Grouping.WHOLE,
             ranking=True,
             windows={name.text: window for name, window in given.windows},

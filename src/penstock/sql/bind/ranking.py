@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from penstock.errors import DefinitionError
-from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, offset_of, substituted
+from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, call, offset_of, substituted
 from penstock.plan.nodes import (
     AssignWatermarks,
     Deduplicate,
@@ -43,11 +43,17 @@ _COUNT = BIGINT.with_nullability(False)
 @dataclass(frozen=True)
 class Ranked:
     """Rows of ``node`` with these ``columns``, one of which is a row number. It is computed only with a condition that
-    gives it an upper bound."""
+    gives it an upper bound.
+
+    Those of a correlated subquery are for the rows of an outer query of which ``correlated`` are true, conditions that
+    read ``hidden`` columns behind the others. ``domain`` has the outer columns that the rows are computed with."""
 
     node: Node
     columns: tuple[Selected, ...]
     source: SourceText
+    hidden: tuple[Item, ...] = ()
+    correlated: tuple[Expression, ...] = ()
+    domain: Domain = NOTHING
 
     @property
     def schema(self) -> RowType:
@@ -70,10 +76,23 @@ class Ranked:
             self, columns=tuple(replace(each, name=name) for each, name in zip(self.columns, names, strict=True))
         )
 
+    def correlated_by(self, pairs: Sequence[tuple[Expression, Expression]], domain: Domain) -> Ranked:
+        """The rows that belong to the rows of an outer query: those where the expressions of each pair, of the outer
+        query and of these rows, are equal. The rows of each outer row have numbers of their own."""
+        names, hidden, conditions = list(self.schema.names), list[Item](), list[Expression]()
+        for outer, own in pairs:
+            name = free_name(name_of(own), names)
+            names.append(name)
+            hidden.append(Item(name, own))
+            conditions.append(call("=", outer, ColumnRef(name, type=own.type), place=outer.place))
+        number = replace(self.number, partition=(*self.number.partition, *(own for _, own in pairs)))
+        columns = (replace(each, value=number) if each.value is self.number else each for each in self.columns)
+        return replace(self, columns=tuple(columns), hidden=tuple(hidden), correlated=tuple(conditions), domain=domain)
+
     def kept(self, conditions: Sequence[Expression]) -> Node:
         """The rows for which all ``conditions`` are true. Raises UnsupportedError unless these give the row number an
         upper bound."""
-        items = projected(list(self.columns))
+        items = (*projected(list(self.columns)), *self.hidden)
         name = next(each.name for each in items if isinstance(each.expression, RowNumber))
         spans = [_span(each, name) for each in conditions]
         first = max([1, *(span[0] for span in spans if span is not None and span[0] is not None)])
@@ -199,17 +218,23 @@ class RankedSource:
     qualifier: str
     names: tuple[str, ...]
     errors: Errors
-    event_time: str = ""
-    correlated: tuple[Expression, ...] = ()
-    domain: Domain = NOTHING
+    event_times: tuple[str, ...] = ()
+
+    @property
+    def correlated(self) -> tuple[Expression, ...]:
+        return self.ranked.correlated
+
+    @property
+    def domain(self) -> Domain:
+        return self.ranked.domain
 
     @property
     def schema(self) -> RowType:
-        return self.ranked.schema
+        return RowType((*self.ranked.schema.fields, *row_of(self.ranked.hidden).fields), nullable=False)
 
     @cached_property
     def tables(self) -> tuple[NamedTable, ...]:
-        return (named_table(self.qualifier, self.schema, self.names),)
+        return (named_table(self.qualifier, self.ranked.schema, self.names),)
 
     def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
         return self.errors.attempt(lambda: self.ranked.kept(conditions))

@@ -67,8 +67,8 @@ class Scope(Names):
     """Binds expressions. Raises SchemaError for an unknown name, SqlError for an expression without a type, and
     UnsupportedError for a feature that only Flink has; each with its place."""
 
-    #: The column with the event time, if there is one.
-    event_time: str = ""
+    #: The columns with an event time that watermarks follow.
+    event_times: tuple[str, ...] = ()
     #: What aggregates are of, and where they are when they may not be.
     grouping: Grouping = Grouping.NONE
     clause: str = "here"
@@ -430,8 +430,9 @@ class Scope(Names):
     def _current_watermark(self, call: UnboundCall) -> Expression:
         (argument,) = call.args
         found = self.bind(argument)
-        if not self.event_time or not (isinstance(found, ColumnRef) and found.name == self.event_time):
-            hint = "declare WATERMARK FOR it" if not self.event_time else f"write {call.name}({self.event_time})"
+        if not (isinstance(found, ColumnRef) and found.name in self.event_times):
+            known = " or ".join(f"{call.name}({each})" for each in self.event_times)
+            hint = f"write {known}" if known else "declare WATERMARK FOR it"
             raise self._error(argument, f"{call.name} takes the column that has the watermark", hint)
         zoned = isinstance(found.type, TimestampType) and found.type.local_zone
         return self.made(call, call.name, (found,), TimestampType(3, local_zone=zoned))

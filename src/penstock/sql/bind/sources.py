@@ -9,6 +9,7 @@ from typing import Protocol
 
 from penstock.plan.expressions import Expression, conjunction
 from penstock.plan.nodes import Filter, Node
+from penstock.plan.traits import traits
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.correlation import NOTHING, Domain
 from penstock.sql.bind.resolution import NamedTable, named_table
@@ -30,8 +31,8 @@ class Source(Protocol):
         """The names of the columns."""
 
     @property
-    def event_time(self) -> str:
-        """The column that CURRENT_WATERMARK takes, if there is one."""
+    def event_times(self) -> tuple[str, ...]:
+        """The columns that CURRENT_WATERMARK takes: those whose event time watermarks follow."""
 
     @property
     def correlated(self) -> tuple[Expression, ...]:
@@ -72,8 +73,8 @@ class TableSource:
         return (named_table(self.qualifier, self.schema, self.names),)
 
     @property
-    def event_time(self) -> str:
-        return self.table.event_time
+    def event_times(self) -> tuple[str, ...]:
+        return (self.table.event_time,) if self.table.event_time else ()
 
     def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
         node = self.errors.attempt(lambda: self.table.scan(self.connectors, with_watermark=with_watermark))
@@ -88,13 +89,16 @@ class NodeSource:
     node: Node
     qualifier: str
     names: tuple[str, ...]
-    event_time: str = ""
     correlated: tuple[Expression, ...] = ()
     domain: Domain = NOTHING
 
     @property
     def schema(self) -> RowType:
         return self.node.schema
+
+    @property
+    def event_times(self) -> tuple[str, ...]:
+        return traits(self.node).rowtimes
 
     @cached_property
     def tables(self) -> tuple[NamedTable, ...]:
@@ -113,11 +117,14 @@ class RowsSource:
     tables: tuple[NamedTable, ...]
     correlated: tuple[Expression, ...] = ()
     domain: Domain = NOTHING
-    event_time: str = ""
 
     @property
     def schema(self) -> RowType:
         return self.node.schema
+
+    @property
+    def event_times(self) -> tuple[str, ...]:
+        return traits(self.node).rowtimes
 
     def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
         return filtered(self.node, conditions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from penstock.plan.expressions import TRUE, Expression, columns_of, conjuncts, fields_of, is_deterministic
@@ -34,7 +34,10 @@ class UnnestSource:
     numbered: bool
     errors: Errors
     conditions: tuple[Expression, ...] = ()
-    event_time: str = field(default="", init=False)
+
+    @property
+    def event_times(self) -> tuple[str, ...]:
+        return self.left.event_times
 
     @property
     def correlated(self) -> tuple[Expression, ...]:
