@@ -157,7 +157,7 @@ def test_a_job_whose_end_could_not_be_written_starts_again_in_its_process(
 ) -> None:
     """Spark has died, through which a checkpoint in a store is written."""
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise CheckpointUnavailableError("Spark has died")
 
     place = JobCheckpoint("there", ArrowFiles(leases.folder.as_uri()))

@@ -22,7 +22,7 @@ class ArrowFiles:
         except FileNotFoundError:
             return None
 
-    def write(self, name: str, text: str) -> None:
+    def write(self, name: str, text: str, *, durable: bool = True) -> None:
         path = self._path(name)
         self._system.create_dir(path.rpartition("/")[0], recursive=True)
         with self._system.open_output_stream(path) as stream:

@@ -8,6 +8,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from typing import Any, Protocol
 from urllib.parse import unquote
 
@@ -26,8 +27,9 @@ class Files(Protocol):
         """The file's text, or None when there is no such file."""
         ...
 
-    def write(self, name: str, text: str) -> None:
-        """Write the file, or replace it, atomically."""
+    def write(self, name: str, text: str, *, durable: bool = True) -> None:
+        """Write the file, or replace it, atomically. Unless it is ``durable``, it may be lost or damaged when the
+        machine fails."""
         ...
 
     def create(self, name: str, text: str) -> None:
@@ -68,9 +70,10 @@ class JobCheckpoint:
         text = self._text(path)
         return None if text is None else self._parse(text, path)
 
-    def write(self, name: str, document: Mapping[str, Any]) -> None:
-        """Write the document ``name`` atomically. Raises CheckpointError."""
-        self._put(self._files.write, name, document)
+    def write(self, name: str, document: Mapping[str, Any], *, durable: bool = True) -> None:
+        """Write the document ``name`` atomically. Without ``durable`` the disk is not waited for: for what says nothing
+        any more when the machine has failed. Raises CheckpointError."""
+        self._put(partial(self._files.write, durable=durable), name, document)
 
     def latest(self, name: str) -> dict[str, Any] | None:
         """The document ``name`` that :meth:`advance` has written with the highest number; else the one without a

@@ -56,7 +56,7 @@ class HadoopFiles:
             finally:
                 stream.close()
 
-    def write(self, name: str, text: str) -> None:
+    def write(self, name: str, text: str, *, durable: bool = True) -> None:
         """Write the file, or replace it, as atomically as the file system renames."""
         if self._whole:
             self._send(self._path(name), text, overwrite=True)

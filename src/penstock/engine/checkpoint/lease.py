@@ -178,7 +178,7 @@ class Lease:
             self._thread.join(SILENCE_SECONDS)
         try:
             if self.number and self._has_document():
-                self.checkpoint.write(f"{_OWNER}.{self.number}", self.owner.over().to_json())
+                self.checkpoint.write(f"{_OWNER}.{self.number}", self.owner.over().to_json(), durable=False)
                 self.checkpoint.delete(f"{_ALIVE}.{self.number}")
         finally:
             _PRESENT.discard(self.owner.id)
@@ -199,7 +199,7 @@ class Lease:
     def _renew(self) -> None:
         self._renewals += 1
         said = {"id": self.owner.id, "renewals": self._renewals, "at_ms": now_ms()}
-        self.checkpoint.write(f"{_ALIVE}.{self.number}", said)
+        self.checkpoint.write(f"{_ALIVE}.{self.number}", said, durable=False)
         if not self.owner.locked:  # the former owner may have had it
             self._lock = self.checkpoint.lock(_LOCK)
             if self._lock.taken and self._has_document():

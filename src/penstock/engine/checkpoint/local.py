@@ -50,8 +50,8 @@ class LocalFiles:
         except FileNotFoundError:
             return None
 
-    def write(self, name: str, text: str) -> None:
-        self._put(name, text, lambda draft, path: draft.replace(path))
+    def write(self, name: str, text: str, *, durable: bool = True) -> None:
+        self._put(name, text, lambda draft, path: draft.replace(path), durable=durable)
 
     def create(self, name: str, text: str) -> None:
 
@@ -109,7 +109,7 @@ class LocalFiles:
                 "choose another one",
             ) from error
 
-    def _put(self, name: str, text: str, publish: Callable[[Path, Path], object]) -> None:
+    def _put(self, name: str, text: str, publish: Callable[[Path, Path], object], *, durable: bool = True) -> None:
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
@@ -117,10 +117,13 @@ class LocalFiles:
             with draft.open("w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    os.fsync(file.fileno())
             publish(draft, path)
         finally:
             draft.unlink(missing_ok=True)
+        if not durable:
+            return
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

@@ -48,19 +48,20 @@ def check_start(job: Job, warn: Callable[[str], None], say: Callable[[str], None
 
 
 def check_checkpoint(start: JobStart) -> None:
-    """The checkpoint is whole, belongs to this job and can be written. Raises CheckpointError."""
+    """The checkpoint is whole and belongs to this job. Raises CheckpointError."""
     if start.checkpoint is not None:
         start.checkpoint.check()
         check_owner(start.job, start.checkpoint)
-        start.checkpoint.check_writable()
 
 
 def take_lease(start: JobStart) -> None:
     """No other process runs the job, as far as can be seen, and from now on that is seen of this one. Raises
-    AlreadyRunningError."""
+    AlreadyRunningError, and CheckpointError if the checkpoint cannot be written."""
     if start.checkpoint is not None:
         job, take_over = start.job, start.job.settings.take_over
         start.lease = Lease.acquire(start.checkpoint, job.name, take_over=take_over, warn=start.warn)
+        if not start.lease.number:  # nothing was written yet: another one is still the owner
+            start.checkpoint.check_writable()
 
 
 def check_savepoint(start: JobStart) -> None:
