@@ -305,7 +305,7 @@ def _reference(storage: Any, name: str) -> str:
 
 def state_unverified() -> None:
     """A manifest counts whatever is in it."""
-    from penstock.flow.manifest import Manifest
+    from penstock.flow.state.manifest import Manifest
 
     read = Manifest.read
 
@@ -347,7 +347,7 @@ def state_outside() -> None:
 def delete_before_commit() -> None:
     """Files that a batch does not need any more are deleted when its manifest is written."""
     from penstock.engine.runs.flows import FlowRun
-    from penstock.flow.manifest import Manifest
+    from penstock.flow.state.manifest import Manifest
 
     run = FlowRun.run
 

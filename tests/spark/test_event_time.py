@@ -286,7 +286,7 @@ def test_the_watermark_goes_on_from_the_checkpoint(see, jobs, topics, topic):
 
 
 def test_rows_that_need_no_computing_are_written_where_they_are_read(see, topics, topic):
-    from penstock.flow.fused import Fused, fused
+    from penstock.flow.graph.fused import Fused, fused
 
     source = topic(1)
     topics.write(source, events(10, 12))

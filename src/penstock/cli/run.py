@@ -122,7 +122,7 @@ def _check(arguments: argparse.Namespace) -> int:
     given = _given(arguments)
     jobs = [_configured(job, arguments, given) for job in _jobs(arguments)]
     from penstock.engine.checkpoint.fits import state_report  # a file with mistakes is answered without them
-    from penstock.flow.routes import route
+    from penstock.flow.graph.routes import route
 
     if arguments.file.suffix.lower() != ".py":  # the jobs of a program run one after the other
         check_identities(jobs)

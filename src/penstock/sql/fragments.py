@@ -10,9 +10,9 @@ from typing import TypeVar
 from penstock.plan.expressions import Expression
 from penstock.plan.nodes import Item
 from penstock.spi import Column
-from penstock.sql.bind.scope import Scope
-from penstock.sql.bind.selection import projected, select
-from penstock.sql.bind.tables import Declaration, columns_of, not_null, stored, typed
+from penstock.sql.bind.expressions.scope import Scope
+from penstock.sql.bind.expressions.selection import projected, select
+from penstock.sql.bind.tables.definitions import Declaration, columns_of, not_null, stored, typed
 from penstock.sql.parse.commands import statements_of
 from penstock.sql.parse.definitions import column_declaration, parse_schema
 from penstock.sql.parse.queries import QueryGrammar

@@ -14,8 +14,8 @@ from penstock.engine.checkpoint import JobCheckpoint, read_location
 from penstock.engine.checkpoint.local import LocalFiles
 from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.errors import AnotherCopyError, CheckpointError, PossibleDataLossError
-from penstock.flow.manifest import Manifest
-from penstock.flow.storage import Storage
+from penstock.flow.state.manifest import Manifest
+from penstock.flow.state.storage import Storage
 from penstock.spi import Batch, Committer, Published, Results, Standing
 
 pytestmark = pytest.mark.rule("state commits with the output")

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.cli.main import main
+from penstock.columns.hashing import Groups, key_hashes
 from penstock.engine.checkpoint import JobCheckpoint, read_location, savepoints
 from penstock.engine.checkpoint.committed import committed, write_started, write_state, write_stopped
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, read_savepoint, write_savepoint, write_starts
@@ -28,12 +29,11 @@ from penstock.errors import (
     PenstockError,
     UnknownOutcomeError,
 )
-from penstock.flow.hashing import Groups, key_hashes
-from penstock.flow.manifest import Manifest, Sinks
-from penstock.flow.segments import END
-from penstock.flow.state import StateStore, TableSpec
-from penstock.flow.storage import LocalStorage, Storage
-from penstock.flow.times import END_OF_TIME, OperatorTime
+from penstock.flow.state.manifest import Manifest, Sinks
+from penstock.flow.state.segments import END
+from penstock.flow.state.storage import LocalStorage, Storage
+from penstock.flow.state.store import StateStore, TableSpec
+from penstock.flow.time.times import END_OF_TIME, OperatorTime
 from penstock.spi import Batch, Committer, MetricGroup, Published
 
 pytestmark = pytest.mark.rule("savepoints fork identities")

@@ -15,10 +15,10 @@ from penstock.engine.checkpoint.committed import write_state
 from penstock.engine.checkpoint.local import LocalFiles
 from penstock.engine.runs.states import States, check_no_state, known_steps
 from penstock.errors import CheckpointError, CheckpointUnavailableError
-from penstock.flow.fitting import Fitting, FlowStep
-from penstock.flow.manifest import KeptOutput, Manifest, Sinks
-from penstock.flow.segments import END, SegmentRef, TableSpec
-from penstock.flow.storage import Storage
+from penstock.flow.graph.fitting import Fitting, FlowStep
+from penstock.flow.state.manifest import KeptOutput, Manifest, Sinks
+from penstock.flow.state.segments import END, SegmentRef, TableSpec
+from penstock.flow.state.storage import Storage
 from penstock.plan.step_identity import StepIdentity
 from penstock.spi import Batch
 

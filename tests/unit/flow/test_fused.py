@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import SchemaError, UnsupportedError
-from penstock.flow.expressions import Lacking
-from penstock.flow.fused import Fused, fused
-from penstock.flow.routes import route
+from penstock.flow.graph.fused import Fused, fused
+from penstock.flow.graph.routes import route
+from penstock.flow.rows.expressions import Lacking
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Job, MapRows, Project, Scan, Sink, Union, row_of
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Stage, Task
 from penstock.sql import condition, projection

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from penstock.errors import DefinitionError, OptionsError
-from penstock.flow.calc import calc_of
+from penstock.flow.rows.calc import calc_of
 from penstock.plan.explain import explain
 from penstock.plan.nodes import AssignWatermarks, Project, Scan
 from penstock.plan.walk import scans

@@ -13,8 +13,8 @@ from penstock.clock import now_ms
 from penstock.engine.checkpoint.committed import STATE, Committed, committed
 from penstock.engine.checkpoint.documents import JobCheckpoint
 from penstock.errors import CheckpointError
-from penstock.flow.manifest import Manifest, Sinks
-from penstock.flow.storage import Storage
+from penstock.flow.state.manifest import Manifest, Sinks
+from penstock.flow.state.storage import Storage
 
 VERSION = 1
 _DOCUMENT = "savepoint"

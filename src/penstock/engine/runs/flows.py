@@ -32,14 +32,14 @@ from penstock.engine.runs.states import States, known_steps
 from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, Problem, UnsupportedError
-from penstock.flow.dataflow import BatchInstructions, Dataflow, Target, completed, placed_schema
-from penstock.flow.event_times import EventTimes
-from penstock.flow.exchange import ENCODED, EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, of_target
-from penstock.flow.inspection import TableSize, size_of
-from penstock.flow.manifest import KeptOutput, Manifest, Sinks, merged
-from penstock.flow.planner import Planner
-from penstock.flow.storage import Storage
-from penstock.flow.times import Measured, OperatorTime
+from penstock.flow.graph.dataflow import BatchInstructions, Dataflow, Target, completed, placed_schema
+from penstock.flow.graph.event_times import EventTimes
+from penstock.flow.graph.exchange import ENCODED, EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, of_target
+from penstock.flow.graph.planner import Planner
+from penstock.flow.state.inspection import TableSize, size_of
+from penstock.flow.state.manifest import KeptOutput, Manifest, Sinks, merged
+from penstock.flow.state.storage import Storage
+from penstock.flow.time.times import Measured, OperatorTime
 from penstock.plan.arranging import arranged
 from penstock.plan.nodes import Job, Scan
 from penstock.spi import (

@@ -30,8 +30,8 @@ from penstock.engine.runs.states import check_no_state
 from penstock.engine.session import close_idle_callbacks, is_alive, kernel_session
 from penstock.engine.translate import build, computed
 from penstock.errors import AbortableError, ExecutionError, PenstockError, RecordError
-from penstock.flow.fused import Fused, fused
-from penstock.flow.routes import stateful
+from penstock.flow.graph.fused import Fused, fused
+from penstock.flow.graph.routes import stateful
 from penstock.plan.nodes import Job, Scan
 from penstock.plan.walk import scans
 from penstock.spi import (

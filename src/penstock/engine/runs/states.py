@@ -10,9 +10,9 @@ from penstock.delivery import FINISH_BATCH
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.engine.checkpoint.committed import STATE, read_state
 from penstock.errors import CheckpointError, CheckpointUnavailableError
-from penstock.flow.fitting import Fitting, known_identities
-from penstock.flow.manifest import Manifest, Sinks, check_state
-from penstock.flow.storage import Storage
+from penstock.flow.graph.fitting import Fitting, known_identities
+from penstock.flow.state.manifest import Manifest, Sinks, check_state
+from penstock.flow.state.storage import Storage
 from penstock.plan.step_identity import StepIdentity
 from penstock.spi import Checkpoint
 

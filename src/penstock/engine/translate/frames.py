@@ -17,12 +17,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
 from penstock.errors import Problem, SchemaError
-from penstock.flow.calc import Calc, Rows, calc_of, calc_of_rows
-from penstock.flow.calls import Called
-from penstock.flow.expressions import Lacking
+from penstock.flow.graph.scan_work import ScanWork, SinkBranch, scan_works
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import column, numbers, valid_rows
-from penstock.flow.scan_work import ScanWork, SinkBranch, scan_works
+from penstock.flow.rows.calc import Calc, Rows, calc_of, calc_of_rows
+from penstock.flow.rows.calls import Called
+from penstock.flow.rows.expressions import Lacking
 from penstock.plan.expressions import Literal, call
 from penstock.plan.nodes import AssignWatermarks, MapRows, Node, Scan, Sink
 from penstock.plan.walk import base, fold, scans
@@ -70,7 +70,7 @@ def computed(sinks: Sequence[Sink]) -> tuple[Output, ...]:
 
 def build(sinks: Sequence[Sink], outputs: Sequence[Output], reading: Reading, session: Session) -> DataFrame:
     """The frame that holds the rows of all ``sinks``, where ``outputs`` (:func:`computed`) say. Raises as
-    :func:`penstock.flow.scan_work.scan_works`."""
+    :func:`penstock.flow.graph.scan_work.scan_works`."""
     branches = [SinkBranch(sink, output.column) for output, sink in zip(outputs, sinks, strict=True)]
     works = sorted(scan_works(branches, session), key=lambda work: reading.position(work.scan))
     frames = (_frame(work, sinks, reading, session) for work in works)
