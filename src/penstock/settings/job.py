@@ -201,8 +201,8 @@ class Settings(OptionSet):
         BOOLEAN,
         default=False,
         doc="Not in Flink; Spark's trigger of that name. Whether a job reads what is there when it starts, and ends: "
-        "each start continues from the checkpoint to the ends of the logs that it finds. It has no effect in batch mode, "
-        "in which tables end by themselves.",
+        "each start continues from the checkpoint to the ends of the logs that it finds. It has no effect in batch "
+        "mode, in which tables end by themselves.",
         example="true",
     )
     driver_records: int = opt(
