@@ -63,7 +63,7 @@ class ScanDataSource:
 
     def schema(self) -> str:
         """Not asked for: :func:`read_frame` gives the schema."""
-        raise ExecutionError(f"a scan of '{self.format}' has no schema of its own")
+        raise ExecutionError(f"a scan of '{self.format}' has no schema")
 
     def streamReader(self, schema: Any) -> Any:
         """The reader that plans and reads."""
