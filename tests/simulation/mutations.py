@@ -176,7 +176,7 @@ def _progress_outside() -> Sequence[Patch]:
             (ack,) = producer.acks()
         return ack
 
-    return [(committer, "record", record)]
+    return [(committer, "write_progress", record)]
 
 
 def _counts_unchecked() -> Sequence[Patch]:
