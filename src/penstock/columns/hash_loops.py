@@ -13,7 +13,7 @@ _STEP = np.uint64(0xD6E8FEB86659FD93)
 _LEFT = np.uint64(0xBF58476D1CE4E5B9)
 _RIGHT = np.uint64(0x94D049BB133111EB)
 
-#: What stands for NULL, and what the hash of a list begins with.
+#: The hash of NULL, and the initial value of a list's hash.
 NULL_WORD = np.uint64(0x6E1F4C93A7D02B85)
 LIST_WORD = np.uint64(0x27B4A8D5C3916EF1)
 START = np.uint64(0x51ED270B9F3A68CD)
@@ -51,7 +51,7 @@ def add_words(sums: Vector, seed: Word, words: Vector) -> None:
 
 @compiled
 def fold_lists(offsets: Vector, words: Vector, out: Vector) -> None:
-    """A word per list from the words of its elements, which stand between its offsets."""
+    """A word per list from the words of its elements, which are between its offsets."""
     for row in range(len(out)):
         state = _folded(LIST_WORD, np.uint64(offsets[row + 1] - offsets[row]))
         for at in range(offsets[row], offsets[row + 1]):
@@ -250,7 +250,7 @@ def find_hashes(
     ends: Vector,
 ) -> int:
     """Look up the hashes ``asked[which]`` among the ascending ``hashes`` by their index. Writes which ones are there,
-    and their rows: from where up to but not where. Returns how many are there."""
+    and their rows: from where, and until where (exclusive). Returns how many are there."""
     count, most, rows = 0, np.uint64(len(filters)), len(hashes)
     for each in which:
         key = asked[each]

@@ -66,7 +66,7 @@ class HashIndex:
         self, hashes: npt.NDArray[np.uint64], asked: npt.NDArray[np.uint64], which: Rows
     ) -> tuple[Rows, Rows, Rows]:
         """Those of ``which`` for which ``asked[which]`` is among ``hashes``, and their rows there: from the second
-        result up to but not the third."""
+        result until the third (exclusive)."""
         found, starts, ends = (np.empty(len(which), np.int64) for _ in range(3))
         index = self.low, self.shift, self.spread, self.filters, self.firsts
         count = find_hashes(hashes, *index, asked, which, found, starts, ends)

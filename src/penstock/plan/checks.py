@@ -161,8 +161,8 @@ def check_conflicts(sinks: Sequence[Sink], settings: Settings) -> None:
 
 
 def check_determinism(job: Job) -> None:
-    """Raises UnsupportedError for expressions that depend on chance or on the time, of rows that are updated or deleted
-    later, below a step with state: it could not find the row again that is taken back."""
+    """Raises UnsupportedError for expressions that are nondeterministic, of rows that are updated or deleted later,
+    below a step with state: it could not find the row that is retracted."""
     problems: dict[Problem, None] = {}
 
     def visit(
@@ -227,7 +227,7 @@ def check_guarantees(job: Job) -> None:
     """Raises OptionsError for each sink whose guarantee the job cannot keep.
 
     Exactly-once needs a checkpoint that lasts (rule "unsafe setups are refused"). A sink that rewrites rows when a
-    batch is retried stands beside an exactly-once one only if its table says that this is intended (rule "targets
+    batch is retried may be beside an exactly-once one only if its table says that this is intended (rule "targets
     commit independently").
     """
     exact = [sink for sink in job.sinks if sink.spec.capabilities.guarantee is Guarantee.EXACTLY_ONCE]

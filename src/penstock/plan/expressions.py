@@ -229,7 +229,7 @@ def substituted(expression: Expression, values: Mapping[str, Expression]) -> Exp
 
 
 def renamed(expression: Expression, name: Callable[[str], str]) -> Expression:
-    """An expression of columns with other names, which ``name`` makes of their own."""
+    """The expression with its columns renamed by ``name``."""
     return rewrite(
         expression, lambda each: replace(each, name=name(each.name)) if isinstance(each, ColumnRef) else each
     )

@@ -331,7 +331,7 @@ class Sort(Step):
 
 @dataclass(frozen=True)
 class Materialize(Step):
-    """The last row of each key to arrive, of those that were not taken back. The schema is the input's."""
+    """The last row of each key to arrive, of those that were not retracted. The schema is the input's."""
 
     keys: tuple[str, ...]
 

@@ -48,7 +48,7 @@ def planned(job: Job) -> Job:
     Tables of upserts become tables of changes, except where a sink takes the same upserts. Equal steps with state
     become one. They get the columns that somebody reads, and a ``uid`` each. Raises SchemaError or UnsupportedError for
     a table whose changes do not say what its rows are, for a sink that cannot keep what it is given, and for steps that
-    could not take rows back.
+    could not retract rows.
     """
     check_modes(job.sinks)
     check_overwrites(job)

@@ -17,7 +17,7 @@ from penstock.types.parse import parse_type
 VERSION = 1
 #: The sides of a step with two inputs; that of one with one input has no name.
 SIDES = ("left", "right")
-#: What facts are about that are treated in a way of their own.
+#: The subjects of facts that are treated specially.
 TIME_ZONE, KIND_OF_ROWS = "time zone", "kind of rows that it takes"
 
 

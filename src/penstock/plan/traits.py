@@ -64,8 +64,8 @@ class Traits:
     has the columns of the window that each row belongs to, and how it was assigned to it.
 
     ``upsert_keys`` are the keys of the table that the rows make up, such that all changes of a key's row come in order;
-    the empty key stands for a table of one row. ``stateful``: whether the rows depend on those before them, are in
-    windows or come from collections.
+    the empty key means a table of one row. ``stateful``: whether the rows depend on those before them, are in windows
+    or come from collections.
     """
 
     kinds: frozenset[RowKind]

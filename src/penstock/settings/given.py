@@ -153,7 +153,8 @@ class GivenSettings:
         )
 
     def over(self, before: Settings) -> Settings:
-        """``before`` with the settings that were given in place of its own. Raises OptionsError as :meth:`settings`."""
+        """``before`` with the settings that were given in place of the former ones. Raises OptionsError as
+        :meth:`settings`."""
         own = self.settings()
         composed = {name: getattr(own, name) for name, texts in self._texts.items() if texts}
         return replace(before, **{name: value for name, value in self._values.items() if name}, **composed)

@@ -261,5 +261,6 @@ class Settings(OptionSet):
 
     @property
     def once(self) -> bool:
-        """Whether each start reads what is there then, and a later one goes on. A batch has all rows: none goes on."""
+        """Whether each start reads what is there then, and a later one continues. A batch job has all rows: none
+        continues."""
         return self.available_now and not self.batch

@@ -111,7 +111,7 @@ def shown_path(path: Path) -> str:
 @dataclass(frozen=True)
 class Visible(Mapping[tuple[str, ...], DeclaredTable | Relation | None]):
     """The tables and views that a statement sees in the database ``space``, by the parts of their names. ``resolve``
-    gives what a view stands for, and raises KeyError if it reads a table or view that was dropped."""
+    gives the rows of a view, and raises KeyError if it reads a table or view that was dropped."""
 
     catalogs: Catalogs
     space: Space

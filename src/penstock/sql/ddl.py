@@ -134,7 +134,7 @@ class Definitions:
         return found
 
     def unknown(self, table: TableName) -> DefinitionError:
-        """The error for a name that stands for nothing that can be read."""
+        """The error for an unknown table or view."""
         found = self.catalogs.entry(self.path(table))
         if found is not None and id(found) in self._binding:
             return self.source.error(table.at, f"view '{table.text}' reads itself", "name a table")

@@ -223,7 +223,7 @@ def _common_number(left: DataType, right: DataType) -> DataType:
 
 def comparable(left: DataType, right: DataType, ordered: bool) -> DataType | None:
     """The type as which two values are compared; None if they cannot be. As in Flink, strings are cast to dates and
-    times, but not to numbers, and a date is no timestamp."""
+    times, but not to numbers, and a date is not a timestamp."""
     roots = {root(left), root(right)}
     if "STRING" in roots and len(roots) == 2:
         other = left if root(right) == "STRING" else right

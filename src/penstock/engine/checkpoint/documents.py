@@ -60,7 +60,7 @@ class JobCheckpoint:
 
     @property
     def spark_uri(self) -> str:
-        """The location as Hadoop's paths have it: what other addresses escape, such as a blank, stands for itself."""
+        """The location as Hadoop's paths have it: what other addresses escape, such as a blank, is left as it is."""
         return unquote(self.uri) if self.uri.startswith("file:") else self.uri
 
     def read(self, name: str) -> dict[str, Any] | None:
@@ -103,7 +103,7 @@ class JobCheckpoint:
         If another copy of the job was quicker, ``change`` is called again on its result, so that no change is lost.
         Raises CheckpointError.
 
-        Each revision is a file of its own, which is created once and never removed.
+        Each revision is a separate file, which is created once and never removed.
         """
         mine = uuid.uuid4().hex
         while True:

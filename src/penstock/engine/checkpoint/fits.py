@@ -1,4 +1,4 @@
-"""Whether a job can go on from the state of its checkpoint, or of the savepoint that it starts with: known without
+"""Whether a job can continue from the state of its checkpoint, or of the savepoint that it starts with: known without
 Spark, before anything is started (rule "look before taking over")."""
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def readable_checkpoint(job: Job) -> JobCheckpoint | None:
 
 
 def state_report(job: Job) -> StateReport | None:
-    """What becomes of the state that a start of ``job``, which is planned, would go on from. None if there is none, if
-    only Spark can read its place, or in batch mode, which keeps none.
+    """What becomes of the state that a start of ``job``, which is planned, would continue from. None if there is none,
+    if only Spark can read its place, or in batch mode, which keeps none.
 
     Raises CheckpointError for files that are missing or damaged, and UnsupportedError for a job that cannot be
     computed.
@@ -109,7 +109,7 @@ def claimed_steps(job: Job, savepoint: str) -> frozenset[str]:
 
 
 def fitting_of(job: Job, manifest: Manifest, *, unclaimed: bool = False) -> Fitting:
-    """What decides whether a job can go on from a state, as far as that is known without Spark: not its time zone,
+    """What decides whether a job can continue from a state, as far as that is known without Spark: not its time zone,
     unless it is set."""
     settings = job.settings
     if not stateful(job):

@@ -1,7 +1,7 @@
 """The lease of a checkpoint: which process runs its job, so that a second start sees the first.
 
 A lease stops accidents and says which copy of a job is the newer one. It does not make a job exactly once: a process
-may stand still between two of its looks, and targets shut that one out (docs/decisions/0043-second-starts.md).
+may be stopped between two of its looks, and the targets fence it (docs/decisions/0043-second-starts.md).
 
 The document ``owner.N`` names the owner since the N-th start. ``alive.N`` is written again every few seconds, for
 starts on other machines, which cannot look at the process. Where the checkpoint is on a file system with locks, the
@@ -53,7 +53,7 @@ class Lease:
     _lock: Lock
     number: int = field(default=0, init=False)
     former: Owner | None = field(default=None, init=False)
-    #: Called, in a thread of its own, when another copy of the job was seen to have taken over.
+    #: Called, in a separate thread, when another copy of the job was seen to have taken over.
     on_lost: Callable[[FencedError], None] | None = field(default=None, init=False)
     _renewals: int = field(default=0, init=False)
     _looked: float = field(default_factory=time.monotonic, init=False)
@@ -84,9 +84,9 @@ class Lease:
         return lease
 
     def claim(self, stopping: Callable[[], bool]) -> None:
-        """Be the owner from now on, for the others too. Called when nothing else keeps the job from its start: who was
-        the owner ends when it sees that, and is waited for. One that stands still, or does not see it for
-        :data:`SILENCE_SECONDS`, is shut out by the targets.
+        """Be the owner from now on, for the others too. Called when nothing else keeps the job from its start: the
+        former owner ends when it sees that, and is waited for. The targets fence one that is stopped, or does not see
+        it for :data:`SILENCE_SECONDS`.
 
         Raises FencedError if another copy of the job has become the owner since.
         """
@@ -155,7 +155,7 @@ class Lease:
         return _document(self.checkpoint, f"{_OWNER}.{self.number}").get("id") == self.owner.id
 
     def check(self) -> None:
-        """As :meth:`look`, unless that was done a moment ago: this process may have stood still since."""
+        """As :meth:`look`, unless that was done a moment ago: this process may have been stopped since."""
         if time.monotonic() - self._looked > RENEWAL_SECONDS:
             self.look()
 

@@ -14,7 +14,7 @@ from typing import Any
 from penstock.clock import now_ms
 from penstock.delivery import utc
 
-#: The states of processes (proc(5)) that have ended, and of those that stand still.
+#: The states of processes (proc(5)) that have ended, and of those that are stopped.
 _ENDED, _STOPPED = "ZX", "Tt"
 
 
@@ -53,7 +53,7 @@ class Process:
         return "" if state in _ENDED or (self.ticks and ticks != self.ticks) else state
 
     def runs(self) -> bool:
-        """Whether a process of this machine has not ended; it may stand still."""
+        """Whether a process of this machine has not ended; it may be stopped."""
         return self.state() != ""
 
     def stands_still(self) -> bool:

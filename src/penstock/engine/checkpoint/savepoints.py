@@ -198,7 +198,7 @@ def origin_of(
 def check_origin(
     place: JobCheckpoint, checkpoint: JobCheckpoint, known: Mapping[str, Any], warn: Callable[[str], None]
 ) -> None:
-    """Warns that a job which began with the savepoint at ``place`` goes on from its checkpoint. ``known`` is the
+    """Warns that a job which began with the savepoint at ``place`` continues from its checkpoint. ``known`` is the
     checkpoint's document ``job``. Raises CheckpointError for a job that did not begin with it."""
     if known.get("origin", {}).get("savepoint") != place.location:
         raise CheckpointError(
@@ -234,7 +234,7 @@ def _copied(reference: str, source: str, target: str) -> tuple[str, ...]:
 
 def _copy(names: Collection[str], source: str, target: str) -> None:
     """Copy files that are not there yet, or only in part: an attempt before may have died. The newest come first: a job
-    that goes on deletes those of its last batches soon."""
+    that continues deletes those of its last batches soon."""
     here, there = Storage.of(source), Storage.of(target)
     sizes, present = ({each.name: each.bytes for each in storage.files()} for storage in (here, there))
     lacking = (name for name in names if name not in present or present[name] != sizes.get(name))

@@ -71,7 +71,7 @@ class CheckpointTarget(Committer):
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Write the document. Raises AnotherCopyError if another copy of the job has written it since the batch began:
-        its state goes on from there."""
+        its state continues from there."""
         state = batch.results.state if batch.results else ""
         write_state(self.checkpoint, batch, state)
         last = self._known()

@@ -168,7 +168,7 @@ class FlowRun:
         }
 
     def check(self) -> None:
-        """Raises CheckpointError where the state that the checkpoint names shows that the job cannot go on. Called
+        """Raises CheckpointError where the state that the checkpoint names shows that the job cannot continue. Called
         before a committer is opened."""
         self._states.look(self.context.checkpoint, self.origin)
         if self.job.settings.batch and self.origin:

@@ -74,7 +74,7 @@ class Query:
     lease: Lease
     #: Takes what is neither a warning nor an error.
     say: Callable[[str], None] = lambda _: None
-    #: Whether it goes on from a checkpoint or a savepoint, once it is started.
+    #: Whether it continues from a checkpoint or a savepoint, once it is started.
     continues: bool = field(default=False, init=False)
     #: Spark's handle on it, once it is started.
     spark_query: StreamingQuery | None = field(default=None, init=False)
@@ -133,7 +133,7 @@ class Query:
         if self._flow is not None:
             self._flow.check()
             self.progress = self._with_state(self._flow)
-        # Before and after: a copy that was taken over from may have stood still in between, and shuts nobody out.
+        # Before and after: a copy that was taken over from may have been stopped in between, and fences nobody.
         self.lease.claim(self.stopping)
         for committer in self._committers:
             committer.open()

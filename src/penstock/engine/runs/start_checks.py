@@ -80,7 +80,7 @@ def check_savepoint(start: JobStart) -> None:
 
 
 def check_state(start: JobStart) -> None:
-    """The steps fit the state that they go on from. Raises CheckpointError."""
+    """The steps fit the state that they continue from. Raises CheckpointError."""
     report = state_report(start.job)
     if report is not None:
         report.check()

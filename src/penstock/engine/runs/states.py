@@ -73,7 +73,7 @@ class States:
                 return
             except CheckpointError:
                 if read_state(checkpoint) == known:
-                    raise  # else the run that is healthy goes on, and has deleted what it needs no more
+                    raise  # else the healthy run continues, and has deleted what it does not need any more
 
     def before(self, reference: str) -> Manifest:
         """The committed state that a batch begins with, without that of steps which begin empty. Raises CheckpointError

@@ -134,14 +134,13 @@ class Vertex:
 
 @dataclass(frozen=True)
 class BatchInstructions:
-    """What the driver tells the tasks of one batch. ``owners`` tasks share the keys; ``whole``: the one reading
-    task does everything. ``name`` distinguishes the attempt at the batch; names of segments begin with it. ``tasks`` is
-    the number of reading tasks. ``tables`` has the state before the batch, ``now_ms`` is the time of the batch and
+    """What the driver tells the tasks of one batch. ``owners`` tasks share the keys; ``whole``: the one reading task
+    does everything. ``name`` distinguishes the attempt at the batch; names of segments begin with it. ``tasks`` is the
+    number of reading tasks. ``tables`` has the state before the batch, ``now_ms`` is the time of the batch and
     ``before_ms`` that of the batch before, in milliseconds since the epoch. ``awaited`` has the event time of each
     timing, by its number. A task sends rows when ``waiting_bytes`` of them wait, combines them if they are at least
-    ``combined_rows``, and an owner takes about ``owned_bytes`` of its rows at a time. ``last``: no batch goes
-    on from the state, which is not kept. ``names`` are those of columns in the state, where they have other ones
-    now."""
+    ``combined_rows``, and an owner takes about ``owned_bytes`` of its rows at a time. ``last``: no batch continues from
+    the state, which is not kept. ``names`` are those of columns in the state, where they have other ones now."""
 
     name: str
     tasks: int

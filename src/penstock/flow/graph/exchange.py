@@ -40,7 +40,7 @@ ORDER = ("edge", "scan", "task", "ordinal")
 ENCODED, ROWS, STATE, REPORTS = -1, -2, -3, -4
 #: The ``edge`` of event times that reading tasks have measured: every owner gets all, in every stage, and the driver.
 TIMES = -5
-#: Each target has edges of its own for its results: those of the target before it, less this.
+#: Each target has its own edges for its results: the edges of the target before it, less this.
 _EDGES_OF_TARGET = 1000
 
 

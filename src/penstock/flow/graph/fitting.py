@@ -1,4 +1,4 @@
-"""Whether the steps of a job can go on from a state, which may be that of a former definition."""
+"""Whether the steps of a job can continue from a state, which a former definition may have written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Fate: TypeAlias = Literal["kept", "new", "empty", "reset", "refused", "unclaimed
 @dataclass(frozen=True)
 class FlowStep:
     """A step with state: its identity, its tables, and the uids of the steps from which it takes rows, at once or by
-    others. ``timed``: what it does depends on the watermark. ``changing``: rows that it takes may be taken back.
+    others. ``timed``: what it does depends on the watermark. ``changing``: rows that it takes may be retracted.
     ``may_have`` says whether its tables may have a part of a time."""
 
     identity: StepIdentity
@@ -66,9 +66,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Fitting:
-    """How the ``steps`` of a job, by uid, go on from a state. The steps in ``reset`` begin empty if their state does
+    """How the ``steps`` of a job, by uid, continue from a state. The steps in ``reset`` begin empty if their state does
     not fit, and their state is left out if the job does not have them; with ``unclaimed`` the state of all steps that
-    it does not have is."""
+    the job does not have is left out."""
 
     steps: Mapping[str, FlowStep]
     #: What is measured as event time, by the names of timings.
@@ -90,7 +90,7 @@ class Fitting:
         return (*found.values(), *map(self._unclaimed, gone))
 
     def _forgets(self, verdict: Verdict, manifest: Manifest) -> bool:
-        """Whether a step begins empty and does not know rows of before that may be taken back, or that it gave."""
+        """Whether a step begins empty and does not know earlier rows that may be retracted, or that it gave."""
         step = self.steps[verdict.uid]
         if verdict.fate != "new" or not step.changing or not manifest.identities:
             return verdict.fate == "reset"
@@ -143,7 +143,7 @@ class Fitting:
         return Verdict(uid, "reset" if uid in self.reset else "refused", refused)
 
     def fitted(self, manifest: Manifest, storage: Storage, where: str) -> Manifest:
-        """The state that the job goes on from; the same one if nothing of it changes. ``where`` is the place of the
+        """The state that the job continues from; the same one if nothing of it changes. ``where`` is the place of the
         state, for the message.
 
         Raises CheckpointError if it does not fit the job.

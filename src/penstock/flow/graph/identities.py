@@ -42,7 +42,7 @@ from penstock.plan.walk import fold
 from penstock.plan.windowing import Attached, Windowing, WindowKind
 from penstock.types import BIGINT
 
-#: What is kept for some aggregates depends on whether rows may be taken back.
+#: What is kept for some aggregates depends on whether rows may be retracted.
 _BY_ROWS = ORDERED | {"MIN", "MAX"}
 #: How the columns of a window read.
 _BOUNDS = ("window_start", "window_end")

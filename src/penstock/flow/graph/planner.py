@@ -124,7 +124,7 @@ def _plain(way: _Way, session: Session) -> Calc | Lacking:
 @dataclass
 class Planner:
     """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers; ``ttl`` is the job's time
-    to live of state. ``batch``: there is one batch, in which all results are final, so that no row is taken back.
+    to live of state. ``batch``: there is one batch, in which all results are final, so that no row is retracted.
     ``lenient``: rows without an event time are late, instead of ending the job.
 
     Where a branch calls a Python function, ``hops`` has the node whose rows go through Spark, by the number of the
@@ -177,7 +177,7 @@ class Planner:
                 raise UnsupportedError((Problem(reason, where=str(lacking.place or ""), hint=hint),))
 
     def fitting(self, reset: Collection[str] = (), *, unclaimed: bool = False, zone: str | None = None) -> Fitting:
-        """What decides whether the job can go on from a state, with the steps that may ``reset`` theirs, and whether
+        """What decides whether the job can continue from a state, with the steps that may ``reset`` theirs, and whether
         state that is ``unclaimed`` is left out. ``zone`` is the session's time zone where that of the plan is not the
         one in which the job runs, empty if it is not known."""
         steps = self._steps(self.session.zone if zone is None else zone)

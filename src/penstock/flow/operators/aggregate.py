@@ -62,7 +62,7 @@ class GroupAggregateOperator:
     schema: pa.Schema
     calls: tuple[AggregateCall, ...]
     states: GroupStates
-    #: What groups the rows where they come from, if the owners of the keys can go on from that.
+    #: What groups the rows where they come from, if the owners of the keys can continue from that.
     local: LocalAggregate | None
     #: Whether what overflows fails.
     strict: bool = False
@@ -115,7 +115,7 @@ class GroupAggregateOperator:
     def _keep(self, table: KeyedState, groups: Groups, found: Flags, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
         every = np.arange(len(groups))
         counts = counts_of(new.column(ROWS))
-        # A group may be asked to take back rows that it has forgotten; and rows that change nothing keep it alive.
+        # A group may get retractions of rows that it has forgotten; and rows that change nothing keep it alive.
         present = counts > 0 if table.spec.timed else counts != 0
         changed = table.spec.timed | ~same_rows(old.columns, every, new.columns, every)
         changed &= found | present
@@ -140,7 +140,7 @@ def _remembered(weights: npt.NDArray[np.int64], groups: Groups, found: Flags) ->
         return weights
     size = len(weights)
     added = np.where(weights[groups.order] > 0, np.arange(size), size)
-    firsts = np.empty(size, np.int64)  # by row, where the first addition of its group stands
+    firsts = np.empty(size, np.int64)  # by row, the place of the first addition of its group
     firsts[groups.order] = np.repeat(
         np.where(found, -1, np.minimum.reduceat(added, groups.starts)), np.diff(groups.starts, append=size)
     )

@@ -60,7 +60,7 @@ def ends_of_lists(lists: pa.ListArray, *, last: bool) -> pa.Array:
 
 def only_values(lists: pa.ListArray, place: Place | None) -> pa.Array:
     """The one value of each list; null for an empty one. Raises ExecutionError for a list of several values, with the
-    ``place`` of the query that stands for a value."""
+    ``place`` of the query that is used as a value."""
     if (_sizes(lists) > 1).any():
         where = f"{place}: " if place else ""
         hint = "aggregate its rows, as in MAX(..), or keep one of them with ORDER BY .. LIMIT 1"

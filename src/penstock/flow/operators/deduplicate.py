@@ -32,7 +32,7 @@ class DeduplicateOperator:
     By arrival the first row stays forever, and the last one is replaced by each that comes. By the column ``order`` a
     smaller row replaces the first one and an equal or larger row the last one, as in Flink; NULL is the smallest.
 
-    With ``every_change`` it gives what it would give if each row came in a batch of its own, with the column
+    With ``every_change`` it gives what it would give if each row came in a separate batch, with the column
     :data:`ARRIVED`.
     """
 

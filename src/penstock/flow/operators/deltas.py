@@ -119,7 +119,7 @@ def whole_rows(given: Input, keys: pa.RecordBatch, values: pa.RecordBatch) -> pa
 
 
 def stacked(parts: Sequence[Sequence[pa.Array]], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """One batch of columns that stand on one another."""
+    """The batches concatenated, column by column."""
     columns = [pa.concat_arrays(each) for each in zip(*parts, strict=True)]
     return batch_of(columns, schema, rows)
 

@@ -38,7 +38,7 @@ class GroupStates:
 
     @property
     def mergeable(self) -> bool:
-        """Whether states of one group can be put together: all that is known of a group stands in its row."""
+        """Whether states of one group can be put together: all that is known of a group is in its row."""
         return all(not each.tables and each.needs <= _MERGEABLE for each in self.accumulators)
 
     def updated(

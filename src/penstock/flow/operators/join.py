@@ -4,7 +4,7 @@ A change of the result is what the changes of both sides make of the stored rows
 rows are read only for keys whose other side changed, and pairs of which neither row changed are never made.
 
 Whether a row of an outer join has a match follows from the number of the other side's rows of its key. Where rows have
-a time to live, these may be forgotten while their pairs stand: there each row that is kept has its own number of
+a time to live, these may be forgotten while their pairs remain: there each row that is kept has its own number of
 matches, as in Flink.
 """
 
@@ -120,8 +120,8 @@ class SideRows:
 
     Row i is ``batch[places[i]]`` of the key ``groups[i]``, -1 for one with a NULL. It had the weight ``weights[i]``, 0
     if that was not read because it does not matter, and ``changes[i]`` is added to it. ``matches[i]`` is the number of
-    its matches where that is stored. Where the order of arrival is passed on, rows of a key stand in it, stored ones
-    first, and ``arrivals`` has the place of each row of ``batch``, -1 for a stored one.
+    its matches where that is stored. Where the order of arrival is passed on, rows of a key are in that order, stored
+    ones first, and ``arrivals`` has the place of each row of ``batch``, -1 for a stored one.
     """
 
     batch: pa.RecordBatch
@@ -134,7 +134,7 @@ class SideRows:
 
     @property
     def after(self) -> Weights:
-        """The weights after the batch. A row that was forgotten may be taken back: it had none."""
+        """The weights after the batch. A row that was forgotten may be retracted: it had none."""
         found: Weights = np.maximum(self.weights + self.changes, 0)
         return found
 

@@ -29,7 +29,7 @@ class NormalizeOperator:
     columns are, as in Flink: after an UPDATE_BEFORE the row may come back under another key. Nothing happens where a
     row is put that is there already, or removed that is not.
 
-    With ``every_change`` it gives what it would give if each row came in a batch of its own, with the column
+    With ``every_change`` it gives what it would give if each row came in a separate batch, with the column
     :data:`ARRIVED`.
     """
 

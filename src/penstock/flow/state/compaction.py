@@ -5,8 +5,8 @@ eight times the one below. Eight neighbours of one level are merged to one of th
 per level, and a look-up asks at most some eight segments per level. Where more than half of the rows are superseded,
 all are merged.
 
-A large merge is not done at once: a batch does a part of its range, which makes a segment of its own, and the merged
-ones are valid in the rest from then on. What is left to do follows from the references alone.
+A large merge is not done at once: a batch does a part of its range, which makes a separate segment, and the merged ones
+are valid in the rest from then on. What is left to do follows from the references alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_BYTES = 24 << 20
 
 @dataclass(frozen=True)
 class Merge:
-    """Segments to be merged, newest first, from hash ``low`` up to but not ``high``. ``oldest``: no older one."""
+    """Segments to be merged, newest first, from hash ``low`` to ``high`` (exclusive). ``oldest``: no older one."""
 
     low: int
     high: int
@@ -170,7 +170,7 @@ def _density(ref: SegmentRef) -> float:
 
 
 def _due(stack: Sequence[SegmentRef], width: int, budget: float) -> tuple[int, int]:
-    """Which segments of a stack, newest first, to merge: from the first up to but not the second; (0, 0) for none."""
+    """Which segments of a stack, newest first, to merge: from the first to the second (exclusive); (0, 0) for none."""
     if len(stack) < 2:
         return 0, 0
     sizes = [_density(ref) * width for ref in stack]

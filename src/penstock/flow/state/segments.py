@@ -4,7 +4,7 @@ A segment is an Arrow IPC stream of one batch: ``__hash`` (uint64, ascending), f
 of the values, ascending within a hash), the columns of the key as ``key.<name>`` and of the value as ``value.<name>``,
 for tables with times ``__seen`` (int64, when the row was last written, in milliseconds since the epoch), and
 ``__present`` (bool, keyed) or ``__weight`` (int64, multiset). It is not compressed, so that it is read where it is
-mapped into memory. Behind it stands the index of its hashes.
+mapped into memory. The index of its hashes follows it.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class TableSpec:
 class SegmentRef:
     """A segment, as manifests name it: the bytes ``offset`` to ``offset + bytes`` of a file.
 
-    The hashes from ``low`` up to but not ``high`` are valid in it. Of two segments with the same hash, the one with the
-    greater ``newest`` is newer.
+    The hashes from ``low`` to ``high`` (exclusive) are valid in it. Of two segments with the same hash, the one with
+    the greater ``newest`` is newer.
     """
 
     file: str
@@ -149,7 +149,7 @@ class SegmentRef:
             ) from error
 
     def within(self, low: int, high: int) -> SegmentRef | None:
-        """The part with hashes from ``low`` up to but not ``high``; None if there is none."""
+        """The part with hashes from ``low`` to ``high`` (exclusive); None if there is none."""
         low, high = max(low, self.low), min(high, self.high)
         if (low, high) == (self.low, self.high):
             return self
@@ -218,7 +218,7 @@ class Segment:
         return Segment.of(taken.set_column(last, taken.schema.field(last), pa.array(marks)), self.spec)
 
     def between(self, low: int, high: int) -> Segment:
-        """The rows with hashes from ``low`` up to but not ``high``."""
+        """The rows with hashes from ``low`` to ``high`` (exclusive)."""
         first = 0 if low <= 0 else int(np.searchsorted(self.hashes, np.uint64(low)))
         last = len(self) if high >= END else int(np.searchsorted(self.hashes, np.uint64(high)))
         if (first, last) == (0, len(self)):

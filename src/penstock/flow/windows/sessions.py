@@ -38,7 +38,7 @@ _BOUND = pa.schema([pa.field(_START, pa.int64()), pa.field(_END, pa.int64())])
 #: Where the order of arrival matters, the place of a row among those of its key; and, of a session, a place behind all
 #: of its rows.
 _ARRIVAL, _NEXT = "__arrival", "__next"
-#: The least time that a part of the timers stands for, in ms, and how many of them are in a gap.
+#: The shortest time that a part of the timers covers, in ms, and how many of them are in a gap.
 _LEAST, _PARTS = 1000, 64
 
 
@@ -230,7 +230,7 @@ class SessionOperator:
 
     @property
     def _width(self) -> int:
-        """The time that a part of the timers stands for."""
+        """The time that a part of the timers covers."""
         return max(_LEAST, self.windowing.size // _PARTS)
 
     # --- rows ------------------------------------------------------------------------------------------------

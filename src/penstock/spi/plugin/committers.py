@@ -45,7 +45,7 @@ class Committer(Protocol):
 
     def state(self, upcoming: int) -> str:
         """The reference to the state that its progress holds after the batch ``upcoming``, with which the checkpoint
-        goes on, or the one before it; empty if it holds none, and if it is behind: files of that state may be gone.
+        continues, or the one before it; empty if it holds none, and if it is behind: files of that state may be gone.
         Called after :meth:`open`. For committers with ``keeps_state``."""
         return ""
 

@@ -78,7 +78,8 @@ class JobContext:
     restarted: bool = False
     #: Whether the job began with a savepoint.
     forked: bool = False
-    #: Whether the state of a reference in the job's progress is that of no step, so that a job without state may go on.
+    #: Whether the state of a reference in the job's progress belongs to no step, so that a job without state may
+    #: continue.
     keeps_nothing: Callable[[str], bool] = lambda _: False
 
     @property

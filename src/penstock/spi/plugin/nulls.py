@@ -11,14 +11,14 @@ import pyarrow as pa
 from penstock.types import ArrayType, DataType, MapType, RowKind, RowType
 
 _Mask = npt.NDArray[np.bool_]
-#: The kinds of rows that take a row back. Some messages of that kind have no more than its key.
+#: The kinds of rows that retract a row. Some messages of that kind have no more than its key.
 _TAKING_BACK = (int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE))
 
 
 class NotNull:
     """Finds the rows of a table in which a column of ``schema`` is NULL that must not be.
 
-    Of a row that takes another back only the columns ``keys`` are looked at: its message may have no others.
+    Of a retraction only the columns ``keys`` are checked: its message may have no others.
     """
 
     def __init__(self, schema: RowType, keys: Collection[str] = ()):

@@ -61,7 +61,7 @@ class Names:
         return self.tables or (named_table(self.qualifier, self.schema),)
 
     def name(self, given: UnboundName) -> Expression:
-        """The column, or the field of a column, that a name stands for."""
+        """The column, or the field of a column, that a name means."""
         first, *rest = given.parts
         tables = [each for level in (self.named, *self.outer) for each in level]
         qualifiers = [each.qualifier for each in tables]

@@ -58,7 +58,7 @@ from penstock.types.logical import root
 
 #: The reason and the hint where an interval would leave a query.
 NO_INTERVAL = ("an interval cannot be a column of a table", "CAST it to STRING, or use TIMESTAMPDIFF")
-#: The same where NULL stands without a type.
+#: The same for a NULL without a type.
 UNTYPED_NULL = ("the type of NULL is not known here", "write CAST(NULL AS STRING)")
 
 
@@ -484,8 +484,7 @@ def _listed(values: Sequence[Expression]) -> list[Expression]:
 
 @dataclass(frozen=True)
 class _Form:
-    """How a call with typing rules of its own is bound, and how many arguments it takes; ``most`` is 0 without a
-    limit."""
+    """How a call with its own typing rules is bound, and how many arguments it takes; ``most`` is 0 without a limit."""
 
     bind: Callable[[Scope, UnboundCall], Expression]
     least: int = 0

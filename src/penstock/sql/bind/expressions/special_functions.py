@@ -1,4 +1,4 @@
-"""Functions of Flink SQL with typing rules of their own, or with constants among their arguments."""
+"""Functions of Flink SQL with their own typing rules, or with constants among their arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins: conditions become keys, names stand for the columns of both sides."""
+"""Joins: conditions become keys, names mean the columns of both sides."""
 
 from __future__ import annotations
 

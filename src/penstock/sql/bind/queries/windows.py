@@ -1,4 +1,4 @@
-"""Window tables: TUMBLE, HOP, CUMULATE and SESSION in FROM, and those that GROUP BY TUMBLE(..) stands for."""
+"""Window tables: TUMBLE, HOP, CUMULATE and SESSION in FROM, and those that GROUP BY TUMBLE(..) means."""
 
 from __future__ import annotations
 
