@@ -84,7 +84,7 @@ def check_owner(job: Job, checkpoint: JobCheckpoint) -> None:
     elif known.get("job", job.name) != job.name:
         raise CheckpointError(
             f"the checkpoint '{location}' belongs to job '{known['job']}', or is a copy of its checkpoint, and job "
-            f"'{job.name}' would shut that job out. Start with an empty directory; if the job was renamed, change "
+            f"'{job.name}' would fence that job. Start with an empty directory; if the job was renamed, change "
             "'job' in the directory's 'penstock/job.json'"
         )
 
