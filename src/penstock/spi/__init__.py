@@ -61,6 +61,7 @@ from penstock.spi.runtime import (
     Task,
     Warmable,
     Written,
+    outputs_in,
 )
 from penstock.spi.scratch import ScratchFile
 from penstock.spi.specs import (
