@@ -1,6 +1,6 @@
 """All that a plug-in imports: the protocols of connectors and formats, and the registries that find them."""
 
-from penstock.spi.plugin.batches import Batch, Published, Results, Standing, Written
+from penstock.spi.plugin.batches import Batch, CommitStatus, Published, Results, Written
 from penstock.spi.plugin.committers import Committer, SinkRuntime
 from penstock.spi.plugin.context import Checkpoint, JobContext, NextBatch
 from penstock.spi.plugin.envelope import DEAD_LETTER, HIDDEN, KIND, PARTITIONS_PER_SOURCE, REPORT, WATERMARK

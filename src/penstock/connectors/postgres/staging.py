@@ -95,7 +95,7 @@ class Staged:
         )
 
 
-#: Copies the rows of a frame in tasks. Raises the error of a task, and AbortableError when a worker was lost.
+#: Copies the rows of a frame in tasks. Raises the error of a task, and BatchError when a worker was lost.
 CopyRows = Callable[[Any, StageSpec], Staged]
 
 
