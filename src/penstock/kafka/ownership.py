@@ -42,7 +42,7 @@ def claim(session: Session, client: TransactionClient, topic: ProgressTopic, run
     for _ in range(_CLAIM_ATTEMPTS):
         try:
             client.begin(deadline)
-            written = record(session, client, topic, mine, deadline=deadline)
+            written = write_progress(session, client, topic, mine, deadline=deadline)
             client.commit(deadline)
             _check_readable(session, topic, written)
             return mine
@@ -62,7 +62,7 @@ def claim(session: Session, client: TransactionClient, topic: ProgressTopic, run
     ) from failure
 
 
-def record(
+def write_progress(
     session: Session,
     client: TransactionClient,
     topic: ProgressTopic,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 
-from penstock.spi.plugin.batches import Batch, Published, Standing
+from penstock.spi.plugin.batches import Batch, CommitStatus, Published
 from penstock.spi.plugin.context import JobContext
 from penstock.spi.plugin.outputs import Output
 from penstock.spi.plugin.tasks import Stage
@@ -34,14 +34,14 @@ class Committer(Protocol):
         and before the query starts."""
         return
 
-    def records(self, consumed: Any) -> bool:
+    def can_commit_offsets(self, consumed: Any) -> bool:
         """Whether it commits ``consumed``, the result of a source's ``consumed``, with its output. After ``open``."""
         return False
 
-    def standing(self, batch: Batch) -> Standing:
+    def commit_status(self, batch: Batch) -> CommitStatus:
         """What it has committed, when a batch of a job with state begins. Writes nothing, and raises what
         :meth:`publish` would raise. For committers with ``keeps_state``."""
-        return Standing(False, None)
+        return CommitStatus(False, None)
 
     def state(self, upcoming: int) -> str:
         """The reference to the state that its progress holds after the batch ``upcoming``, with which the checkpoint

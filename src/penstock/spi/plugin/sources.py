@@ -59,7 +59,7 @@ class Source(Protocol):
         """The partitions of the source at a position; none if it does not know them: then it has no event time."""
         return ()
 
-    def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
+    def count_records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """How many offsets lie between the two positions; files where the source is ``of_files``."""
 
     def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:

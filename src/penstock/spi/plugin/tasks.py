@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import AbortableError, PenstockError
+from penstock.errors import BatchError, PenstockError
 
 #: The property of a Spark job that holds the instructions of its tasks.
 INSTRUCTIONS = "penstock.instructions"
@@ -69,12 +69,12 @@ class OnDriver:
     report: bytes | None = field(default=None, init=False)
 
     def collect(self, instructions: str = "") -> list[dict[str, Any]]:
-        """The rows. Raises the errors of the source and of the stage, and AbortableError for any other one."""
+        """The rows. Raises the errors of the source and of the stage, and BatchError for any other one."""
         try:
             table, self.report = self.run(instructions)
         except PenstockError:
             raise
         except Exception as error:
-            raise AbortableError(f"{type(error).__name__}: {error}") from error
+            raise BatchError(f"{type(error).__name__}: {error}") from error
         rows: list[dict[str, Any]] = table.to_pylist()
         return rows
