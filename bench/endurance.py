@@ -30,9 +30,9 @@ from confluent_kafka import Producer
 from penstock.engine.checkpoint import read_location
 from penstock.engine.checkpoint.committed import STATE, committed
 from penstock.errors import CheckpointError
-from penstock.flow.inspection import TableSize
-from penstock.flow.manifest import Manifest
-from penstock.flow.storage import Storage
+from penstock.flow.state.inspection import TableSize
+from penstock.flow.state.manifest import Manifest
+from penstock.flow.state.storage import Storage
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import create_topic

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.flow.hashing import key_hashes
-from penstock.flow.merging import merged
-from penstock.flow.operators import HASH, KIND, WEIGHT, Input, Operator
-from penstock.flow.segments import SegmentReader
-from penstock.flow.state import SegmentRef, StateStore, TableSpec
-from penstock.flow.storage import Storage, StoredFile, Write
+from penstock.columns.hashing import key_hashes
+from penstock.flow.operators.contract import Input, Operator
+from penstock.flow.rows.envelope import HASH, KIND, WEIGHT
+from penstock.flow.state.merging import merged
+from penstock.flow.state.segments import SegmentReader
+from penstock.flow.state.storage import Storage, StoredFile, Write
+from penstock.flow.state.store import SegmentRef, StateStore, TableSpec
 from penstock.types import RowKind
 
 _SEEDS = [int(each) for each in os.environ.get("SEEDS", "50").split(":")]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.flow.calc import calc_of
-from penstock.flow.calls import Called
-from penstock.flow.expressions import Lacking
+from penstock.flow.rows.calc import calc_of
+from penstock.flow.rows.calls import Called
+from penstock.flow.rows.expressions import Lacking
 from penstock.plan.nodes import Job, MapRows, Node, Scan
 from penstock.plan.walk import base
 from penstock.spi import HIDDEN, Task

@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.flow.dataflow import Dataflow
+from penstock.flow.graph.dataflow import Dataflow
+from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
-from penstock.flow.manifest import Manifest
-from penstock.flow.planner import Planner
+from penstock.flow.state.manifest import Manifest
 from penstock.plan.nodes import Job, Scan
 from penstock.plan.planning import planned
 from penstock.plan.walk import scans

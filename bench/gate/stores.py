@@ -24,13 +24,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.flow.aggregate import GroupAggregateOperator
-from penstock.flow.equality import Flags
-from penstock.flow.hashing import Groups, key_hashes
-from penstock.flow.operators import HASH, WEIGHT
-from penstock.flow.segments import END
-from penstock.flow.state import SegmentRef, StateStore, TableSpec
-from penstock.flow.storage import Storage
+from penstock.columns.equality import Flags
+from penstock.columns.hashing import Groups, key_hashes
+from penstock.flow.operators.aggregate import GroupAggregateOperator
+from penstock.flow.rows.envelope import HASH, WEIGHT
+from penstock.flow.state.segments import END
+from penstock.flow.state.storage import Storage
+from penstock.flow.state.store import SegmentRef, StateStore, TableSpec
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Node
 from penstock.types import BIGINT, DOUBLE, Field, RowType
 
@@ -42,7 +42,7 @@ _TOTALS = RowType((Field("user_id", BIGINT), Field("n", BIGINT), Field("s", DOUB
 
 
 class Table(Protocol):
-    """A table with one row per key, as :class:`penstock.flow.state.KeyedState`."""
+    """A table with one row per key, as :class:`penstock.flow.state.store.KeyedState`."""
 
     def get(self, groups: Groups) -> tuple[Flags, pa.RecordBatch]: ...
 
@@ -50,7 +50,7 @@ class Table(Protocol):
 
 
 class State(Protocol):
-    """The state of one batch, as :class:`penstock.flow.state.StateStore`."""
+    """The state of one batch, as :class:`penstock.flow.state.store.StateStore`."""
 
     def keyed(self, name: str) -> Table: ...
 

@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from penstock.flow.inspection import read_rows, stored_spec
-from penstock.flow.manifest import Manifest
-from penstock.flow.storage import Storage
+from penstock.flow.state.inspection import read_rows, stored_spec
+from penstock.flow.state.manifest import Manifest
+from penstock.flow.state.storage import Storage
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.progress import ProgressTopic, Seal, read_progress

@@ -22,6 +22,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from bench.messages import options_of
 from penstock.errors import RecordError
+from penstock.exact.errors import FieldError, Malformed
 from penstock.formats.avro.derived_schema import derived
 from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.options import AvroOptions, Encoding
@@ -29,7 +30,6 @@ from penstock.formats.avro.schema import document_of
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.formats.csv.exact_reader import ExactCsvReader as CsvReader
 from penstock.formats.csv.options import CsvOptions
-from penstock.formats.exact.errors import FieldError, Malformed
 from penstock.formats.json.exact_reader import ExactJsonReader as JsonReader
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.parser import Document, Object, parse

@@ -9,7 +9,7 @@ import pytest
 from penstock.connectors.kafka.sink.dead_letters import HEADERS
 from penstock.engine.runs import query
 from penstock.errors import KafkaError, RecordError
-from penstock.flow.expressions import Lacking
+from penstock.flow.rows.expressions import Lacking
 
 COLUMNS = "id INT, name STRING"
 BAD = {7: b'{"id": 7, "na', 11: b'{"id": "eleven", "name": "n"}', 40: b"[1, 2]", 59: b"no json"}

@@ -193,7 +193,7 @@ def windows(jobs, topic, columns=COLUMNS):
     from penstock.engine.checkpoint import open_checkpoint
     from penstock.engine.checkpoint.lease import Lease
     from penstock.engine.runs.reports import reports_of
-    from penstock.engine.runs.sources import Readings
+    from penstock.engine.runs.sources import SourceSet
     from penstock.engine.runs.supervisor import RunningJob
     from penstock.engine.session import kernel_session, spark_session
     from penstock.engine.translate import rows_of
@@ -213,7 +213,7 @@ def windows(jobs, topic, columns=COLUMNS):
     query = RunningJob(job, spark, checkpoint, jobs.warnings.append, lease)._run
     frame = rows_of(
         job.sinks[0].input.input,
-        Readings(query._sources, query._context(), scans(*job.sinks)),
+        SourceSet(query._sources, query._context(), scans(*job.sinks)),
         kernel_session(spark, job.settings),
     )
     found, queries = [], []
@@ -286,7 +286,7 @@ def test_the_watermark_goes_on_from_the_checkpoint(see, jobs, topics, topic):
 
 
 def test_rows_that_need_no_computing_are_written_where_they_are_read(see, topics, topic):
-    from penstock.flow.fused import Fused, fused
+    from penstock.flow.graph.fused import Fused, fused
 
     source = topic(1)
     topics.write(source, events(10, 12))

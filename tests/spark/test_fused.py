@@ -8,8 +8,8 @@ import pytest
 
 from penstock.engine.runs import query
 from penstock.errors import RecordError
-from penstock.flow.expressions import Lacking
-from penstock.flow.routes import route
+from penstock.flow.graph.routes import route
+from penstock.flow.rows.expressions import Lacking
 from tests.spark.conftest import BY_TASKS
 
 COLUMNS = "id INT, name STRING, price DOUBLE, r ROW<x INT>"

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from penstock.cli.columns import Columns
 from penstock.cli.display import add_pairs, pairs, sentence
+from penstock.columns.buffers import batch_of
 from penstock.errors import DefinitionError, OptionsError, PluginError, Problem, RecordError
-from penstock.formats.columns.buffers import batch_of
-from penstock.formats.exact.errors import FieldError, Malformed
+from penstock.exact.errors import FieldError, Malformed
 from penstock.formats.json.exact_reader import ExactJsonReader
 from penstock.formats.json.options import JsonOptions
 from penstock.formats.json.parser import Object, parse

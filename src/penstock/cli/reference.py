@@ -26,7 +26,7 @@ from penstock.settings.kerberos import KAFKA_CONTEXT, KERBEROS_PREFIX, KerberosS
 from penstock.settings.refused import REFUSED as REFUSED_SETTINGS
 from penstock.settings.restart import DEFAULT_WITH_CHECKPOINTS, PREFIX, STRATEGIES, TYPE_KEYS
 from penstock.spi import ChangeFormat, Connector, Format, WatermarkOptions, connectors, formats
-from penstock.sql.bind.builtin_functions import CATALOGUE, Builtin
+from penstock.sql.bind.expressions.builtin_functions import CATALOGUE, Builtin
 
 _NOTE = "<!-- Rendered from the code by `penstock reference docs/reference`. Change the declarations, not this. -->"
 #: Connectors with a page of their own; all others share one.

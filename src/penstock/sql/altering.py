@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import SqlError
 from penstock.plan.expressions import columns_of
-from penstock.sql.bind.tables import ComputedColumn, DeclaredTable
+from penstock.sql.bind.tables.definitions import ComputedColumn, DeclaredTable
 from penstock.sql.parse.source import SourceText, suggestion
 from penstock.sql.parse.statements import (
     Change,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from penstock.sql.bind.results import Relation
-from penstock.sql.bind.tables import DeclaredTable
+from penstock.sql.bind.tables.definitions import DeclaredTable
 from penstock.sql.parse.statements import CreateTable, CreateView
 
 DEFAULT_CATALOG = "default_catalog"

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from penstock.errors import DefinitionError, Problem, SqlError
 from penstock.spi import Connector, Registry
 from penstock.sql.altering import Alteration
-from penstock.sql.bind.queries import Queries
+from penstock.sql.bind.expressions.selection import Selected
+from penstock.sql.bind.queries.select import Queries
 from penstock.sql.bind.results import Relation
-from penstock.sql.bind.selection import Selected
-from penstock.sql.bind.tables import Declaration, DeclaredTable
+from penstock.sql.bind.tables.definitions import Declaration, DeclaredTable
 from penstock.sql.catalogs import (
     Catalog,
     Catalogs,

@@ -10,9 +10,9 @@ from typing import TypeVar
 from penstock.plan.expressions import Expression
 from penstock.plan.nodes import Item
 from penstock.spi import Column
-from penstock.sql.bind.scope import Scope
-from penstock.sql.bind.selection import projected, select
-from penstock.sql.bind.tables import Declaration, columns_of, not_null, stored, typed
+from penstock.sql.bind.expressions.scope import Scope
+from penstock.sql.bind.expressions.selection import projected, select
+from penstock.sql.bind.tables.definitions import Declaration, columns_of, not_null, stored, typed
 from penstock.sql.parse.commands import statements_of
 from penstock.sql.parse.definitions import column_declaration, parse_schema
 from penstock.sql.parse.queries import QueryGrammar
@@ -95,7 +95,7 @@ def _schema(grammar: QueryGrammar, errors: Errors) -> TableSchema:
     with source.limited_nesting(0):
         parts, statement = parse_schema(grammar)
         if statement.options:
-            hint = "write its options as those of the source"
+            hint = "give its options to the source"
             errors.append(source.error(statement.options[0][0].at, "a table in a pipeline has no WITH clause", hint))
         for clause, names in (
             ("WATERMARK FOR", statement.watermark and statement.watermark[:1]),

@@ -8,9 +8,9 @@ from functools import partial
 from penstock.plan.expressions import Literal, cast
 from penstock.plan.nodes import Sink, project
 from penstock.spi import Connector, Registry, SinkCapabilities, WithOverwrite
+from penstock.sql.bind.expressions.selection import Selected, projected
 from penstock.sql.bind.results import Result
-from penstock.sql.bind.selection import Selected, projected
-from penstock.sql.bind.tables import DeclaredTable
+from penstock.sql.bind.tables.definitions import DeclaredTable
 from penstock.sql.parse.source import Errors, SourceText, suggestion
 from penstock.sql.parse.statements import Insert
 from penstock.types import NULL, Field, NullType, RowKind, RowType

@@ -15,9 +15,9 @@ from penstock.settings import BATCH
 from penstock.settings.given import GivenSettings
 from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
-from penstock.sql.bind.hints import remarks_of, with_options
 from penstock.sql.bind.results import Result
-from penstock.sql.bind.tables import DeclaredTable
+from penstock.sql.bind.tables.definitions import DeclaredTable
+from penstock.sql.bind.tables.hints import remarks_of, with_options
 from penstock.sql.catalogs import ViewEntry
 from penstock.sql.ddl import Definitions
 from penstock.sql.insertion import Insertion
@@ -242,7 +242,7 @@ class _ScriptReader:
         self._print_plan(sinks, job.sinks, job, details)
 
     def _print_plan(self, given: tuple[Node, ...], nodes: tuple[Node, ...], job: Job, details: frozenset[str]) -> None:
-        from penstock.flow.routes import route  # a file without EXPLAIN is read without it
+        from penstock.flow.graph.routes import route  # a file without EXPLAIN is read without it
 
         self._print(f"{flink_explain(given, nodes, details)}\n== Route ==\n{route(job)}\n")
 

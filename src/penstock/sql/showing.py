@@ -10,9 +10,9 @@ from unicodedata import east_asian_width
 from penstock.plan.flink_sql import flink_sql
 from penstock.spi import Column, ColumnKind
 from penstock.sql.altering import key_name
-from penstock.sql.bind.aggregates import FUNCTIONS
-from penstock.sql.bind.scope import known_functions
-from penstock.sql.bind.tables import ComputedColumn, DeclaredTable, is_proctime
+from penstock.sql.bind.expressions.aggregates import FUNCTIONS
+from penstock.sql.bind.expressions.scope import known_functions
+from penstock.sql.bind.tables.definitions import ComputedColumn, DeclaredTable, is_proctime
 from penstock.sql.catalogs import TableEntry, ViewEntry
 from penstock.sql.ddl import Definitions
 from penstock.sql.parse.statements import CreateTable, CreateView, Describe, Pattern, Show

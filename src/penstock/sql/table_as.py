@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from penstock.sql.bind.scope import NO_INTERVAL, UNTYPED_NULL
-from penstock.sql.bind.selection import Selected, projected
+from penstock.sql.bind.expressions.scope import NO_INTERVAL, UNTYPED_NULL
+from penstock.sql.bind.expressions.selection import Selected, projected
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.statements import ColumnDeclaration, CreateTable, CreateTableAs, Insert, PrimaryKey
 from penstock.sql.parse.syntax import Name

@@ -23,7 +23,7 @@ __all__: list[str] = []
 
 
 def install(action: str, pattern: str, reached: str) -> None:
-    from penstock.flow.storage import LocalStorage
+    from penstock.flow.state.storage import LocalStorage
 
     def keep(name: str) -> None:
         if fnmatch.fnmatch(name, pattern):

@@ -9,7 +9,7 @@ import pytest
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.table.metadata import READABLE, WRITABLE
 from penstock.errors import DefinitionError
-from penstock.flow.fused import Fused, fused
+from penstock.flow.graph.fused import Fused, fused
 from penstock.flow.kernels.session import Session
 from penstock.plan.expressions import ColumnRef
 from penstock.plan.nodes import Job

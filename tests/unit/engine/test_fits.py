@@ -17,9 +17,9 @@ from penstock.engine.checkpoint.committed import STATE, write_state
 from penstock.engine.checkpoint.fits import claimed_steps, fitting_of, state_report
 from penstock.engine.checkpoint.savepoints import origin_of, write_savepoint
 from penstock.errors import CheckpointError, UnsupportedError
-from penstock.flow.manifest import Manifest
-from penstock.flow.segments import END, SegmentRef
-from penstock.flow.storage import Storage
+from penstock.flow.state.manifest import Manifest
+from penstock.flow.state.segments import END, SegmentRef
+from penstock.flow.state.storage import Storage
 from penstock.plan.nodes import Job
 from penstock.plan.planning import planned
 from penstock.spi import Batch

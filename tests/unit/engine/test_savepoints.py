@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.cli.main import main
+from penstock.columns.hashing import Groups, key_hashes
 from penstock.engine.checkpoint import JobCheckpoint, read_location, savepoints
 from penstock.engine.checkpoint.committed import committed, write_started, write_state, write_stopped
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, read_savepoint, write_savepoint, write_starts
@@ -22,18 +23,18 @@ from penstock.engine.runs.batches import JobProgress
 from penstock.engine.runs.query import Query
 from penstock.errors import (
     AbortableError,
+    BatchError,
     CheckpointError,
     DatabaseUnavailableError,
     ExecutionError,
     PenstockError,
     UnknownOutcomeError,
 )
-from penstock.flow.hashing import Groups, key_hashes
-from penstock.flow.manifest import Manifest, Sinks
-from penstock.flow.segments import END
-from penstock.flow.state import StateStore, TableSpec
-from penstock.flow.storage import LocalStorage, Storage
-from penstock.flow.times import END_OF_TIME, OperatorTime
+from penstock.flow.state.manifest import Manifest, Sinks
+from penstock.flow.state.segments import END
+from penstock.flow.state.storage import LocalStorage, Storage
+from penstock.flow.state.store import StateStore, TableSpec
+from penstock.flow.time.times import END_OF_TIME, OperatorTime
 from penstock.spi import Batch, Committer, MetricGroup, Published
 
 pytestmark = pytest.mark.rule("savepoints fork identities")
@@ -248,6 +249,7 @@ def run_of(checkpoint: Checkpoint, targets: list[Target], monkeypatch: pytest.Mo
     [
         None,
         AbortableError("the brokers aborted it"),
+        BatchError("a worker was lost"),
         UnknownOutcomeError("the brokers do not answer"),
         DatabaseUnavailableError("the answer to COMMIT was lost, and the database does not tell"),
         CheckpointError("the progress topic does not hold the claim of this run"),
@@ -274,7 +276,7 @@ def test_a_batch_that_a_target_may_have_is_not_said_to_be_unpublished(
     query._rest()
     checkpoint.done(0)
     found = committed(checkpoint.place)
-    sure = failure is None or (number == 1 and transactional and isinstance(failure, AbortableError))
+    sure = failure is None or (number == 1 and transactional and isinstance(failure, BatchError))
     assert (found.batch, found.begun) == (0 if failure else 1, None if sure else 1)
     made = write_savepoint(checkpoint.place, read_location(str(checkpoint.root / "savepoint")))
     assert made.note.startswith("batch 1 was begun") is not sure
@@ -461,7 +463,7 @@ def test_only_a_job_that_began_with_a_savepoint_may_name_it_again(checkpoint: Ch
     assert warnings == []
     checkpoint.plan(0)
     check_origin(place, checkpoint.place, known, warnings.append)
-    assert "goes on from its checkpoint" in warnings[0]
+    assert "continues from its checkpoint" in warnings[0]
     with pytest.raises(CheckpointError, match="did not begin with the savepoint"):
         check_origin(place, checkpoint.place, {}, warnings.append)
 

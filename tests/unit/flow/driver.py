@@ -10,13 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.flow.dataflow import BatchInstructions, Dataflow
-from penstock.flow.event_times import EventTimes
-from penstock.flow.exchange import EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, of_target
-from penstock.flow.fitting import ColumnNames
-from penstock.flow.manifest import Manifest, merged
-from penstock.flow.storage import Storage
-from penstock.flow.times import Measured
+from penstock.flow.graph.dataflow import BatchInstructions, Dataflow
+from penstock.flow.graph.event_times import EventTimes
+from penstock.flow.graph.exchange import EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, of_target
+from penstock.flow.graph.fitting import ColumnNames
+from penstock.flow.state.manifest import Manifest, merged
+from penstock.flow.state.storage import Storage
+from penstock.flow.time.times import Measured
 from penstock.spi import Batch, Source, SourcePartition, Task
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.flow.dataflow import Dataflow
-from penstock.flow.inspection import read_rows, stored_spec
+from penstock.flow.graph.dataflow import Dataflow
+from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
-from penstock.flow.manifest import Manifest
-from penstock.flow.planner import Planner
-from penstock.flow.storage import Storage
+from penstock.flow.state.inspection import read_rows, stored_spec
+from penstock.flow.state.manifest import Manifest
+from penstock.flow.state.storage import Storage
 from penstock.plan.planning import planned
 from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, KIND, Output

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import DefinitionError
-from penstock.flow.dataflow import Dataflow
-from penstock.flow.expressions import Evaluator, compile_expression
+from penstock.flow.graph.dataflow import Dataflow
+from penstock.flow.graph.planner import Planner
+from penstock.flow.graph.scan_work import SinkBranch, scan_works
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import failed_rows
-from penstock.flow.planner import Planner
-from penstock.flow.scan_work import SinkBranch, scan_works
+from penstock.flow.rows.expressions import Evaluator, compile_expression
 from penstock.plan.expressions import is_deterministic
 from penstock.plan.nodes import Sink
 from penstock.plan.planning import planned

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import ExecutionError, UnsupportedError
-from penstock.flow.aggregate import GroupAggregateOperator
+from penstock.flow.operators.aggregate import GroupAggregateOperator
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Node
 from penstock.types import (
     BIGINT,

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import RecordError, UnsupportedError
-from penstock.flow.calc import Calc, calc_of
 from penstock.flow.kernels.session import UNKNOWN, Session
+from penstock.flow.rows.calc import Calc, calc_of
 from penstock.plan.nodes import AssignWatermarks, Filter, Project, Scan, row_of
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND
 from penstock.sql import condition, projection

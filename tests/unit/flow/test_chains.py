@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from penstock.flow.aggregate import GroupAggregateOperator
-from penstock.flow.join import JoinOperator
-from penstock.flow.normalize import NormalizeOperator
-from penstock.flow.operators import Operator
+from penstock.flow.operators.aggregate import GroupAggregateOperator
+from penstock.flow.operators.contract import Operator
+from penstock.flow.operators.join import JoinOperator
+from penstock.flow.operators.normalize import NormalizeOperator
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Join, JoinKind, Node, Normalize
 from penstock.types import BIGINT, INT, STRING, Field, RowKind, RowType
 from tests.changelogs import (

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import CheckpointError
-from penstock.flow.dataflow import Dataflow
-from penstock.flow.fitting import Fitting, Verdict, known_identities
-from penstock.flow.inspection import read_rows, stored_spec
+from penstock.flow.graph.dataflow import Dataflow
+from penstock.flow.graph.fitting import Fitting, Verdict, known_identities
+from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
-from penstock.flow.manifest import Manifest
-from penstock.flow.planner import Planner
-from penstock.flow.storage import Storage
+from penstock.flow.state.inspection import read_rows, stored_spec
+from penstock.flow.state.manifest import Manifest
+from penstock.flow.state.storage import Storage
 from penstock.plan.arranging import arranged
 from penstock.plan.nodes import (
     STATEFUL,
@@ -174,7 +174,7 @@ FIELDS = {
 
 
 def test_every_field_of_a_node_is_known() -> None:
-    """A new one may change what the state means: it needs a fact in flow/identities.py, and a change in the table."""
+    """A new one may change what state means: it needs a fact in flow/graph/identities.py, and a change in the table."""
     common = {"schema", "uid", "input", "left", "right"}
     assert set(FIELDS) >= set(get_args(STATEFUL))
     for node, known in FIELDS.items():

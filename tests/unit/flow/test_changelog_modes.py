@@ -16,8 +16,8 @@ import pytest
 from penstock.common import Row
 from penstock.connectors import values
 from penstock.errors import SchemaError
-from penstock.flow.dataflow import Dataflow
-from penstock.flow.planner import Planner
+from penstock.flow.graph.dataflow import Dataflow
+from penstock.flow.graph.planner import Planner
 from penstock.plan.checks import check_settings
 from penstock.plan.nodes import Job
 from penstock.plan.planning import planned

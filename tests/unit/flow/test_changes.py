@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from penstock.flow.changes import Changes, Mode
-from penstock.flow.hashing import key_hashes
-from penstock.flow.operators import HASH, WEIGHT
+from penstock.columns.hashing import key_hashes
+from penstock.flow.operators.changes import Changes, Mode
+from penstock.flow.rows.envelope import HASH, WEIGHT
 from penstock.spi import KIND
 from penstock.types import RowKind
 

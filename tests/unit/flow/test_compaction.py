@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from penstock.flow.compaction import Merge, joined, merges, stacks, stale_rows, without
-from penstock.flow.segments import END, SegmentRef
+from penstock.flow.state.compaction import Merge, joined, merges, stacks, stale_rows, without
+from penstock.flow.state.segments import END, SegmentRef
 
 
 def ref(rows: int, newest: int, low: int = 0, high: int = END, *, stale: int = 0, file: str = "") -> SegmentRef:

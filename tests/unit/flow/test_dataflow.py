@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 import pyarrow as pa
 import pytest
 
-from penstock.flow.dataflow import Dataflow, Target
-from penstock.flow.planner import Planner
+from penstock.flow.graph.dataflow import Dataflow, Target
+from penstock.flow.graph.planner import Planner
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Join, JoinKind, Scan, Sink, Union
 from penstock.plan.walk import scans
 from penstock.spi import CHANGES, HIDDEN, KIND, Guarantee, Output, ScanCapabilities, SinkCapabilities

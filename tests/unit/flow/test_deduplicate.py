@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.flow.deduplicate import DeduplicateOperator
+from penstock.flow.operators.deduplicate import DeduplicateOperator
 from penstock.plan.nodes import Deduplicate, Node
 from penstock.types import DOUBLE, INT, STRING, DecimalType, Field, RowType, TimestampType
 from tests.changelogs import SEEDS, Change, Example, Row, Runner, check, comparable

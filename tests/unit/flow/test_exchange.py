@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.flow.exchange import (
+from penstock.flow.graph.exchange import (
     EXCHANGE,
     ORDER,
     Origin,
@@ -18,7 +18,7 @@ from penstock.flow.exchange import (
     range_of,
     received,
 )
-from penstock.flow.operators import HASH
+from penstock.flow.rows.envelope import HASH
 
 SCHEMA = pa.schema({"n": pa.int64(), HASH: pa.uint64()})
 

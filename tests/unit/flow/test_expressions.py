@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import RecordError
-from penstock.flow.expressions import Evaluator, Lacking, compile_expression, lacking
 from penstock.flow.kernels.session import UNKNOWN, Session
+from penstock.flow.rows.expressions import Evaluator, Lacking, compile_expression, lacking
 from penstock.sql import expression
 from penstock.types import arrow_schema, parse_columns
 

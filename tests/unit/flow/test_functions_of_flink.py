@@ -16,11 +16,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import DefinitionError
-from penstock.flow.expressions import Evaluator, compile_expression
+from penstock.exact.timestamps import date_text, parse_timestamp, time_text, timestamp_text
 from penstock.flow.kernels.rowwise import ValueFailure, computed_each
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import failed_rows
-from penstock.formats.exact.timestamps import date_text, parse_timestamp, time_text, timestamp_text
+from penstock.flow.rows.expressions import Evaluator, compile_expression
 from penstock.sql import expression
 from penstock.types import (
     ArrayType,

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import SchemaError, UnsupportedError
-from penstock.flow.expressions import Lacking
-from penstock.flow.fused import Fused, fused
-from penstock.flow.routes import route
+from penstock.flow.graph.fused import Fused, fused
+from penstock.flow.graph.routes import route
+from penstock.flow.rows.expressions import Lacking
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Job, MapRows, Project, Scan, Sink, Union, row_of
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Stage, Task
 from penstock.sql import condition, projection
@@ -124,6 +124,16 @@ def test_sinks_that_filter_differently_have_columns_of_their_own():
         [("b",), ("c",)],
     ]
     assert [len(each) for each in taken(sinks, rows(), rows())] == [4, 4, 6]
+
+
+def test_a_batch_has_the_columns_of_one_output_however_many_there_are():
+    sinks = tuple(sink(select("id", where(f"id = {number}")), table=f"t{number}") for number in range(100))
+    found = fused(sinks)
+    assert isinstance(found, Fused)
+    made = list(found.stage(Stage(_all, pa.schema([]))).run(Task(0, 1), iter([rows(), rows()])))
+    structs = [[name for name in each.schema.names if name not in (*HIDDEN.names, KIND)] for each in made]
+    assert structs == [["sink_1"], ["sink_2"], ["sink_3"]]
+    assert [each.num_rows for each in made] == [2, 2, 2]
 
 
 @pytest.mark.parametrize("apart", [False, True])

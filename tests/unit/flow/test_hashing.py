@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.flow.equality import same_rows
-from penstock.flow.hashing import Groups, key_hashes, row_hashes, runs_of
-from penstock.flow.index import HashIndex
+from penstock.columns.equality import same_rows
+from penstock.columns.hashing import Groups, key_hashes, row_hashes, runs_of
+from penstock.columns.index import HashIndex
 
 DAY = dt.date(2024, 2, 29)
 NOON = dt.datetime(2024, 2, 29, 12, 30, 15, 123456)

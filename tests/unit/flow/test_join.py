@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from penstock.errors import SchemaError
-from penstock.flow.join import JoinOperator
+from penstock.flow.operators.join import JoinOperator
 from penstock.plan.nodes import Join, JoinKind, Node
 from penstock.types import BIGINT, DOUBLE, INT, STRING, ArrayType, Field, RowType
 from tests.changelogs import SEEDS, Example, Row, Runner, check, multiset, random_changes

@@ -11,17 +11,17 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import CheckpointError
-from penstock.flow import compaction
-from penstock.flow.aggregate import GroupAggregateOperator
-from penstock.flow.dataflow import Dataflow
-from penstock.flow.deduplicate import DeduplicateOperator
-from penstock.flow.join import JoinOperator
-from penstock.flow.materialize import MaterializeOperator
-from penstock.flow.normalize import NormalizeOperator
-from penstock.flow.operators import Operator
-from penstock.flow.planner import Planner
-from penstock.flow.rank import RankOperator
-from penstock.flow.set_operation import SetOperator
+from penstock.flow.graph.dataflow import Dataflow
+from penstock.flow.graph.planner import Planner
+from penstock.flow.operators.aggregate import GroupAggregateOperator
+from penstock.flow.operators.contract import Operator
+from penstock.flow.operators.deduplicate import DeduplicateOperator
+from penstock.flow.operators.join import JoinOperator
+from penstock.flow.operators.materialize import MaterializeOperator
+from penstock.flow.operators.normalize import NormalizeOperator
+from penstock.flow.operators.rank import RankOperator
+from penstock.flow.operators.set_operation import SetOperator
+from penstock.flow.state import compaction
 from penstock.plan.nodes import (
     AggregateCall,
     Deduplicate,

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import CheckpointError
-from penstock.flow.exchange import EXCHANGE
-from penstock.flow.manifest import OUTPUT_VERSION, KeptOutput, Manifest, Sinks, check_state, merged
-from penstock.flow.segments import END, SegmentRef
-from penstock.flow.storage import Storage
-from penstock.flow.times import OperatorTime
+from penstock.flow.graph.exchange import EXCHANGE
+from penstock.flow.state.manifest import OUTPUT_VERSION, KeptOutput, Manifest, Sinks, check_state, merged
+from penstock.flow.state.segments import END, SegmentRef
+from penstock.flow.state.storage import Storage
+from penstock.flow.time.times import OperatorTime
 
 
 def ref(file, low=0, high=END, newest=1):
@@ -132,7 +132,7 @@ def test_a_key_range_may_become_empty():
 
 
 def test_a_manifest_of_another_version_is_refused(storage, monkeypatch):
-    monkeypatch.setattr("penstock.flow.manifest.VERSION", 2)
+    monkeypatch.setattr("penstock.flow.state.manifest.VERSION", 2)
     reference = Manifest(7).write(storage, "7.manifest")
     monkeypatch.undo()
     with pytest.raises(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.flow.materialize import MaterializeOperator
+from penstock.flow.operators.materialize import MaterializeOperator
 from penstock.plan.nodes import Materialize, Node
 from penstock.types import INT, STRING, Field, RowType
 from tests.changelogs import SEEDS, Change, Example, Row, Runner, check, random_changes

@@ -12,12 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.flow.kernels import readings, reals
-from penstock.flow.kernels.calendar import civil, days_of, iso_week, months_later
-from penstock.flow.kernels.moments import text_of
-from penstock.flow.kernels.named_patterns import NamedPattern
-from penstock.flow.kernels.patterns import Pattern
-from penstock.formats.exact.numbers import double_text, float_text
+from penstock.exact.numbers import double_text, float_text
+from penstock.flow.kernels.moments import readings
+from penstock.flow.kernels.moments.calendar import civil, days_of, iso_week, months_later
+from penstock.flow.kernels.moments.datetimes import text_of
+from penstock.flow.kernels.moments.named_patterns import NamedPattern
+from penstock.flow.kernels.moments.patterns import Pattern
+from penstock.flow.kernels.numbers import reals
 from penstock.types import DecimalType
 
 DAYS = np.array([*range(-800_000, 3_000_000, 997), 0, 58, 59, 60, -1, 11_016])

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from bench.nexmark.queries import QUERIES
+from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
-from penstock.flow.operators import TimedOperator
-from penstock.flow.planner import Planner
+from penstock.flow.operators.contract import TimedOperator
 from penstock.plan.planning import planned
 from penstock.plan.walk import scans
 from tests.corpora import needed, nexmark, script

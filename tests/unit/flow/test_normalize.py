@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.flow.normalize import NormalizeOperator
+from penstock.flow.operators.normalize import NormalizeOperator
 from penstock.plan.nodes import Node, Normalize
 from penstock.types import DOUBLE, INT, STRING, Field, MapType, RowKind, RowType
 from tests.changelogs import SEEDS, Change, Example, Row, Runner, check, comparable, random_upserts

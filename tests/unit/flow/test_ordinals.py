@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.flow.ordinals import ordinals
+from penstock.columns.ordinals import ordinals
 
 #: Values in their order, none twice.
 ASCENDING: list[tuple[pa.DataType, list[Any]]] = [

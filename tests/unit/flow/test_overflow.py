@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import RecordError
-from penstock.flow.aggregate import GroupAggregateOperator
-from penstock.flow.expressions import Evaluator, compile_expression
+from penstock.flow.graph.planner import Planner
+from penstock.flow.graph.routes import route
 from penstock.flow.kernels.session import Session
-from penstock.flow.planner import Planner
-from penstock.flow.routes import route
-from penstock.flow.sessions import SessionOperator
-from penstock.flow.window_aggregate import WindowAggregateOperator
+from penstock.flow.operators.aggregate import GroupAggregateOperator
+from penstock.flow.rows.expressions import Evaluator, compile_expression
+from penstock.flow.windows.sessions import SessionOperator
+from penstock.flow.windows.window_aggregate import WindowAggregateOperator
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Node
 from penstock.plan.planning import planned
 from penstock.plan.walk import scans

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import UnsupportedError
-from penstock.flow.dataflow import Dataflow
-from penstock.flow.planner import Planner
+from penstock.flow.graph.dataflow import Dataflow
+from penstock.flow.graph.planner import Planner
 from penstock.plan.nodes import Materialize, Scan, Sink
 from penstock.plan.planning import planned
 from penstock.plan.traits import traits

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.flow.rank import RankOperator
+from penstock.flow.operators.rank import RankOperator
 from penstock.plan.nodes import Node, Rank, SortColumn
 from penstock.types import BIGINT, DOUBLE, INT, STRING, ArrayType, Field, RowType
 from tests.changelogs import SEEDS, Change, Example, Row, Runner, check, comparable, multiset, random_changes

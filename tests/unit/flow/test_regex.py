@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock.flow.expressions import Evaluator, compile_expression
-from penstock.flow.kernels.regex import translated
+from penstock.flow.kernels.texts.regex import translated
+from penstock.flow.rows.expressions import Evaluator, compile_expression
 from penstock.sql import expression
 from penstock.types import arrow_schema, parse_columns
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.flow.dataflow import Dataflow
-from penstock.flow.planner import Planner
-from penstock.flow.segments import END
+from penstock.flow.graph.dataflow import Dataflow
+from penstock.flow.graph.planner import Planner
+from penstock.flow.state.segments import END
 from penstock.plan.planning import planned
 from penstock.plan.walk import scans
 from penstock.spi import KIND, Output

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.columns.hashing import Groups, key_hashes
 from penstock.errors import CheckpointError
-from penstock.flow.hashing import Groups, key_hashes
-from penstock.flow.inspection import TableSize, oldest_seen, read_rows, stored_spec
-from penstock.flow.segments import END, VERSION, SegmentRef
-from penstock.flow.state import StateStore, TableSpec
-from penstock.flow.storage import LocalStorage, Storage
+from penstock.flow.state.inspection import TableSize, oldest_seen, read_rows, stored_spec
+from penstock.flow.state.segments import END, VERSION, SegmentRef
+from penstock.flow.state.storage import LocalStorage, Storage
+from penstock.flow.state.store import StateStore, TableSpec
 
 KEY = pa.schema([("id", pa.int64())])
 VALUE = pa.schema([("id", pa.string()), ("count", pa.int64())])
@@ -237,7 +237,7 @@ def test_a_folder_that_does_not_exist_has_no_files(tmp_path: Path) -> None:
 
 
 def test_the_keys_of_a_large_table_are_about_those_of_a_part_of_it(storage: Storage) -> None:
-    from penstock.flow import inspection
+    from penstock.flow.state import inspection
 
     refs = put(storage, {}, list(range(20_000)))
     (table,) = refs.values()

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.flow.set_operation import SetOperator
+from penstock.flow.operators.set_operation import SetOperator
 from penstock.plan.nodes import Node, SetKind, SetOperation
 from penstock.types import INT, STRING, Field, RowType
 from tests.changelogs import SEEDS, Example, Row, check, multiset, random_changes

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.columns.hashing import Groups, key_hashes
 from penstock.errors import CheckpointError
-from penstock.flow import compaction
-from penstock.flow.compaction import joined
-from penstock.flow.hashing import Groups, key_hashes
-from penstock.flow.segments import END
-from penstock.flow.state import SegmentRef, StateStore, TableSpec
-from penstock.flow.storage import LocalStorage
+from penstock.flow.state import compaction
+from penstock.flow.state.compaction import joined
+from penstock.flow.state.segments import END
+from penstock.flow.state.storage import LocalStorage
+from penstock.flow.state.store import SegmentRef, StateStore, TableSpec
 from tests.changelogs import MemoryStorage
 
 KEY = pa.schema([("name", pa.string()), ("number", pa.int64())])

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import CheckpointError, CheckpointUnavailableError
-from penstock.flow.storage import LocalStorage, RemoteStorage, Storage
+from penstock.flow.state.storage import LocalStorage, RemoteStorage, Storage
 
 
 @pytest.fixture(params=["local", "remote"])

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.flow.wide_decimals import added, decimal_column, limbs_of, quotients, weighted_limb_sums, wide_column
+from penstock.columns.wide_decimals import added, decimal_column, limbs_of, quotients, weighted_limb_sums, wide_column
 from tests.changelogs import SEEDS
 
 

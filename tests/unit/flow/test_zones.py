@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.flow.expressions import Evaluator, compile_expression
-from penstock.flow.kernels.far_times import LISTED_END, ahead_at, ahead_of_local, first_moment
+from penstock.exact.timestamps import timestamp_text
+from penstock.flow.kernels.moments.far_times import LISTED_END, ahead_at, ahead_of_local, first_moment
 from penstock.flow.kernels.session import Session
-from penstock.flow.zones import Zone
-from penstock.formats.exact.timestamps import timestamp_text
+from penstock.flow.rows.expressions import Evaluator, compile_expression
+from penstock.flow.time.zones import Zone
 from penstock.sql import expression
 from penstock.types import TimestampType, parse_columns
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.columns.nested import Shape
 from penstock.errors import SchemaError
-from penstock.formats.columns.nested import Shape
 from penstock.formats.json.field_names import FieldNames
 from penstock.spi import ChangeFormat, formats
 from penstock.types import RowKind, RowType, arrow_schema, parse_columns

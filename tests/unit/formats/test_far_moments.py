@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import RecordError
-from penstock.flow.kernels.calendar import DAY_MICROS, days_of
+from penstock.flow.kernels.moments.calendar import DAY_MICROS, days_of
 from penstock.spi import ChangeFormat, formats
 from penstock.types import arrow_schema, parse_columns
 

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.connectors.kafka.sink import writer
 from penstock.errors import ExecutionError, from_wire, to_wire
-from penstock.flow.exchange import Origin, Sender, Spill
+from penstock.flow.graph.exchange import Origin, Sender, Spill
 from penstock.spi import Task
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from penstock.errors import UnsupportedError
 from penstock.sql import expression
-from penstock.sql.bind.aggregates import FUNCTIONS
-from penstock.sql.bind.builtin_functions import CATALOGUE, REFUSED
-from penstock.sql.bind.functions import ALIASES, SIGNATURES
-from penstock.sql.bind.scope import FORMS
+from penstock.sql.bind.expressions.aggregates import FUNCTIONS
+from penstock.sql.bind.expressions.builtin_functions import CATALOGUE, REFUSED
+from penstock.sql.bind.expressions.functions import ALIASES, SIGNATURES
+from penstock.sql.bind.expressions.scope import FORMS
 from penstock.sql.parse.vocabulary import AGGREGATES, RANKINGS
 from penstock.types import parse_columns
 

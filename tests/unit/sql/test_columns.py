@@ -7,7 +7,7 @@ import pytest
 from penstock.errors import DefinitionError
 from penstock.spi import Column, ColumnKind
 from penstock.sql import columns, expression
-from penstock.sql.bind.tables import ComputedColumn
+from penstock.sql.bind.tables.definitions import ComputedColumn
 from penstock.types import BIGINT, INT, STRING, TimestampType, parse_columns
 
 

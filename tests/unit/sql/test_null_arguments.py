@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import DefinitionError, RecordError
-from penstock.flow.expressions import Lacking, compile_expression
 from penstock.flow.kernels.session import Session
+from penstock.flow.rows.expressions import Lacking, compile_expression
 from penstock.sql import expression
-from penstock.sql.bind.builtin_functions import CATALOGUE, REFUSED
-from penstock.sql.bind.functions import ALIASES, SIGNATURES
+from penstock.sql.bind.expressions.builtin_functions import CATALOGUE, REFUSED
+from penstock.sql.bind.expressions.functions import ALIASES, SIGNATURES
 from penstock.types import arrow_schema, parse_columns
 
 COLUMNS = {
@@ -33,7 +33,7 @@ COLUMNS = {
 }
 SESSION = Session("Europe/Berlin")
 SCHEMA = parse_columns(", ".join(COLUMNS))
-#: A constant and a column of each family of arguments of penstock.sql.bind.functions.
+#: A constant and a column of each family of arguments of penstock.sql.bind.expressions.functions.
 ARGUMENTS = {
     "s": ("'a'", "s"),
     "y": ("X'6869'", "y"),

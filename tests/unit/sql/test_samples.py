@@ -16,9 +16,9 @@ import yaml
 from penstock.connectors.kafka.source.decoding import RowReader
 from penstock.connectors.kafka.source.positions import Split
 from penstock.errors import DefinitionError
-from penstock.flow.dataflow import Dataflow
+from penstock.flow.graph.dataflow import Dataflow
+from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
-from penstock.flow.planner import Planner
 from penstock.kafka.record_batches import encode, scan
 from penstock.plan.nodes import Job, Scan, Sink
 from penstock.plan.planning import planned

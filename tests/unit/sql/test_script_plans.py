@@ -18,7 +18,7 @@ from penstock.plan.walk import fold, scans
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, Settings
 from penstock.spi import Column, ColumnKind, Surface, TableDefinition, connectors
 from penstock.sql import Script, condition, expression, parse_script, projection
-from penstock.sql.bind.tables import ComputedColumn
+from penstock.sql.bind.tables.definitions import ComputedColumn
 from penstock.types import BIGINT, INT, STRING, DataType, TimestampType, parse_columns, parse_type
 from tests.tables import Read, Written
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import DefinitionError
-from penstock.flow.expressions import Lacking, compile_expressions
 from penstock.flow.kernels.session import Session
+from penstock.flow.rows.expressions import Lacking, compile_expressions
 from penstock.plan.expressions import Literal
 from penstock.sql import expression
 from penstock.types import arrow_schema, parse_columns

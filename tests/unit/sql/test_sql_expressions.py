@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from penstock.errors import DefinitionError, SchemaError, SqlError
-from penstock.flow.expressions import Evaluator, compile_expression
 from penstock.flow.kernels.session import Session
+from penstock.flow.rows.expressions import Evaluator, compile_expression
 from penstock.plan.expressions import cast
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import row_of

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import PenstockError, UnsupportedError
 from penstock.sql import expression, parse_script, projection
-from penstock.sql.bind.functions import SIGNATURES
+from penstock.sql.bind.expressions.functions import SIGNATURES
 from penstock.types import IntervalType, NullType, parse_columns
 from tests.corpora import parsed
 from tests.plans import check_job

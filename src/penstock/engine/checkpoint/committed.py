@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.engine.checkpoint.documents import JobCheckpoint
 from penstock.errors import CheckpointError, CheckpointUnavailableError
-from penstock.flow.manifest import Manifest
-from penstock.flow.storage import Storage
+from penstock.flow.state.manifest import Manifest
+from penstock.flow.state.storage import Storage
 from penstock.spi import Batch, Checkpoint
 
 #: The folder of the state in a checkpoint, and the document that refers to the state after the last committed batch.

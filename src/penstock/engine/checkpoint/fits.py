@@ -10,12 +10,12 @@ from penstock.engine.checkpoint import JobCheckpoint, job_location, local_checkp
 from penstock.engine.checkpoint.committed import STATE, read_state
 from penstock.engine.checkpoint.savepoints import read_savepoint
 from penstock.errors import CheckpointError
-from penstock.flow.fitting import Fitting, Verdict, check, known_identities
+from penstock.flow.graph.fitting import Fitting, Verdict, check, known_identities
+from penstock.flow.graph.planner import Planner
+from penstock.flow.graph.routes import stateful
 from penstock.flow.kernels.session import Session
-from penstock.flow.manifest import Manifest
-from penstock.flow.planner import Planner
-from penstock.flow.routes import stateful
-from penstock.flow.storage import Storage
+from penstock.flow.state.manifest import Manifest
+from penstock.flow.state.storage import Storage
 from penstock.plan.arranging import arranged
 from penstock.plan.nodes import Job
 from penstock.plan.walk import scans

@@ -9,11 +9,11 @@ from typing import Any
 from penstock.engine.checkpoint.committed import STATE, committed
 from penstock.engine.checkpoint.documents import JobCheckpoint
 from penstock.engine.checkpoint.savepoints import read_savepoint
-from penstock.flow.inspection import TableSize, count_keys, oldest_seen, read_rows, stored_spec
-from penstock.flow.manifest import Manifest
-from penstock.flow.segments import SEEN, WEIGHT, SegmentRef
-from penstock.flow.storage import Storage
-from penstock.flow.times import OperatorTime
+from penstock.flow.state.inspection import TableSize, count_keys, oldest_seen, read_rows, stored_spec
+from penstock.flow.state.manifest import Manifest
+from penstock.flow.state.segments import SEEN, WEIGHT, SegmentRef
+from penstock.flow.state.storage import Storage
+from penstock.flow.time.times import OperatorTime
 
 #: How the columns of the state's own are called here.
 _OWN = {WEIGHT: "(times)", SEEN: "(last change)"}

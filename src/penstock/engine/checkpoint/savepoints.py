@@ -13,8 +13,8 @@ from penstock.clock import now_ms
 from penstock.engine.checkpoint.committed import STATE, Committed, committed
 from penstock.engine.checkpoint.documents import JobCheckpoint
 from penstock.errors import CheckpointError
-from penstock.flow.manifest import Manifest, Sinks
-from penstock.flow.storage import Storage
+from penstock.flow.state.manifest import Manifest, Sinks
+from penstock.flow.state.storage import Storage
 
 VERSION = 1
 _DOCUMENT = "savepoint"
@@ -208,7 +208,7 @@ def check_origin(
         )
     if checkpoint.last("offsets") >= 0:
         warn(
-            f"the job goes on from its checkpoint '{checkpoint.location}', and not from the savepoint "
+            f"the job continues from its checkpoint '{checkpoint.location}', and not from the savepoint "
             f"'{place.location}' that it began with"
         )
 

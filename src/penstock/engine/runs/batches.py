@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.errors import AnotherCopyError, CheckpointError
-from penstock.flow.inspection import TableSize
-from penstock.flow.times import OperatorTime
+from penstock.flow.state.inspection import TableSize
+from penstock.flow.time.times import OperatorTime
 from penstock.plan.nodes import Job
 from penstock.spi import Batch, Committer, Published, Source
 
@@ -128,7 +128,7 @@ def published(batch: Batch, frame: DataFrame, committers: Sequence[Committer]) -
     """
     order = list(range(len(committers)))
     if len(order) > 1:
-        order.sort(key=lambda number: any(map(committers[number].records, batch.consumed)))
+        order.sort(key=lambda number: any(map(committers[number].can_commit_offsets, batch.consumed)))
         frame = frame.persist()
     before_last = replace(batch, consumed=())
     try:

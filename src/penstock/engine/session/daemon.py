@@ -23,7 +23,7 @@ def warm() -> None:
             if isinstance(runtime, Warmable):
                 runtime.warm()
     with contextlib.suppress(Exception):
-        importlib.import_module("penstock.flow.warmup").warm()
+        importlib.import_module("penstock.flow.graph.warmup").warm()
 
 
 def work(sock: socket.socket, authenticated: bool) -> int:

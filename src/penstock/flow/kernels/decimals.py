@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.buffers import decimal_pairs
 from penstock.flow.kernels.vectors import Failure, Vector, column, overflowing, valid_rows
-from penstock.formats.columns.buffers import decimal_pairs
 from penstock.types import DataType, DecimalType
 
 MOST, WIDEST = 38, 76

@@ -4,33 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from penstock.flow.kernels import (
-    arithmetic,
-    collections,
-    comparison,
-    constraints,
-    division,
-    encodings,
-    greatest,
-    java_format,
-    java_regex,
-    json_functions,
-    logic,
-    moments,
-    nested,
-    nondeterministic,
-    patterns,
-    percentiles,
-    regex,
-    rounding,
-    rowwise,
-    strings,
-    words,
-    zones,
-)
+from penstock.flow.kernels import nondeterministic, rowwise
 from penstock.flow.kernels.by_value import by_value
-from penstock.flow.kernels.real_functions import OF_REALS
+from penstock.flow.kernels.collections import functions as collections
+from penstock.flow.kernels.collections import parts as nested
+from penstock.flow.kernels.conditions import comparison, constraints, greatest, logic
+from penstock.flow.kernels.json import functions as json_functions
+from penstock.flow.kernels.moments import datetimes as moments
+from penstock.flow.kernels.moments import patterns, rounding, zones
+from penstock.flow.kernels.numbers import arithmetic, division, percentiles
+from penstock.flow.kernels.numbers.real_functions import OF_REALS
 from penstock.flow.kernels.session import Session
+from penstock.flow.kernels.texts import encodings, java_format, java_regex, regex, strings, words
 from penstock.flow.kernels.vectors import Kernel
 from penstock.plan.expressions import Call
 

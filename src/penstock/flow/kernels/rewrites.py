@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from penstock.flow.kernels.real_functions import OF_REALS
+from penstock.flow.kernels.numbers.real_functions import OF_REALS
 from penstock.plan.expressions import Call, Cast, ColumnRef, Expression, Literal, call, cast
 from penstock.spi import WATERMARK
 from penstock.types import (

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.formats.columns.buffers import bits_of, fixed_values, from_buffers
+from penstock.columns.buffers import bits_of, fixed_values, from_buffers
 
 #: One value per row, or one for all rows.
 Values: TypeAlias = pa.Array | pa.Scalar

@@ -9,7 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.columns.buffers import Bytes, binary_parts, messages_of
+from penstock.columns.nested import NestedColumns, NestedInputs, Shape
 from penstock.errors import RecordError
+from penstock.exact.errors import FieldError, Malformed
 from penstock.formats.avro import read_kernel, write_kernel
 from penstock.formats.avro.normal_form import Normalizer
 from penstock.formats.avro.program import CONSTANT, NODE, STEP, VALUE, WIRE, WIRE_FIXED, B
@@ -17,12 +20,9 @@ from penstock.formats.avro.read_compiler import reading
 from penstock.formats.avro.read_reasons import READ_REASONS, REPEATS
 from penstock.formats.avro.schema import Record, Schema
 from penstock.formats.avro.write_compiler import writing
-from penstock.formats.columns.buffers import Bytes, binary_parts, messages_of
-from penstock.formats.columns.codec import Picklable
-from penstock.formats.columns.nested import NestedColumns, NestedInputs, Shape
-from penstock.formats.exact.errors import FieldError, Malformed
-from penstock.formats.loops.program import Program
-from penstock.formats.loops.record_status import EXACT, READ
+from penstock.formats.shared.codec import Picklable
+from penstock.loops.program import Program
+from penstock.loops.record_status import EXACT, READ
 from penstock.types import RowType
 
 
@@ -126,7 +126,7 @@ class DatumReader(Picklable):
         return Read(columns.batch(text), status, reasons)
 
     def refusal(self, read: Read, index: int) -> ValueError:
-        """The error of the refused record ``index``, as :func:`penstock.formats.exact.merge.completed` expects it."""
+        """The error of the refused record ``index``, as :func:`penstock.exact.merge.completed` expects it."""
         reason, step = read.reasons[index].tolist()
         path, text = self.program.paths[step], READ_REASONS[reason]
         return FieldError(path, text) if path else Malformed(text)

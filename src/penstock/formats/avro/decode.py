@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.columns.buffers import validity
+from penstock.exact.merge import completed
 from penstock.formats.avro.datum import DatumReader, Spans
 from penstock.formats.avro.derived_schema import derived
 from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import parse
-from penstock.formats.columns.buffers import validity
-from penstock.formats.columns.codec import TableCodec
-from penstock.formats.exact.merge import completed
-from penstock.formats.loops.record_status import NO_ROW, READ
+from penstock.formats.shared.codec import TableCodec
+from penstock.loops.record_status import NO_ROW, READ
 from penstock.spi import Decoded
 
 

@@ -10,7 +10,7 @@ from penstock.formats.avro.datum import DatumWriter
 from penstock.formats.avro.derived_schema import record_of
 from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.options import AvroOptions, Encoding
-from penstock.formats.columns.codec import TableCodec
+from penstock.formats.shared.codec import TableCodec
 
 
 class AvroEncoder(TableCodec[AvroOptions]):

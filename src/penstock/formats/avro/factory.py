@@ -5,6 +5,6 @@ from __future__ import annotations
 from penstock.formats.avro.decode import AvroDecoder
 from penstock.formats.avro.encode import AvroEncoder
 from penstock.formats.avro.options import AvroOptions
-from penstock.formats.columns.codec import RowFormat
+from penstock.formats.shared.codec import RowFormat
 
 FORMAT = RowFormat("avro", AvroOptions, AvroDecoder, AvroEncoder, by_name=False, doc=__doc__)

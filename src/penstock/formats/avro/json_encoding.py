@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.columns.buffers import Bytes
+from penstock.exact.errors import FieldError, Malformed
+from penstock.exact.numbers import double_text, float_text
 from penstock.formats.avro.datum import Spans
 from penstock.formats.avro.json_values import label, put
 from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union
-from penstock.formats.columns.buffers import Bytes
-from penstock.formats.exact.errors import FieldError, Malformed
-from penstock.formats.exact.numbers import double_text, float_text
 from penstock.formats.json.quoting import quote_in_bytes
-from penstock.formats.loops.record_status import EXACT, READ
+from penstock.loops.record_status import EXACT, READ
 
 
 def _refuse(word: str) -> NoReturn:

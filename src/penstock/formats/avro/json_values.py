@@ -12,8 +12,8 @@ import math
 import struct
 from typing import Any
 
+from penstock.exact.errors import FieldError
 from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union, joined, type_name
-from penstock.formats.exact.errors import FieldError
 
 _LIMITS = {"int": 2**31, "long": 2**63}
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}

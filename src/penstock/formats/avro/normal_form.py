@@ -11,8 +11,8 @@ from typing import Any
 
 import fastavro
 
+from penstock.exact.errors import Malformed
 from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union
-from penstock.formats.exact.errors import Malformed
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.formats.avro.read_reasons import CUT_SHORT, TOO_LONG
-from penstock.formats.loops.compiled import Vector, Word, compiled
-from penstock.formats.loops.decimals import HIGH_POWERS, LOW_POWERS
+from penstock.loops.compiled import Vector, Word, compiled
+from penstock.loops.decimals import HIGH_POWERS, LOW_POWERS
 
 _U0, _U1, _U7, _U8, _U56, _U127 = (np.uint64(each) for each in (0, 1, 7, 8, 56, 127))
 _ONES, _LOW_32 = np.uint64(2**64 - 1), np.uint64(2**32 - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.formats.loops.program import ProgramStep
+from penstock.loops.program import ProgramStep
 
 #: The columns of a step. ``NODE`` is the node that it fills or writes, or SKIP. For a union of null and one type,
 #: ``NULL_AT`` is the branch of null and ``VALUE_AT`` the other one; otherwise both are SKIP.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.columns.nested import Shape
 from penstock.errors import Problem, SchemaError
 from penstock.formats.avro import program as p
 from penstock.formats.avro.json_values import default_data
@@ -27,10 +28,9 @@ from penstock.formats.avro.schema import (
     shown,
     type_name,
 )
-from penstock.formats.columns.nested import Shape
-from penstock.formats.loops import type_roots
-from penstock.formats.loops.program import Program, ProgramBuilder
-from penstock.formats.loops.type_roots import root_of
+from penstock.loops import type_roots
+from penstock.loops.program import Program, ProgramBuilder
+from penstock.loops.type_roots import root_of
 from penstock.types import DataType
 
 _WIRES = {

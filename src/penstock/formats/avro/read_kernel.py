@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.columns.nested import BASE, CAPACITY, ROOT, VALID_BASE, WIDTH
 from penstock.formats.avro import program as p
 from penstock.formats.avro import read_reasons
 from penstock.formats.avro.numbers import read_decimal, read_number
-from penstock.formats.columns.nested import BASE, CAPACITY, ROOT, VALID_BASE, WIDTH
-from penstock.formats.loops.bytes import read_little_endian
-from penstock.formats.loops.compiled import Vector, Word, compiled
-from penstock.formats.loops.floats import double_bits, float_value
-from penstock.formats.loops.map_keys import MOST_KEYS, keys_repeat
-from penstock.formats.loops.record_status import EXACT, READ
-from penstock.formats.loops.strings import is_utf8
-from penstock.formats.loops.type_roots import ARRAY, BYTES, DECIMAL, MAP, STRING
+from penstock.loops.bytes import read_little_endian
+from penstock.loops.compiled import Vector, Word, compiled
+from penstock.loops.floats import double_bits, float_value
+from penstock.loops.map_keys import MOST_KEYS, keys_repeat
+from penstock.loops.record_status import EXACT, READ
+from penstock.loops.strings import is_utf8
+from penstock.loops.type_roots import ARRAY, BYTES, DECIMAL, MAP, STRING
 
 #: How many items that take no bytes a message may have.
 _MOST_EMPTY = 1000
@@ -63,7 +63,7 @@ def read_records(
 
     ``spans`` are ``starts`` and ``stops``: record ``i`` is ``text[starts[i]:stops[i]]``. The constants of ``program``
     start at ``text[constants_at]``. ``columns`` are the arrays of
-    :class:`penstock.formats.columns.nested.NestedColumns`. A refused record is marked EXACT, with (reason, step) in
+    :class:`penstock.columns.nested.NestedColumns`. A refused record is marked EXACT, with (reason, step) in
     ``reasons``.
 
     Returns the number of records and -1. If a node runs out of room, returns the record and the node instead; the

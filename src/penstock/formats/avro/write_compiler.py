@@ -6,6 +6,7 @@ its types that fits the column, or as null.
 
 from __future__ import annotations
 
+from penstock.columns.nested import Shape
 from penstock.errors import Problem, SchemaError
 from penstock.formats.avro import program as p
 from penstock.formats.avro.json_values import default_data
@@ -22,10 +23,9 @@ from penstock.formats.avro.schema import (
     joined,
     shown,
 )
-from penstock.formats.columns.nested import Shape
-from penstock.formats.loops import type_roots
-from penstock.formats.loops.program import Program, ProgramBuilder
-from penstock.formats.loops.type_roots import nested_root, root_of
+from penstock.loops import type_roots
+from penstock.loops.program import Program, ProgramBuilder
+from penstock.loops.type_roots import nested_root, root_of
 from penstock.types import DataType
 
 #: From the unit of the columns to that of a timestamp, milliseconds where none is given.

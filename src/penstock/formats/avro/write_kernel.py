@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.columns.nested import BASE, VALID_BASE
 from penstock.formats.avro import program as p
 from penstock.formats.avro.numbers import byte_of, decimal_size, write_number
-from penstock.formats.columns.nested import BASE, VALID_BASE
-from penstock.formats.loops.bytes import copy_bytes, same_bytes, write_little_endian
-from penstock.formats.loops.compiled import Vector, borrowed, compiled
-from penstock.formats.loops.floats import double_bits, float_value
+from penstock.loops.bytes import copy_bytes, same_bytes, write_little_endian
+from penstock.loops.compiled import Vector, borrowed, compiled
+from penstock.loops.floats import double_bits, float_value
 
 #: Why a row cannot be written, by number.
 WRITE_REASONS = (
@@ -44,7 +44,7 @@ def write_records(
 ) -> tuple[int, int, int]:
     """Write one record per row, one after the other, and store the end of each in ``offsets``.
 
-    ``columns`` are the arrays of :class:`penstock.formats.columns.nested.NestedInputs`. ``out`` has room for WIDEST
+    ``columns`` are the arrays of :class:`penstock.columns.nested.NestedInputs`. ``out`` has room for WIDEST
     bytes per value, all text and the constants of ``program``. Returns the number of rows, 0 and 0; or a row that
     cannot be written, the reason and the step.
     """

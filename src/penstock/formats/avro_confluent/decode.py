@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.columns.buffers import batch_of, validity
 from penstock.errors import SchemaError
 from penstock.formats.avro.datum import DatumReader, Read, Spans
 from penstock.formats.avro.derived_schema import record_of
 from penstock.formats.avro.schema import Record, Schema
 from penstock.formats.avro_confluent.client import SchemaRegistry, UnknownSchema, registry_for
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
-from penstock.formats.columns.buffers import batch_of, validity
-from penstock.formats.columns.codec import TableCodec
-from penstock.formats.loops.record_status import EXACT, NO_ROW, READ
+from penstock.formats.shared.codec import TableCodec
+from penstock.loops.record_status import EXACT, NO_ROW, READ
 from penstock.spi import BadRecord, Decoded
 from penstock.types import RowType, arrow_schema
 

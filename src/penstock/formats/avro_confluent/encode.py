@@ -12,7 +12,7 @@ from penstock.formats.avro.derived_schema import record_of
 from penstock.formats.avro.schema import Record, text_of
 from penstock.formats.avro_confluent.client import registry_for
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
-from penstock.formats.columns.codec import TableCodec
+from penstock.formats.shared.codec import TableCodec
 
 _NAME = "avro-confluent"
 

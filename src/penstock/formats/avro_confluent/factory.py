@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from penstock.formats.avro_confluent.decode import AvroConfluentDecoder
 from penstock.formats.avro_confluent.encode import AvroConfluentEncoder
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
-from penstock.formats.columns.codec import RowFormat
+from penstock.formats.shared.codec import RowFormat
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.columns.buffers import batch_of
 from penstock.errors import RecordError
 from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null, positions, read_envelopes
 from penstock.formats.changes.metadata import Metadata
 from penstock.formats.changes.options import ChangeOptions
-from penstock.formats.columns.buffers import batch_of
-from penstock.formats.columns.codec import TableCodec
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.schema import check_schema
+from penstock.formats.shared.codec import TableCodec
 from penstock.spi import BadRecord, Decoded
 from penstock.types import Field, RowKind, RowType, arrow_schema
 

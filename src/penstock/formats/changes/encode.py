@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.buffers import check_size
 from penstock.formats.changes.options import ChangeOptions
-from penstock.formats.columns.buffers import check_size
-from penstock.formats.columns.codec import TableCodec
 from penstock.formats.json.encode import JsonEncoder
+from penstock.formats.shared.codec import TableCodec
 from penstock.types import RowKind
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.columns.buffers import binary_parts, validity
+from penstock.columns.buffers import binary_parts, validity
 from penstock.formats.json.decode import Given, JsonDecoder
 from penstock.spi import BadRecord
 

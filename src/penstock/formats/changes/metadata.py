@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.buffers import fixed_values, from_buffers, validity
 from penstock.errors import Problem, SchemaError, nearest
+from penstock.exact import numbers
 from penstock.formats.changes.envelopes import Mask, is_null
-from penstock.formats.columns.buffers import fixed_values, from_buffers, validity
-from penstock.formats.exact import numbers
 from penstock.types import STRING, DataType, Field, MapType, TimestampType, arrow_type
 
 #: A column, and which of its values could not be read, or None if all could.

@@ -7,16 +7,16 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats.columns.buffers import binary_parts, validity
-from penstock.formats.columns.codec import TableCodec
-from penstock.formats.columns.nested import NestedColumns
+from penstock.columns.buffers import binary_parts, validity
+from penstock.columns.nested import NestedColumns
+from penstock.exact.merge import completed
 from penstock.formats.csv import read_kernel
 from penstock.formats.csv.exact_reader import ExactCsvReader
 from penstock.formats.csv.options import CsvOptions
 from penstock.formats.csv.schema import check_schema
-from penstock.formats.exact.merge import completed
-from penstock.formats.loops.base64 import gather_base64
-from penstock.formats.loops.record_status import EXACT, NO_ROW, READ
+from penstock.formats.shared.codec import TableCodec
+from penstock.loops.base64 import gather_base64
+from penstock.loops.record_status import EXACT, NO_ROW, READ
 from penstock.spi import Decoded
 
 

@@ -7,14 +7,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.columns.buffers import Bytes, cast, messages_of
-from penstock.formats.columns.codec import TableCodec
-from penstock.formats.columns.nested import NestedInputs, Shape
+from penstock.columns.buffers import Bytes, cast, messages_of
+from penstock.columns.nested import NestedInputs, Shape
+from penstock.exact.merge import with_texts
 from penstock.formats.csv import write_kernel
 from penstock.formats.csv.exact_writer import csv_lines, csv_texts
 from penstock.formats.csv.options import CsvOptions
 from penstock.formats.csv.schema import NESTED, check_schema
-from penstock.formats.exact.merge import with_texts
+from penstock.formats.shared.codec import TableCodec
 from penstock.types import RowType
 
 

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.exact import numbers, timestamps
+from penstock.exact.base64 import parse_base64
+from penstock.exact.errors import FieldError, Malformed
 from penstock.formats.csv.options import CsvOptions
 from penstock.formats.csv.parser import cells
-from penstock.formats.exact import numbers, timestamps
-from penstock.formats.exact.base64 import parse_base64
-from penstock.formats.exact.errors import FieldError, Malformed
 from penstock.types import (
     ArrayType,
     BinaryType,

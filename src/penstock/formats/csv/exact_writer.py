@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from penstock.exact.texts import slices, text_of, written
 from penstock.formats.csv.options import CsvOptions
-from penstock.formats.exact.texts import slices, text_of, written
 from penstock.types import ArrayType, DataType, DecimalType, PrimitiveType, RowType
 
 #: Jackson quotes longer text without checking its characters. The length is in UTF-16 units, as in Java.

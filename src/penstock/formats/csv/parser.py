@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import codecs
 
+from penstock.exact.errors import Malformed
 from penstock.formats.csv.options import CsvOptions
-from penstock.formats.exact.errors import Malformed
 
 _ESCAPED = {"0": "\0", "n": "\n", "r": "\r", "t": "\t"}
 

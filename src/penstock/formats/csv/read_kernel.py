@@ -7,14 +7,14 @@ reader refuses, and must read the same values.
 
 from __future__ import annotations
 
-from penstock.formats.columns.nested import BASE, ROOT, VALID_BASE
-from penstock.formats.loops import chars, type_roots
-from penstock.formats.loops.base64 import base64_size
-from penstock.formats.loops.bytes import same_bytes
-from penstock.formats.loops.compiled import Vector, borrowed, compiled
-from penstock.formats.loops.record_status import EXACT, READ
-from penstock.formats.loops.strings import is_utf8
-from penstock.formats.loops.values import scan_word, text_value
+from penstock.columns.nested import BASE, ROOT, VALID_BASE
+from penstock.loops import chars, type_roots
+from penstock.loops.base64 import base64_size
+from penstock.loops.bytes import same_bytes
+from penstock.loops.compiled import Vector, borrowed, compiled
+from penstock.loops.record_status import EXACT, READ
+from penstock.loops.strings import is_utf8
+from penstock.loops.values import scan_word, text_value
 
 
 @compiled
@@ -34,7 +34,7 @@ def read_records(
 ) -> None:
     """Read every record whose ``status`` is READ, or mark it EXACT.
 
-    ``columns`` are the arrays of :class:`penstock.formats.columns.nested.NestedColumns`, ``digits`` the precision and
+    ``columns`` are the arrays of :class:`penstock.columns.nested.NestedColumns`, ``digits`` the precision and
     scale of each column. ``quote``, ``escape`` and ``comment`` are -1 if there is no such character.
     """
     nodes, words, valid, _ = columns

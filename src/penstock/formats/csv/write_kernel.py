@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from penstock.formats.columns.nested import BASE, ROOT, VALID_BASE
+from penstock.columns.nested import BASE, ROOT, VALID_BASE
 from penstock.formats.csv.exact_writer import LONGEST_CHECKED
-from penstock.formats.loops import chars, type_roots
-from penstock.formats.loops.base64 import write_base64
-from penstock.formats.loops.bytes import copy_bytes
-from penstock.formats.loops.compiled import Vector, borrowed, compiled
-from penstock.formats.loops.decimals import write_decimal, write_wide_decimal
-from penstock.formats.loops.values import write_value
+from penstock.loops import chars, type_roots
+from penstock.loops.base64 import write_base64
+from penstock.loops.bytes import copy_bytes
+from penstock.loops.compiled import Vector, borrowed, compiled
+from penstock.loops.decimals import write_decimal, write_wide_decimal
+from penstock.loops.values import write_value
 
 #: The most bytes that a value of fixed width takes, quotes included.
 WIDEST = 64
@@ -60,7 +60,7 @@ def write_records(
 ) -> int:
     """Write one line per row, one after the other and without line ends, and store the end of each in ``offsets``.
 
-    ``columns`` are the arrays of :class:`penstock.formats.columns.nested.NestedInputs`, ``digits`` the precision and
+    ``columns`` are the arrays of :class:`penstock.columns.nested.NestedInputs`, ``digits`` the precision and
     scale of each column. ``null`` is the text of NULL. ``safe`` is the least character that needs no quotes. Returns
     -1, or a column with a value that only :mod:`penstock.formats.csv.exact_writer` can write.
     """

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.buffers import batch_of
 from penstock.formats.avro_confluent.decode import AvroConfluentDecoder
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.formats.changes.decode import changed_rows, image_changes, refusals
 from penstock.formats.changes.envelopes import Envelopes, Faults
-from penstock.formats.columns.buffers import batch_of
-from penstock.formats.columns.codec import TableCodec
 from penstock.formats.debezium_json.decode import OPERATIONS
+from penstock.formats.shared.codec import TableCodec
 from penstock.spi import Decoded
 from penstock.types import STRING, Field, RowType, arrow_schema
 

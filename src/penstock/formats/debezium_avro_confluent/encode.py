@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from penstock.formats.avro_confluent.encode import AvroConfluentEncoder
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
-from penstock.formats.columns.codec import TableCodec
 from penstock.formats.debezium_avro_confluent.decode import envelope_of
+from penstock.formats.shared.codec import TableCodec
 from penstock.types import RowKind, arrow_schema
 
 

@@ -9,19 +9,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.formats.columns.buffers import Bytes, binary_parts, validity
-from penstock.formats.columns.codec import TableCodec
-from penstock.formats.columns.nested import NestedColumns
-from penstock.formats.exact.merge import completed
+from penstock.columns.buffers import Bytes, binary_parts, validity
+from penstock.columns.nested import NestedColumns
+from penstock.exact.merge import completed
 from penstock.formats.json import read_kernel
 from penstock.formats.json.exact_reader import ExactJsonReader
 from penstock.formats.json.field_names import FieldNames
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.schema import check_schema
 from penstock.formats.json.syntax import gather_unescaped
-from penstock.formats.loops import type_roots
-from penstock.formats.loops.base64 import gather_base64
-from penstock.formats.loops.record_status import EXACT, NO_ROW, READ
+from penstock.formats.shared.codec import TableCodec
+from penstock.loops import type_roots
+from penstock.loops.base64 import gather_base64
+from penstock.loops.record_status import EXACT, NO_ROW, READ
 from penstock.spi import Decoded
 
 _SEPARATORS = {TimestampStandard.SQL: ord(" "), TimestampStandard.ISO_8601: ord("T")}

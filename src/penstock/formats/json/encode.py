@@ -8,16 +8,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.formats.columns.buffers import Bytes, cast, messages_of
-from penstock.formats.columns.codec import TableCodec
-from penstock.formats.columns.nested import NestedInputs, Shape
-from penstock.formats.exact.merge import with_texts
+from penstock.columns.buffers import Bytes, cast, messages_of
+from penstock.columns.nested import NestedInputs, Shape
+from penstock.exact.merge import with_texts
 from penstock.formats.json import write_kernel
 from penstock.formats.json.exact_writer import json_texts
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.quoting import escaped_size
 from penstock.formats.json.schema import check_schema
 from penstock.formats.json.write_program import JsonWriteProgram
+from penstock.formats.shared.codec import TableCodec
 
 
 class JsonEncoder(TableCodec[JsonOptions]):

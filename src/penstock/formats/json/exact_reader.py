@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from penstock.formats.exact import numbers, timestamps
-from penstock.formats.exact.base64 import parse_base64
-from penstock.formats.exact.errors import FieldError, Malformed, shown
+from penstock.exact import numbers, timestamps
+from penstock.exact.base64 import parse_base64
+from penstock.exact.errors import FieldError, Malformed, shown
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.parser import Document, Number, Object, documents
 from penstock.formats.json.quoting import quote
-from penstock.formats.loops.type_roots import time_digits
+from penstock.loops.type_roots import time_digits
 from penstock.types import (
     ArrayType,
     BinaryType,

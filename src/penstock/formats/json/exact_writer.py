@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.formats.exact.texts import slices, text_of, written
+from penstock.exact.texts import slices, text_of, written
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.quoting import quote, quote_in_bytes
 from penstock.types import ArrayType, DataType, DecimalType, MapType, PrimitiveType, RowType, StringType

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.formats.columns.nested import Shape, Vectors
-from penstock.formats.loops import type_roots
-from penstock.formats.loops.type_roots import root_of
+from penstock.columns.nested import Shape, Vectors
+from penstock.loops import type_roots
+from penstock.loops.type_roots import root_of
 
 #: The columns of ``table``, whose row ``n`` is about node ``n``: the first and the number of its fields; precision and
 #: scale of a number or time.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from penstock.formats.exact.errors import Malformed
+from penstock.exact.errors import Malformed
 
 #: Limits of Jackson's StreamReadConstraints.
 DEEPEST, LONGEST_NUMBER = 1000, 1000

@@ -8,9 +8,9 @@ from json.encoder import encode_basestring
 import numpy as np
 
 from penstock.formats.json.syntax import BACKSLASHES, QUOTES
-from penstock.formats.loops import chars
-from penstock.formats.loops.bytes import HIGH_BITS, NONE, ONES, eight_bytes, first_mark, put_eight_bytes
-from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
+from penstock.loops import chars
+from penstock.loops.bytes import HIGH_BITS, NONE, ONES, eight_bytes, first_mark, put_eight_bytes
+from penstock.loops.compiled import Vector, Word, compiled, inlined
 
 _MUST_ESCAPE = re.compile(r'["\\\x00-\x1f]')
 #: The character after the backslash, for characters with a short escape.

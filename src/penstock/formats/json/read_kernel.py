@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.columns.nested import BASE, CAPACITY, GIVEN_NULL, ROOT, VALID_BASE, WIDTH
+from penstock.columns.nested import BASE, CAPACITY, GIVEN_NULL, ROOT, VALID_BASE, WIDTH
 from penstock.formats.json.field_names import ARITY, FIRST, PRECISION, SCALE
 from penstock.formats.json.syntax import blank, keeps_its_text, string, unescape, value_end
-from penstock.formats.loops import chars, type_roots
-from penstock.formats.loops.base64 import base64_size
-from penstock.formats.loops.bytes import same_bytes
-from penstock.formats.loops.compiled import Vector, Word, borrowed, compiled
-from penstock.formats.loops.decimals import wide_decimal
-from penstock.formats.loops.map_keys import MOST_KEYS, keys_repeat
-from penstock.formats.loops.numbers import number_value, scan_number
-from penstock.formats.loops.record_status import EXACT, READ
-from penstock.formats.loops.values import scan_word, text_value
+from penstock.loops import chars, type_roots
+from penstock.loops.base64 import base64_size
+from penstock.loops.bytes import same_bytes
+from penstock.loops.compiled import Vector, Word, borrowed, compiled
+from penstock.loops.decimals import wide_decimal
+from penstock.loops.map_keys import MOST_KEYS, keys_repeat
+from penstock.loops.numbers import number_value, scan_number
+from penstock.loops.record_status import EXACT, READ
+from penstock.loops.values import scan_word, text_value
 
 _RUNNING, _DONE, _LEFT = 0, 1, 2
 
@@ -69,7 +69,7 @@ def read_records(
     """Read every record from ``first`` on whose ``status`` is READ. Other records become a row of nulls, marked EXACT.
 
     ``names`` are the arrays of :class:`penstock.formats.json.field_names.FieldNames`, ``columns`` those of
-    :class:`penstock.formats.columns.nested.NestedColumns`. The words of a string are its start and its size without
+    :class:`penstock.columns.nested.NestedColumns`. The words of a string are its start and its size without
     escapes, and the start is ``~start`` if there are escapes. ``separator`` is the character between date and time.
     ``streaming`` selects Flink's streaming parser, which ignores further fields after as many as the row has.
     ``required``: an object must have all fields.

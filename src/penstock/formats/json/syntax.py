@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.loops import chars
-from penstock.formats.loops.bytes import HIGH_BITS, NONE, ONES, copy_bytes, eight_bytes, first_mark
-from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
-from penstock.formats.loops.numbers import FAILED, scan_number
-from penstock.formats.loops.strings import is_utf8
-from penstock.formats.loops.values import scan_word
+from penstock.loops import chars
+from penstock.loops.bytes import HIGH_BITS, NONE, ONES, copy_bytes, eight_bytes, first_mark
+from penstock.loops.compiled import Vector, Word, compiled, inlined
+from penstock.loops.numbers import FAILED, scan_number
+from penstock.loops.strings import is_utf8
+from penstock.loops.values import scan_word
 
 #: The deepest nesting of a value that is skipped: a word has one bit for each level.
 _DEEPEST = 60

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.columns.nested import BASE, VALID_BASE
+from penstock.columns.nested import BASE, VALID_BASE
 from penstock.formats.json import write_program as p
 from penstock.formats.json.quoting import write_string
-from penstock.formats.loops import chars, type_roots
-from penstock.formats.loops.base64 import write_base64
-from penstock.formats.loops.bytes import eight_bytes, put_eight_bytes
-from penstock.formats.loops.compiled import Vector, borrowed, compiled
-from penstock.formats.loops.decimals import write_decimal, write_wide_decimal
-from penstock.formats.loops.map_keys import MOST_KEYS, keys_repeat
-from penstock.formats.loops.values import write_value, write_word
+from penstock.loops import chars, type_roots
+from penstock.loops.base64 import write_base64
+from penstock.loops.bytes import eight_bytes, put_eight_bytes
+from penstock.loops.compiled import Vector, borrowed, compiled
+from penstock.loops.decimals import write_decimal, write_wide_decimal
+from penstock.loops.map_keys import MOST_KEYS, keys_repeat
+from penstock.loops.values import write_value, write_word
 
 #: The most bytes that a value of fixed width takes, quotes included.
 WIDEST = 64
@@ -45,7 +45,7 @@ def write_records(
     """Write one object per row, one after the other, and store the end of each in ``offsets``.
 
     ``steps`` and ``names`` are the fields of :class:`penstock.formats.json.write_program.JsonWriteProgram`, ``columns``
-    the arrays of :class:`penstock.formats.columns.nested.NestedInputs`. ``zone``: write a ``Z`` after every timestamp.
+    the arrays of :class:`penstock.columns.nested.NestedInputs`. ``zone``: write a ``Z`` after every timestamp.
     ``plain``: write decimals without exponent. ``omit``: leave out null fields.
 
     Returns -1, or a column with a value that only :mod:`penstock.formats.json.exact_writer` can write.

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from penstock.formats.columns.nested import Shape
+from penstock.columns.nested import Shape
 from penstock.formats.json.quoting import quote_in_bytes
-from penstock.formats.loops import type_roots
-from penstock.formats.loops.type_roots import root_of
+from penstock.loops import type_roots
+from penstock.loops.type_roots import root_of
 
 #: The columns of a step: its operation, node and type root; the name of a field; precision and scale of a number or
 #: time; the next step if it is null; the column of the table that it belongs to.

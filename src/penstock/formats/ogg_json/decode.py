@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from penstock.exact import timestamps
 from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, Changes, image_changes
 from penstock.formats.changes.envelopes import Envelopes, Faults
 from penstock.formats.changes.metadata import Metadata, moments, unchanged
 from penstock.formats.changes.options import ChangeOptions
-from penstock.formats.exact import timestamps
 from penstock.types import STRING, ArrayType, Field, RowType, TimestampType
 
 _OPERATIONS = {"I": INSERT, "U": UPDATE, "D": DELETE}

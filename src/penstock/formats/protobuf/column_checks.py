@@ -9,8 +9,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.descriptor_pb2 import FeatureSet
 
 from penstock.errors import Problem, SchemaError, nearest
-from penstock.formats.loops import type_roots
-from penstock.formats.loops.type_roots import nested_root
+from penstock.loops import type_roots
+from penstock.loops.type_roots import nested_root
 from penstock.types import ArrayType, DataType, MapType, RowType
 
 #: Descriptors of protobuf's runtime, which has no types for them.

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats.columns.buffers import binary_parts, validity
-from penstock.formats.columns.codec import TableCodec
-from penstock.formats.columns.nested import NestedColumns
-from penstock.formats.exact.errors import FieldError, Malformed
-from penstock.formats.exact.merge import completed
-from penstock.formats.loops.record_status import NO_ROW, READ
+from penstock.columns.buffers import binary_parts, validity
+from penstock.columns.nested import NestedColumns
+from penstock.exact.errors import FieldError, Malformed
+from penstock.exact.merge import completed
 from penstock.formats.protobuf import read_kernel
 from penstock.formats.protobuf.column_checks import check
 from penstock.formats.protobuf.exact_reader import ExactProtobufReader
@@ -21,6 +19,8 @@ from penstock.formats.protobuf.options import ProtobufOptions
 from penstock.formats.protobuf.read_compiler import reading
 from penstock.formats.protobuf.read_program import ProtobufReadProgram
 from penstock.formats.protobuf.read_reasons import LEFT, READ_REASONS
+from penstock.formats.shared.codec import TableCodec
+from penstock.loops.record_status import NO_ROW, READ
 from penstock.spi import Decoded
 
 

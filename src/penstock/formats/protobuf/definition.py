@@ -21,8 +21,8 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from penstock.errors import OptionsError, Problem, nearest
-from penstock.formats.columns.codec import Picklable
 from penstock.formats.protobuf.java_names import java_names
+from penstock.formats.shared.codec import Picklable
 
 _INSTALL = "pip install '.[protobuf]', or set 'descriptor-file'"
 _DESCRIBE = "write it with protoc --include_imports --descriptor_set_out=FILE"

@@ -7,16 +7,16 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from penstock.columns.buffers import messages_of
+from penstock.columns.nested import NestedInputs
 from penstock.errors import RecordError
-from penstock.formats.columns.buffers import messages_of
-from penstock.formats.columns.codec import TableCodec
-from penstock.formats.columns.nested import NestedInputs
-from penstock.formats.loops import type_roots
-from penstock.formats.loops.program import Program
 from penstock.formats.protobuf import write_kernel
 from penstock.formats.protobuf.column_checks import check
 from penstock.formats.protobuf.options import ProtobufOptions
 from penstock.formats.protobuf.write_program import writing
+from penstock.formats.shared.codec import TableCodec
+from penstock.loops import type_roots
+from penstock.loops.program import Program
 
 
 class ProtobufEncoder(TableCodec[ProtobufOptions]):

@@ -12,12 +12,12 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from penstock.formats.exact.errors import FieldError, Malformed
-from penstock.formats.loops import type_roots
-from penstock.formats.loops.type_roots import nested_root
+from penstock.exact.errors import FieldError, Malformed
 from penstock.formats.protobuf.column_checks import Message, MessageField, first_names, is_map, joined
 from penstock.formats.protobuf.read_compiler import UNRECOGNIZED
 from penstock.formats.protobuf.read_reasons import NOT_TEXT, READ_REASONS
+from penstock.loops import type_roots
+from penstock.loops.type_roots import nested_root
 from penstock.types import ArrayType, DataType, MapType, RowType
 
 _BITS = {FieldDescriptor.TYPE_UINT32: 32, FieldDescriptor.TYPE_FIXED32: 32}

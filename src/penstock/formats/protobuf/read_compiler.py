@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 
 from google.protobuf.descriptor import FieldDescriptor
 
+from penstock.columns.nested import Shape
 from penstock.errors import Problem, SchemaError
-from penstock.formats.columns.nested import Shape
-from penstock.formats.loops import type_roots
 from penstock.formats.protobuf import read_program as p
 from penstock.formats.protobuf.column_checks import Message, MessageField, first_names, is_map, joined, must_be_utf8
+from penstock.loops import type_roots
 
 #: Java's name, and Flink's text, for a number that the enum does not have.
 UNRECOGNIZED = "UNRECOGNIZED"

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.columns.nested import BASE, CAPACITY, VALID_BASE, WIDTH
-from penstock.formats.loops.compiled import Vector, Word, borrowed, compiled
-from penstock.formats.loops.map_keys import MOST_KEYS, keys_repeat
-from penstock.formats.loops.record_status import EXACT, READ
-from penstock.formats.loops.strings import is_utf8
+from penstock.columns.nested import BASE, CAPACITY, VALID_BASE, WIDTH
 from penstock.formats.protobuf import read_program as p
 from penstock.formats.protobuf import wire as wires
 from penstock.formats.protobuf.read_reasons import BAD_GROUP, BAD_LENGTH, BAD_TAG, CUT_SHORT, LEFT, NOT_TEXT
 from penstock.formats.protobuf.wire import read_number, read_short, read_varint
+from penstock.loops.compiled import Vector, Word, borrowed, compiled
+from penstock.loops.map_keys import MOST_KEYS, keys_repeat
+from penstock.loops.record_status import EXACT, READ
+from penstock.loops.strings import is_utf8
 
 #: How deep the loop follows messages in messages. The official parsers go to 100; the exact path decides beyond this.
 _DEEPEST = 64
@@ -155,7 +155,7 @@ def read_records(
     """Read every message from ``first`` on whose ``status`` is READ. Other messages become a row of nulls.
 
     Message ``i`` is ``text[offsets[i]:offsets[i + 1]]``. The constants of ``program`` start at ``text[constants_at]``.
-    ``columns`` are the arrays of :class:`penstock.formats.columns.nested.NestedColumns`. A message that is not read is
+    ``columns`` are the arrays of :class:`penstock.columns.nested.NestedColumns`. A message that is not read is
     marked EXACT, with (reason, index of the path) in ``reasons``.
 
     Returns the number of messages and -1. If a node runs out of room, returns the message and the node instead; the

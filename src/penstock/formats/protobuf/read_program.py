@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.formats.loops.program import Constants
+from penstock.loops.program import Constants
 
 #: The columns of ``messages``. Field numbers below DENSE are looked up from LOOKUP on; other fields are between FIRST
 #: and LAST, sorted by number. INIT to INIT_END are the initial values of a new message. MASK has a bit for each

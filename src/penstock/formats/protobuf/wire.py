@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.loops.bytes import read_little_endian
-from penstock.formats.loops.compiled import Vector, Word, compiled
-from penstock.formats.loops.floats import double_bits, float_value
 from penstock.formats.protobuf.read_reasons import BAD_LENGTH, CUT_SHORT, TOO_LONG
+from penstock.loops.bytes import read_little_endian
+from penstock.loops.compiled import Vector, Word, compiled
+from penstock.loops.floats import double_bits, float_value
 
 #: Wire types.
 VARINT, I64, LEN, SGROUP, EGROUP, I32 = 0, 1, 2, 3, 4, 5

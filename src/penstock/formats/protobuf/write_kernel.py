@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.columns.nested import BASE, VALID_BASE
-from penstock.formats.loops.bytes import same_bytes, write_little_endian
-from penstock.formats.loops.compiled import Vector, Word, borrowed, compiled
+from penstock.columns.nested import BASE, VALID_BASE
 from penstock.formats.protobuf import wire as wires
 from penstock.formats.protobuf import write_program as p
 from penstock.formats.protobuf.wire import write_varint
+from penstock.loops.bytes import same_bytes, write_little_endian
+from penstock.loops.compiled import Vector, Word, borrowed, compiled
 
 #: Why a row cannot be written, by number.
 WRITE_REASONS = (
@@ -90,7 +90,7 @@ def write_records(
 ) -> tuple[int, int, int]:
     """Write one message per row, the last row at the end of ``out``, and store the positions in ``offsets``.
 
-    ``columns`` are the arrays of :class:`penstock.formats.columns.nested.NestedInputs`. ``out`` has room for WIDEST
+    ``columns`` are the arrays of :class:`penstock.columns.nested.NestedInputs`. ``out`` has room for WIDEST
     bytes per value, all text and the values written for NULL. Returns 0, 0 and 0; or the first row that cannot be
     written, the reason and the step.
     """

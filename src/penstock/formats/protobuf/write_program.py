@@ -11,12 +11,12 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
+from penstock.columns.nested import Shape
 from penstock.errors import Problem, SchemaError
-from penstock.formats.columns.nested import Shape
-from penstock.formats.loops import type_roots
-from penstock.formats.loops.program import Program, ProgramBuilder, ProgramStep
 from penstock.formats.protobuf.column_checks import Message, MessageField, is_map, joined
 from penstock.formats.protobuf.wire import EGROUP, LEN, SGROUP, WIRES
+from penstock.loops import type_roots
+from penstock.loops.program import Program, ProgramBuilder, ProgramStep
 
 #: The columns of a step. ``TAG`` precedes the value; ``END_TAG`` follows it if it is a group and is 0 otherwise. ``A``
 #: and ``B`` are explained below. RIVALS to RIVALS_END are the places in the table of nodes that are written instead.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats.columns.buffers import bits_of, check_size, fixed_values, from_buffers, validity
-from penstock.formats.columns.codec import TableCodec
+from penstock.columns.buffers import bits_of, check_size, fixed_values, from_buffers, validity
 from penstock.formats.raw.charsets import write_text
 from penstock.formats.raw.column import only_column, wire_type
 from penstock.formats.raw.options import Endianness, RawOptions
+from penstock.formats.shared.codec import TableCodec
 from penstock.types import BinaryType, StringType, arrow_schema
 
 

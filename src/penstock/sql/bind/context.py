@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from penstock.plan.expressions import Expression
 from penstock.sql.bind.correlation import offset_of_outer, reads_outer
-from penstock.sql.bind.resolution import CORRELATED, NamedTable
-from penstock.sql.bind.scope import Scope
+from penstock.sql.bind.expressions.resolution import CORRELATED, NamedTable
+from penstock.sql.bind.expressions.scope import Scope
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.syntax import Name
 from penstock.types import RowType
@@ -44,9 +44,12 @@ class Context:
         names = tuple(each.text for each in given)
         again = next((each for index, each in enumerate(given) if each.text in names[:index]), None)
         if again is not None:
-            reason, hint, at = f"column '{again.text}' is named twice", "give each a name of its own", again.at
+            reason, hint, at = f"column '{again.text}' is named twice", "give each its own name", again.at
         elif given and len(given) != len(schema.fields):
-            reason, at = f"the number of names is {len(given)}, that of columns {len(schema.fields)}", given[0].at
+            reason, at = (
+                f"the number of names, {len(given)}, differs from the number of columns, {len(schema.fields)}",
+                given[0].at,
+            )
             hint = f"the columns are {', '.join(schema.names)}"
         else:
             return names or schema.names

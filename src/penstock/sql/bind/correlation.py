@@ -24,9 +24,9 @@ from penstock.plan.expressions import (
 from penstock.plan.nodes import Item, Node, Scan, items_of, project
 from penstock.plan.walk import rewrite
 from penstock.spi import CHANGES, AnySettings, ScanCapabilities, SinkSpec
-from penstock.sql.bind.generated_names import free_name
-from penstock.sql.bind.grouping import distinct
-from penstock.sql.bind.resolution import NamedTable
+from penstock.sql.bind.expressions.generated_names import free_name
+from penstock.sql.bind.expressions.resolution import NamedTable
+from penstock.sql.bind.groups.grouping import distinct
 from penstock.types import INT, STRING, DataType, Field, RowType
 from penstock.types.casts import comparable_keys, is_numeric, is_point
 from penstock.types.logical import root

@@ -27,11 +27,11 @@ from penstock.plan.nodes import (
 from penstock.plan.traits import traits
 from penstock.plan.windows import in_windows
 from penstock.sql.bind.correlation import NOTHING, Domain
-from penstock.sql.bind.generated_names import free_name, name_of
-from penstock.sql.bind.resolution import NamedTable, named_table
-from penstock.sql.bind.row_numbers import RowNumber
-from penstock.sql.bind.selection import Selected, projected
-from penstock.sql.bind.sources import filtered
+from penstock.sql.bind.expressions.generated_names import free_name, name_of
+from penstock.sql.bind.expressions.resolution import NamedTable, named_table
+from penstock.sql.bind.expressions.row_numbers import RowNumber
+from penstock.sql.bind.expressions.selection import Selected, projected
+from penstock.sql.bind.tables.sources import filtered
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.types import BIGINT, ArrayType, Field, MapType, RowType
 

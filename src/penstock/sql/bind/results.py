@@ -9,10 +9,10 @@ from penstock.plan.expressions import Expression, cast, coerce
 from penstock.plan.nodes import Node, project, row_of
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import NOTHING, Dependent, Domain, equal_pair, reads_outer
+from penstock.sql.bind.expressions.row_numbers import RowNumber
+from penstock.sql.bind.expressions.scope import UNTYPED_NULL
+from penstock.sql.bind.expressions.selection import Selected, projected
 from penstock.sql.bind.ranking import Ranked
-from penstock.sql.bind.row_numbers import RowNumber
-from penstock.sql.bind.scope import UNTYPED_NULL
-from penstock.sql.bind.selection import Selected, projected
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import Name
 from penstock.types import DataType, NullType

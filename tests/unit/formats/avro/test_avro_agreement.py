@@ -21,7 +21,7 @@ from penstock.formats.avro.derived_schema import derived
 from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.read_reasons import READ_REASONS
 from penstock.formats.avro.schema import document_of, parse
-from penstock.formats.loops.record_status import READ
+from penstock.loops.record_status import READ
 from penstock.types import (
     BIGINT,
     BOOLEAN,

@@ -18,7 +18,7 @@ from penstock.formats.avro.datum import DatumReader, Spans
 from penstock.formats.avro.factory import FORMAT
 from penstock.formats.avro.options import AvroOptions
 from penstock.formats.avro.schema import Record, parse, text_of
-from penstock.formats.loops.record_status import READ
+from penstock.loops.record_status import READ
 from penstock.spi import BadRecord, Decoded
 from penstock.types import arrow_schema, parse_columns
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from penstock.columns.buffers import messages_of
 from penstock.errors import RecordError
-from penstock.formats.columns.buffers import messages_of
 
 
 def test_messages_stand_between_their_offsets() -> None:

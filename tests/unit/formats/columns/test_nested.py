@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.columns.nested import BASE, CAPACITY, VALID_BASE, WIDTH, NestedColumns, NestedInputs, Shape
 from penstock.errors import RecordError
-from penstock.formats.columns.nested import BASE, CAPACITY, VALID_BASE, WIDTH, NestedColumns, NestedInputs, Shape
 from penstock.types import arrow_schema, parse_columns
 
 COLUMNS = "a INT, r ROW<s STRING, l ARRAY<ROW<x DECIMAL(3, 1), m MAP<STRING, BOOLEAN>>>>, z BIGINT"

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.formats.exact.merge import completed
+from penstock.exact.merge import completed
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.encode import JsonEncoder
 from penstock.formats.json.exact_reader import ExactJsonReader
 from penstock.formats.json.exact_writer import json_texts
 from penstock.formats.json.options import JsonOptions, TimestampStandard
-from penstock.formats.loops.record_status import EXACT, NO_ROW
+from penstock.loops.record_status import EXACT, NO_ROW
 from penstock.spi import Decoded
 from penstock.types import RowType, arrow_schema, parse_columns
 from tests.unit.formats.json.documents import broken, document, schema

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.formats.exact import numbers
-from penstock.formats.loops.decimals import wide_decimal, write_wide_decimal
+from penstock.exact import numbers
+from penstock.loops.decimals import wide_decimal, write_wide_decimal
 from penstock.types import DecimalType
 
 ENOUGH = Context(prec=100)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.formats.exact.numbers import double_text, float_text
-from penstock.formats.loops.floats import LONGEST_FLOAT, to_double, write_double, write_float
+from penstock.exact.numbers import double_text, float_text
+from penstock.loops.floats import LONGEST_FLOAT, to_double, write_double, write_float
 
 
 def written_double(value: float) -> str:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.formats.exact import timestamps
-from penstock.formats.loops import timestamps as calendar
+from penstock.exact import timestamps
+from penstock.loops import timestamps as calendar
 
 EPOCH = dt.datetime(1970, 1, 1)
 

@@ -14,9 +14,9 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.columns.buffers import batch_of
 from penstock.errors import RecordError, SchemaError
-from penstock.formats.columns.buffers import batch_of
-from penstock.formats.exact.errors import FieldError, Malformed
+from penstock.exact.errors import FieldError, Malformed
 from penstock.formats.protobuf.column_checks import is_map
 from penstock.formats.protobuf.decode import ProtobufDecoder
 from penstock.formats.protobuf.definition import Definition

@@ -1,0 +1,1 @@
+"""The exact, slow ways from text to values and back, for what compiled loops leave to them."""

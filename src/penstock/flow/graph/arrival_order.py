@@ -1,0 +1,121 @@
+"""The order of arrival behind operators with state.
+
+Operators group rows by the hashes of their keys, on several owners, and give them in that order. Where the result of a
+later operator depends on arrival, rows have the column :data:`ARRIVED` from the scan on: the place, in its batch, of
+the row that caused the change. The later operator takes its rows in that order. Nobody else pays for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.columns.equality import Rows
+from penstock.columns.hashing import Hashes, key_hashes, repeated, taken
+from penstock.flow.graph.exchange import Origin
+from penstock.flow.operators.aggregate import GroupAggregateOperator
+from penstock.flow.operators.contract import Input, KeepsState, TimedOperator
+from penstock.flow.operators.first_rows import FirstRowOperator
+from penstock.flow.operators.set_operation import SetOperator
+from penstock.flow.operators.temporal_sort import TemporalSortOperator
+from penstock.flow.rows.envelope import ARRIVED, arrivals_of, hashes_of
+from penstock.flow.time.times import millis_of
+from penstock.flow.windows.in_windows import InWindowsOperator
+
+#: The places of the rows of a task, and those of a scan, begin at a multiple of these.
+_TASK, _SCAN = 1 << 34, 1 << 50
+
+
+def numbered(rows: pa.RecordBatch, origin: Origin, first: int) -> pa.RecordBatch:
+    """Rows that a task reads of a scan, with their places, after the ``first`` ones of the batch: scan by scan, task by
+    task, as they came."""
+    start = origin.scan * _SCAN + origin.task * _TASK + first
+    return rows.append_column(ARRIVED, pa.array(np.arange(start, start + rows.num_rows)))
+
+
+def in_order(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of an input, those of each key in the order of arrival, if they have one; what arrived at once stays as it
+    is."""
+    if ARRIVED not in rows.schema.names:
+        return rows
+    places = arrivals_of(rows)
+    if (places[1:] >= places[:-1]).all() or not repeated(hashes_of(rows)):
+        return rows
+    return taken(rows, np.argsort(places, kind="stable"))
+
+
+def passed_on(operator: KeepsState, inputs: Sequence[pa.RecordBatch], rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows that an operator has made of ``inputs``, with the places of those that caused them.
+
+    A row that was part of the input has its own place; any other, such as a sum, that of the last row of its key. What
+    time gives, as when a window closes, has its time as its place. Joins say themselves what caused a row.
+    """
+    if ARRIVED in rows.schema.names:
+        return rows
+    if isinstance(operator, TimedOperator):
+        return rows.append_column(ARRIVED, pa.array(_moments(operator, rows)))
+    return rows.append_column(ARRIVED, pa.array(_causes(operator, inputs, rows)))
+
+
+def _causes(operator: KeepsState, inputs: Sequence[pa.RecordBatch], rows: pa.RecordBatch) -> Rows:
+    """The last of the places of what caused each row."""
+    found = np.full(len(rows), -1, np.int64)
+    plain = [each for each in zip(inputs, operator.inputs, strict=True) if each[1].combiner is None]
+    if not isinstance(operator, GroupAggregateOperator):
+        for batch, given in plain:
+            whole = key_hashes(rows.columns[: len(given.schema)], len(rows))
+            found = np.maximum(found, _last(_hashes(batch, given.schema.names), arrivals_of(batch), whole))
+    others = found < 0
+    if others.any():
+        by_key = np.full(len(rows), -1, np.int64)
+        for batch, given in plain:
+            keys = key_hashes(_keys(operator, given, rows), len(rows))
+            by_key = np.maximum(by_key, _last(_hashes(batch, given.keys), arrivals_of(batch), keys))
+        found = np.where(others, by_key, found)
+    return found
+
+
+def _keys(operator: KeepsState, given: Input, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+    """The columns of the keys in the rows of an operator."""
+    if isinstance(operator, GroupAggregateOperator | SetOperator):
+        return [rows.column(at) for at in range(len(given.keys))]
+    return [rows.column(each) for each in given.keys]
+
+
+def _hashes(batch: pa.RecordBatch, names: Sequence[str]) -> Hashes:
+    return key_hashes([batch.column(each) for each in names], len(batch))
+
+
+def _last(hashes: Hashes, places: Rows, asked: Hashes) -> Rows:
+    """The last of the places of each hash that is ``asked`` for; -1 for one that is not there."""
+    arrived = bool((places[1:] >= places[:-1]).all())
+    order = np.argsort(hashes, kind="stable") if arrived else np.lexsort((places, hashes))
+    known = hashes[order]
+    at = np.searchsorted(known, asked, side="right") - 1
+    there = at >= 0
+    there[there] = known[at[there]] == asked[there]
+    found = np.full(len(asked), -1, np.int64)
+    found[there] = places[order][at[there]]
+    return found
+
+
+def _moments(operator: TimedOperator, rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """The times of rows that are given when it is time: that of each, or the end of its window."""
+    match operator:
+        case FirstRowOperator(order=name):
+            column = rows.column(name)
+        case TemporalSortOperator(time=name):
+            column = rows.column(name)
+        case InWindowsOperator(windows=windows, inputs=inputs):
+            column = rows.column(inputs[0].schema.get_field_index(windows[0].windowing.end))
+            if rows.num_columns > sum(len(each.schema) for each in inputs) > len(inputs[0].schema):
+                other = len(inputs[0].schema) + inputs[1].schema.get_field_index(windows[1].windowing.end)
+                column = pc.coalesce(column, rows.column(other))  # a row of the right side without a match
+        case _:  # aggregates and sessions: the last column is the last moment of the window
+            column = rows.column(operator.schema.names[-1])
+    moments, valid = millis_of(column)
+    return np.where(valid, moments, -1)

@@ -1,0 +1,527 @@
+"""A job with state as stages of tasks: branches from scans, vertices with operators, and the edges between them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.columns.hashing import key_hashes
+from penstock.flow.graph.arrival_order import in_order, numbered, passed_on
+from penstock.flow.graph.exchange import (
+    ENCODED,
+    REPORTS,
+    ROWS,
+    STATE,
+    TIMES,
+    Origin,
+    Receiver,
+    Sender,
+    Spill,
+    joined,
+    of_target,
+    owner_of,
+    range_of,
+    received,
+)
+from penstock.flow.graph.fitting import ColumnNames
+from penstock.flow.operators.contract import Combiner, Operator, TimedOperator
+from penstock.flow.rows.envelope import ARRIVED, HASH, WEIGHT, arrivals_of
+from penstock.flow.state.segments import SegmentRef, TableSpec
+from penstock.flow.state.storage import Storage
+from penstock.flow.state.store import StateStore
+from penstock.flow.time.missing_times import check_times
+from penstock.flow.time.times import NEVER, Awaited, Clock, Measured, Timing, clock_of
+from penstock.flow.windows.assigning import OfBatches
+from penstock.plan.step_identity import SIDES
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, WATERMARK, Output, Stage, Task, without_dead_letters
+from penstock.types import RowKind, arrow_schema
+
+#: The last moment of the year 9999: rows have no later watermark, though the end of event time is one.
+_LAST_MILLIS = 253_402_300_799_999
+
+
+class Passing:
+    """The calculation that changes nothing."""
+
+    def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
+        """The same batch."""
+        return given
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A way for rows of ``schema``: to the input number ``input`` of the vertex number ``vertex``, by ``keys``. Rows of
+    a ``local`` edge stay in their task, whose vertices have the same owners of keys. ``kinds``: the rows have the
+    column :data:`KIND` instead of a weight. ``combined`` is the edge for what its ``combiner`` makes of many rows.
+    ``numbered``: the rows have the column :data:`ARRIVED` too. ``time`` is a column that no row may lack."""
+
+    number: int
+    schema: pa.Schema
+    vertex: int
+    input: int
+    keys: tuple[str, ...]
+    kinds: bool = False
+    local: bool = False
+    combiner: Combiner | None = None
+    combined: Edge | None = None
+    numbered: bool = False
+    time: str = ""
+
+    @property
+    def sent(self) -> pa.Schema:
+        """The schema of the batches that the vertex gets."""
+        change = pa.field(KIND, pa.int8()) if self.kinds else pa.field(WEIGHT, pa.int64())
+        places = [pa.field(ARRIVED, pa.int64())] if self.numbered else []
+        return pa.schema([*self.schema, change, *places, pa.field(HASH, pa.uint64())])
+
+    def keyed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows with the columns :attr:`schema` and that of the change, with the hash of their keys."""
+        hashes = key_hashes([rows.column(name) for name in self.keys], rows.num_rows)
+        columns = [rows.column(name) for name in self.sent.names[:-1]]
+        return pa.RecordBatch.from_arrays([*columns, pa.array(hashes, pa.uint64())], schema=self.sent)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """The rows of a scan on their way to an edge; with ``output`` to that output of the job instead. Without ``calc``
+    they are the scan's dead letters. ``awaited`` are the numbers of the timings whose watermark it reads."""
+
+    scan: int
+    calc: OfBatches | None
+    edge: Edge | None = None
+    output: int | None = None
+    awaited: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """An operator, or the end of an output (:class:`Changes`), in the stage number ``stage`` after that of the scans.
+    Its results go through each of ``outs``. ``timings`` are the numbers of those that its rows have event time of.
+    ``ttls`` are the times to live, in milliseconds, of the rows that it keeps of each of its inputs; None: forever.
+    ``numbered`` are the inputs whose rows have the column :data:`ARRIVED`. ``awaited`` are the numbers of the timings
+    whose watermark is read behind it."""
+
+    number: int
+    stage: int
+    operator: Operator | TimedOperator
+    outs: tuple[tuple[OfBatches | None, Edge], ...] = ()
+    output: int | None = None
+    timings: tuple[int, ...] = ()
+    ttls: tuple[int | None, ...] = ()
+    numbered: frozenset[int] = frozenset()
+    awaited: tuple[int, ...] = ()
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        """The tables of the operator, with their times to live."""
+        if not any(self.ttls):
+            return self.operator.tables
+        return tuple(spec if spec.side is None else spec.living(self.ttls[spec.side]) for spec in self.operator.tables)
+
+    def tables_named(self, names: Mapping[str, Mapping[str, str]]) -> tuple[TableSpec, ...]:
+        """The tables, with the ``names`` that columns have in the state, by the side of the operator."""
+        if not names:
+            return self.tables
+        sides = SIDES if len(self.ttls) > 1 else ("",)
+        return tuple(replace(each, names=tuple(names.get(sides[each.side or 0], {}).items())) for each in self.tables)
+
+
+@dataclass(frozen=True)
+class BatchInstructions:
+    """What the driver tells the tasks of one batch. ``owners`` tasks share the keys; ``whole``: the one reading
+    task does everything. ``name`` distinguishes the attempt at the batch; names of segments begin with it. ``tasks`` is
+    the number of reading tasks. ``tables`` has the state before the batch, ``now_ms`` is the time of the batch and
+    ``before_ms`` that of the batch before, in milliseconds since the epoch. ``awaited`` has the event time of each
+    timing, by its number. A task sends rows when ``waiting_bytes`` of them wait, combines them if they are at least
+    ``combined_rows``, and an owner takes about ``owned_bytes`` of its rows at a time. ``last``: no batch goes
+    on from the state, which is not kept. ``names`` are those of columns in the state, where they have other ones
+    now."""
+
+    name: str
+    tasks: int
+    owners: int
+    whole: bool
+    folder: str
+    tables: Mapping[str, Mapping[str, Sequence[SegmentRef]]]
+    now_ms: int = 0
+    before_ms: int = 0
+    awaited: Mapping[int, Awaited] = field(default_factory=dict)
+    waiting_bytes: int = 1 << 25
+    owned_bytes: int = 1 << 27
+    combined_rows: int = 1 << 12
+    last: bool = False
+    names: ColumnNames = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The outputs that are committed together, by their numbers. ``stage`` encodes their rows where they are made; None
+    if the committer takes rows."""
+
+    outputs: tuple[int, ...]
+    stage: Stage | None = None
+
+
+@dataclass(frozen=True)
+class Dataflow:
+    """A job with state. ``storage`` is the location of the segments. By default one target has all outputs. Reading
+    tasks measure event time by the ``timings``."""
+
+    branches: tuple[Branch, ...]
+    vertices: tuple[Vertex, ...]
+    outputs: tuple[Output, ...]
+    storage: str
+    targets: tuple[Target, ...] = ()
+    timings: tuple[Timing, ...] = ()
+
+    @property
+    def processing(self) -> bool:
+        """Whether an operator depends on processing time."""
+        return any(isinstance(each.operator, TimedOperator) and each.operator.processing for each in self.vertices)
+
+    @property
+    def stages(self) -> int:
+        """The number of stages after that of the scans."""
+        return max((vertex.stage for vertex in self.vertices), default=0)
+
+    def read(
+        self, scan: int, instructions: BatchInstructions, task: Task, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """The work of a task that reads ``batches`` of a scan: rows of :data:`EXCHANGE`."""
+        with Sender(Origin(scan, task.number), instructions.folder) as sender:
+            work = _Work(self, instructions, sender, task)
+            mine = [branch for branch in self.branches if branch.scan == scan]
+            ordered = any(branch.edge is not None and branch.edge.numbered for branch in mine) or _meeting(mine)
+            count = 0
+            for batch in batches:
+                if not batch.num_rows:
+                    continue
+                rows = without_dead_letters(batch)
+                work.measure(rows)
+                if ordered:
+                    rows, count = numbered(rows, sender.origin, count), count + rows.num_rows
+                for branch in mine:
+                    work.branch(branch, batch if branch.calc is None else rows)
+                if work.waiting_bytes > instructions.waiting_bytes:
+                    work.send()
+                    yield sender.rows()
+            if self.timings or self.processing:
+                work.tell()
+            if instructions.whole:
+                for stage in range(1, self.stages + 1):
+                    work.stage(stage)
+            work.end()
+            yield sender.rows()
+
+    def run(
+        self, stage: int, instructions: BatchInstructions, owner: int, rows: Iterable[pa.RecordBatch], spill: str
+    ) -> Iterator[pa.RecordBatch]:
+        """The work of one owner in a stage: rows of :data:`EXCHANGE` from its rows, which are sorted by
+        :data:`penstock.flow.graph.exchange.ORDER`. Rows for later stages and for the driver pass through.
+
+        An owner of many rows divides its range of hashes, and does one part after the other. Rows that have their bytes
+        in them wait in the folder ``spill``.
+        """
+        edges = {edge.number: edge for edge in self.edges() if self.vertices[edge.vertex].stage == stage}
+        sent: dict[int, list[pa.RecordBatch]] = {}
+        size = 0
+        with (
+            Spill(spill, instructions.owned_bytes) as spilled,
+            Sender(Origin(len(self.branches) + stage, owner), instructions.folder) as sender,
+        ):
+            for number, batch in received(rows):
+                if number in edges:
+                    sent.setdefault(number, []).append(spilled.keep(batch))
+                    size += pc.sum(batch.column("bytes")).as_py()
+                    continue
+                if number == TIMES:
+                    sent.setdefault(number, []).append(batch)
+                yield batch
+            divided = any(edge.keys for edge in edges.values())  # else all rows have one hash
+            parts = max(1, -(-size // instructions.owned_bytes)) if divided else 1
+            for part in range(owner * parts, (owner + 1) * parts):
+                work = _Work(
+                    self, instructions, sender, Task(owner, instructions.owners), part, instructions.owners * parts
+                )
+                for number, batches in sent.items():
+                    if number == TIMES:
+                        work.hear(batches)
+                    else:
+                        work.take(edges[number], batches)
+                work.stage(stage)
+                work.end()
+                yield sender.rows()
+
+    def edges(self) -> Iterator[Edge]:
+        """All edges."""
+        every = [branch.edge for branch in self.branches if branch.edge]
+        every += [edge for vertex in self.vertices for _, edge in vertex.outs]
+        for edge in every:
+            yield edge
+            if edge.combined is not None:
+                yield edge.combined
+
+
+@dataclass
+class _Work:
+    """One task's work: what it has got for its vertices, and what it sends. Its keys are ``part``, one of ``parts`` of
+    all hashes."""
+
+    flow: Dataflow
+    instructions: BatchInstructions
+    sender: Sender
+    task: Task
+    part: int = 0
+    parts: int = 1
+    inputs: dict[tuple[int, int], list[pa.RecordBatch]] = field(default_factory=dict)
+    results: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    waiting: dict[int, tuple[Edge, list[pa.RecordBatch]]] = field(default_factory=dict)
+    receiver: Receiver = field(default_factory=Receiver)
+    measured: Measured = field(default_factory=Measured)
+    #: The size of the rows in ``waiting``.
+    waiting_bytes: int = 0
+
+    def branch(self, branch: Branch, batch: pa.RecordBatch) -> None:
+        """Rows of a scan, through a branch."""
+        if branch.output is not None:
+            schema = self.flow.outputs[branch.output].schema
+            rows = _dead_letters(batch, schema.names) if branch.calc is None else self._computed(branch, batch)
+            self.results.setdefault(branch.output, []).append(rows)
+            return
+        if branch.calc is None or branch.edge is None:
+            raise TypeError("a branch to an operator computes rows")
+        rows = self._computed(branch, batch)
+        if branch.edge.time:
+            check_times(rows, branch.edge.time)
+        if branch.edge.kinds:
+            self.give(branch.edge, branch.edge.keyed(_with_kinds(rows)))
+        else:
+            self.give(branch.edge, branch.edge.keyed(with_weights(rows)))
+
+    def _computed(self, branch: Branch, batch: pa.RecordBatch) -> pa.RecordBatch:
+        assert branch.calc is not None  # noqa: S101
+        if not branch.awaited:
+            return branch.calc.batch(batch)
+        made = branch.calc.batch(self._with_watermark(branch.awaited, batch))
+        return made.select([name for name in made.schema.names if name != WATERMARK])
+
+    def _with_watermark(self, timings: Sequence[int], rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows with the watermark of these ``timings`` when the batch begins, NULL before there is one."""
+        found = min(self.instructions.awaited[each].watermark for each in timings)
+        value = pa.scalar(None if found == NEVER else min(found, _LAST_MILLIS), pa.int64())
+        return rows.append_column(pa.field(WATERMARK, pa.int64()), pa.repeat(value, len(rows)))
+
+    def measure(self, rows: pa.RecordBatch) -> None:
+        """Measure the event time of rows of the scan that this task reads."""
+        for number, timing in enumerate(self.flow.timings):
+            if timing.scan == self.sender.origin.scan and rows.num_rows:
+                self.measured.note(number, timing.measured(rows))
+
+    def tell(self) -> None:
+        """Send what was measured to every owner."""
+        data = pa.py_buffer(self.measured.to_bytes())
+        for owner in range(self.instructions.owners):
+            self.sender.put(TIMES, owner, data, 0, inline=True)
+
+    def hear(self, rows: Iterable[pa.RecordBatch]) -> None:
+        """Take in what the reading tasks have measured."""
+        for each in rows:
+            for data in self.receiver.data(each):
+                self.measured.add(bytes(data))
+
+    def take(self, edge: Edge, rows: Iterable[pa.RecordBatch]) -> None:
+        """Rows of the exchange for this owner that came through an edge, as far as they are of this part."""
+        taken = self.inputs.setdefault((edge.vertex, edge.input), [])
+        for batch in itertools.chain.from_iterable(map(self.receiver.batches, rows)):
+            if self.parts == self.instructions.owners:  # all that the owner got
+                taken.append(batch)
+                continue
+            chosen = np.flatnonzero(owner_of(batch.column(HASH).to_numpy(), self.parts) == self.part)
+            taken.append(batch.take(pa.array(chosen)))
+
+    def give(self, edge: Edge, rows: pa.RecordBatch) -> None:
+        """Rows for an edge: to a vertex of this task, or to other tasks."""
+        if not rows.num_rows:
+            return
+        if edge.local or self.instructions.whole:
+            self.inputs.setdefault((edge.vertex, edge.input), []).append(rows)
+        else:
+            self.waiting.setdefault(edge.number, (edge, []))[1].append(rows)
+            self.waiting_bytes += rows.nbytes
+
+    def stage(self, stage: int) -> None:
+        """Run the vertices of a stage, in their order."""
+        low, high = range_of(self.part, self.parts)
+        for vertex in self.flow.vertices:
+            if vertex.stage == stage:
+                self._run(vertex, low, high)
+
+    def _run(self, vertex: Vertex, low: int, high: int) -> None:
+        operator = vertex.operator
+        inputs = []
+        for number, each in enumerate(operator.inputs):
+            change = pa.field(KIND, pa.int8()) if each.kinds else pa.field(WEIGHT, pa.int64())
+            places = [pa.field(ARRIVED, pa.int64())] if number in vertex.numbered else []
+            schema = pa.schema([*each.schema, change, *places, pa.field(HASH, pa.uint64())])
+            inputs.append(in_order(joined(self.inputs.pop((vertex.number, number), []), schema)))
+        clock = clock_of(vertex.timings, self.instructions.awaited, self.measured, self.instructions.now_ms)
+        if isinstance(operator, TimedOperator) and operator.processing:
+            # The present millisecond is not over: rows may still come in it.
+            clock = Clock(self.instructions.before_ms - 1, self.instructions.now_ms - 1, self.instructions.now_ms)
+        timed = isinstance(operator, TimedOperator) and clock.moves
+        if not timed and not any(each.num_rows for each in inputs):
+            return
+        before = self.instructions.tables.get(operator.uid, {})
+        store = StateStore(
+            Storage.of(self.flow.storage),
+            vertex.tables_named(self.instructions.names.get(operator.uid, {})),
+            before,
+            low,
+            high,
+            f"{self.instructions.name}-{vertex.number}-{low >> 32:08x}-",
+            uid=operator.uid,
+            now_ms=self.instructions.now_ms,
+            last=self.instructions.last,
+        )
+        rows = self._processed(operator, inputs, store, clock)
+        if any(edge.numbered for _, edge in vertex.outs):
+            rows = passed_on(operator, inputs, rows)
+        if vertex.tables and not self.instructions.last:
+            self._keep(operator.uid, store.flush(), low, high)
+        if vertex.output is not None:
+            self.results.setdefault(vertex.output, []).append(rows)
+        if vertex.awaited:
+            rows = self._with_watermark(vertex.awaited, rows)
+        for calc, edge in vertex.outs:
+            if rows.num_rows:
+                made = rows if calc is None else calc.batch(rows)
+                if edge.time:
+                    check_times(made, edge.time)
+                self.give(edge, edge.keyed(made))
+
+    def _processed(
+        self, operator: Operator | TimedOperator, inputs: Sequence[pa.RecordBatch], store: StateStore, clock: Clock
+    ) -> pa.RecordBatch:
+        if not isinstance(operator, TimedOperator):
+            return operator.process(inputs, store)
+        advance = operator.advance(inputs, store, clock)
+        watermark = NEVER if operator.processing else clock.after
+        report = {"uid": operator.uid, "late": advance.late, "watermark": watermark, "wake": advance.wake}
+        self.sender.put(REPORTS, 0, pa.py_buffer(json.dumps(report).encode()), 0, inline=True)
+        return advance.rows
+
+    def _keep(self, uid: str, tables: Mapping[str, Sequence[SegmentRef]], low: int, high: int) -> None:
+        """Report an operator's state in a range of hashes to the driver."""
+        listed = {table: [ref.to_json() for ref in refs] for table, refs in tables.items()}
+        data = json.dumps({"uid": uid, "low": low, "high": high, "tables": listed}).encode()
+        self.sender.put(STATE, 0, pa.py_buffer(data), 0, inline=True)
+
+    def send(self) -> None:
+        """Send the rows for other tasks."""
+        for edge, batches in self.waiting.values():
+            rows = joined(batches, edge.sent)
+            way = edge.combined
+            if way is not None and way.combiner is not None and len(rows) >= self.instructions.combined_rows:
+                fewer = way.combiner.combined(rows)
+                edge, rows = (edge, rows) if fewer is None else (way, fewer)  # noqa: PLW2901
+            self.sender.send(edge.number, rows, self.instructions.owners)
+        self.waiting, self.waiting_bytes = {}, 0
+
+    def end(self) -> None:
+        """Send all rows, those of outputs too."""
+        self.send()
+        if not self.results:
+            return
+        for number, target in enumerate(self.flow.targets or (Target(tuple(range(len(self.flow.outputs)))),)):
+            batches = self._results(target)
+            if target.stage is None:
+                for batch in batches:
+                    self.sender.hand(of_target(ROWS, number), 0, batch)
+                continue
+            task = Task(self.task.number, self.task.of, folder=self.instructions.folder)
+            for batch in target.stage.run(task, batches):
+                self.sender.hand(of_target(ENCODED, number), 0, batch, inline=True)
+
+    def _results(self, target: Target) -> Iterator[pa.RecordBatch]:
+        """The rows of a target's outputs, each batch with those of one."""
+        for number in target.outputs:
+            yield from _placed_in_order(self.flow.outputs[number], self.results.get(number, ()))
+
+
+def placed(output: Output, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of an output where ``output`` says that they are, with the columns HIDDEN and KIND."""
+    count = rows.num_rows
+    hidden = [
+        rows.column(name) if name in rows.schema.names else pa.array(np.full(count, -1), kind)
+        for name, kind in zip(HIDDEN.names, (pa.int32(), pa.int64()), strict=True)
+    ]
+    kinds = rows.column(KIND) if KIND in rows.schema.names else pa.array(np.zeros(count, np.int8))
+    columns = [rows.column(name) for name in output.schema.names]
+    names = [*HIDDEN.names, KIND]
+    if output.column is None:
+        return pa.RecordBatch.from_arrays([*columns, *hidden, kinds], names=[*output.schema.names, *names])
+    row = pa.StructArray.from_arrays(columns, names=list(output.schema.names))
+    return pa.RecordBatch.from_arrays([row, *hidden, kinds], names=[output.column, *names])
+
+
+def _meeting(branches: Sequence[Branch]) -> bool:
+    """Whether rows of a scan come to one output in several ways."""
+    outputs = [branch.output for branch in branches if branch.output is not None]
+    return len(set(outputs)) < len(outputs)
+
+
+def _placed_in_order(output: Output, batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
+    """The rows of an output as :func:`placed` puts them; those that came from one scan in several ways in the order of
+    arrival."""
+    rows = [placed(output, each) for each in batches]
+    if len(rows) < 2 or ARRIVED not in batches[0].schema.names:
+        return rows
+    places = np.concatenate([arrivals_of(each) for each in batches])
+    return [pa.concat_batches(rows).take(pa.array(np.argsort(places, kind="stable")))]
+
+
+def completed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows with all columns of ``schema``, null where they have none."""
+    names = rows.schema.names
+    columns = [rows.column(each.name) if each.name in names else pa.nulls(rows.num_rows, each.type) for each in schema]
+    return pa.RecordBatch.from_arrays(columns, names=schema.names)
+
+
+def with_weights(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows with the column :data:`WEIGHT`, from their kinds if they have any."""
+    weights = np.ones(rows.num_rows, np.int64)
+    if KIND in rows.schema.names:
+        kinds = rows.column(KIND).fill_null(int(RowKind.INSERT)).to_numpy(zero_copy_only=False)
+        weights[(kinds == RowKind.UPDATE_BEFORE) | (kinds == RowKind.DELETE)] = -1
+    return rows.append_column(WEIGHT, pa.array(weights))
+
+
+def _with_kinds(rows: pa.RecordBatch) -> pa.RecordBatch:
+    if KIND in rows.schema.names:
+        index = rows.schema.get_field_index(KIND)
+        return rows.set_column(index, KIND, rows.column(index).fill_null(int(RowKind.INSERT)))
+    return rows.append_column(KIND, pa.array(np.full(rows.num_rows, int(RowKind.INSERT), np.int8)))
+
+
+def _dead_letters(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """The dead letters among the rows of a scan, with the columns HIDDEN."""
+    chosen = batch.filter(batch.column(DEAD_LETTER).is_valid())
+    columns = chosen.column(DEAD_LETTER).flatten()
+    hidden = [chosen.column(name) for name in HIDDEN.names]
+    return pa.RecordBatch.from_arrays([*columns, *hidden], names=[*names, *HIDDEN.names])
+
+
+def placed_schema(outputs: Sequence[Output]) -> pa.Schema:
+    """The schema of frames with the rows of all outputs, as :func:`placed` puts them."""
+    fields: list[pa.Field] = []
+    for output in outputs:
+        columns = arrow_schema(output.spec.schema)
+        fields += columns if output.column is None else [pa.field(output.column, pa.struct(columns))]
+    kinds = (pa.int32(), pa.int64(), pa.int8())
+    return pa.schema([*fields, *(pa.field(*each) for each in zip((*HIDDEN.names, KIND), kinds, strict=True))])

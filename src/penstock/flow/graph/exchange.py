@@ -1,0 +1,210 @@
+"""The exchange: Arrow batches on their way between the tasks of a micro-batch, in one fixed schema."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from penstock.flow.rows.envelope import HASH
+from penstock.spi import ScratchFile
+
+#: The rows of the exchange: Arrow batches as IPC streams, in ``data``, or in the ``file`` at ``position`` where all
+#: tasks run on one machine. ``edge`` says where a batch goes, or what it is (:data:`ENCODED` ...), and ``owner`` which
+#: task gets it. An owner reads in the order of :data:`ORDER`, which keeps the order of the rows of each key.
+EXCHANGE = pa.schema(
+    {
+        "edge": pa.int32(),
+        "owner": pa.int32(),
+        "scan": pa.int32(),
+        "task": pa.int32(),
+        "ordinal": pa.int32(),
+        "count": pa.int64(),
+        "file": pa.string(),
+        "position": pa.int64(),
+        "bytes": pa.int64(),
+        "data": pa.binary(),
+    }
+)
+
+ORDER = ("edge", "scan", "task", "ordinal")
+
+#: The ``edge`` of results for the driver: what a committer's stage gave, rows of outputs, the state of an operator, and
+#: its report.
+ENCODED, ROWS, STATE, REPORTS = -1, -2, -3, -4
+#: The ``edge`` of event times that reading tasks have measured: every owner gets all, in every stage, and the driver.
+TIMES = -5
+#: Each target has edges of its own for its results: those of the target before it, less this.
+_EDGES_OF_TARGET = 1000
+
+
+def of_target(edge: int, target: int) -> int:
+    """The edge :data:`ENCODED` or :data:`ROWS` of a target, by its number."""
+    return edge - _EDGES_OF_TARGET * target
+
+
+def owner_of(hashes: NDArray[np.uint64], owners: int) -> NDArray[np.int64]:
+    """The owner of each key: owners have contiguous ranges of hashes."""
+    return ((hashes >> np.uint64(32)) * np.uint64(owners) >> np.uint64(32)).astype(np.int64)
+
+
+def range_of(owner: int, owners: int) -> tuple[int, int]:
+    """The first hash of an owner, and the first hash after its range."""
+    return tuple((-(-(each << 32) // owners)) << 32 for each in (owner, owner + 1))  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where rows come from: the number of the scan, or of the stage after all scans, and that of the task."""
+
+    scan: int
+    task: int
+
+
+class Sender:
+    """Sends the batches of one task. With ``folder`` their bytes go to one file there, which is complete when the
+    ``with`` block ends; without it they are in the rows. Raises ExecutionError if the folder takes no more."""
+
+    def __init__(self, origin: Origin, folder: str = ""):
+        self.origin = origin
+        self._file = ScratchFile(folder, ".arrow") if folder else None
+        self._rows: list[dict[str, object]] = []
+        self._sent = 0
+
+    def __enter__(self) -> Sender:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        (self._file or nullcontext()).__exit__(None, None, None)
+
+    def send(self, edge: int, batch: pa.RecordBatch, owners: int) -> None:
+        """Send the rows of a batch, which has the column :data:`HASH`, to the owners of their keys."""
+        if owners == 1:
+            self.hand(edge, 0, batch)
+            return
+        of = owner_of(batch.column(HASH).to_numpy(), owners)
+        order = np.argsort(of, kind="stable")
+        ends = np.searchsorted(of[order], np.arange(owners + 1))
+        for owner in range(owners):
+            chosen = order[ends[owner] : ends[owner + 1]]
+            if chosen.size:
+                self.hand(edge, owner, batch.take(pa.array(chosen)))
+
+    def hand(self, edge: int, owner: int, batch: pa.RecordBatch, *, inline: bool = False) -> None:
+        """Send all rows of a batch to one owner."""
+        if batch.num_rows:
+            self.put(edge, owner, _encoded(batch), batch.num_rows, inline=inline)
+
+    def put(self, edge: int, owner: int, data: pa.Buffer, count: int, *, inline: bool = False) -> None:
+        """Send bytes to one owner; ``inline`` keeps them out of the file."""
+        row = {
+            "edge": edge,
+            "owner": owner,
+            "scan": self.origin.scan,
+            "task": self.origin.task,
+            "ordinal": self._sent,
+            "count": count,
+            "bytes": data.size,
+        }
+        if self._file is None or inline:
+            row["data"] = data.to_pybytes()
+        else:
+            row |= {"file": str(self._file.path), "position": self._file.append(data)}
+        self._rows.append(row)
+        self._sent += 1
+
+    def rows(self) -> pa.RecordBatch:
+        """What was sent since the last call, as rows of :data:`EXCHANGE`."""
+        rows, self._rows = self._rows, []
+        return pa.RecordBatch.from_pylist(rows, schema=EXCHANGE)
+
+
+def _encoded(batch: pa.RecordBatch) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+class Receiver:
+    """Reads rows of :data:`EXCHANGE`. Files are mapped into memory once each."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, pa.Buffer] = {}
+
+    def batches(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The batches in these rows, in their order."""
+        for data in self.data(rows):
+            with pa.ipc.open_stream(data) as reader:
+                yield from reader
+
+    def data(self, rows: pa.RecordBatch) -> Iterator[pa.Buffer]:
+        """The bytes in these rows, in their order."""
+        places = zip(*(rows.column(name).to_pylist() for name in ("file", "position", "bytes")), strict=True)
+        for number, (file, position, size) in enumerate(places):
+            if not file:
+                yield rows.column("data")[number].as_buffer()
+                continue
+            if file not in self._files:
+                with open(file, "rb") as opened:
+                    self._files[file] = pa.py_buffer(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
+            yield self._files[file].slice(position, size)
+
+
+class Spill:
+    """Keeps rows of :data:`EXCHANGE` whose bytes are in them: the first ``most`` bytes in memory, the others in a file
+    in ``folder``, which is deleted at the end of the ``with`` block. Raises ExecutionError if the folder takes no
+    more."""
+
+    def __init__(self, folder: str, most: int):
+        self._folder = folder
+        self._left = most
+        self._file: ScratchFile | None = None
+
+    def __enter__(self) -> Spill:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.delete()
+
+    def keep(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The same rows, to be read when all are kept."""
+        self._left -= rows.column("data").nbytes
+        if self._left >= 0 or rows.column("data").null_count:
+            return rows
+        if self._file is None:
+            self._file = ScratchFile(self._folder, ".spill")
+        positions = [self._file.append(data.as_buffer()) for data in rows.column("data")]
+        self._file.flush()
+        kept = {
+            "file": pa.array([str(self._file.path)] * rows.num_rows, pa.string()),
+            "position": pa.array(positions, pa.int64()),
+            "data": pa.nulls(rows.num_rows, pa.binary()),
+        }
+        columns = [kept.get(name, rows.column(name)) for name in EXCHANGE.names]
+        return pa.RecordBatch.from_arrays(columns, schema=EXCHANGE)
+
+
+def received(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of the exchange, which are sorted by :data:`ORDER`, each batch with the edge of all its rows."""
+    for batch in rows:
+        edges = batch.column("edge").to_numpy()
+        bounds = [*np.flatnonzero(np.diff(edges, prepend=-(1 << 31))), edges.size]
+        for start, end in pairwise(bounds):
+            yield int(edges[start]), batch.slice(start, end - start)
+
+
+def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """One batch of all rows, in the order of the batches."""
+    if len(batches) == 1:
+        return batches[0]
+    if batches:
+        return pa.concat_batches(batches)
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

@@ -1,0 +1,189 @@
+"""Jobs whose reading tasks compute, encode and publish rows by themselves: no row enters the JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from penstock.flow.kernels.session import UNKNOWN, Session
+from penstock.flow.rows.calc import Calc, Rows, calc_of, calc_of_rows
+from penstock.flow.rows.calls import Called
+from penstock.flow.rows.expressions import Lacking
+from penstock.plan.expressions import Expression
+from penstock.plan.nodes import AssignWatermarks, DeadLetters, MapRows, Node, Scan, Sink
+from penstock.plan.walk import base, fold, scans
+from penstock.spi import DEAD_LETTER, Output, Stage, Task
+
+#: Rows that several sinks filter are gathered: so many for each of them, and no more than so many rows and bytes.
+_GATHERED_ROWS_OF_EACH, _GATHERED_ROWS, _GATHERED_BYTES = 1 << 13, 1 << 18, 1 << 26
+
+
+@dataclass(frozen=True, eq=False)
+class Fused:
+    """The work between the one ``scan`` of a job and its sinks, whose rows are where ``outputs`` say in the batches
+    that it makes.
+
+    There is one calc for all sinks that take the same rows, with their columns side by side, or one for each sink,
+    whose rows are then in the struct column of its output.
+    """
+
+    scan: Scan
+    outputs: tuple[Output, ...]
+    calcs: tuple[Calc, ...]
+    #: What the rows go through before: Python functions, and a calc below each.
+    before: tuple[Calc | Called, ...] = ()
+
+    def stage(self, after: Stage) -> Stage:
+        """The computation, followed by a committer's work on the result."""
+        structs = tuple(each.column for each in self.outputs if each.column not in (None, DEAD_LETTER))
+        work = Branches(self.calcs, tuple(map(str, structs))) if structs else self.calcs[0]
+        calls = after.calls or any(isinstance(each, Called) for each in self.before)
+        return Stage(partial(_staged, (*self.before, work), after), after.schema, calls)
+
+
+def _staged(
+    works: Sequence[Calc | Called | Branches], after: Stage, task: Task, given: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    batches = given
+    for work in works:
+        batches = work.batches(task, batches) if isinstance(work, Called) else work.batches(batches)
+    return after.run(task, batches)
+
+
+@dataclass(frozen=True, eq=False)
+class Branches:
+    """The rows of several sinks that filter differently: a batch has one of the struct columns ``names``, and one of
+    dead letters none. Picklable."""
+
+    calcs: tuple[Calc, ...]
+    names: tuple[str, ...]
+
+    def batches(self, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of each calc, one after the other for some of the given batches at a time, then their dead letters.
+        Raises RecordError as :meth:`Calc.batch`."""
+        for each in _gathered(given, min(_GATHERED_ROWS, _GATHERED_ROWS_OF_EACH * len(self.calcs))):
+            letters = None
+            if DEAD_LETTER in each.schema.names and each.column(DEAD_LETTER).null_count < each.num_rows:
+                letters = each.filter(each.column(DEAD_LETTER).is_valid())
+                each = each.filter(each.column(DEAD_LETTER).is_null())  # noqa: PLW2901
+            for number, calc in enumerate(self.calcs):
+                made = calc.rows(each)
+                if made.num_rows:
+                    yield self._placed(made, number)
+            if letters is not None:
+                yield letters.select([name for name in letters.schema.names if name not in self.calcs[0].columns])
+
+    def _placed(self, rows: pa.RecordBatch, number: int) -> pa.RecordBatch:
+        """``rows`` of a calc in its struct column."""
+        made = self.calcs[number].schema
+        struct = pa.StructArray.from_arrays(rows.columns[: len(made)], fields=list(made))
+        carried = rows.schema.names[len(made) :]
+        return pa.RecordBatch.from_arrays([struct, *rows.columns[len(made) :]], names=[self.names[number], *carried])
+
+
+def _gathered(given: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of at least so many, as far as there are: many conditions are computed on them, each of
+    which leaves a few rows over."""
+    waiting: list[pa.RecordBatch] = []
+    count = size = 0
+    for each in given:
+        waiting.append(each)
+        count, size = count + each.num_rows, size + each.nbytes
+        if count >= rows or size >= _GATHERED_BYTES:
+            yield pa.concat_batches(waiting)
+            waiting, count, size = [], 0, 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | Lacking:
+    """What reading tasks can do for these sinks, or the first thing that only Spark does. Raises SchemaError for a sink
+    that is given too many or too few columns."""
+    base_node = _base(sinks)
+    if isinstance(base_node, Lacking):
+        return base_node
+    found = _before(base_node, session)
+    if isinstance(found, Lacking):
+        return found
+    scan, before = found
+    lacking = _unable(scan, sinks)
+    if lacking is not None:
+        return lacking
+    rows = {i: Rows.of(sink.input) for i, sink in enumerate(sinks) if not isinstance(sink.input, DeadLetters)}
+    columns = {i: each.of_sink(sinks[i]) for i, each in rows.items()}
+    conditions = [each.conditions for each in rows.values()]
+    apart = any(each != conditions[0] for each in conditions[1:])
+    if apart:
+        works = [(rows[i], columns[i]) for i in rows]
+    else:
+        beside = {f"{i}.{name}": value for i, each in columns.items() for name, value in each.items()}
+        works = [(next(iter(rows.values()), Rows(base_node, (), {})), beside)]
+    calcs = []
+    for work, each in works:
+        calc = calc_of_rows(work, each, session)
+        if isinstance(calc, Lacking):
+            return calc
+        calcs.append(calc)
+    outputs = tuple(_output(i, sink, columns.get(i), apart) for i, sink in enumerate(sinks))
+    return Fused(scan, outputs, tuple(calcs), before)
+
+
+def _output(index: int, sink: Sink, columns: dict[str, Expression] | None, apart: bool) -> Output:
+    if columns is None:
+        return Output(index, sink.table, sink.spec, sink.schema, DEAD_LETTER)
+    if apart:
+        return Output(index, sink.table, sink.spec, sink.schema, f"sink_{index}")
+    return Output(index, sink.table, sink.spec, sink.schema, None, tuple(f"{index}.{name}" for name in columns))
+
+
+def _base(sinks: Sequence[Sink]) -> Scan | MapRows | Lacking:
+    """The one scan, or function above a scan, that all sinks take their rows from. Dead letters come from the scan."""
+    bases = list(dict.fromkeys(base(sink.input) for sink in sinks if not isinstance(sink.input, DeadLetters)))
+    letters = list(dict.fromkeys(base(sink.input) for sink in sinks if isinstance(sink.input, DeadLetters)))
+    for each in (*bases, *letters):
+        if not isinstance(each, Scan | MapRows):
+            return Lacking(f"a {type(each).__name__} node")
+    if len(bases) > 1:
+        shared = any(isinstance(each, MapRows) for each in bases)
+        return Lacking("Python functions side by side" if shared else "several sources")
+    (only,) = bases or letters[:1]
+    assert isinstance(only, Scan | MapRows)  # noqa: S101
+    if any(each != scans(only)[0] for each in letters):
+        return Lacking("several sources")
+    return only
+
+
+def _before(node: Scan | MapRows, session: Session) -> tuple[Scan, tuple[Calc | Called, ...]] | Lacking:
+    """The scan at or below a node, and what its rows go through up to the node, or what only Spark does of that."""
+    works: list[Calc | Called] = []
+    at: Node = node
+    while isinstance(at, MapRows):
+        calc = calc_of(at.input, session)
+        if isinstance(calc, Lacking):
+            return calc
+        works += [Called.of(at), calc]
+        at = base(at.input)
+    if not isinstance(at, Scan):
+        return Lacking(f"a {type(at).__name__} node")
+    return at, tuple(reversed(works))
+
+
+def _unable(scan: Scan, sinks: Sequence[Sink]) -> Lacking | None:
+    """Why the tasks of ``scan`` cannot do all work on its rows, None if they can."""
+    if not scan.spec.capabilities.staged:
+        return Lacking(f"table '{scan.table}', whose tasks cannot hand rows to a sink")
+    if not scan.spec.capabilities.measures and any(map(_watches, sinks)):
+        return Lacking(f"the watermark of table '{scan.table}', which Spark observes")
+    silent = [sink.table for sink in sinks if not sink.spec.capabilities.staged]
+    if silent:
+        return Lacking(f"table '{silent[0]}', whose connector takes rows from Spark")
+    return None
+
+
+def _watches(sink: Sink) -> bool:
+    found = []
+    fold((sink,), lambda node, _: found.append(isinstance(node, AssignWatermarks)))
+    return any(found)

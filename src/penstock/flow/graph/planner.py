@@ -1,0 +1,495 @@
+"""Plans with state to dataflows: which operators run in which stage, and how rows get to them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+
+from penstock.errors import Problem, UnsupportedError
+from penstock.flow.graph.arrival_edges import carrying_arrivals
+from penstock.flow.graph.dataflow import Branch, Edge, Passing, Vertex
+from penstock.flow.graph.fitting import Fitting, FlowStep
+from penstock.flow.graph.identities import Identifier
+from penstock.flow.kernels.moments.local import local_zone
+from penstock.flow.kernels.session import UNKNOWN, Session
+from penstock.flow.operators.aggregate import GroupAggregateOperator
+from penstock.flow.operators.changes import Changes, Mode
+from penstock.flow.operators.contract import Input, Operator, TimedOperator
+from penstock.flow.operators.deduplicate import DeduplicateOperator
+from penstock.flow.operators.first_rows import FirstRowOperator
+from penstock.flow.operators.join import JoinOperator
+from penstock.flow.operators.materialize import MaterializeOperator
+from penstock.flow.operators.normalize import NormalizeOperator
+from penstock.flow.operators.rank import RankOperator
+from penstock.flow.operators.set_operation import SetOperator
+from penstock.flow.operators.temporal_sort import BatchSortOperator, TemporalSortOperator
+from penstock.flow.rows.calc import Calc, Rows, calc_of, calc_of_rows
+from penstock.flow.rows.expressions import Lacking
+from penstock.flow.rows.unnest import Unnesting
+from penstock.flow.time.times import MOMENT, Timing
+from penstock.flow.windows.assigning import Assigning, Chain
+from penstock.flow.windows.in_windows import InWindowsOperator
+from penstock.flow.windows.sessions import SessionOperator
+from penstock.flow.windows.window_aggregate import WindowAggregateOperator
+from penstock.flow.windows.window_join import WindowJoinOperator
+from penstock.plan.enforcing import NOT_NULL, not_null
+from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, cast, coerce, fields_of
+from penstock.plan.lifetimes import lifetimes
+from penstock.plan.lineage import Lineage, meaning
+from penstock.plan.nodes import (
+    STATEFUL,
+    AssignWatermarks,
+    DeadLetters,
+    Deduplicate,
+    GroupAggregate,
+    InWindows,
+    Item,
+    Join,
+    Materialize,
+    Node,
+    Normalize,
+    Project,
+    Rank,
+    Scan,
+    SessionTable,
+    SetOperation,
+    Sink,
+    Sort,
+    Step,
+    TemporalSort,
+    Union,
+    Unnest,
+    WindowAggregate,
+    WindowTable,
+)
+from penstock.plan.traits import traits
+from penstock.plan.walk import base, fold, rewrite
+from penstock.plan.windowing import Attached, Windowing, WindowKind
+from penstock.spi import INSERTIONS
+from penstock.types import RowKind, RowType, arrow_schema
+from penstock.types.casts import alike
+
+_PLAINER = "measure a column, or a column less an interval"
+
+
+@dataclass(frozen=True)
+class _Way:
+    """Rows from a scan or a node with state, through ``steps``, the lowest first."""
+
+    origin: Node
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def node(self) -> Node:
+        """The last step."""
+        found = self.origin
+        for step in self.steps:
+            found = step.with_inputs((found,))
+        return found
+
+
+def _calc(way: _Way, session: Session, *, keeps: bool = False) -> Calc | Chain | Lacking:
+    """The work of the steps of a way. ``keeps``: rows without an event time get a window of nulls."""
+    works: list[Calc | Assigning | Unnesting] = []
+    at = _Way(way.origin)
+    for step in way.steps:
+        if not isinstance(step, WindowTable | Unnest):
+            at = _Way(at.origin, (*at.steps, step))
+            continue
+        calc = _plain(at, session)
+        if isinstance(calc, Lacking):
+            return calc
+        if isinstance(step, Unnest):
+            works += [calc, Unnesting.of(step)]
+            at = _Way(step.with_inputs((at.node,)))
+            continue
+        if step.windowing.processing:
+            reason = "a window of processing time without GROUP BY of its window is not supported"
+            where = str(step.windowing.place or "")
+            raise UnsupportedError((Problem(reason, where=where, hint="GROUP BY window_start, window_end"),))
+        works += [calc, Assigning.of(step, local_zone(session), keeps=keeps)]
+        at = _Way(step.with_inputs((at.node,)))
+    last = _plain(at, session)
+    return last if isinstance(last, Lacking) or not works else Chain((*works, last))
+
+
+def _plain(way: _Way, session: Session) -> Calc | Lacking:
+    if base(way.node) is not way.origin:
+        return Lacking("a Python function")
+    return calc_of(way.node, session, watermarked=True)
+
+
+@dataclass
+class Planner:
+    """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers; ``ttl`` is the job's time
+    to live of state. ``batch``: there is one batch, in which all results are final, so that no row is taken back.
+    ``lenient``: rows without an event time are late, instead of ending the job.
+
+    Where a branch calls a Python function, ``hops`` has the node whose rows go through Spark, by the number of the
+    scan; the branch passes its rows on. Raises UnsupportedError for an expression that has no kernel.
+    """
+
+    scans: Sequence[Scan]
+    session: Session = UNKNOWN
+    ttl: timedelta | None = None
+    batch: bool = False
+    lenient: bool = False
+    branches: list[Branch] = field(default_factory=list)
+    vertices: list[Vertex] = field(default_factory=list)
+    hops: dict[int, tuple[Node, Lacking]] = field(default_factory=dict)
+    timings: list[Timing] = field(default_factory=list)
+    _made: dict[int, int] = field(default_factory=dict)
+    #: The nodes with state that have vertices, by the number of the vertex.
+    _nodes: dict[int, Node] = field(default_factory=dict)
+    _edges: int = 0
+
+    def add(self, sink: Sink, output: int) -> None:
+        """Add all that feeds a sink, which is the output of this number."""
+        if isinstance(sink.input, DeadLetters):
+            (scan,) = (each for each in self.scans if each is _scan_of(sink.input))
+            self.branches.append(Branch(self.scans.index(scan), None, output=output))
+            return
+        node = _fitted(sink)
+        ways = tuple(_ways(node))
+        if all(isinstance(way.origin, Scan) for way in ways):
+            for way in ways:
+                self._branch(way, None, output)
+            return
+        number = self._vertex(self._changes(sink, node, ways), ways=(ways,))
+        self.vertices[number] = replace(self.vertices[number], output=output)
+        branches, vertices = carrying_arrivals(self.branches, self.vertices)
+        self.branches, self.vertices = list(branches), list(vertices)
+
+    def check(self) -> None:
+        """Raises UnsupportedError for a scan of which one branch would have to go through Spark, beside others."""
+        for number, (_, lacking) in self.hops.items():
+            if any(timing.scan == number for timing in self.timings):
+                table = self.scans[number].table
+                reason = f"{lacking.function} has no kernel, so the watermark of table '{table}' cannot be measured"
+                hint = "compute it in the query above the window, or in a separate job"
+                raise UnsupportedError((Problem(reason, where=str(lacking.place or ""), hint=hint),))
+            if sum(branch.scan == number and branch.calc is not None for branch in self.branches) > 1:
+                table = self.scans[number].table
+                reason = f"{lacking.function} has no kernel, and table '{table}' is read by several queries of one job"
+                hint = "read the table in one subquery, or write two jobs"
+                raise UnsupportedError((Problem(reason, where=str(lacking.place or ""), hint=hint),))
+
+    def fitting(self, reset: Collection[str] = (), *, unclaimed: bool = False, zone: str | None = None) -> Fitting:
+        """What decides whether the job can go on from a state, with the steps that may ``reset`` theirs, and whether
+        state that is ``unclaimed`` is left out. ``zone`` is the session's time zone where that of the plan is not the
+        one in which the job runs, empty if it is not known."""
+        steps = self._steps(self.session.zone if zone is None else zone)
+        return Fitting(steps, {each.name: each.measure for each in self.timings}, reset, unclaimed)
+
+    def _steps(self, zone: str) -> dict[str, FlowStep]:
+        """The steps with state, by uid."""
+        lineage, found = Lineage(), dict[str, FlowStep]()
+        below: dict[str, frozenset[str]] = {}
+        fold(self._nodes.values(), partial(_note_below, below))
+        for number, node in self._nodes.items():
+            vertex = self.vertices[number]
+            if not vertex.tables:
+                continue
+            identifier = Identifier(lineage, zone, lifetimes(node, self.ttl))
+            identity, timed = identifier.identity(node, vertex.operator), isinstance(vertex.operator, TimedOperator)
+            changing = any(traits(each).changing for each in node.inputs)
+            step = FlowStep(identity, vertex.tables, below[node.uid], timed, changing)
+            if isinstance(vertex.operator, WindowAggregateOperator):
+                step = replace(step, may_have=vertex.operator.may_have)
+            found[node.uid] = step
+        return {uid: replace(step, below=step.below & found.keys()) for uid, step in found.items()}
+
+    def ordered(self) -> tuple[Vertex, ...]:
+        """The vertices, each after those that feed it."""
+        return tuple(self.vertices)
+
+    def _changes(self, sink: Sink, node: Node, ways: Sequence[_Way]) -> Changes:
+        """The end of an output."""
+        taken, schema = sink.spec.capabilities, arrow_schema(node.schema)
+        names = dict(zip(sink.schema.names, node.schema.names, strict=True))
+        uid = f"sink {sink.table}"
+        keys: tuple[str, ...] | None
+        if taken.upsert_keys:
+            keys = tuple(names[key] for key in taken.upsert_keys)
+            mode = Mode.UPSERTS
+        elif taken.kinds == INSERTIONS or self.batch:
+            keys, mode = None, Mode.INSERTIONS
+        else:
+            keys = next(iter(traits(node).upsert_keys), None)
+            mode = Mode.RETRACTIONS if RowKind.UPDATE_BEFORE in taken.kinds else Mode.UPSERTS
+        one_row = any(set(each) <= set(taken.upsert_keys) for each in traits(sink).upsert_keys)
+        several = bool(taken.upsert_keys) and not one_row
+        return Changes(uid, schema, keys, mode, netting=len(ways) > 1 and not self.batch, ordered=several)
+
+    def _vertex(self, operator: Operator | TimedOperator, ways: Sequence[Sequence[_Way]]) -> int:
+        """The number of a new vertex, with the rows of ``ways`` by input."""
+        sources = [self._node(way.origin) for each in ways for way in each if not isinstance(way.origin, Scan)]
+        local = self._local(operator, ways)
+        timings = self._timings(ways) if isinstance(operator, TimedOperator) else ()
+        stages = [self.vertices[number].stage + (0 if local else 1) for number in sources]
+        number, stage = len(self.vertices), max([1, *stages])
+        self.vertices.append(Vertex(number, stage, operator, timings=timings))
+        plain = [position for position, each in enumerate(operator.inputs) if each.combiner is None]
+        for position, each in zip(plain, ways, strict=True):
+            for way in each:
+                self._connect(way, self._edge(operator.inputs, position, number, local=local))
+        return number
+
+    def _edge(self, inputs: Sequence[Input], position: int, vertex: int, *, local: bool) -> Edge:
+        """A new edge to an input of a vertex, with one for what is made of its rows where they can be combined."""
+        into, combined = inputs[position], None
+        if not local and position + 1 < len(inputs) and inputs[position + 1].combiner is not None:
+            combined = self._edge(inputs, position + 1, vertex, local=False)
+        number = self._edges
+        self._edges += 1
+        operator, time = self.vertices[vertex].operator, ""
+        if isinstance(operator, TimedOperator) and not self.lenient:
+            time = _times_by_input(operator)[position]
+        return Edge(
+            number, into.schema, vertex, position, into.keys, into.kinds, local, into.combiner, combined, time=time
+        )
+
+    def _connect(self, way: _Way, edge: Edge) -> None:
+        if isinstance(way.origin, Scan):
+            self._branch(way, edge, None)
+            return
+        calc = _calc(way, self.session, keeps=self._keeps(edge)) if way.steps else None
+        if isinstance(calc, Lacking):
+            reason = "cannot be computed above a join, a group or another operator with state yet"
+            hint = "compute it below, in a subquery, or in a separate job"
+            raise UnsupportedError((Problem(f"{calc.function} {reason}", where=str(calc.place or ""), hint=hint),))
+        source = self.vertices[self._node(way.origin)]
+        awaited = self._timings(((way,),)) if calc is not None and calc.reads_watermark else ()
+        awaited = tuple(sorted({*source.awaited, *awaited}))
+        self.vertices[source.number] = replace(source, outs=(*source.outs, (calc, edge)), awaited=awaited)
+
+    def _branch(self, way: _Way, edge: Edge | None, output: int | None) -> None:
+        """Add a branch from a scan."""
+        number, found = self._number(way.origin), _calc(way, self.session, keeps=self._keeps(edge))
+        calc: Calc | Chain | Passing
+        if not isinstance(found, Lacking):
+            calc = found
+        elif any(isinstance(step, WindowTable | Unnest) for step in way.steps):
+            reason = f"{found.function} has no kernel, and cannot be computed beside UNNEST or a window"
+            hint = "compute it in the job that reads the rows of this one"
+            raise UnsupportedError((Problem(reason, where=str(found.place or ""), hint=hint),))
+        else:
+            self.hops[number] = self.hops.get(number) or (way.node, found)
+            calc = Passing()
+        reads = not isinstance(calc, Passing) and calc.reads_watermark
+        awaited = self._timings(((way,),)) if reads else ()
+        self.branches.append(Branch(number, calc, edge, output, awaited))
+
+    def _keeps(self, edge: Edge | None) -> bool:
+        """Whether rows without a window go through an edge: the operator counts them."""
+        return self.lenient and edge is not None and isinstance(self.vertices[edge.vertex].operator, TimedOperator)
+
+    def _local(self, operator: Operator | TimedOperator, ways: Sequence[Sequence[_Way]]) -> bool:
+        """Whether the rows of each key are in one task already: the operator has one input, from one vertex, whose keys
+        pass unchanged and are its own, in the same order. The end of an output keeps no state by hash: it needs all
+        rows of a key, whatever the order, and without keys nothing."""
+        if len(ways) != 1 or len(ways[0]) != 1 or isinstance(ways[0][0].origin, Scan):
+            return False
+        (way,), keys = ways[0], operator.inputs[0].keys
+        before = _partitioned(way)
+        if isinstance(operator, Changes):
+            return not keys or (bool(before) and set(before) <= set(keys))
+        return bool(before) and before == keys
+
+    def _node(self, node: Node) -> int:
+        """The number of the vertex of a node with state."""
+        if id(node) not in self._made:
+            ways = tuple(tuple(_ways(each)) for each in node.inputs)
+            lives = lifetimes(node, self.ttl)
+            ttls = tuple(None if each is None else each // timedelta(milliseconds=1) for each in lives)
+            number = self._vertex(_operator(node, self.session, timed=any(ttls), batch=self.batch), ways)
+            self.vertices[number] = replace(self.vertices[number], ttls=ttls)
+            self._made[id(node)], self._nodes[number] = number, node
+        return self._made[id(node)]
+
+    def _timings(self, ways: Sequence[Sequence[_Way]]) -> tuple[int, ...]:
+        """The numbers of the timings of all event time in these rows."""
+        found = fold([way.node for each in ways for way in each], self._timed)
+        return tuple(sorted({number for each in found for number in each}))
+
+    def _timed(self, node: Node, below: tuple[frozenset[int], ...]) -> frozenset[int]:
+        if not isinstance(node, AssignWatermarks):
+            return frozenset[int]().union(*below)
+        return frozenset({self._timing(node)})
+
+    def _timing(self, node: AssignWatermarks) -> int:
+        """The number of the timing that measures event time in the rows of a scan."""
+        moment, lag = _moment_and_lag(node.watermark)
+        rows, scan = _rows_of_scan(node.input), _scan_of(node)
+        calc = calc_of_rows(rows, {MOMENT: rows.expressed(moment)}, self.session)
+        number = self._number(scan)
+        if isinstance(calc, Lacking):
+            reason = f"{calc.function} has no kernel, so the watermark cannot be measured"
+            raise UnsupportedError((Problem(reason, where=f"table '{self.scans[number].table}'", hint=_PLAINER),))
+        names = [each.table for each in self.scans]
+        again = names[:number].count(names[number])
+        measure = meaning(Lineage().expression(node.input, moment))
+        timing = Timing(f"{names[number]}-{again + 1}" if again else names[number], number, calc, lag, measure)
+        known = [each for each in self.timings if (each.scan, each.lag) == (number, lag)]
+        for each in known:
+            if each.calc.items.expressions == calc.items.expressions:
+                return self.timings.index(each)
+        self.timings.append(timing)
+        return len(self.timings) - 1
+
+    def _number(self, scan: Node) -> int:
+        return next(number for number, each in enumerate(self.scans) if each is scan or each == scan)
+
+
+def _note_below(found: dict[str, frozenset[str]], node: Node, inputs: tuple[frozenset[str], ...]) -> frozenset[str]:
+    """Note the uids of the steps with state from which this one takes its rows, at once or by others; they, and its
+    own."""
+    below = frozenset[str]().union(*inputs)
+    if not isinstance(node, STATEFUL):
+        return below
+    found[node.uid] = below
+    return below | {node.uid}
+
+
+def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Operator | TimedOperator:
+    retracts = not batch and isinstance(node, Step) and traits(node.input).kinds != INSERTIONS
+    match node:
+        case WindowAggregate():
+            zone = local_zone(session)
+            if isinstance(node.windowing, Windowing) and node.windowing.kind is WindowKind.SESSION:
+                return SessionOperator.of(node, retracts=retracts, zone=zone, strict=session.strict)
+            return WindowAggregateOperator.of(node, retracts=retracts, zone=zone, strict=session.strict)
+        case SessionTable():
+            return SessionOperator.of_table(node, zone=local_zone(session))
+        case InWindows(inner=inner, windows=windows):
+            own = replace(inner, uid=node.uid)
+            made = (
+                DeduplicateOperator.of(own)  # what is first by event time is known when the window closes
+                if isinstance(own, Deduplicate)
+                else WindowJoinOperator.of(own, session)
+                if isinstance(own, Join) and own.condition is not None
+                else _operator(own, session, timed=False, batch=batch)
+            )
+            assert not isinstance(made, TimedOperator)  # noqa: S101
+            return InWindowsOperator.of(made, windows, zone=local_zone(session))
+        case GroupAggregate():
+            return GroupAggregateOperator.of(node, retracts=retracts, strict=session.strict)
+        case Join():
+            return JoinOperator.of(node, timed=timed)
+        case Normalize():
+            return NormalizeOperator.of(node)
+        case Deduplicate():
+            return FirstRowOperator.of(node) if node.by_watermark else DeduplicateOperator.of(node)
+        case Materialize():
+            return MaterializeOperator.of(node)
+        case SetOperation():
+            return SetOperator.of(node)
+        case TemporalSort():
+            return TemporalSortOperator.of(node) if node.time else BatchSortOperator.of(node)
+        case Sort():
+            return BatchSortOperator.of(node)
+        case Rank():
+            return RankOperator.of(node, retracts=retracts)
+    raise TypeError(f"unknown plan node {type(node).__name__}")
+
+
+def _times_by_input(operator: TimedOperator) -> tuple[str, ...]:
+    """Of each input, the column with the event time that its rows need."""
+    times = iter(operator.times)
+    return tuple(next(times) if each.combiner is None else "" for each in operator.inputs)
+
+
+def _scan_of(node: Node) -> Node:
+    while not isinstance(node, Scan):
+        (node,) = node.inputs
+    return node
+
+
+def _rows_of_scan(node: Node) -> Rows:
+    """The rows of ``node`` in terms of those of a scan, whatever becomes of its changes in between."""
+    return Rows.of(rewrite((node,), lambda each: each.input if isinstance(each, Normalize) else each)[0])
+
+
+def _moment_and_lag(watermark: Expression) -> tuple[Expression, int]:
+    """A watermark as a moment and the microseconds that are taken off."""
+    match watermark:
+        case Call(function="-", args=(moment, Literal(value=timedelta() as lag))):
+            return moment, lag // timedelta(microseconds=1)
+    return watermark, 0
+
+
+def _ways(node: Node) -> Iterator[_Way]:
+    """The ways on which the rows of ``node`` come from scans and nodes with state."""
+    if isinstance(node, Scan | STATEFUL):
+        yield _Way(node)
+    elif isinstance(node, Union):
+        for member in node.members:
+            for way in _ways(member):
+                yield replace(way, steps=(*way.steps, *_renamed(member, node)))
+    elif isinstance(node, Step):
+        for way in _ways(node.input):
+            yield replace(way, steps=(*way.steps, node))
+    else:
+        raise TypeError(f"unknown plan node {type(node).__name__}")
+
+
+def _renamed(member: Node, union: Node) -> tuple[Project, ...]:
+    """The projection that gives the rows of a member the columns of the union."""
+    given, wanted = member.schema.fields, union.schema.fields
+    if given == wanted:
+        return ()
+    values = [coerce(ref, to.type) for ref, to in zip(fields_of(member.schema), wanted, strict=True)]
+    items = tuple(Item(to.name, value) for to, value in zip(wanted, values, strict=True))
+    return (Project(union.schema, member, items),)
+
+
+def _fitted(sink: Sink) -> Node:
+    """The sink's rows in the columns and types that its connector takes."""
+    taken = {each.name: each.type for each in sink.spec.schema.fields}
+    items = []
+    for ref, to in zip(fields_of(sink.input.schema), sink.schema.fields, strict=True):
+        value, type_ = coerce(not_null(ref, to, sink), to.type), taken[to.name]
+        items.append(Item(to.name, value if alike(to.type, type_) else cast(value, type_)))
+    row = RowType(tuple(replace(each, type=taken[each.name]) for each in sink.schema.fields), nullable=False)
+    same = all(item == Item(each.name, each) for item, each in zip(items, fields_of(sink.input.schema), strict=True))
+    return sink.input if same else Project(row, sink.input, tuple(items))
+
+
+def _value(expression: Expression) -> Expression:
+    """What is written, if it is not NULL."""
+    return expression.args[0] if isinstance(expression, Call) and expression.function == NOT_NULL else expression
+
+
+def _partitioned(way: _Way) -> tuple[str, ...]:
+    """The columns, under their last names, by which the rows of a way are divided among owners; empty if the names do
+    not survive."""
+    origin = way.origin
+    match origin:
+        case WindowAggregate(windowing=Attached()):
+            return ()
+        case WindowAggregate(keys=keys, windowing=Windowing(kind=WindowKind.SESSION, keys=of)) if keys != of:
+            return ()
+        case (
+            GroupAggregate(keys=keys)
+            | WindowAggregate(keys=keys)
+            | Normalize(keys=keys)
+            | Deduplicate(keys=keys)
+            | Rank(keys=keys)
+            | Materialize(keys=keys)
+        ):
+            names: tuple[str, ...] = keys
+        case _:
+            return ()
+    for step in way.steps:
+        if isinstance(step, Project):
+            now = {
+                value.name: item.name
+                for item in reversed(step.items)
+                if isinstance(value := _value(item.expression), ColumnRef)
+            }
+            if not all(name in now for name in names):
+                return ()
+            names = tuple(now[name] for name in names)
+    return names

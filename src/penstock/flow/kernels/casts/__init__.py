@@ -1,0 +1,1 @@
+"""CAST and TRY_CAST."""

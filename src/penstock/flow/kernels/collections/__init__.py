@@ -1,0 +1,1 @@
+"""Functions of arrays, maps and rows, and their parts."""

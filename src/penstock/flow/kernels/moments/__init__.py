@@ -1,0 +1,1 @@
+"""Dates, times and timestamps: calendar, zones, patterns and functions."""

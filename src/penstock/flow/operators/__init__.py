@@ -1,0 +1,1 @@
+"""Operators with state, and what an operator is."""

@@ -1,0 +1,134 @@
+"""Values of groups in the order of their arrival: what FIRST_VALUE, LISTAGG, ARRAY_AGG and COLLECT are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.columns.equality import Rows
+from penstock.columns.hashing import Groups, key_hashes
+from penstock.columns.ordinals import valid_of
+from penstock.errors import ExecutionError
+from penstock.flow.operators.extremes import GroupValues
+from penstock.plan.expressions import Place
+
+
+def ends_of_added(old: Mapping[str, pa.Array], given: GroupValues, groups: int) -> dict[str, pa.Array]:
+    """``FIRST`` and ``LAST`` of each group after these values were added; null without values."""
+    result = {}
+    for name, column in old.items():
+        every = pa.concat_arrays([column, given.values])
+        rows = np.concatenate([np.flatnonzero(valid_of(column)), groups + np.flatnonzero(given.weights)])
+        index = np.concatenate([np.arange(groups), given.index])
+        rows = rows[::-1] if name == "FIRST" else rows
+        chosen = np.full(groups, -1, np.int64)
+        chosen[index[rows]] = rows  # of equal indices, numpy keeps the last value
+        result[name] = every.take(pa.array(chosen, mask=chosen < 0))
+    return result
+
+
+def lists_of_changed(old: pa.ListArray, given: GroupValues, groups: int) -> pa.ListArray:
+    """The lists of groups after these changes, which are in the order of their arrival: what is added comes to the end,
+    what is retracted takes away the first value that is equal to it, or nothing."""
+    stored = pc.list_flatten(old)
+    added, removed = np.flatnonzero(given.weights > 0), np.flatnonzero(given.weights < 0)
+    new = np.repeat(added, given.weights[added])
+    index = np.concatenate([np.repeat(np.arange(groups), _sizes(old)), given.index[new]])
+    values = pa.concat_arrays([stored, given.values.take(pa.array(new))])
+    if len(removed):
+        every = pa.concat_arrays([values, given.values.take(pa.array(removed))])
+        same = _same_values(np.concatenate([index, given.index[removed]]), every)
+        gone = np.zeros(len(same), np.int64)
+        np.add.at(gone, same.index[len(index) :], -given.weights[removed])
+        rank = _ranks(same)[: len(index)]
+        kept = np.flatnonzero(rank >= gone[same.index[: len(index)]])
+        index, values = index[kept], values.take(pa.array(kept))
+    return _lists(index, values, groups)
+
+
+def ends_of_lists(lists: pa.ListArray, *, last: bool) -> pa.Array:
+    """The first or the last value of each list; null for an empty one."""
+    sizes = _sizes(lists)
+    ends = np.cumsum(sizes)
+    places = ends - 1 if last else ends - sizes
+    return pc.list_flatten(lists).take(pa.array(places, mask=sizes == 0))
+
+
+def only_values(lists: pa.ListArray, place: Place | None) -> pa.Array:
+    """The one value of each list; null for an empty one. Raises ExecutionError for a list of several values, with the
+    ``place`` of the query that stands for a value."""
+    if (_sizes(lists) > 1).any():
+        where = f"{place}: " if place else ""
+        hint = "aggregate its rows, as in MAX(..), or keep one of them with ORDER BY .. LIMIT 1"
+        raise ExecutionError(f"{where}a query used as one value gave several rows ({hint})")
+    return ends_of_lists(lists, last=False)
+
+
+def joined_texts(lists: pa.ListArray, separator: str) -> pa.Array:
+    """The texts of each list, with a separator between them; null for an empty one."""
+    return _unless_empty(pc.binary_join(lists, pa.scalar(separator, lists.type.value_type)), lists)
+
+
+def arrays(lists: pa.ListArray) -> pa.Array:
+    """The lists; null for an empty one."""
+    return _unless_empty(lists, lists)
+
+
+def multisets(lists: pa.ListArray, kind: pa.MapType) -> pa.Array:
+    """How often each value is in each list, as a map from values; equal multisets are equal maps."""
+    sizes = _sizes(lists)
+    index, values = np.repeat(np.arange(len(lists)), sizes), pc.list_flatten(lists)
+    same = _same_values(index, values)
+    firsts = same.order[same.starts]
+    hashes = key_hashes([values.take(pa.array(firsts))])
+    order = np.lexsort((hashes, index[firsts]))
+    counts = np.bincount(same.index, minlength=len(same))[order]
+    offsets = _offsets(index[firsts], len(lists))
+    return pa.MapArray.from_arrays(
+        pa.array(offsets, pa.int32()),
+        values.take(pa.array(firsts[order])).cast(kind.key_type),
+        pa.array(counts).cast(kind.item_type),
+        kind,
+    )
+
+
+def _same_values(index: Rows, values: pa.Array) -> Groups:
+    """Values of groups by group and value, and within these as they came."""
+    pairs = pa.RecordBatch.from_arrays([pa.array(index), values], names=["group", "value"])
+    return Groups.of(key_hashes(pairs.columns), pairs)
+
+
+def _ranks(same: Groups) -> Rows:
+    """How many equal values came before each."""
+    ranks = np.empty(len(same.order), np.int64)
+    sizes = np.diff(same.starts, append=len(same.order))
+    ranks[same.order] = np.arange(len(same.order)) - np.repeat(same.starts, sizes)
+    return ranks
+
+
+def _lists(index: Rows, values: pa.Array, groups: int) -> pa.ListArray:
+    """The values of each group as a list."""
+    order = np.argsort(index, kind="stable")
+    offsets = pa.array(_offsets(index, groups), pa.int32())
+    return pa.ListArray.from_arrays(offsets, values.take(pa.array(order)))
+
+
+def _offsets(index: Rows, groups: int) -> npt.NDArray[np.int64]:
+    """Where the values of each group begin and end, once they are sorted by group."""
+    offsets = np.zeros(groups + 1, np.int64)
+    np.cumsum(np.bincount(index, minlength=groups), out=offsets[1:])
+    return offsets
+
+
+def _sizes(lists: pa.ListArray) -> npt.NDArray[np.int64]:
+    found = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+    return np.asarray(found, np.int64)
+
+
+def _unless_empty(values: pa.Array, lists: pa.ListArray) -> pa.Array:
+    """The values, null where the list is empty."""
+    return pc.if_else(pa.array(_sizes(lists) > 0), values, pa.scalar(None, values.type))

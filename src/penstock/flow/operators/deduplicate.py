@@ -1,0 +1,149 @@
+"""The first or the last row of each key, by arrival or by the order of a column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.columns.equality import Flags, Rows
+from penstock.columns.hashing import Groups, taken
+from penstock.columns.ordinals import ordinals, valid_of
+from penstock.columns.sums import smallest
+from penstock.flow.operators.contract import Input
+from penstock.flow.operators.deltas import Delta, last_rows, select_groups
+from penstock.flow.operators.normalize import ROWS, every_change, replaced, rows_table
+from penstock.flow.rows.envelope import ARRIVED, arrivals_of, hashes_of
+from penstock.flow.state.store import KeyedState, StateStore, TableSpec
+from penstock.plan.nodes import Deduplicate
+from penstock.types import arrow_schema
+
+#: The name of the table of the keys that were given.
+SEEN = "seen"
+
+
+@dataclass(frozen=True)
+class DeduplicateOperator:
+    """Keeps one row of each key, of rows that are never retracted.
+
+    By arrival the first row stays forever, and the last one is replaced by each that comes. By the column ``order`` a
+    smaller row replaces the first one and an equal or larger row the last one, as in Flink; NULL is the smallest.
+
+    With ``every_change`` it gives what it would give if each row came in a batch of its own, with the column
+    :data:`ARRIVED`.
+    """
+
+    uid: str
+    inputs: tuple[Input]
+    schema: pa.Schema
+    order: str
+    last: bool
+    every_change: bool = False
+
+    @property
+    def ordered(self) -> bool:
+        return True
+
+    @classmethod
+    def of(cls, node: Deduplicate) -> DeduplicateOperator:
+        """The operator of a plan's node, whose input may only add rows."""
+        schema = arrow_schema(node.schema)
+        return cls(node.uid, (Input(schema, node.keys),), schema, node.order, node.last)
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        (given,) = self.inputs
+        if self.order or self.last:
+            return (rows_table(given),)
+        return (seen_table(given),)
+
+    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+        (batch,) = inputs
+        (given,) = self.inputs
+        groups = Groups.of(hashes_of(batch), batch.select(given.keys))
+        rows = batch.select(given.schema.names)
+        if not (self.order or self.last):
+            firsts = self._first(groups, state.keyed(SEEN))
+            net = Delta(taken(rows, firsts), np.ones(len(firsts), np.int64), groups.hashes[:0]).output()
+            return net.append_column(ARRIVED, pa.array(arrivals_of(batch)[firsts])) if self.every_change else net
+        table = state.keyed(ROWS)
+        found, values = table.get(groups)
+        chosen, kept = last_rows(groups), values
+        if self.order:
+            # A key has one value in all its rows.
+            kept = groups.keys if self.order in given.keys else values
+            chosen = leading(groups.index, rows.column(self.order), found, kept.column(self.order), last=self.last)
+        newer = chosen >= 0
+        stored = found[newer], taken(values, np.flatnonzero(newer))
+        new = taken(rows, chosen[newer])
+        net = replaced(table, given, select_groups(groups, newer), stored, new, np.ones(len(new), np.bool_))
+        if not self.every_change:
+            return net
+        leads: Rows = np.arange(len(rows))
+        if self.order:
+            leads = leading_so_far(groups, rows.column(self.order), found, kept.column(self.order), last=self.last)
+        return self._every_change(groups, taken(batch, leads), groups.index[leads], (found, values))
+
+    @staticmethod
+    def _first(groups: Groups, table: KeyedState) -> Rows:
+        """The first rows of keys that were not seen before."""
+        new = ~table.get(groups)[0]
+        table.put_keys(select_groups(groups, new))
+        return groups.order[groups.starts[new]]
+
+    def _every_change(
+        self, groups: Groups, batch: pa.RecordBatch, index: Rows, stored: tuple[Flags, pa.RecordBatch]
+    ) -> pa.RecordBatch:
+        """What rows of the groups ``index`` give that replace one another and the ``stored`` ones."""
+        (given,) = self.inputs
+        own = Groups.of(hashes_of(batch), batch.select(given.keys))
+        which = index[own.order[own.starts]]
+        before = stored[0][which], taken(stored[1], which)
+        present = np.ones(len(batch), np.bool_)
+        return every_change(given, own, before, batch.select(given.schema.names), present, arrivals_of(batch))
+
+
+def seen_table(given: Input) -> TableSpec:
+    """The table of the keys that were given."""
+    return TableSpec(SEEN, given.key_schema, pa.schema([]), "keyed")
+
+
+def leading(index: Rows, new: pa.Array, found: Flags, stored: pa.Array, *, last: bool) -> Rows:
+    """For each group the first (or ``last``) of the values ``new``, whose groups are ``index``, if it comes before (or
+    not before) the ``stored`` one, where that is ``found``; else -1."""
+    size = len(found)
+    order = _positions(pa.concat_arrays([stored, new]))
+    candidates = np.concatenate([np.flatnonzero(found), size + np.arange(len(new))])
+    groups = np.concatenate([np.arange(size), index])
+    best = smallest(groups, candidates[::-1], ~order, size) if last else smallest(groups, candidates, order, size)
+    return np.where(best < size, -1, best - size)
+
+
+def leading_so_far(groups: Groups, new: pa.Array, found: Flags, stored: pa.Array, *, last: bool) -> Rows:
+    """The rows, in their order, whose value in ``new`` comes before (or with ``last`` not before) those of their group
+    until then, the ``stored`` one among them where that is ``found``."""
+    size = len(found)
+    ranks = 1 + np.unique(_positions(pa.concat_arrays([stored, new])), return_inverse=True)[1]
+    ranks = ranks if last else len(ranks) + 1 - ranks
+    ranks[:size][~found] = 0
+    sequence = np.argsort(np.concatenate([np.arange(size), groups.index]), kind="stable")
+    base = np.concatenate([np.arange(size), groups.index])[sequence] * (len(ranks) + 2)
+    ranks = ranks[sequence]
+    best = np.maximum.accumulate(base + ranks) - base  # up to this one; groups ascend
+    before = np.concatenate([[0], best[:-1]])
+    leads = (ranks >= before if last else ranks > before) & (sequence >= size)
+    return np.sort(sequence[leads] - size)
+
+
+def _positions(column: pa.Array) -> npt.NDArray[np.int64]:
+    """Numbers that order the values of the column, nulls first."""
+    order = ordinals(column)
+    valid = valid_of(column)
+    if valid.all():
+        return order
+    positions = np.zeros(len(order), np.int64)
+    positions[valid] = 1 + np.unique(order[valid], return_inverse=True)[1]
+    return positions

@@ -1,0 +1,111 @@
+"""The first row of each key by event time, which is given once: when the watermark reaches it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.columns.equality import Flags
+from penstock.columns.hashing import Groups, taken
+from penstock.flow.operators.contract import Advance, Input
+from penstock.flow.operators.deduplicate import SEEN, leading, seen_table
+from penstock.flow.operators.deltas import Delta, select_groups, stacked, whole_rows
+from penstock.flow.operators.normalize import ROWS, rows_table
+from penstock.flow.operators.timers import TIMERS, parts_of, set_timers, timers_table, woken_groups
+from penstock.flow.state.store import StateStore, TableSpec
+from penstock.flow.time.times import Clock, millis_of
+from penstock.plan.nodes import Deduplicate
+from penstock.types import arrow_schema
+
+
+@dataclass(frozen=True)
+class FirstRowOperator:
+    """Keeps the first row of each key by the timestamps in ``order``, of rows that are never retracted, until the
+    watermark reaches it; of equal ones that which came first. It gives no other row of that key then.
+
+    Rows before the watermark are late, as in Flink, and so are those without a timestamp. Rows that wait have no time
+    to live; that a key was given is forgotten in time.
+
+    Timers are parts of a table that name keys, by the time when they are looked at. The further away a row is, the
+    coarser is that time: never after the row's own. A key whose row is not due then gets another timer; one whose row
+    was replaced by an earlier one, or given, is left alone.
+    """
+
+    uid: str
+    inputs: tuple[Input]
+    schema: pa.Schema
+    order: str
+
+    @classmethod
+    def of(cls, node: Deduplicate) -> FirstRowOperator:
+        """The operator of a plan's node that keeps first rows by event time."""
+        schema = arrow_schema(node.schema)
+        return cls(node.uid, (Input(schema, node.keys),), schema, node.order)
+
+    @property
+    def processing(self) -> bool:
+        return False
+
+    @property
+    def ordered(self) -> bool:
+        return True
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        return (self.order,)
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        (given,) = self.inputs
+        return (
+            seen_table(given),
+            replace(rows_table(given), side=None),
+            timers_table(given),
+        )
+
+    def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
+        (batch,) = inputs
+        (given,) = self.inputs
+        times, valid = millis_of(batch.column(self.order))
+        kept = valid & (times >= clock.before)
+        late = int(np.count_nonzero(~kept))
+        batch = batch if kept.all() else taken(batch, np.flatnonzero(kept))
+        due = [each for each in state.times(TIMERS) if each <= clock.after]
+        groups = woken_groups(batch, given, state, due)
+        woken = np.zeros(len(groups), np.bool_)
+        woken[groups.index[len(batch) :]] = True
+        result = self._given(groups, batch.select(given.schema.names), woken, state, clock.after)
+        for each in due:
+            state.drop(each)
+        return Advance(result, late)
+
+    def _given(
+        self, groups: Groups, rows: pa.RecordBatch, woken: Flags, state: StateStore, after: int
+    ) -> pa.RecordBatch:
+        """The first rows that the watermark has reached, of groups of ``rows`` and of those that were ``woken``."""
+        (given,) = self.inputs
+        seen, waiting = state.keyed(SEEN), state.keyed(ROWS)
+        unseen = ~seen.get(groups)[0]
+        found, values = waiting.get(groups)
+        stored = whole_rows(given, groups.keys, values)
+        order = rows.column(self.order), found, stored.column(self.order)
+        best = leading(groups.index[: len(rows)], *order, last=False)
+        newer = unseen & (best >= 0)
+        every = stacked([stored.columns, rows.columns], given.schema, len(groups) + len(rows))
+        first = taken(every, np.where(newer, len(groups) + best, np.arange(len(groups))))
+        times, _ = millis_of(first.column(self.order))
+        held = unseen & (found | newer)
+        reached = held & (times <= after)
+        live = np.flatnonzero(held & ~reached & (newer | woken))
+        if len(live):
+            set_timers(state, groups, live, parts_of(times[live], after))
+        changed = (newer & ~reached) | (found & reached)
+        which = np.flatnonzero(changed)
+        values = taken(first.select(given.value_schema.names), which)
+        waiting.put(select_groups(groups, changed), values, ~reached[which])
+        done = select_groups(groups, reached)
+        seen.put_keys(done)
+        return Delta(taken(first, np.flatnonzero(reached)), np.ones(len(done), np.int64), done.hashes).output()

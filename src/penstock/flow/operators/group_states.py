@@ -1,0 +1,155 @@
+"""The states of groups: how rows change them, and how states of one group are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.columns.buffers import batch_of
+from penstock.columns.equality import Flags, Rows, fixed_values
+from penstock.columns.hashing import Groups, Hashes, taken
+from penstock.columns.ordinals import ordinals, valid_of
+from penstock.columns.sums import smallest, sums
+from penstock.columns.wide_decimals import added, limbs_of, wide_column
+from penstock.flow.operators.accumulators import Accumulators, check_sums, counts_of
+from penstock.flow.state.segments import Segment
+from penstock.flow.state.store import KeyedState, MultisetState, Tables
+
+#: The column with the number of a group's rows.
+ROWS = "rows"
+_MERGEABLE = frozenset({"COUNT", "SUM", "MIN", "MAX"})
+
+
+@dataclass(frozen=True)
+class GroupStates:
+    """What is kept of groups: the number of their rows, and ``accumulators``."""
+
+    accumulators: tuple[Accumulators, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of a state."""
+        return pa.schema([pa.field(ROWS, pa.int64()), *(field for each in self.accumulators for field in each.fields)])
+
+    @property
+    def mergeable(self) -> bool:
+        """Whether states of one group can be put together: all that is known of a group stands in its row."""
+        return all(not each.tables and each.needs <= _MERGEABLE for each in self.accumulators)
+
+    def updated(
+        self,
+        old: pa.RecordBatch,
+        batch: pa.RecordBatch,
+        weights: npt.NDArray[np.int64],
+        groups: Groups,
+        tables: Tables,
+    ) -> pa.RecordBatch:
+        """The states after the rows of a batch, from those before, which are null for new groups."""
+        rows = counts_of(old.column(ROWS)) + sums(groups.index, weights, len(groups))
+        columns = {ROWS: pa.array(rows)}
+        for each in self.accumulators:
+            columns |= each.updated(old, batch, weights, groups, tables)
+        return batch_of([columns[name] for name in self.schema.names], self.schema, len(groups))
+
+    def of(self, batch: pa.RecordBatch, weights: npt.NDArray[np.int64], groups: Groups) -> pa.RecordBatch:
+        """The states of the groups of a batch alone, which are :attr:`mergeable`."""
+        none = [pa.nulls(len(groups), each.type) for each in self.schema]
+        return self.updated(batch_of(none, self.schema, len(groups)), batch, weights, groups, _NoTables())
+
+
+class _NoTables:
+    """The tables of states that are mergeable."""
+
+    def keyed(self, name: str) -> KeyedState:
+        raise KeyError(name)
+
+    def multiset(self, name: str) -> MultisetState:
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, eq=False)
+class Pane:
+    """Groups: their keys, with hashes, and their states."""
+
+    hashes: Hashes
+    keys: pa.RecordBatch
+    states: pa.RecordBatch
+
+    @classmethod
+    def of(cls, stored: Segment) -> Pane:
+        """The groups of a table."""
+        count = len(stored)
+        keys, states = stored.spec.key, stored.spec.value
+        return cls(
+            stored.hashes, batch_of(list(stored.keys), keys, count), batch_of(list(stored.values), states, count)
+        )
+
+    def at(self, rows: Rows) -> Pane:
+        """Some of the groups."""
+        return Pane(self.hashes[rows], taken(self.keys, rows), taken(self.states, rows))
+
+    @property
+    def groups(self) -> Groups:
+        """The groups, each of which is there once."""
+        each = np.arange(len(self.hashes))
+        return Groups(self.hashes, self.keys, each, each, each)
+
+
+def together(panes: Sequence[Pane], *, strict: bool = False) -> Pane:
+    """One pane with each group of these panes once, in the order of :class:`Groups`. The states are mergeable. Raises
+    RecordError for a sum that leaves 64 bits, if they are ``strict``."""
+    hashes = np.concatenate([each.hashes for each in panes])
+    groups = Groups.of(hashes, pa.concat_batches([each.keys for each in panes]))
+    states = pa.concat_batches([each.states for each in panes])
+    columns = [_merged(name, states.column(name), groups, strict=strict) for name in states.schema.names]
+    return Pane(groups.hashes, groups.keys, batch_of(columns, states.schema, len(groups)))
+
+
+def merged_into(
+    table: KeyedState, given: Pane, *, strict: bool = False
+) -> tuple[Groups, Flags, pa.RecordBatch, pa.RecordBatch]:
+    """The groups of a pane; whether each is in the table, with its state there, null where it is not; and its state
+    after that of the pane was added."""
+    given = together([given], strict=strict)
+    groups = given.groups
+    found, old = table.get(groups)
+    if not found.any():
+        return groups, found, old, given.states
+    return groups, found, old, together([Pane(groups.hashes, groups.keys, old), given], strict=strict).states
+
+
+def _merged(name: str, column: pa.Array, groups: Groups, *, strict: bool) -> pa.Array:
+    """The states of a column of groups, from those of their rows."""
+    function, _, _ = name.partition(" ")
+    if function in ("MIN", "MAX"):
+        order = ordinals(column)
+        rows: Rows = np.flatnonzero(valid_of(column))
+        chosen = smallest(groups.index, rows, ~order if function == "MAX" else order, len(groups))
+        return column.take(pa.array(chosen, mask=chosen < 0))
+    if pa.types.is_decimal(column.type):
+        return _decimals(column, groups)
+    given: Any = fixed_values(column)
+    values: Any = np.where(valid_of(column), given, 0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = pa.array(sums(groups.index, values, len(groups)), column.type)
+    if strict and function == "SUM" and pa.types.is_integer(column.type):
+        check_sums(total, sums(groups.index, values.astype(np.float64), len(groups)), groups.keys, name)
+    return total
+
+
+def _decimals(column: pa.Array, groups: Groups) -> pa.Array:
+    """Sums of wide decimals: the first rows of all groups, then the second ones, and so on."""
+    limbs = limbs_of(column)
+    total = np.zeros((len(limbs), len(groups)), np.int64)
+    rank = np.empty(len(column), np.int64)
+    rank[groups.order] = np.arange(len(column)) - np.repeat(groups.starts, np.diff(groups.starts, append=len(column)))
+    for at in range(int(rank.max(initial=-1)) + 1):
+        rows = np.flatnonzero(rank == at)
+        which = groups.index[rows]
+        total[:, which] = added(total[:, which], limbs[:, rows])
+    return wide_column(total, column.type.scale)

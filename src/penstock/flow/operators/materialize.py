@@ -1,0 +1,106 @@
+"""The last row of each key of a table that keeps one, of changes that come in some order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.columns.buffers import batch_of
+from penstock.columns.equality import Rows
+from penstock.columns.hashing import Groups, taken
+from penstock.columns.sums import sums
+from penstock.flow.operators.contract import Input
+from penstock.flow.operators.deltas import Delta, finer_hashes, replacements, whole_rows
+from penstock.flow.operators.rank import every
+from penstock.flow.state.store import StateStore, TableSpec
+from penstock.plan.nodes import Materialize
+from penstock.types import arrow_schema
+
+_ROWS, _ARRIVAL = "rows", "__arrival"
+
+
+@dataclass(frozen=True)
+class MaterializeOperator:
+    """Keeps all rows of each key in the order in which they came, and gives the last one. A retraction takes back the
+    first row that is equal to it, or nothing."""
+
+    uid: str
+    inputs: tuple[Input]
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, node: Materialize) -> MaterializeOperator:
+        """The operator of a plan's node."""
+        schema = arrow_schema(node.schema)
+        return cls(node.uid, (Input(schema, node.keys),), schema)
+
+    @property
+    def ordered(self) -> bool:
+        return True
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        (given,) = self.inputs
+        values = pa.schema([*given.value_schema, pa.field(_ARRIVAL, pa.int64())])
+        return (TableSpec(_ROWS, given.key_schema, values, "multiset"),)
+
+    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+        (given,) = self.inputs
+        delta = Delta.of(inputs[0], given)
+        groups = Groups.of(delta.hashes, delta.rows.select(given.keys))
+        table = state.multiset(_ROWS)
+        index, values, weights = table.get(every(groups))
+        stored = len(index)
+        arrived = np.asarray(values.column(_ARRIVAL).to_numpy(), np.int64)
+        newest = np.full(len(groups), -1, np.int64)
+        np.maximum.at(newest, index, arrived)
+        arrival = np.concatenate([arrived, newest[groups.index] + 1 + np.arange(len(delta))])
+        rows = pa.concat_batches([whole_rows(given, taken(groups.keys, index), values), delta.rows])
+        of = np.concatenate([index, groups.index])
+        hashes = groups.hashes[of]
+        same = Groups.of(finer_hashes(hashes, rows.columns), rows)
+
+        # What is taken back goes from the first rows on, those of this batch after the stored ones.
+        added = np.flatnonzero(delta.weights > 0)
+        entries = np.concatenate([np.arange(stored), stored + added])
+        counts = np.concatenate([weights, delta.weights[added]])
+        removals = sums(same.index[stored:], np.maximum(-delta.weights, 0), len(same))
+        kept = counts - _removed(same.index[entries], arrival[entries], counts, removals)
+        before = _last_of(of[:stored], arrived, np.arange(stored), len(groups))
+        alive = kept > 0
+        after = _last_of(of[entries[alive]], arrival[entries[alive]], entries[alive], len(groups))
+
+        changes = kept - np.concatenate([weights, np.zeros(len(added), np.int64)])
+        moved = entries[changes != 0]
+        whole = [*taken(rows, moved).select(given.value_schema.names).columns, pa.array(arrival[moved])]
+        table.add(
+            hashes[moved],
+            taken(rows, moved).select(given.keys),
+            batch_of(whole, table.spec.value, len(moved)),
+            changes[changes != 0],
+        )
+        differs = np.append(same.index, -1)[before] != np.append(same.index, -1)[after]
+        return replacements(self.schema, rows, before[differs & (before >= 0)], rows, after[differs & (after >= 0)])
+
+
+def _removed(classes: Rows, arrived: Rows, weights: Rows, removals: Rows) -> Rows:
+    """How often each row goes, if so many equal ones of each class do, the first ones first."""
+    order = np.lexsort((arrived, classes))
+    sorted_classes, counts = classes[order], weights[order]
+    ends = np.cumsum(counts)
+    starts = ends - counts
+    within = starts - starts[np.searchsorted(sorted_classes, sorted_classes)]
+    result = np.empty(len(order), np.int64)
+    result[order] = np.clip(removals[sorted_classes] - within, 0, counts)
+    return result
+
+
+def _last_of(groups: Rows, arrival: Rows, places: Rows, count: int) -> Rows:
+    """The place of the row of each group that came last; -1 without one."""
+    result = np.full(count, -1, np.int64)
+    order = np.argsort(arrival, kind="stable")
+    result[groups[order]] = places[order]  # of equal indices, numpy keeps the last value
+    return result

@@ -1,0 +1,124 @@
+"""A full changelog from upserts and deletions by key, or from a changelog whose changes may be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.columns.equality import Flags, Rows, fixed_values, same_rows
+from penstock.columns.hashing import Groups, taken
+from penstock.flow.operators.contract import Input
+from penstock.flow.operators.deltas import last_rows, replacements, select_groups, whole_rows
+from penstock.flow.rows.envelope import ARRIVED, KIND, WEIGHT, arrivals_of, hashes_of
+from penstock.flow.state.store import KeyedState, StateStore, TableSpec
+from penstock.plan.nodes import Normalize
+from penstock.types import RowKind, arrow_schema
+
+#: The name of the table of the one row of each key.
+ROWS = "rows"
+
+
+@dataclass(frozen=True)
+class NormalizeOperator:
+    """Keeps the newest row of each key. Of the rows of a batch the last one of a key counts.
+
+    INSERT and UPDATE_AFTER both put the row of a key; DELETE and UPDATE_BEFORE both remove it, whatever their other
+    columns are, as in Flink: after an UPDATE_BEFORE the row may come back under another key. Nothing happens where a
+    row is put that is there already, or removed that is not.
+
+    With ``every_change`` it gives what it would give if each row came in a batch of its own, with the column
+    :data:`ARRIVED`.
+    """
+
+    uid: str
+    inputs: tuple[Input]
+    schema: pa.Schema
+    every_change: bool = False
+
+    @classmethod
+    def of(cls, node: Normalize) -> NormalizeOperator:
+        """The operator of a plan's node."""
+        schema = arrow_schema(node.schema)
+        return cls(node.uid, (Input(schema, node.keys, kinds=True),), schema)
+
+    @property
+    def ordered(self) -> bool:
+        return True
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        return (rows_table(self.inputs[0]),)
+
+    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+        (batch,) = inputs
+        (given,) = self.inputs
+        groups = Groups.of(hashes_of(batch), batch.select(given.keys))
+        kinds = np.asarray(fixed_values(batch.column(KIND)))
+        present = (kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER)
+        last = last_rows(groups)
+        rows = batch.select(given.schema.names)
+        table = state.keyed(ROWS)
+        stored = table.get(groups)
+        net = replaced(table, given, groups, stored, taken(rows, last), present[last])
+        return every_change(given, groups, stored, rows, present, arrivals_of(batch)) if self.every_change else net
+
+
+def rows_table(given: Input) -> TableSpec:
+    """The table of the one row of each key."""
+    return TableSpec(ROWS, given.key_schema, given.value_schema, "keyed")
+
+
+def replaced(
+    table: KeyedState,
+    given: Input,
+    groups: Groups,
+    stored: tuple[Flags, pa.RecordBatch],
+    rows: pa.RecordBatch,
+    present: Flags,
+) -> pa.RecordBatch:
+    """Put ``rows``, one per key, instead of those that are ``stored``, or remove them where ``present`` is false.
+
+    Returns the rows that retract what is replaced and add what is new. Rows that stay the same give nothing.
+    """
+    found, values = stored
+    every = np.arange(len(groups))
+    new = rows.select(given.value_schema.names)
+    changed = (found != present) | (present & ~same_rows(values.columns, every, new.columns, every))
+    written = changed | (present & table.spec.timed)  # what comes again lives on
+    which = np.flatnonzero(written)
+    table.put(select_groups(groups, written), taken(new, which), present[which])
+    old = whole_rows(given, groups.keys, values)
+    return replacements(given.schema, old, np.flatnonzero(found & changed), rows, np.flatnonzero(present & changed))
+
+
+def every_change(
+    given: Input,
+    groups: Groups,
+    stored: tuple[Flags, pa.RecordBatch],
+    rows: pa.RecordBatch,
+    present: Flags,
+    places: Rows,
+) -> pa.RecordBatch:
+    """What ``rows`` give that come one after the other: each is put instead of the row of its key, or removes it where
+    ``present`` is false. The ``places`` are those of their arrival."""
+    found, values = stored
+    count = len(groups)
+    states = pa.concat_batches([whole_rows(given, groups.keys, values), rows])
+    there = np.concatenate([found, present])
+    new = count + groups.order
+    old = np.empty(len(new), np.int64)
+    old[1:] = new[:-1]
+    old[groups.starts] = np.arange(count)
+    changed = there[old] != there[new]
+    both = np.flatnonzero(there[old] & there[new])
+    changed[both] = ~same_rows(states.columns, old[both], states.columns, new[both])
+    gone, came = np.flatnonzero(changed & there[old]), np.flatnonzero(changed & there[new])
+    chosen = np.concatenate([old[gone], new[came]])
+    weights = np.repeat([-1, 1], [len(gone), len(came)])
+    when = places[groups.order[np.concatenate([gone, came])]]
+    order = np.argsort(when, kind="stable")  # of one row, the retraction comes first
+    columns = [*taken(states, chosen[order]).columns, pa.array(weights[order]), pa.array(when[order])]
+    return pa.RecordBatch.from_arrays(columns, names=[*given.schema.names, WEIGHT, ARRIVED])

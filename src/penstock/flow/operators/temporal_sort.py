@@ -1,0 +1,156 @@
+"""Rows in the order of time: by event time when the watermark reaches them, or within each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.columns.buffers import batch_of
+from penstock.columns.hashing import Groups, Hashes, taken
+from penstock.columns.ordinals import sort_columns
+from penstock.flow.operators.contract import Advance, Input
+from penstock.flow.operators.deltas import Delta, stacked
+from penstock.flow.operators.timers import parts_of
+from penstock.flow.rows.envelope import hashes_of, weights_of
+from penstock.flow.state.store import StateStore, TableSpec
+from penstock.flow.time.times import NEVER, Clock, millis_of
+from penstock.plan.nodes import Sort, SortColumn, TemporalSort
+from penstock.types import arrow_schema
+
+_WAITING, _PASSED = "waiting rows", "passed"
+#: When a row came, among all rows.
+_ARRIVAL = "__arrival"
+#: The event time of the last row that was given, and how many rows have come.
+_POSITION = pa.schema([pa.field("time", pa.int64()), pa.field("arrived", pa.int64())])
+
+
+@dataclass(frozen=True)
+class TemporalSortOperator:
+    """Keeps rows until the watermark reaches the timestamps in ``time``, and gives them in that order; of equal ones in
+    the order of other columns, and then as they came. The rows are never retracted.
+
+    Rows are late, as in Flink, when a row of their time or a later one was given. So are those without a timestamp.
+    There are no keys: all rows come to one task. Rows wait in parts of a table, by the time when they are
+    looked at, which is the earlier the further away they are: what is not due then goes to another part.
+    """
+
+    uid: str
+    inputs: tuple[Input]
+    schema: pa.Schema
+    time: str
+    order: tuple[SortColumn, ...]
+
+    @classmethod
+    def of(cls, node: TemporalSort) -> TemporalSortOperator:
+        """The operator of a plan's node that has a column of event time."""
+        schema = arrow_schema(node.schema)
+        return cls(node.uid, (Input(schema, ()),), schema, node.time, node.order)
+
+    @property
+    def processing(self) -> bool:
+        return False
+
+    @property
+    def ordered(self) -> bool:
+        return True
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        return (self.time,)
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        (given,) = self.inputs
+        return (
+            TableSpec(_PASSED, given.key_schema, _POSITION, "keyed"),
+            TableSpec(_WAITING, given.key_schema, _arriving(self.schema), "multiset", parted=True),
+        )
+
+    def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
+        (batch,) = inputs
+        due = [each for each in state.times(_WAITING) if each <= clock.after]
+        waiting = [state.part(each).multiset(_WAITING).everything() for each in due]
+        hashes = np.concatenate([hashes_of(batch), *(each.hashes for each in waiting)])
+        if not len(hashes):
+            return Advance(Delta.nothing(self.schema))
+        owner = Groups.of(hashes[:1], batch_of([], self.inputs[0].key_schema, 1))
+        found, position = state.keyed(_PASSED).get(owner)
+        last, arrived = (each.to_numpy(zero_copy_only=False)[0] if found[0] else None for each in position.columns)
+        last, arrived = NEVER if last is None else int(last), int(arrived or 0)
+        times, valid = millis_of(batch.column(self.time))
+        kept = valid & (times > last)
+        rows = _repeated(batch.select(self.schema.names), weights_of(batch), kept)
+        new = [*rows.columns, pa.array(np.arange(arrived, arrived + len(rows)))]
+        parts = [new, *(list(each.values) for each in waiting)]
+        every = stacked(parts, _arriving(self.schema), len(rows) + sum(map(len, waiting)))
+        for each in due:
+            state.drop(each)
+        given = self._given(every, hashes[0], state, clock.after)
+        latest = max([last, *millis_of(given.column(self.time))[0][-1:].tolist()])
+        values = batch_of([pa.array([each]) for each in (latest, arrived + len(rows))], _POSITION, 1)
+        state.keyed(_PASSED).put(owner, values, np.ones(1, np.bool_))
+        return Advance(_added(given), int(np.count_nonzero(~kept)))
+
+    def _given(self, rows: pa.RecordBatch, owner: np.uint64, state: StateStore, after: int) -> pa.RecordBatch:
+        """Those of the rows that the watermark has reached, in their order; the others wait."""
+        times, _ = millis_of(rows.column(self.time))
+        reached = times <= after
+        live = np.flatnonzero(~reached)
+        if len(live):
+            parts = parts_of(times[live], after)
+            for each in np.unique(parts).tolist():
+                part = taken(rows, live[parts == each])
+                hashes: Hashes = np.full(len(part), owner)
+                keys = batch_of([], self.inputs[0].key_schema, len(part))
+                state.part(each).multiset(_WAITING).add(hashes, keys, part, np.ones(len(part), np.int64))
+        given = taken(rows, np.flatnonzero(reached))
+        by = [times[reached], *sort_columns(given, self.order), given.column(_ARRIVAL).to_numpy()]
+        return taken(given.select(self.schema.names), np.lexsort(by[::-1]))
+
+
+@dataclass(frozen=True)
+class BatchSortOperator:
+    """Gives the rows of each batch in the order of some columns, and of equal ones as they came. It keeps nothing: the
+    batch is the only one, or the first of the columns is the processing time, which is one for all of its rows."""
+
+    uid: str
+    inputs: tuple[Input]
+    schema: pa.Schema
+    order: tuple[SortColumn, ...]
+
+    @classmethod
+    def of(cls, node: TemporalSort | Sort) -> BatchSortOperator:
+        """The operator of a plan's node without event time."""
+        schema = arrow_schema(node.schema)
+        return cls(node.uid, (Input(schema, ()),), schema, node.order)
+
+    @property
+    def ordered(self) -> bool:
+        return True
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        return ()
+
+    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+        (batch,) = inputs
+        rows = _repeated(batch.select(self.schema.names), weights_of(batch), np.ones(len(batch), np.bool_))
+        return _added(taken(rows, np.lexsort(sort_columns(rows, self.order)[::-1])))
+
+
+def _arriving(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([*schema, pa.field(_ARRIVAL, pa.int64())])
+
+
+def _repeated(rows: pa.RecordBatch, weights: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+    """The rows that are ``kept``, each as often as its weight says."""
+    return taken(rows, np.repeat(np.arange(len(rows)), np.where(kept, weights, 0)))
+
+
+def _added(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows as an operator gives them that only adds."""
+    return Delta(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), np.uint64)).output()

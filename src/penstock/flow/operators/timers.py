@@ -1,0 +1,49 @@
+"""Timers of operators: a table of keys with parts, by the time when the rows of these keys are looked at."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.columns.equality import Rows
+from penstock.columns.hashing import Groups
+from penstock.flow.operators.contract import Input
+from penstock.flow.operators.deltas import select_groups, stacked
+from penstock.flow.rows.envelope import hashes_of
+from penstock.flow.state.segments import TableSpec
+from penstock.flow.state.store import StateStore
+from penstock.flow.time.zones import Millis
+
+#: The name of the table.
+TIMERS = "timers"
+#: The width of a part, as the share 1 / 2 ** _SHARE of its distance from the watermark.
+_SHARE = 3
+
+
+def timers_table(given: Input) -> TableSpec:
+    """The table of timers, which have no time to live."""
+    return TableSpec(TIMERS, given.key_schema, pa.schema([]), "keyed", side=None, parted=True)
+
+
+def woken_groups(batch: pa.RecordBatch, given: Input, state: StateStore, due: list[int]) -> Groups:
+    """The keys of a batch's rows and, as rows that follow these, the keys of the parts that are ``due``."""
+    timers = [state.part(each).keyed(TIMERS).everything() for each in due]
+    hashes = np.concatenate([hashes_of(batch), *(each.hashes for each in timers)])
+    keys = [batch.select(given.keys).columns, *(list(each.keys) for each in timers)]
+    return Groups.of(hashes, stacked(keys, given.key_schema, len(hashes)))
+
+
+def set_timers(state: StateStore, groups: Groups, which: Rows, times: Millis) -> None:
+    """Note when the groups ``which`` are looked at: in the part of each one's time. A group may have several times."""
+    for time in np.unique(times).tolist():
+        chosen = np.zeros(len(groups), np.bool_)
+        chosen[which[times == time]] = True
+        state.part(time).keyed(TIMERS).put_keys(select_groups(groups, chosen))
+
+
+def parts_of(times: Millis, after: int) -> Millis:
+    """The timer part of each of these ``times``: never later than the time itself, and coarser the further away it is.
+    The watermark has reached neither."""
+    distances = times - max(after, int(times.min()) - 1)
+    widths: Millis = 1 << np.maximum(np.frexp(distances)[1].astype(np.int64) - 1 - _SHARE, 0)
+    return times // widths * widths

@@ -1,0 +1,1 @@
+"""Rows inside tasks: expressions and calculations over batches, user functions, and UNNEST."""

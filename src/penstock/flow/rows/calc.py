@@ -1,0 +1,190 @@
+"""The expressions between a scan, or another node, and what takes its rows, computed on Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from penstock.errors import Problem, RecordError, SchemaError
+from penstock.flow.kernels.session import UNKNOWN, Session
+from penstock.flow.rows.expressions import Evaluator, Lacking, NoKernel, compile_expressions
+from penstock.plan.enforcing import not_null
+from penstock.plan.expressions import ColumnRef, Expression, cast, coerce, rewrite
+from penstock.plan.nodes import Filter, Node, Project, Scan, Sink
+from penstock.plan.walk import base, calculations
+from penstock.spi import DEAD_LETTER, WATERMARK, located
+from penstock.types import STRING, DataType, Field, StringType, TimestampType, arrow_type
+from penstock.types.casts import alike, widens
+
+
+@dataclass(frozen=True, eq=False)
+class Calc:
+    """Filters rows by ``conditions``, one after the other, and computes columns. Picklable.
+
+    Its batches have the ``columns`` of the node below, and perhaps others, such as :data:`penstock.spi.HIDDEN`, which
+    follow the computed ones in the result. Dead letters pass every filter, with nulls in the computed columns.
+    """
+
+    columns: tuple[str, ...]
+    conditions: tuple[Evaluator, ...]
+    items: Evaluator
+    #: Of the computed columns.
+    schema: pa.Schema
+
+    @property
+    def reads_watermark(self) -> bool:
+        """Whether it needs the present watermark, as the column :data:`penstock.spi.WATERMARK`."""
+        return any(WATERMARK in each.reads for each in (*self.conditions, self.items))
+
+    def batches(self, given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The results for the batches that have any. Raises as :meth:`batch`."""
+        for each in given:
+            made = self.batch(each)
+            if made.num_rows:
+                yield made
+
+    def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
+        """The result for one batch. Raises RecordError for a row that cannot be computed, with the number of its
+        partition and its offset if the batch has them, and without a topic."""
+        if DEAD_LETTER not in given.schema.names or given.column(DEAD_LETTER).null_count == given.num_rows:
+            return self.rows(given)
+        made = self.rows(given.filter(given.column(DEAD_LETTER).is_null()))
+        letters = given.filter(given.column(DEAD_LETTER).is_valid())
+        nulls = [pa.nulls(letters.num_rows, each) for each in self.schema.types]
+        carried = [letters.column(name) for name in made.schema.names[len(nulls) :]]
+        return pa.concat_batches([made, pa.RecordBatch.from_arrays([*nulls, *carried], schema=made.schema)])
+
+    def rows(self, given: pa.RecordBatch) -> pa.RecordBatch:
+        """The result for a batch without dead letters. Raises as :meth:`batch`."""
+        carried = [name for name in given.schema.names if name not in self.columns]
+        rows = given
+        for number, condition in enumerate(self.conditions):
+            left = {name for each in (*self.conditions[number + 1 :], self.items) for name in each.reads}
+            rows = _filtered(rows, condition, [*(name for name in self.columns if name in left), *carried])
+        try:
+            made = self.items.columns(rows)
+        except RecordError as error:
+            raise located(error, rows, error.offset) from None
+        fields = [*self.schema, *(rows.schema.field(name) for name in carried)]
+        return pa.RecordBatch.from_arrays([*made, *map(rows.column, carried)], schema=pa.schema(fields))
+
+
+def _filtered(rows: pa.RecordBatch, condition: Evaluator, names: Sequence[str]) -> pa.RecordBatch:
+    """The columns ``names`` of the rows for which ``condition`` is true."""
+    try:
+        found = condition.column(rows)
+    except RecordError as error:
+        raise located(error, rows, error.offset) from None
+    chosen = rows.select(list(names))
+    return chosen if found.true_count == rows.num_rows else chosen.filter(found)
+
+
+# --- from plans ----------------------------------------------------------------------------------------------
+
+
+def calc_of(node: Node, session: Session = UNKNOWN, *, watermarked: bool = False) -> Calc | Lacking:
+    """The work between ``node`` and :func:`penstock.plan.walk.base` of it, on the batches of that: those of a scan as
+    tasks read them, before columns are cast to their declared types. ``watermarked``: they may have the present
+    watermark as a further column. Raises UnsupportedError for an expression that has no kernel."""
+    rows = Rows.of(node)
+    return calc_of_rows(rows, rows.columns, session, watermarked=watermarked)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a node in terms of the columns of ``base``: those that meet the ``conditions``, with ``columns``."""
+
+    base: Node
+    conditions: tuple[Expression, ...]
+    columns: Mapping[str, Expression]
+
+    @classmethod
+    def of(cls, node: Node) -> Rows:
+        """The rows of ``node``."""
+        below = base(node)
+        conditions: tuple[Expression, ...] = ()
+        columns: dict[str, Expression] = {each.name: _read(below, each) for each in below.schema.fields}
+        for step in calculations(node):
+            if isinstance(step, Filter):
+                conditions = (*conditions, _in_terms_of(columns, step.condition))
+            elif isinstance(step, Project):
+                columns = {item.name: _in_terms_of(columns, item.expression) for item in step.items}
+        return cls(below, conditions, columns)
+
+    def expressed(self, expression: Expression) -> Expression:
+        """An expression of the rows' columns, of those of the base."""
+        return _in_terms_of(self.columns, expression)
+
+    def of_sink(self, sink: Sink) -> dict[str, Expression]:
+        """The columns of ``sink``, whose input these rows are: cast to the types that the table declares, then to those
+        that the connector takes. Raises SchemaError if there are more or fewer."""
+        given, wanted = tuple(self.columns.values()), sink.schema.fields
+        if len(given) != len(wanted):
+            reason = f"has {len(wanted)} columns but is given {len(given)}"
+            raise SchemaError((Problem(reason, sink.table, hint="list the columns in INSERT INTO, or select as many"),))
+        taken = {field.name: field.type for field in sink.spec.schema.fields}
+        return {
+            target.name: _fitted(not_null(value, target, sink), target.type, taken[target.name])
+            for value, target in zip(given, wanted, strict=True)
+        }
+
+
+def calc_of_rows(
+    rows: Rows, columns: Mapping[str, Expression], session: Session, *, watermarked: bool = False
+) -> Calc | Lacking:
+    """The work that computes ``columns`` of the base's from ``rows``; as :func:`calc_of`."""
+    given = _given(rows.base)
+    schema = pa.schema([pa.field(name, arrow_type(each)) for name, each in given.items()])
+    if watermarked:
+        schema = schema.append(pa.field(WATERMARK, pa.int64()))
+    conditions = []
+    for each in rows.conditions:
+        condition = compile_expressions((each,), schema, session)
+        if isinstance(condition, NoKernel):
+            raise condition.error()
+        if isinstance(condition, Lacking):
+            return condition
+        conditions.append(condition)
+    items = compile_expressions(tuple(columns.values()), schema, session)
+    if isinstance(items, NoKernel):
+        raise items.error()
+    if isinstance(items, Lacking):
+        return items
+    made = pa.schema([pa.field(name, arrow_type(each.type)) for name, each in columns.items()])
+    return Calc(tuple(given), tuple(conditions), items, made)
+
+
+def _given(node: Node) -> dict[str, DataType]:
+    """The columns of a node in the types of its batches."""
+    native = dict(node.spec.capabilities.native) if isinstance(node, Scan) else {}
+    return {each.name: native.get(each.name, each.type) for each in node.schema.fields}
+
+
+def _read(node: Node, declared: Field) -> Expression:
+    """A column of a node, in the type that it declares."""
+    native = _given(node)[declared.name]
+    read = ColumnRef(declared.name, type=native)
+    return replace(read, type=declared.type) if widens(native, declared.type) else cast(read, declared.type)
+
+
+def _in_terms_of(columns: Mapping[str, Expression], expression: Expression) -> Expression:
+    return rewrite(expression, lambda each: columns.get(each.name, each) if isinstance(each, ColumnRef) else each)
+
+
+def _fitted(value: Expression, declared: DataType, taken: DataType) -> Expression:
+    """A value cast to the type that the table declares, then to the one that the connector takes."""
+    if not alike(declared, taken):
+        return cast(coerce(value, declared), taken)
+    return value if alike(value.type, taken) else cast(value, _unlimited(taken))
+
+
+def _unlimited(data_type: DataType) -> DataType:
+    """The type without a length and with all digits of a second, as Spark knows it."""
+    match data_type:
+        case StringType():
+            return STRING
+        case TimestampType():
+            return replace(data_type, precision=6)
+    return data_type

@@ -1,0 +1,1 @@
+"""State: tables of operators in segments, their storage, compaction and manifest."""

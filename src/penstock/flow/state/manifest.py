@@ -1,0 +1,256 @@
+"""Manifests: the segments that hold the state of a job after a batch, in one immutable file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.delivery import canonical
+from penstock.errors import CheckpointError, CheckpointUnavailableError
+from penstock.flow.state.compaction import joined
+from penstock.flow.state.parts import part_of
+from penstock.flow.state.segments import END, SegmentRef
+from penstock.flow.state.storage import Storage, missing
+from penstock.flow.time.times import OperatorTime, Reached
+
+VERSION = 1
+#: Of the rows of :class:`KeptOutput`: they are those of the exchange, which may change with what tasks send.
+OUTPUT_VERSION = 1
+
+#: The segments of an operator's tables, by table.
+Tables = Mapping[str, tuple[SegmentRef, ...]]
+
+
+@dataclass(frozen=True)
+class KeptOutput:
+    """The output of a batch for several targets: a file, its SHA-256, and the tables of each target. ``version`` is
+    that of the rows in the file."""
+
+    file: str
+    sha256: str
+    tables: tuple[tuple[str, ...], ...]
+    version: int = OUTPUT_VERSION
+
+    @classmethod
+    def write(cls, storage: Storage, name: str, rows: pa.Table, tables: tuple[tuple[str, ...], ...]) -> KeptOutput:
+        """Write rows of :data:`penstock.flow.graph.exchange.EXCHANGE` as the file ``name``."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(rows)
+        data = sink.getvalue()
+        storage.write(name, [data])
+        return cls(name, hashlib.sha256(data).hexdigest(), tables)
+
+    def read(self, storage: Storage) -> pa.Table:
+        """The rows. Raises CheckpointError if the file is missing, is not the one that was written, or is of another
+        version."""
+        what = f"the output of batch {self._batch}, which some targets of the job have and others do not"
+        if self.version != OUTPUT_VERSION:
+            raise CheckpointError(
+                f"'{self.file}' in '{storage.place}', which holds {what}, has version {self.version}, and this "
+                f"penstock reads version {OUTPUT_VERSION}; start the job once with the version that wrote it, so that "
+                "it finishes this batch, stop it, then start it with the new one"
+            )
+        try:
+            data = storage.open(self.file)
+        except CheckpointUnavailableError:
+            raise
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"'{self.file}' in '{storage.place}' is missing, which holds {what}: restore it from a backup. Without "
+                "it, start with another checkpoint directory, and see to it that all targets have the same rows"
+            ) from error
+        if hashlib.sha256(data).hexdigest() != self.sha256:
+            raise changed(f"'{self.file}', which holds {what},")
+        with pa.ipc.open_stream(data) as reader:
+            return reader.read_all()
+
+    @property
+    def _batch(self) -> int:
+        """The number of the batch, with which the file's name begins."""
+        return int(re.split(r"\D", self.file, maxsplit=1)[0])
+
+
+@dataclass(frozen=True)
+class Sinks:
+    """The tables that a batch was computed for: those ``keeping`` the state, and those ``repeating`` batches, which
+    have the batch before one of the others commits it."""
+
+    keeping: tuple[str, ...] = ()
+    repeating: tuple[str, ...] = ()
+
+    def lacking(self, had: Sinks, *, everywhere: bool) -> list[str]:
+        """The repeating tables that may lack a batch which was computed for the tables ``had``, and which one of them
+        has; ``everywhere``: all of them have it."""
+        sure = Counter(had.repeating) + Counter(had.keeping if everywhere else ())
+        return sorted((Counter(self.repeating) - sure).elements())
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The state after batch number ``batch`` (-1: before the first): for each operator, by uid, its tables.
+
+    ``time_ms`` is the time of the batch, in milliseconds since the epoch: no batch has an earlier one than the batch
+    before it. ``times`` says how far event time has come, by the names of timings, and ``operator_times`` what
+    operators have seen of it, by uid. ``output`` is that of the batch, if the job has several targets that
+    commit the state. ``sinks`` are the tables of the job; None in the manifests of former versions. ``final``: the
+    batch was that of a job in batch mode, which keeps no state, so that no other one can follow. ``identities`` say
+    what the meaning of the state of each step depends on, by uid, as :mod:`penstock.plan.step_identity` has it; former
+    versions wrote none. ``measures`` say the same of ``times``: what is measured, by the names of timings.
+    """
+
+    batch: int = -1
+    operators: Mapping[str, Tables] = field(default_factory=dict)
+    time_ms: int = 0
+    times: Mapping[str, Reached] = field(default_factory=dict)
+    output: KeptOutput | None = None
+    sinks: Sinks | None = Sinks()
+    operator_times: Mapping[str, OperatorTime] = field(default_factory=dict)
+    final: bool = False
+    identities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    measures: Mapping[str, str] = field(default_factory=dict)
+
+    def files(self) -> frozenset[str]:
+        """The names of the files that hold the state."""
+        return frozenset(ref.file for ref in self._refs())
+
+    def _refs(self) -> Iterator[SegmentRef]:
+        for tables in self.operators.values():
+            for refs in tables.values():
+                yield from refs
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all segments."""
+        return sum({(ref.file, ref.offset): ref.bytes for ref in self._refs()}.values())
+
+    def write(self, storage: Storage, name: str) -> str:
+        """Write the manifest as ``name`` and return the reference to it: the name, ``#`` and the SHA-256 of the
+        file."""
+        operators = {
+            uid: {table: [ref.to_json() for ref in refs] for table, refs in tables.items()}
+            for uid, tables in self.operators.items()
+        }
+        times = {
+            name: {"watermark": each.watermark, "partitions": each.partitions} for name, each in self.times.items()
+        }
+        document = {"version": VERSION, "batch": self.batch, "time_ms": self.time_ms, "operators": operators}
+        kept = {} if self.output is None else {"output": asdict(self.output)}
+        sinks = {} if self.sinks is None else {"sinks": asdict(self.sinks)}
+        seen = {uid: asdict(each) for uid, each in self.operator_times.items()}
+        operator_times = {"operator_times": seen} if seen else {}
+        final = {"final": True} if self.final else {}
+        about = {"identities": self.identities, "measures": self.measures}
+        said = {name: each for name, each in about.items() if each}
+        data = canonical(
+            document | ({"times": times} if times else {}) | operator_times | kept | sinks | final | said
+        ).encode()
+        storage.write(name, [data])
+        return f"{name}#{hashlib.sha256(data).hexdigest()}"
+
+    @classmethod
+    def read(cls, storage: Storage, reference: str) -> Manifest:
+        """The manifest of a reference of :meth:`write`; of an empty reference, the state before the first batch. Raises
+        CheckpointError if the file is missing, or is not the one that was committed."""
+        if not reference:
+            return cls()
+        name, _, digest = reference.partition("#")
+        where = f"'{name}', which names the files of the job's state,"
+        data = storage.open(name).to_pybytes()
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise changed(where)
+        found = json.loads(data)
+        if found["version"] != VERSION:
+            raise CheckpointError(
+                f"{where} has version {found['version']}, and this penstock reads version {VERSION}; run the version "
+                "that wrote it"
+            )
+        operators = {
+            uid: {table: tuple(SegmentRef.from_json(ref) for ref in refs) for table, refs in tables.items()}
+            for uid, tables in found["operators"].items()
+        }
+        times = {name: Reached(each["watermark"], each["partitions"]) for name, each in found.get("times", {}).items()}
+        kept = found.get("output")
+        tables = tuple(map(tuple, kept["tables"])) if kept else ()
+        output = KeptOutput(kept["file"], kept["sha256"], tables, kept.get("version", 1)) if kept else None
+        written = found.get("sinks")
+        sinks = Sinks(tuple(written["keeping"]), tuple(written["repeating"])) if written else None
+        seen = {
+            uid: OperatorTime(each["watermark"], each["late"]) for uid, each in found.get("operator_times", {}).items()
+        }
+        return cls(
+            found["batch"],
+            operators,
+            found.get("time_ms", 0),
+            times,
+            output,
+            sinks,
+            seen,
+            found.get("final", False),
+            found.get("identities", {}),
+            found.get("measures", {}),
+        )
+
+
+def check_state(storage: Storage, reference: str) -> Manifest:
+    """The manifest of a reference, all of whose files are there. Raises CheckpointError, which names a missing one."""
+    manifest = Manifest.read(storage, reference)
+    lost = manifest.files() - {each.name for each in storage.files()} if manifest.operators else frozenset()
+    if lost:
+        raise missing(min(lost), storage.place)
+    return manifest
+
+
+def changed(where: str) -> CheckpointError:
+    """The error for a file that is not what its SHA-256 says."""
+    return CheckpointError(
+        f"{where} is not the one that was committed: its content has changed; restore the checkpoint with all its "
+        "files, or start the job with a new one"
+    )
+
+
+def merged(
+    before: Manifest,
+    batch: int,
+    reports: Sequence[bytes],
+    time_ms: int = 0,
+    times: Mapping[str, Reached] | None = None,
+) -> Manifest:
+    """The state after a batch at ``time_ms``, from the state before it and the reports of the owners (:data:`STATE`),
+    with ``times``, if event time is measured. A range of hashes whose owner reports nothing stays as it was."""
+    changed: dict[str, list[tuple[int, int, Tables]]] = {}
+    for report in map(json.loads, reports):
+        tables = {name: tuple(map(SegmentRef.from_json, refs)) for name, refs in report["tables"].items()}
+        changed.setdefault(report["uid"], []).append((report["low"], report["high"], tables))
+    operators = dict(before.operators)
+    for uid, parts in changed.items():
+        former = before.operators.get(uid, {})
+        names = dict.fromkeys([*former, *(name for *_, tables in parts for name in tables)])
+        tables = {name: _of_table(former.get(name, ()), name, parts) for name in names}
+        operators[uid] = {name: refs for name, refs in tables.items() if refs or part_of(name) is None}
+    return Manifest(
+        batch,
+        operators,
+        max(before.time_ms, time_ms),
+        before.times if times is None else times,
+        identities=before.identities,
+        measures=before.measures,
+    )
+
+
+def _of_table(
+    former: Sequence[SegmentRef], name: str, parts: Sequence[tuple[int, int, Tables]]
+) -> tuple[SegmentRef, ...]:
+    left = list(former)
+    for low, high, _ in parts:
+        pieces = ((each.within(0, low), each.within(high, END)) for each in left)
+        left = [piece for both in pieces for piece in both if piece]
+    refs = [*left, *(ref for *_, tables in parts for ref in tables.get(name, ()))]
+    return tuple(joined(refs))

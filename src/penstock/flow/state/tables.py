@@ -1,0 +1,273 @@
+"""The tables of an operator's state: look-ups in their segments, and the change of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import dropwhile
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.columns.buffers import batch_of
+from penstock.columns.equality import Flags, Rows, same_rows
+from penstock.columns.hash_loops import count_found
+from penstock.columns.hashing import Groups, Hashes, row_hashes, runs_of
+from penstock.columns.sums import ranges
+from penstock.flow.state.compaction import Merge, joined, merges, stale_rows, without
+from penstock.flow.state.merging import added, merged
+from penstock.flow.state.segments import END, Segment, SegmentReader, SegmentRef, SegmentWriter, TableSpec
+
+
+class Table:
+    """What keyed states and multisets share: their segments, newest first, and the change of this batch.
+
+    Rows of a table with times (:attr:`TableSpec.timed`) that were last written at ``since`` or before are gone. Where a
+    keyed table had no times before, its rows live from this batch on. A table of the ``last`` batch takes no changes:
+    nobody would read them.
+    """
+
+    def __init__(
+        self,
+        spec: TableSpec,
+        refs: Sequence[SegmentRef],
+        reader: SegmentReader,
+        since: int = 0,
+        *,
+        last: bool = False,
+    ):
+        self.spec = spec
+        self.last = last
+        if spec.timed and spec.kind == "keyed":
+            refs = [ref if ref.seen else replace(ref, seen=reader.now_ms) for ref in refs]
+        self.refs = _living(refs, since)
+        self._reader = reader
+        self._since = since
+        self._change: Segment | None = None
+        self._stale = 0
+
+    def flush(self, writer: SegmentWriter, low: int, high: int) -> Sequence[SegmentRef]:
+        """Add what was changed, and what it makes worth merging, to ``writer``; the segments after that."""
+        change = self._change
+        if change is None or not len(change):
+            return joined(self.refs)
+        newest = 1 + max((ref.newest for ref in self.refs), default=0)
+        own = SegmentRef("", 0, 0, len(change), low, high, newest, self.spec.kind, self._stale, change.width)
+        refs = [own, *self.refs]
+        due = merges(refs, low, high, own.weight)
+        result = []
+        for ref in without(refs, due):
+            if ref.file:
+                result.append(ref)
+            elif len(part := change.between(ref.low, ref.high)):
+                result.append(writer.add(part, ref.low, ref.high, ref.newest, ref.stale))
+        for merge in due:
+            result += self._merged(merge, change, writer)
+        return joined(result)
+
+    def _merged(self, merge: Merge, change: Segment, writer: SegmentWriter) -> Sequence[SegmentRef]:
+        """The segment that a merge makes, if there are rows in it."""
+        parts = [
+            (self._reader.read(ref, self.spec) if ref.file else change).between(merge.low, merge.high)
+            for ref in merge.refs
+        ]
+        whole = merged(parts, self.spec, oldest=merge.oldest, since=self._since)
+        if not len(whole):
+            return ()
+        stale = 0 if merge.oldest else stale_rows(merge, sum(map(len, parts)) - len(whole))
+        return (writer.add(whole, merge.low, merge.high, merge.newest, stale),)
+
+    def everything(self) -> Segment:
+        """All rows, as they are after the change of this batch."""
+        stored = [self._reader.read(ref, self.spec).between(ref.low, ref.high) for ref in self.refs]
+        parts = stored if self._change is None else [self._change, *stored]
+        if not parts:
+            schema = self.spec.schema()
+            return Segment.of(batch_of([pa.nulls(0, each.type) for each in schema], schema, 0), self.spec)
+        return merged(parts, self.spec, oldest=True, since=self._since)
+
+    def _find(self, ref: SegmentRef, groups: Groups, which: Rows) -> tuple[Segment, Rows, Rows, Rows]:
+        """A segment, and those of the groups ``which``, ascending, that may have rows in it: from where up to but not
+        where."""
+        segment, index = self._reader.indexed(ref, self.spec)
+        first = 0 if ref.low == 0 else int(np.searchsorted(groups.hashes, np.uint64(ref.low)))
+        last = len(groups) if ref.high == END else int(np.searchsorted(groups.hashes, np.uint64(ref.high)))
+        if (first, last) != (0, len(groups)):
+            which = which[slice(*np.searchsorted(which, [first, last]))]
+        return segment, *index.find(segment.hashes, groups.hashes, which)
+
+    def _alive(self, segment: Segment, rows: Rows) -> Flags:
+        """Which of the ``rows`` of a segment were written recently."""
+        if not self.spec.timed:
+            return np.ones(len(rows), np.bool_)
+        return np.asarray(segment.seen[rows] > self._since, np.bool_)
+
+    def _changed(self, columns: Sequence[pa.Array], marks: npt.NDArray[np.bool_ | np.int64]) -> Segment:
+        """The rows of a change: their hashes, keys and values, and marks."""
+        if self._change is not None:
+            raise ValueError(f"the state '{self.spec.name}' was changed twice in one batch")
+        seen = [pa.array(np.full(len(marks), self._reader.now_ms))] if self.spec.timed else []
+        schema = self.spec.schema()
+        fitting = [
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip([*columns, *seen, pa.array(marks)], schema, strict=True)
+        ]
+        return Segment.of(pa.RecordBatch.from_arrays(fitting, schema=schema), self.spec)
+
+
+def _living(refs: Sequence[SegmentRef], since: int) -> Sequence[SegmentRef]:
+    """Segments, newest first, without the oldest ones of which no row was written after ``since``. One above a segment
+    that is kept stays: it hides rows of it."""
+    oldest_first = sorted(refs, key=lambda ref: ref.newest)
+    return list(dropwhile(lambda ref: 0 < ref.seen <= since, oldest_first))[::-1]
+
+
+class KeyedState(Table):
+    """A table with one row per key. What a batch puts is seen from the next batch on."""
+
+    #: The hashes of the last groups that were asked for, and which of them have a row.
+    _asked: tuple[Hashes, Flags] = np.zeros(0, np.uint64), np.zeros(0, np.bool_)
+
+    def get(self, groups: Groups) -> tuple[Flags, pa.RecordBatch]:
+        """Whether there is a row for each group's key, and the rows' values, null where there is none."""
+        known, found = np.zeros(len(groups), np.bool_), np.zeros(len(groups), np.bool_)
+        missing: Rows = np.arange(len(groups))
+        pieces: list[tuple[Segment, Rows, Rows]] = []
+        for ref in self.refs:
+            if not len(missing):
+                break
+            segment, which, rows, ends = self._find(ref, groups, missing)
+            which, rows = _same_keys(segment, rows, ends, groups, which)
+            if len(which):
+                present = segment.marks.take(pa.array(rows)).to_numpy(zero_copy_only=False)
+                present = present & self._alive(segment, rows)
+                known[which], found[which] = True, present
+                pieces.append((segment, which[present], rows[present]))
+                missing = missing[~known[missing]]
+        self._asked = groups.hashes, found
+        return found, self._gathered(pieces, len(groups))
+
+    def put(self, groups: Groups, values: pa.RecordBatch, present: Flags) -> None:
+        """Replace the rows of these keys by ``values``, or delete them where ``present`` is false. A group whose values
+        stay the same need not be put."""
+        if len(groups) and not self.last:
+            known, found = self._asked
+            self._stale = count_found(known, found, groups.hashes, np.where(present, 1, 2))
+            self._change = self._changed([pa.array(groups.hashes), *groups.keys.columns, *values.columns], present)
+
+    def put_keys(self, groups: Groups) -> None:
+        """Note that these keys are there, in a table without values."""
+        self.put(groups, batch_of([], self.spec.value, len(groups)), np.ones(len(groups), np.bool_))
+
+    def _gathered(self, pieces: Sequence[tuple[Segment, Rows, Rows]], rows: int) -> pa.RecordBatch:
+        """The values of the rows of these segments, each for one of ``rows`` groups."""
+        places = np.full(rows, -1)
+        total = 0
+        for _, asked, _ in pieces:
+            places[asked] = total + np.arange(len(asked))
+            total += len(asked)
+        indices = pa.array(places, mask=places < 0)
+        columns = []
+        for at, field in enumerate(self.spec.value):
+            parts = [segment.values[at].take(pa.array(stored)) for segment, _, stored in pieces]
+            column = pa.concat_arrays(parts) if parts else pa.nulls(0, field.type)
+            columns.append(column.take(indices))
+        return batch_of(columns, self.spec.value, rows)
+
+
+class MultisetState(Table):
+    """A table of rows with weights by key. What a batch adds is seen from the next batch on.
+
+    Its segments hold changes of weights, which add up. With times they hold weights: else a change that is forgotten
+    would leave the one that takes it back.
+    """
+
+    def get(self, groups: Groups) -> tuple[Rows, pa.RecordBatch, npt.NDArray[np.int64]]:
+        """The stored rows of these keys in the order of the groups: the index of each one's group, its values, and its
+        weight, which is not zero."""
+        everything: Rows = np.arange(len(groups))
+        asked, pieces = [], []
+        for ref in self.refs:
+            segment, which, rows, ends = self._find(ref, groups, everything)
+            sizes = ends - rows
+            if len(which) and sizes.max() > 1:
+                which, rows = np.repeat(which, sizes), ranges(rows, sizes)
+            same = same_rows(segment.keys, rows, groups.keys.columns, which)
+            if not same.all():
+                which, rows = which[same], rows[same]
+            if len(which):
+                asked.append(which)
+                pieces.append((segment, rows))
+        if not pieces:
+            nothing = batch_of([pa.nulls(0, field.type) for field in self.spec.value], self.spec.value, 0)
+            return np.zeros(0, np.int64), nothing, np.zeros(0, np.int64)
+        index = np.concatenate(asked)
+        values = [
+            pa.concat_arrays([segment.values[at].take(pa.array(rows)) for segment, rows in pieces])
+            for at in range(len(self.spec.value))
+        ]
+        weights = np.concatenate([segment.marks.to_numpy()[rows] for segment, rows in pieces])
+        second = np.concatenate([segment.row_hashes[rows] for segment, rows in pieces])
+        order, begins = runs_of(index.view(np.uint64), second, values)
+        chosen = order[begins]
+        if self.spec.timed:  # the first is the newest
+            alive = np.concatenate([self._alive(segment, rows) for segment, rows in pieces])
+            weights = np.where(alive, weights, 0)[chosen]
+        else:
+            weights = np.add.reduceat(weights[order], np.flatnonzero(begins))
+        kept = np.flatnonzero(weights)
+        chosen = chosen[kept]
+        found = [column.take(pa.array(chosen)) for column in values]
+        return index[chosen], batch_of(found, self.spec.value, len(chosen)), weights[kept]
+
+    def add(self, hashes: Hashes, keys: pa.RecordBatch, values: pa.RecordBatch, weights: npt.NDArray[np.int64]) -> None:
+        """Add these rows with their weights; where the weights of a row add up to zero, it disappears.
+
+        With times, a weight that would become negative becomes zero: the row that is taken back was forgotten.
+        """
+        if not len(hashes) or self.last:
+            return
+        hashed = [pa.array(hashes), pa.array(row_hashes(values, self.spec.stored(self.spec.value.names)))]
+        change = added(self._changed([*hashed, *keys.columns, *values.columns], weights))
+        if self.spec.timed:
+            change = self._with_stored(change)
+        else:
+            self._stale = 2 * int(np.count_nonzero(change.marks.to_numpy() < 0))
+        self._change = change
+
+    def _with_stored(self, change: Segment) -> Segment:
+        """The weights after a change of distinct rows."""
+        groups = Groups.of(change.hashes, batch_of(list(change.keys), self.spec.key, len(change)))
+        index, values, stored = self.get(groups)
+        both = [pa.concat_arrays(pair) for pair in zip(change.values, values.columns, strict=True)]
+        second = np.concatenate([change.row_hashes, row_hashes(values, self.spec.stored(values.schema.names))])
+        order, begins = runs_of(np.concatenate([groups.index, index]).view(np.uint64), second, both)
+        changes = change.marks.to_numpy()
+        sums = np.add.reduceat(np.concatenate([changes, stored])[order], np.flatnonzero(begins))
+        firsts = order[begins]
+        ours = firsts < len(change)  # where both have a row, the change's comes first
+        after = np.empty(len(change), np.int64)
+        after[firsts[ours]] = np.maximum(sums[ours], 0)
+        known = np.zeros(len(change), np.bool_)
+        known[firsts[ours]] = sums[ours] != changes[firsts[ours]]
+        self._stale = int(np.count_nonzero(known)) + int(np.count_nonzero(known & (after == 0)))
+        kept = np.flatnonzero((after != 0) | known)
+        return change.with_marks(kept, after[kept])
+
+
+def _same_keys(segment: Segment, rows: Rows, ends: Rows, groups: Groups, which: Rows) -> tuple[Rows, Rows]:
+    """Of these rows with the hashes of the groups ``which``, those with their keys. A row that has the hash but another
+    key is followed by others of its hash up to but not ``ends``."""
+    same = same_rows(segment.keys, rows, groups.keys.columns, which)
+    if same.all():
+        return which, rows
+    groups_found, rows_found = [which[same]], [rows[same]]
+    while len(which):
+        rows, ends, which = rows[~same] + 1, ends[~same], which[~same]
+        inside = rows < ends
+        rows, ends, which = rows[inside], ends[inside], which[inside]
+        same = same_rows(segment.keys, rows, groups.keys.columns, which)
+        groups_found.append(which[same])
+        rows_found.append(rows[same])
+    return np.concatenate(groups_found), np.concatenate(rows_found)

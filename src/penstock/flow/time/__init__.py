@@ -1,0 +1,1 @@
+"""Event time: watermarks, windows of time and zones."""

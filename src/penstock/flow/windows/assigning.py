@@ -1,0 +1,83 @@
+"""Rows with the columns of their windows, once for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.columns.hashing import taken
+from penstock.flow.time.missing_times import check_times
+from penstock.flow.time.windows import Slices
+from penstock.flow.time.zones import Zone
+from penstock.plan.nodes import WindowTable
+from penstock.plan.windowing import WindowColumns
+from penstock.types import arrow_type
+
+
+class OfBatches(Protocol):
+    """Work on rows that needs no state."""
+
+    def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that it makes of a batch."""
+        ...
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Works, one after the other."""
+
+    works: Sequence[OfBatches]
+
+    @property
+    def reads_watermark(self) -> bool:
+        """Whether one of them needs the present watermark."""
+        return any(getattr(each, "reads_watermark", False) for each in self.works)
+
+    def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
+        for each in self.works:
+            given = each.batch(given)
+        return given
+
+
+@dataclass(frozen=True)
+class Assigning:
+    """Gives rows of TUMBLE, HOP and CUMULATE. A row without a time ends the job; where it ``keeps`` those, they have a
+    window of nulls, by which the operator above counts them as late."""
+
+    slices: Slices
+    columns: WindowColumns
+    time: pa.DataType
+    keeps: bool = False
+
+    @classmethod
+    def of(cls, node: WindowTable, zone: str, *, keeps: bool = False) -> Assigning:
+        """The work of a plan's node, in a session with this time ``zone``."""
+        windowing = node.windowing
+        time = node.schema.fields[-1].type
+        return cls(Slices(windowing, Zone(zone if windowing.zoned else "")), node.columns, arrow_type(time), keeps)
+
+    def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
+        found, valid = self.slices.of(given, 0)
+        if not self.keeps:
+            check_times(given, self.slices.windowing.time)
+        ends, of = np.unique(found, return_inverse=True)
+        windows = [self.slices.windows(end) for end in ends.tolist()]
+        sizes = np.array([len(each) for each in windows], np.int64)
+        flat = np.array([*(end for each in windows for end in each), 0], np.int64)
+        repeats = np.where(valid, sizes[of], int(self.keeps))
+        rows = np.repeat(np.arange(len(given)), repeats)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+        missing = ~valid[rows]
+        which = np.where(missing, 0, (np.cumsum(sizes) - sizes)[of[rows]] + within)
+        starts = np.array([self.slices.start(end) for end in flat.tolist()], np.int64)
+        made = taken(given, rows)
+        plain = pa.timestamp("us")
+        for name, times, kind in zip(
+            self.columns.names, (starts, flat, self.slices.closing(flat)), (plain, plain, self.time), strict=True
+        ):
+            made = made.append_column(name, pa.array(times[which] * 1000, mask=missing).view(kind))
+        return made

@@ -1,0 +1,153 @@
+"""Operators of each window by itself, whose result is given when the window closes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.columns.buffers import batch_of
+from penstock.columns.hashing import key_hashes, taken
+from penstock.flow.operators.contract import Advance, Input, Operator
+from penstock.flow.operators.deltas import Delta
+from penstock.flow.rows.envelope import HASH, WEIGHT, hashes_of, weights_of
+from penstock.flow.state.segments import END, Segment
+from penstock.flow.state.storage import LocalStorage
+from penstock.flow.state.store import StateStore, TableSpec
+from penstock.flow.time.missing_times import count_without_time
+from penstock.flow.time.times import Clock
+from penstock.flow.time.windows import AttachedSlices, time_column
+from penstock.flow.time.zones import Zone
+from penstock.plan.windowing import Attached
+
+_RESULT = "result"
+
+
+@dataclass(frozen=True)
+class InWindowsOperator:
+    """Runs ``inner`` for the rows of each window.
+
+    An operator with one input runs in each batch, on a state of the window's own, and the rows that its changes come to
+    are kept. A join would keep pairs that way: the rows of both sides are kept instead, and joined when the window
+    closes.
+    """
+
+    inner: Operator
+    windows: tuple[AttachedSlices, ...]
+
+    @classmethod
+    def of(cls, inner: Operator, windows: Sequence[Attached], *, zone: str) -> InWindowsOperator:
+        """The operator that runs ``inner`` in the windows of each input, in a session with this time ``zone``."""
+        return cls(inner, tuple(AttachedSlices(each, Zone(zone if each.zoned else "")) for each in windows))
+
+    @property
+    def uid(self) -> str:
+        return self.inner.uid
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return self.inner.inputs
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.inner.schema
+
+    @property
+    def processing(self) -> bool:
+        return False
+
+    @property
+    def ordered(self) -> bool:
+        return self.inner.ordered
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        return tuple(time_column(each.windowing) for each in self.windows)
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        if self._joins:
+            return tuple(
+                TableSpec(f"rows {number}", _numbered(each), each.value_schema, "multiset", side=number, parted=True)
+                for number, each in enumerate(self.inputs)
+            )
+        keys = self.inputs[0].key_schema
+        values = pa.schema([each for each in self.schema if each.name not in keys.names])
+        result = TableSpec(_RESULT, keys, values, "multiset", parted=True)
+        return (*(replace(each, parted=True) for each in self.inner.tables), result)
+
+    def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
+        late = 0
+        for number, batch in enumerate(inputs):
+            if not batch.num_rows:
+                continue
+            found, valid = self.windows[number].of(batch, clock.now)
+            ends, of = np.unique(found, return_inverse=True)
+            closed = (self.windows[number].closing(ends) <= clock.before)[of]
+            late += int(np.count_nonzero(valid & closed)) + count_without_time(batch, self.times[number])
+            kept = np.flatnonzero(valid & ~closed)
+            order = kept[np.argsort(of[kept], kind="stable")]
+            bounds = np.searchsorted(of[order], np.arange(len(ends) + 1))
+            for at, end in enumerate(ends.tolist()):
+                if bounds[at] < bounds[at + 1]:
+                    self._take(number, taken(batch, order[bounds[at] : bounds[at + 1]]), state, end)
+        return Advance(self._closed(state, clock), late)
+
+    @property
+    def _joins(self) -> bool:
+        return len(self.inputs) > 1
+
+    def _take(self, number: int, rows: pa.RecordBatch, state: StateStore, end: int) -> None:
+        """Take rows of an input into a window."""
+        part, given = state.part(end), self.inputs[number]
+        if self._joins:
+            keys = batch_of([rows.column(each) for each in given.keys], _numbered(given), len(rows))
+            values = rows.select(given.value_schema.names)
+            part.multiset(f"rows {number}").add(hashes_of(rows), keys, values, weights_of(rows))
+            return
+        change = self.inner.process([rows], cast("StateStore", part))
+        keys = change.select(given.keys)
+        values = change.select([name for name in self.schema.names if name not in given.keys])
+        part.multiset(_RESULT).add(key_hashes(keys.columns, len(keys)), keys, values, weights_of(change))
+
+    def _closed(self, state: StateStore, clock: Clock) -> pa.RecordBatch:
+        """The results of the windows that close."""
+        ends = np.array(sorted({end for each in self.tables for end in state.times(each.name)}), np.int64)
+        results = []
+        for end in ends[self.windows[0].closing(ends) <= clock.after].tolist():
+            part = state.part(end)
+            if self._joins:
+                rows = [
+                    _rows_of(part.multiset(f"rows {number}").everything(), each)
+                    for number, each in enumerate(self.inputs)
+                ]
+                empty = StateStore(LocalStorage(""), self.inner.tables, {}, 0, END, "")
+                results.append(self.inner.process(rows, empty))
+            else:
+                results.append(_weighted(part.multiset(_RESULT).everything(), self.schema))
+            state.drop(end)
+        return pa.concat_batches(results) if results else Delta.nothing(self.schema)
+
+
+def _numbered(given: Input) -> pa.Schema:
+    """The columns of keys: those of both inputs have the same names."""
+    return pa.schema([pa.field(f"key{number}", each.type) for number, each in enumerate(given.key_schema)])
+
+
+def _rows_of(whole: Segment, given: Input) -> pa.RecordBatch:
+    """The rows of an input, as an operator takes them."""
+    columns = dict(zip(given.keys, whole.keys, strict=True))
+    columns |= dict(zip(given.value_schema.names, whole.values, strict=True))
+    fields = [*given.schema, pa.field(WEIGHT, pa.int64()), pa.field(HASH, pa.uint64())]
+    arrays = [*(columns[name] for name in given.schema.names), whole.marks, pa.array(whole.hashes)]
+    return batch_of(arrays, pa.schema(fields), len(whole))
+
+
+def _weighted(whole: Segment, schema: pa.Schema) -> pa.RecordBatch:
+    columns = dict(zip(whole.spec.key.names, whole.keys, strict=True))
+    columns |= dict(zip(whole.spec.value.names, whole.values, strict=True))
+    fields = [*schema, pa.field(WEIGHT, pa.int64(), nullable=False)]
+    return batch_of([*(columns[name] for name in schema.names), whole.marks], pa.schema(fields), len(whole))

@@ -1,0 +1,114 @@
+"""Joins of the rows of one window, on equal keys and any other condition: all rows are there when the window closes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.columns.buffers import batch_of
+from penstock.columns.equality import Flags, Rows
+from penstock.columns.hashing import Groups
+from penstock.errors import Problem, RecordError, UnsupportedError
+from penstock.flow.kernels.session import Session
+from penstock.flow.operators.contract import Input
+from penstock.flow.operators.deltas import Delta
+from penstock.flow.operators.join import find_complete, pair_places
+from penstock.flow.rows.expressions import Evaluator, Lacking, compile_expressions
+from penstock.flow.state.store import StateStore, TableSpec
+from penstock.plan.nodes import Join, JoinKind
+from penstock.spi import located
+from penstock.types import arrow_schema
+
+#: The kinds that give rows of the left side, and of the right side, without a match, beside pairs.
+_KEEPS_LEFT = (JoinKind.LEFT, JoinKind.FULL)
+_KEEPS_RIGHT = (JoinKind.RIGHT, JoinKind.FULL)
+
+
+@dataclass(frozen=True)
+class WindowJoinOperator:
+    """Joins rows whose keys are equal and not NULL and that meet the ``condition``, on the columns of both sides. It
+    keeps nothing: each of its inputs is all rows of one window, which are only added."""
+
+    uid: str
+    schema: pa.Schema
+    inputs: tuple[Input, Input]
+    kind: JoinKind
+    condition: Evaluator
+
+    @classmethod
+    def of(cls, node: Join, session: Session) -> WindowJoinOperator:
+        """The operator of a plan's node. Raises UnsupportedError for a condition that has no kernel."""
+        assert node.condition is not None  # noqa: S101
+        left, right = (arrow_schema(each.schema) for each in node.inputs)
+        condition = compile_expressions((node.condition,), pa.schema([*left, *right]), session)
+        if isinstance(condition, Lacking):
+            reason = f"{condition.function} in the condition of a join of windows is not supported"
+            where = str(condition.place or "")
+            raise UnsupportedError((Problem(reason, where=where, hint="compute it in a subquery below the join"),))
+        inputs = Input(left, node.left_keys), Input(right, node.right_keys)
+        return cls(node.uid, arrow_schema(node.schema), inputs, node.kind, condition)
+
+    @property
+    def ordered(self) -> bool:
+        return False
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        return ()
+
+    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+        left, right = (Delta.of(*each) for each in zip(inputs, self.inputs, strict=True))
+        lefts, rights = self._matches(left, right)
+        if self.kind is JoinKind.SEMI:
+            return left.at(np.unique(lefts)).output()
+        lone_left, lone_right = _others(lefts, len(left)), _others(rights, len(right))
+        if self.kind is JoinKind.ANTI:
+            return left.at(lone_left).output()
+        lone_left = lone_left if self.kind in _KEEPS_LEFT else lone_left[:0]
+        lone_right = lone_right if self.kind in _KEEPS_RIGHT else lone_right[:0]
+        weights = [left.weights[lefts] * right.weights[rights], left.weights[lone_left], right.weights[lone_right]]
+        lefts = np.concatenate([lefts, lone_left, np.full(len(lone_right), -1)])
+        rights = np.concatenate([rights, np.full(len(lone_left), -1), lone_right])
+        columns = [*_taken(left.rows, lefts), *_taken(right.rows, rights)]
+        rows = batch_of(columns, self.schema, len(lefts))
+        return Delta(rows, np.concatenate(weights), np.zeros(len(lefts), np.uint64)).output()
+
+    def _matches(self, left: Delta, right: Delta) -> tuple[Rows, Rows]:
+        """The places of the rows of pairs that match."""
+        left_keys, right_keys = (
+            each.rows.select(given.keys) for each, given in zip((left, right), self.inputs, strict=True)
+        )
+        keys = pa.concat_batches([left_keys, right_keys.rename_columns(left_keys.schema.names)])
+        groups = Groups.of(np.concatenate([left.hashes, right.hashes]), keys)
+        of = np.where(find_complete(keys), groups.index, -1)
+        every = np.arange(len(left)), np.arange(len(right))
+        lefts, rights = pair_places(of[: len(left)], every[0], of[len(left) :], every[1], len(groups))
+        columns = [*_taken(left.rows, lefts), *_taken(right.rows, rights)]
+        pairs = batch_of(columns, self.condition.schema, len(lefts))
+        met = _flags(self.condition, pairs)
+        return lefts[met], rights[met]
+
+
+def _others(places: Rows, count: int) -> Rows:
+    """The places below ``count`` that are not among ``places``."""
+    alone = np.ones(count, np.bool_)
+    alone[places] = False
+    return np.flatnonzero(alone)
+
+
+def _taken(rows: pa.RecordBatch, places: Rows) -> list[pa.Array]:
+    """The columns of the rows at these places, nulls at -1."""
+    indices = pa.array(places, mask=places < 0)
+    return [column.take(indices) for column in rows.columns]
+
+
+def _flags(condition: Evaluator, rows: pa.RecordBatch) -> Flags:
+    """Whether a condition is true for each row. Raises RecordError for a row that cannot be computed."""
+    try:
+        found = condition.column(rows)
+    except RecordError as error:
+        raise located(error, rows, error.offset) from None
+    return np.asarray(found.fill_null(False), np.bool_)

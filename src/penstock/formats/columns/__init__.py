@@ -1,1 +1,0 @@
-"""Arrow columns as the buffers that compiled loops read and fill."""

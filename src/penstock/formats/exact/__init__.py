@@ -1,1 +1,0 @@
-"""Parts that the exact, slow decoders and encoders of several formats share."""

@@ -1,1 +1,0 @@
-"""Parts that the compiled loops of several formats share."""

@@ -1,0 +1,170 @@
+"""Rows on their way through Spark, for the engine and the runtimes of connectors: data sources, tasks and the errors
+that they raise. Nothing here imports PySpark."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import re
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, ParamSpec, TypeVar
+
+import pyarrow as pa
+
+from penstock.errors import BatchError, ExecutionError, PenstockError, RecordError, from_wire, to_wire
+from penstock.spi.plugin.envelope import DEAD_LETTER, HIDDEN, REPORT
+from penstock.spi.plugin.tasks import INSTRUCTIONS, SentStage, Stage, Task
+from penstock.types import RowType, arrow_schema, spark_ddl
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+#: The option of data sources with what their readers must know. Spark does not show options of such names.
+_SPEC = "secret.spec"
+_ONE_MACHINE = re.compile(r"local(\[[^]]*\])?")
+
+
+def on_one_machine(master: object) -> bool:
+    """Whether a Spark master runs all tasks in the driver's process, so that files of this machine reach them."""
+    return _ONE_MACHINE.fullmatch(str(master)) is not None
+
+
+_RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?$", re.MULTILINE)
+_CALL = "An error occurred while calling "
+
+
+def cause_of(text: str) -> str:
+    """The most telling line of Spark's report: the first error that Python raised, else the first line that is not
+    Py4J's on which Java call failed."""
+    raised = _RAISED.findall(text)
+    lines = [line.strip(": ") for line in (raised or text.splitlines()) if line.strip()]
+    return next((line for line in lines if not line.startswith(_CALL)), "".join(lines[:1]))
+
+
+def failure_of(job: Exception) -> PenstockError:
+    """The error of a Spark job: the one that a task raised (:func:`guarded`), else BatchError, since a worker or an
+    executor was lost, or the user's own code failed."""
+    return from_wire(str(job)) or BatchError(cause_of(str(job)))
+
+
+class ScanDataSource:
+    """What the data sources of connectors have in common, which derive from it and from PySpark's ``DataSource``. Spark
+    knows them as ``format``. Their stream reader is a ``reader_class`` of the spec that :func:`read_frame` was given.
+    """
+
+    format: ClassVar[str]
+    reader_class: ClassVar[type[Any]]
+    options: MutableMapping[str, str]
+
+    @classmethod
+    def name(cls) -> str:
+        """The name under which Spark knows it."""
+        return cls.format
+
+    def schema(self) -> str:
+        """Not asked for: :func:`read_frame` gives the schema."""
+        raise ExecutionError(f"a scan of '{self.format}' has no schema")
+
+    def streamReader(self, schema: Any) -> Any:
+        """The reader that plans and reads."""
+        return self.reader_class(*unpickled(self.options[_SPEC]))
+
+
+def read_frame(spark: Any, source: type[ScanDataSource], schema: Any, spec: Any, stage: SentStage | None = None) -> Any:
+    """The streaming DataFrame of a data source, with this ``schema``, or the result of ``stage`` on it. The reader gets
+    the ``spec``, and the text of a stage."""
+    spark.dataSource.register(source)
+    given = (spec,) if stage is None else (spec, stage.text)
+    columns = schema if stage is None else stage.columns
+    return spark.readStream.format(source.format).schema(columns).option(_SPEC, pickled(given)).load()
+
+
+def frame_schema(schema: RowType, *more: str) -> str:
+    """The columns of a source's frame, as DDL: those of its table's ``schema``, those of :data:`HIDDEN`, ``more``, and
+    :data:`REPORT`."""
+    return ", ".join(filter(None, [spark_ddl(schema), spark_ddl(HIDDEN), *more, f"{REPORT} BINARY"]))
+
+
+def placed(columns: Sequence[pa.Array], schema: RowType, partition: int, offsets: pa.Int64Array) -> pa.RecordBatch:
+    """Rows of a ``partition``: the ``columns`` of a table's ``schema``, then those of :data:`HIDDEN`."""
+    fields = [*arrow_schema(schema), *arrow_schema(HIDDEN)]
+    hidden = [pa.repeat(pa.scalar(partition, pa.int32()), len(offsets)), offsets]
+    return pa.RecordBatch.from_arrays([*columns, *hidden], schema=pa.schema(fields))
+
+
+def unreported(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches with the column :data:`REPORT`, of a source that has nothing to report."""
+    for each in batches:
+        yield each.append_column(pa.field(REPORT, pa.binary()), pa.nulls(each.num_rows, pa.binary()))
+
+
+def without_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of ``batch`` that are not dead letters."""
+    if DEAD_LETTER not in batch.schema.names:
+        return batch
+    letters = batch.column(DEAD_LETTER)
+    return batch if letters.null_count == len(letters) else batch.filter(letters.is_null())
+
+
+def origin_of(batch: pa.RecordBatch, row: int) -> tuple[int, int]:
+    """The number of the partition, and the offset, that a row of ``batch`` came from: -1 for both unless the batch has
+    the columns :data:`HIDDEN`."""
+    if not set(HIDDEN.names) <= set(batch.schema.names):
+        return -1, -1
+    partition, offset = (batch.column(name)[row].as_py() for name in HIDDEN.names)
+    return partition, offset
+
+
+def located(error: RecordError, batch: pa.RecordBatch, row: int) -> RecordError:
+    """``error``, which is about a ``row`` of ``batch``, with the partition and the offset that the row came from."""
+    return type(error)(error.reason, "", *origin_of(batch, row), error.format, error.field, error.hint, error.place)
+
+
+def guarded(run: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:
+    """``run``, a generator function for tasks, with penstock's errors as text that reaches the driver."""
+
+    def guard(*args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
+        try:
+            yield from run(*args, **kwargs)
+        except PenstockError as error:
+            raise RuntimeError(to_wire(error)) from None
+
+    return guard
+
+
+def staged(
+    text: str, task: Task, context: Any, batches: Iterator[pa.RecordBatch]
+) -> tuple[Iterator[pa.RecordBatch], pa.Schema]:
+    """The result of a :class:`SentStage` on the rows that a ``task`` reads, and its schema. ``context`` is PySpark's
+    TaskContext, which has the instructions; None outside of tasks."""
+    stage: Stage = unpickled(text)
+    if context is not None:
+        instructions = context.getLocalProperty(INSTRUCTIONS) or ""
+        task = replace(task, instructions=instructions, attempt=context.attemptNumber())
+    return guarded(stage.run)(task, batches), stage.schema
+
+
+def mapped(frame: _T, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: Any) -> _T:
+    """What ``run``, :func:`guarded`, makes of the batches of a DataFrame. PySpark takes a dot in the name of a column
+    for a field of it, so columns with such names have others on their way to ``run``."""
+    given: Any = frame
+    names = given.columns
+
+    def named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from run(each.rename_columns(names) for each in batches)
+
+    work = run
+    if any("." in name or "`" in name for name in names):
+        given, work = given.toDF(*(f"c{at}" for at in range(len(names)))), named
+    found: _T = given.mapInArrow(guarded(work), schema)
+    return found
+
+
+def pickled(value: Any) -> str:
+    """``value`` as text for options and properties of Spark."""
+    return base64.b64encode(pickle.dumps(value)).decode("ascii")
+
+
+def unpickled(text: str) -> Any:
+    """The value of a text of :func:`pickled`, which must come from the driver of the same job."""
+    return pickle.loads(base64.b64decode(text))  # noqa: S301

@@ -1,0 +1,1 @@
+"""Expressions and select lists: names, types, functions and constants."""

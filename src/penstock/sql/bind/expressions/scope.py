@@ -1,0 +1,547 @@
+"""Parsed expressions against a schema: names become columns, and every part gets a type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.errors import DefinitionError, nearest
+from penstock.plan.expressions import TRUE, Call, ColumnRef, Expression, Literal, Place, Value, call, cast, coerce
+from penstock.plan.nodes import Ranking
+from penstock.sql.bind.expressions import special_functions
+from penstock.sql.bind.expressions.aggregates import JSON_AGGREGATES, GroupId, Grouping, GroupingBits, aggregate
+from penstock.sql.bind.expressions.arithmetic import arithmetic, sign
+from penstock.sql.bind.expressions.builtin_functions import REFUSED
+from penstock.sql.bind.expressions.functions import ALIASES, SIGNATURES, families
+from penstock.sql.bind.expressions.group_windows import FUNCTIONS, group_window
+from penstock.sql.bind.expressions.literals import literal
+from penstock.sql.bind.expressions.resolution import Names
+from penstock.sql.bind.expressions.row_numbers import RowNumber
+from penstock.sql.parse.source import similar
+from penstock.sql.parse.syntax import (
+    Name,
+    OverWindow,
+    Unbound,
+    UnboundAggregate,
+    UnboundCall,
+    UnboundCast,
+    UnboundField,
+    UnboundLiteral,
+    UnboundName,
+    UnboundOver,
+    UnboundSubquery,
+)
+from penstock.sql.parse.vocabulary import RANKINGS, WINDOWS
+from penstock.types import (
+    BIGINT,
+    BOOLEAN,
+    INT,
+    STRING,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    NullType,
+    TimestampType,
+)
+from penstock.types.casts import (
+    castable,
+    common_type,
+    comparable,
+    has_interval,
+    is_integer,
+    is_numeric,
+    is_point,
+    merged_type,
+)
+from penstock.types.logical import root
+
+#: The reason and the hint where an interval would leave a query.
+NO_INTERVAL = ("an interval cannot be a column of a table", "CAST it to STRING, or use TIMESTAMPDIFF")
+#: The same where NULL stands without a type.
+UNTYPED_NULL = ("the type of NULL is not known here", "write CAST(NULL AS STRING)")
+
+
+@dataclass(frozen=True)
+class Scope(Names):
+    """Binds expressions. Raises SchemaError for an unknown name, SqlError for an expression without a type, and
+    UnsupportedError for a feature that only Flink has; each with its place."""
+
+    #: The columns with an event time that watermarks follow.
+    event_times: tuple[str, ...] = ()
+    #: What aggregates are of, and where they are when they may not be.
+    grouping: Grouping = Grouping.NONE
+    clause: str = "here"
+    #: Whether there may be row numbers, and the windows that they are over, by their names.
+    ranking: bool = False
+    windows: Mapping[str, OverWindow] = field(default_factory=dict)
+    #: Whether all rows are there before the first result is given.
+    batch: bool = False
+    #: The current database of a query.
+    database: str | None = None
+    #: Binds queries that are values, where there may be any.
+    query: Callable[[UnboundSubquery, Scope], Expression] | None = None
+
+    def within(self, clause: str) -> Scope:
+        """The scope of a clause that has no aggregates."""
+        return replace(self, grouping=Grouping.NONE, clause=clause, ranking=False)
+
+    def bind(self, given: Unbound) -> Expression:
+        """The typed expression."""
+        match given:
+            case UnboundLiteral():
+                return literal(given, self.source)
+            case UnboundName():
+                return self.name(given)
+            case UnboundField(base=base, name=name):
+                return self.field(self.bind(base), name)
+            case UnboundCast():
+                return self._cast(given)
+            case UnboundCall():
+                return self._call(given)
+            case UnboundAggregate():
+                return self._aggregate(given)
+            case UnboundOver():
+                return self._over(given)
+            case UnboundSubquery():
+                if self.query is None:
+                    reason = f"a query in an expression is not supported {self.clause}"
+                    raise self.source.unsupported(given.at, reason, "write it in SELECT, WHERE or HAVING")
+                return self.query(given, self)
+        raise self._error(given, "'*' is not an expression", "it may only be alone in a select list")
+
+    def condition(self, given: Unbound, role: str) -> Expression:
+        """An expression that is true or false. ``role`` describes it in errors."""
+        found = self.bind(given)
+        if isinstance(found.type, NullType):
+            return cast(found, BOOLEAN)
+        if root(found.type) != "BOOLEAN":
+            raise self._error(given, f"{role} must be BOOLEAN, not {found.type.text()}", "compare it with a value")
+        return found
+
+    def value(self, given: Unbound) -> Expression:
+        """An expression whose value a column of a table can hold."""
+        found = self.bind(given)
+        if has_interval(found.type):
+            raise self._error(given, *NO_INTERVAL)
+        return found
+
+    def made(self, call: UnboundCall, function: str, args: Sequence[Expression], data_type: DataType) -> Expression:
+        """A call, or NULL if that is its type."""
+        place = self.source.at(call.at)
+        if isinstance(data_type, NullType):
+            return Literal(None, type=data_type, place=place)
+        return Call(function, tuple(args), type=data_type, place=place)
+
+    # --- aggregates -------------------------------------------------------------------------------------------
+
+    def _aggregate(self, given: UnboundAggregate) -> Expression:
+        if given.name in REFUSED:
+            raise self._refused(given.name, given.at)
+        if self.grouping is Grouping.NONE:
+            hint = "filter groups with HAVING" if self.clause == "in WHERE" else "aggregate in a separate query"
+            raise self._error(given, f"aggregate {given.name} cannot be used {self.clause}", hint)
+        inner = self.within("in an aggregate")
+        of = special_functions.of_document if given.name in JSON_AGGREGATES else Scope.bind
+        args = [of(inner, each) for each in given.args]
+        condition = inner.condition(given.filter, "the condition of FILTER") if given.filter else None
+        return aggregate(given, args, condition, self.grouping, self.source)
+
+    def _over(self, given: UnboundOver) -> Expression:
+        if given.name in REFUSED:
+            raise self._refused(given.name, given.at)
+        if given.name in ("RANK", "DENSE_RANK") and not self.batch:
+            reason = f"streaming tables do not support the rank function {given.name}"
+            raise self.source.unsupported(
+                given.at, reason, "use ROW_NUMBER(), or set 'execution.runtime-mode' to 'BATCH'"
+            )
+        if given.name not in Ranking.__members__ or given.args:
+            hint = "aggregate with GROUP BY, or keep the first row of each key with ROW_NUMBER()"
+            raise self.source.unsupported(given.at, f"{given.name}() OVER is not supported", hint)
+        if not self.ranking:
+            raise self._error(given, f"{given.name}() cannot be used {self.clause}", "select it as a separate column")
+        window = self._window(given.window)
+        inner = replace(self, ranking=False, clause="in OVER")
+        partition = tuple(inner.bind(each) for each in window.partition)
+        order = tuple(inner.bind(each.expression) for each in window.order)
+        descending = tuple(each.descending for each in window.order)
+        nulls_first = tuple(each.nulls_first for each in window.order)
+        type_ = BIGINT.with_nullability(False)
+        ranking, place = Ranking[given.name], self.source.at(given.at)
+        return RowNumber(partition, order, descending, nulls_first, ranking, type=type_, place=place)
+
+    def _window(self, given: OverWindow | Name) -> OverWindow:
+        """A window with what that of its base has. Raises SqlError for what both have."""
+        if isinstance(given, Name):
+            found = self.windows.get(given.text)
+            if found is None:
+                hint = similar(given.text, self.windows)
+                hint = hint or f"declare it behind FROM and WHERE: WINDOW {given.text} AS (..)"
+                raise self.source.error(given.at, f"there is no window '{given.text}'", hint)
+            others = {name: each for name, each in self.windows.items() if name != given.text}
+            return replace(self, windows=others)._window(found)  # so that no window is its own base
+        if given.base is None:
+            return given
+        base = self._window(given.base)
+        again = "PARTITION BY" if given.partition else "ORDER BY" if given.order and base.order else ""
+        if again:
+            reason = f"a window that adds to window '{given.base.text}' cannot have {again}"
+            raise self.source.error(given.base.at, reason, f"write a separate window, without '{given.base.text}'")
+        return OverWindow(base.partition, given.order or base.order)
+
+    def _grouping(self, call: UnboundCall) -> Expression:
+        if self.grouping is not Grouping.KEYS and call.args:
+            raise self._error(call, f"{call.name} needs GROUP BY", "group by its arguments")
+        if call.name == "GROUP_ID":
+            if self.grouping is Grouping.NONE:
+                raise self._error(call, f"GROUP_ID() cannot be used {self.clause}", "select it beside GROUP BY")
+            return GroupId(type=BIGINT.with_nullability(False), place=self.source.at(call.at))
+        inner = self.within("in GROUPING")
+        args = tuple(inner.bind(each) for each in call.args)
+        return GroupingBits(args, type=BIGINT.with_nullability(False), place=self.source.at(call.at))
+
+    # --- CAST, CASE and functions ---------------------------------------------------------------------------
+
+    def _cast(self, given: UnboundCast) -> Expression:
+        operand = self.bind(given.operand)
+        if not castable(operand.type, given.target):
+            raise self._error(given, f"{operand.type.text()} cannot be CAST to {given.target.text()}")
+        return cast(operand, given.target, safe=given.safe)
+
+    def _case(self, call: UnboundCall) -> Expression:
+        pairs = len(call.args) // 2
+        conditions = [self.condition(when, "a condition after WHEN") for when in call.args[: 2 * pairs : 2]]
+        common, values = self.alike((*call.args[1::2], *call.args[2 * pairs :]))
+        args = [each for pair in zip(conditions, values, strict=False) for each in pair] + values[pairs:]
+        nullable = len(call.args) == 2 * pairs or common.nullable
+        return self.made(call, "CASE", args, common.with_nullability(nullable))
+
+    def alike(
+        self, given: Sequence[Unbound], merge: Callable[[tuple[DataType, ...]], DataType | None] = common_type
+    ) -> tuple[DataType, list[Expression]]:
+        """The type that ``merge`` gives values, nullable if one of them is, and the values in that type."""
+        values = [self.bind(each) for each in given]
+        common = values[0].type
+        for each, value in zip(given[1:], values[1:], strict=True):
+            wider = merge((common, value.type))
+            if wider is None:
+                reason = f"{common.text()} and {value.type.text()} have no common type"
+                raise self._error(each, reason, "CAST one of them")
+            common = wider
+        return common, [coerce(value, common) for value in values]
+
+    def _call(self, call: UnboundCall) -> Expression:
+        form = FORMS.get(call.name)
+        if form is None:
+            found = self._overloaded(call)
+        else:
+            least, most, count = form.least, form.most, len(call.args)
+            if not least <= count <= (most or count):
+                expected = str(least) if least == most else f"{least} to {most}" if most else f"at least {least}"
+                raise self._error(call, f"{call.name} takes {expected} argument{'' if most == 1 else 's'}, not {count}")
+            found = form.bind(self, call)
+        return self._negated(found, found.place) if call.negated else found
+
+    def _overloaded(self, call: UnboundCall) -> Expression:
+        name = ALIASES.get(call.name, call.name)
+        if name in FUNCTIONS:
+            return group_window(call, self)
+        if name not in SIGNATURES:
+            raise self._no_function(call)
+        args = tuple(self.bind(arg) for arg in call.args)
+        for overload in SIGNATURES[name]:
+            if overload.takes(args):
+                args = overload.typed(args)
+                type_ = overload.type_of(args)
+                if any(isinstance(arg.type, NullType) for arg in args):  # a collection of elements of no type
+                    return Literal(None, type=type_, place=self.source.at(call.at))
+                return self.made(call, name, args, type_)
+        expected = " or ".join(families(overload.signature) for overload in SIGNATURES[name])
+        given = ", ".join(arg.type.text() for arg in args)
+        raise self._error(call, f"{call.name} takes {expected}, not ({given})", "CAST the arguments" if args else "")
+
+    def _no_function(self, call: UnboundCall) -> DefinitionError:
+        if call.name in REFUSED:
+            return self._refused(call.name, call.at)
+        if call.name in WINDOWS:
+            table = f"FROM TABLE({call.name.partition('_')[0]}(TABLE .., DESCRIPTOR(..), ..))"
+            reason, hint = f"{call.name} in an expression", f"a window is a table of a query: {table}"
+        elif call.name in RANKINGS:
+            reason, hint = f"{call.name} without OVER", f"write {call.name}() OVER (PARTITION BY .. ORDER BY ..)"
+        else:
+            hint = nearest(call.name, _KNOWN) or "user-defined functions are not supported; use the built-in ones"
+            return self._error(call, f"there is no function {call.name}", hint)
+        return self.source.unsupported(call.at, f"{reason} is not supported", hint)
+
+    def _refused(self, name: str, at: int) -> DefinitionError:
+        """The error for a function that only Flink has."""
+        reason, _, hint = REFUSED[name].partition("; ")
+        return self.source.unsupported(at, f"function {name} is not supported: {reason}", hint)
+
+    def one_of(self, given: Unbound, units: Collection[str]) -> str:
+        """The unit that a literal names."""
+        unit = given.text if isinstance(given, UnboundLiteral) else ""
+        if unit not in units:
+            raise self._error(given, f"there is no unit {unit}", f"one of {', '.join(units)}")
+        return unit
+
+    # --- conditions -----------------------------------------------------------------------------------------
+
+    def _logical(self, call: UnboundCall) -> Expression:
+        """AND and OR, flat because they are associative."""
+        operands: list[Expression] = []
+        for arg in call.args:
+            found = self.condition(arg, f"an operand of {call.name}")
+            operands += found.args if isinstance(found, Call) and found.function == call.name else (found,)
+        return self._of_nullability(call, operands)
+
+    def _not(self, call: UnboundCall) -> Expression:
+        return self._negated(self.condition(call.args[0], "the operand of NOT"), self.source.at(call.at))
+
+    def _negated(self, operand: Expression, place: Place | None) -> Expression:
+        """NOT; of a NOT, its operand."""
+        if isinstance(operand, Call) and operand.function == "NOT":
+            return operand.args[0]
+        return Call("NOT", (operand,), type=operand.type, place=place)
+
+    def _test(self, call: UnboundCall) -> Expression:
+        word = call.name.removeprefix("IS ")
+        (arg,) = call.args
+        operand = self.bind(arg) if word == "NULL" else self.condition(arg, f"the operand of IS {word}")
+        return self.made(call, "IS NULL" if word == "UNKNOWN" else call.name, (operand,), TRUE.type)
+
+    def _comparison(self, call: UnboundCall, ordered: bool = False) -> list[Expression]:
+        """Operands of a comparison. Strings are cast to the type that they are compared with."""
+        values = [self.bind(each) for each in call.args]
+        if ordered:
+            values = _ordered(values)
+        elif call.name == "IN":
+            values = _listed(values)
+        typed = [value.type for value in values if not isinstance(value.type, NullType)] or [BOOLEAN]
+        first = next((each for each in typed if is_point(each)), typed[0])
+        for each, value in zip(call.args, values, strict=True):
+            if comparable(first, value.type, ordered) is None:
+                reason = f"{first.text()} cannot be compared with {value.type.text()}"
+                raise self._error(each, reason, "CAST one of them")
+        if not is_point(first):
+            return [coerce(v, first) if isinstance(v.type, NullType) else v for v in values]
+        # All digits of a string count, however few the timestamp beside it has.
+        point = TimestampType(local_zone=first.local_zone) if isinstance(first, TimestampType) else first
+        return [
+            cast(v, point) if root(v.type) == "STRING" else coerce(v, first) if isinstance(v.type, NullType) else v
+            for v in values
+        ]
+
+    def _compared(self, call: UnboundCall) -> Expression:
+        return self._of_nullability(call, self._comparison(call, ordered=call.name not in ("=", "<>", "IN")))
+
+    def _of_nullability(self, given: UnboundCall, args: Sequence[Expression]) -> Expression:
+        """A call that is BOOLEAN, and null only if an argument is."""
+        return call(given.name, *args, place=self.source.at(given.at))
+
+    def _distinct(self, call: UnboundCall) -> Expression:
+        return self.made(call, call.name, self._comparison(call), TRUE.type)
+
+    def string(self, given: Unbound, function: str) -> Expression:
+        found = self.bind(given)
+        if root(found.type) not in ("STRING", "NULL"):
+            raise self._error(given, f"{function} takes STRING, not {found.type.text()}", "CAST it to STRING")
+        return coerce(found, STRING) if isinstance(found.type, NullType) else found
+
+    # --- functions whose type depends on their arguments ----------------------------------------------------
+
+    def _element(self, call: UnboundCall) -> Expression:
+        base, index = (self.bind(arg) for arg in call.args)
+        match base.type:
+            case ArrayType(element=element):
+                if not is_integer(index.type):
+                    raise self._error(call.args[1], f"an array is indexed by INT, not {index.type.text()}", "CAST it")
+                if isinstance(index, Literal) and isinstance(index.value, int) and index.value < 1:
+                    raise self._error(call.args[1], "the first element of an array is [1]", "count from 1")
+                found = element
+            case MapType(key=key, value=value):
+                if comparable(key, index.type, ordered=False) is None:
+                    raise self._error(
+                        call.args[1], f"the map's keys are {key.text()}, not {index.type.text()}", "CAST it"
+                    )
+                index, found = coerce(index, key), value
+            case _:
+                raise self._error(call, f"{base.type.text()} has no elements", "only ARRAY and MAP have")
+        return self.made(call, "ITEM", (base, index), found.with_nullability(True))
+
+    def _concat(self, call: UnboundCall) -> Expression:
+        args = [self.string(arg, call.name) for arg in call.args]
+        separated = call.name == "CONCAT_WS"  # null only if the separator is
+        nullable = any(arg.type.nullable for arg in (args[:1] if separated else args))
+        return self.made(call, "CONCAT_WS" if separated else "CONCAT", args, STRING.with_nullability(nullable))
+
+    def _coalesce(self, call: UnboundCall) -> Expression:
+        common, values = self.alike(call.args, merged_type)
+        nullable = all(value.type.nullable for value in values)
+        return self.made(call, "COALESCE", values, common.with_nullability(nullable))
+
+    def _nullif(self, call: UnboundCall) -> Expression:
+        values = self._comparison(call)
+        first = self.bind(call.args[0])
+        type_ = first.type.with_nullability(True)
+        if root(first.type) == root(values[0].type):
+            return self.made(call, "NULLIF", values, type_)
+        same = Call("=", tuple(values), type=BOOLEAN, place=self.source.at(call.at))  # of a text that is a date or time
+        return self.made(call, "CASE", (same, Literal(None, type=type_), first), type_)
+
+    def _if(self, call: UnboundCall) -> Expression:
+        condition = self.condition(call.args[0], "the first argument of IF")
+        common, values = self.alike(call.args[1:])
+        return self.made(call, "IF", (condition, *values), common)
+
+    def _round(self, call: UnboundCall) -> Expression:
+        value, *rest = (self.bind(arg) for arg in call.args)
+        if not is_numeric(value.type):
+            raise self._error(call.args[0], f"ROUND takes a number, not {value.type.text()}", "CAST it")
+        digits: Value = 0
+        if rest:
+            if not is_integer(rest[0].type):
+                reason = f"the second argument of ROUND is a number of digits, not {rest[0].type.text()}"
+                raise self._error(call.args[1], reason, "such as 2")
+            digits = rest[0].value if isinstance(rest[0], Literal) else None
+            if isinstance(digits, int) and abs(digits) > 999:
+                raise self._error(call.args[1], "ROUND takes up to 999 digits", "such as 2")
+        result = value.type
+        if isinstance(result, DecimalType) and isinstance(digits, int) and digits < result.scale:
+            kept = max(digits, 0)
+            result = DecimalType(min(38, result.precision - result.scale + 1 + kept), kept)
+        nullable = value.type.nullable or any(each.type.nullable for each in rest)
+        return self.made(call, "ROUND", (value, *rest), result.with_nullability(nullable))
+
+    def _to_timestamp_ltz(self, call: UnboundCall) -> Expression:
+        """The form with a number; the others are in :data:`SIGNATURES`."""
+        values = [self.bind(arg) for arg in call.args]
+        if not values or not is_numeric(values[0].type):
+            return self._overloaded(call)
+        if len(values) == 2 and isinstance(values[1].type, NullType):
+            values[1] = coerce(values[1], INT)
+        precision = values[1] if len(values) == 2 else None
+        known = precision is None or not isinstance(precision, Literal) or precision.value in (0, 3, None)
+        if not known or len(values) > 2 or (precision is not None and not is_integer(precision.type)):
+            reason = "TO_TIMESTAMP_LTZ of a number takes a precision, 0 for seconds or 3 for milliseconds"
+            raise self._error(call.args[-1], reason, "such as TO_TIMESTAMP_LTZ(ms, 3)")
+        return self.made(call, call.name, values, TimestampType(3, local_zone=True))
+
+    def _current_watermark(self, call: UnboundCall) -> Expression:
+        (argument,) = call.args
+        found = self.bind(argument)
+        if not (isinstance(found, ColumnRef) and found.name in self.event_times):
+            known = " or ".join(f"{call.name}({each})" for each in self.event_times)
+            hint = f"write {known}" if known else "declare WATERMARK FOR it"
+            raise self._error(argument, f"{call.name} takes the column that has the watermark", hint)
+        zoned = isinstance(found.type, TimestampType) and found.type.local_zone
+        return self.made(call, call.name, (found,), TimestampType(3, local_zone=zoned))
+
+    def _array(self, call: UnboundCall) -> Expression:
+        if not call.args:
+            raise self._error(call, "an empty ARRAY has no type", "CAST(NULL AS ARRAY<..>)")
+        element, values = self._elements(call, call.args)
+        return self.made(call, "ARRAY", values, ArrayType(element, nullable=False))
+
+    def _map(self, call: UnboundCall) -> Expression:
+        if not call.args or len(call.args) % 2:
+            raise self._error(call, "MAP takes keys and values in turn", "MAP['key', 'value']")
+        (key, keys), (value, values) = (self._elements(call, call.args[start::2]) for start in (0, 1))
+        if isinstance(key, MapType):
+            raise self._error(call.args[0], "a map cannot be the key of a map", "use keys of another type")
+        pairs = [each for pair in zip(keys, values, strict=True) for each in pair]
+        return self.made(call, "MAP", pairs, MapType(key, value, nullable=False))
+
+    def _elements(self, call: UnboundCall, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
+        common, values = self.alike(given)
+        if isinstance(common, NullType):
+            raise self._error(call, *UNTYPED_NULL)
+        return common, values
+
+
+def _ordered(values: Sequence[Expression]) -> list[Expression]:
+    """The values of a comparison of order, with strings as numbers or as BOOLEAN if others are: beside whole numbers
+    and decimals they are BIGINT, as in Flink. No '=' does so."""
+    numbers = [each.type for each in values if is_numeric(each.type)]
+    exact = numbers and not any(root(each) in ("FLOAT", "DOUBLE") for each in numbers)
+    found = common_type((*numbers, BIGINT) if exact else tuple(numbers)) if numbers else None
+    if found is None:
+        found = next((BOOLEAN for each in values if root(each.type) == "BOOLEAN"), None)
+    return [cast(each, found) if found is not None and root(each.type) == "STRING" else each for each in values]
+
+
+def _listed(values: Sequence[Expression]) -> list[Expression]:
+    """The values of IN, of which those of the list are cast to the type of the first if it is a number or BOOLEAN and
+    they are texts, or the other way round, as in Flink."""
+    first, *others = values
+
+    def cast_to_first(each: Expression) -> bool:
+        text, other = (first, each) if root(first.type) == "STRING" else (each, first)
+        return root(text.type) == "STRING" and (is_numeric(other.type) or root(other.type) == "BOOLEAN")
+
+    return [first, *(cast(each, first.type) if cast_to_first(each) else each for each in others)]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How a call with typing rules of its own is bound, and how many arguments it takes; ``most`` is 0 without a
+    limit."""
+
+    bind: Callable[[Scope, UnboundCall], Expression]
+    least: int = 0
+    most: int = 0
+
+
+_WITH_ELEMENT = ("ARRAY_APPEND", "ARRAY_PREPEND", "ARRAY_REMOVE", "ARRAY_CONTAINS", "ARRAY_POSITION")
+FORMS: dict[str, _Form] = {
+    **dict.fromkeys(("AND", "OR"), _Form(Scope._logical)),
+    "NOT": _Form(Scope._not),
+    **dict.fromkeys(("IS NULL", "IS TRUE", "IS FALSE", "IS UNKNOWN"), _Form(Scope._test)),
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "BETWEEN", "IN"), _Form(Scope._compared)),
+    "IS DISTINCT FROM": _Form(Scope._distinct),
+    **dict.fromkeys(("LIKE", "SIMILAR"), _Form(special_functions.like, 2, 3)),
+    "IS JSON": _Form(special_functions.is_json),
+    "OVERLAPS": _Form(special_functions.overlaps, 2, 2),
+    "[]": _Form(Scope._element),
+    "ROW": _Form(special_functions.row, 1),
+    "TYPEOF": _Form(special_functions.typeof, 1, 2),
+    "CURRENT_DATABASE": _Form(special_functions.current_database, 0, 0),
+    **dict.fromkeys(("GREATEST", "LEAST"), _Form(special_functions.greatest, 1)),
+    "EXTRACT": _Form(special_functions.extract),
+    **dict.fromkeys(("FLOOR TO", "CEIL TO"), _Form(special_functions.rounded_moment)),
+    **dict.fromkeys(("||", "CONCAT"), _Form(Scope._concat, 1)),
+    "CONCAT_WS": _Form(Scope._concat, 1),
+    **dict.fromkeys(("+x", "-x"), _Form(lambda scope, call: sign(call, scope.bind(call.args[0]), scope.source))),
+    **dict.fromkeys(
+        ("+", "-", "*", "/"),
+        _Form(lambda scope, call: arithmetic(call, [scope.bind(arg) for arg in call.args], scope.source)),
+    ),
+    "CASE": _Form(Scope._case),
+    "COALESCE": _Form(Scope._coalesce, 1),
+    "IFNULL": _Form(Scope._coalesce, 2, 2),
+    "NULLIF": _Form(Scope._nullif, 2, 2),
+    "IF": _Form(Scope._if, 3, 3),
+    "ROUND": _Form(Scope._round, 1, 2),
+    "GROUPING": _Form(Scope._grouping, 1),
+    "GROUPING_ID": _Form(Scope._grouping, 1),
+    "GROUP_ID": _Form(Scope._grouping, 0, 0),
+    "JSON_VALUE": _Form(special_functions.json_value),
+    "JSON_QUERY": _Form(special_functions.json_query),
+    "JSON_EXISTS": _Form(special_functions.json_exists),
+    "JSON_OBJECT": _Form(special_functions.json_object),
+    "JSON_ARRAY": _Form(special_functions.json_array),
+    "TO_TIMESTAMP_LTZ": _Form(Scope._to_timestamp_ltz),
+    "CURRENT_WATERMARK": _Form(Scope._current_watermark, 1, 1),
+    **dict.fromkeys(("TIMESTAMPADD", "TIMESTAMPDIFF"), _Form(special_functions.timestamp_arithmetic, 3, 3)),
+    **dict.fromkeys(_WITH_ELEMENT, _Form(special_functions.with_element, 2, 2)),
+    **dict.fromkeys(("ARRAY_UNION", "ARRAY_INTERSECT", "ARRAY_EXCEPT"), _Form(special_functions.of_arrays, 2, 2)),
+    **dict.fromkeys(("ARRAY_CONCAT", "MAP_UNION"), _Form(special_functions.of_arrays, 1)),
+    "ARRAY[]": _Form(Scope._array),
+    "MAP[]": _Form(Scope._map),
+}
+_KNOWN = sorted({*SIGNATURES, *ALIASES, *(name for name in FORMS if name.isidentifier()), "CAST", "TRY_CAST", "TRIM"})
+
+
+def known_functions() -> list[str]:
+    """The names of all functions except aggregates."""
+    return list(_KNOWN)

@@ -1,0 +1,1 @@
+"""GROUP BY: aggregates become the columns of a node."""

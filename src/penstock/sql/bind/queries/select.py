@@ -1,0 +1,342 @@
+"""Queries to nodes: SELECT, WITH and ORDER BY."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+
+from penstock.errors import DefinitionError
+from penstock.plan.expressions import Call, ColumnRef, Expression, call, conjuncts, fields_of, substituted, walk
+from penstock.plan.nodes import Item, Node, project
+from penstock.spi import Connector, Registry
+from penstock.sql.bind.context import Context
+from penstock.sql.bind.correlation import Dependent, equal_pair, outer_tables, reads_outer
+from penstock.sql.bind.expressions.aggregates import Grouping, aggregates_in
+from penstock.sql.bind.expressions.generated_names import free_name, name_of
+from penstock.sql.bind.expressions.group_windows import check_windows
+from penstock.sql.bind.expressions.resolution import NamedTable
+from penstock.sql.bind.expressions.row_numbers import RowNumber, numbered
+from penstock.sql.bind.expressions.scope import Scope
+from penstock.sql.bind.expressions.selection import Selected, projected, select
+from penstock.sql.bind.groups.grouping import distinct
+from penstock.sql.bind.joins.conditions import JoinSource
+from penstock.sql.bind.queries.from_clause import FromClause, Tables
+from penstock.sql.bind.queries.group_by import GroupBy
+from penstock.sql.bind.queries.set_operations import members_of, set_operation, union, values
+from penstock.sql.bind.queries.sorting import Sorting
+from penstock.sql.bind.ranking import Ranked
+from penstock.sql.bind.results import BROKEN, Relation, Result
+from penstock.sql.bind.subqueries.binder import SubqueryBinder, SubqueryCondition, kept, split
+from penstock.sql.bind.subqueries.outer_rows import beside_outer, completed
+from penstock.sql.bind.subqueries.values import has_subquery, with_subquery_values
+from penstock.sql.bind.tables.constants import OneRow
+from penstock.sql.bind.tables.hints import QueryHints
+from penstock.sql.bind.tables.sources import Source
+from penstock.sql.parse.source import Errors, SourceText
+from penstock.sql.parse.syntax import (
+    Name,
+    TableName,
+    Unbound,
+    UnboundQuery,
+    UnboundSelect,
+    UnboundSetOperation,
+    UnboundSorted,
+    UnboundUnion,
+    UnboundValues,
+    UnboundWith,
+)
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Binds the queries of ``source`` to ``tables``. ``unknown`` makes the error for another name. Problems are added
+    to ``errors``, what has no effect to ``warnings``."""
+
+    source: SourceText
+    connectors: Registry[Connector]
+    errors: Errors
+    tables: Tables
+    unknown: Callable[[TableName], DefinitionError]
+    warnings: list[str]
+    #: The current database.
+    database: str
+    #: Whether all rows are there before the first result is given.
+    batch: bool = False
+    #: The tables of the outer queries whose columns can be used, those of the nearest query first.
+    outer: tuple[tuple[NamedTable, ...], ...] = ()
+    #: The tables of further outer queries, whose columns cannot be used.
+    beyond: tuple[NamedTable, ...] = ()
+
+    @property
+    def enclosing(self) -> tuple[NamedTable, ...]:
+        """The tables of all outer queries, flattened, for errors about columns that cannot be used here."""
+        return (*(table for level in self.outer for table in level), *self.beyond)
+
+    @property
+    def _context(self) -> Context:
+        return Context(self.source, self.errors, self.database, self.enclosing)
+
+    def result(self, given: UnboundQuery) -> Result:
+        """The result of a query, whose columns can be computed."""
+        found = self._result(given)
+        ranked = found.ranked(self.source)
+        if ranked is None:
+            return found
+        self.errors.attempt(lambda: ranked.kept(()))
+        return Result(None, found.columns)
+
+    def rows(self, given: UnboundQuery) -> Node | None:
+        """The rows of a query; None after a problem."""
+        return self._result(given).rows(self._context)
+
+    def relation(self, given: UnboundQuery, columns: Sequence[Name] = ()) -> Relation | None:
+        """The rows of a query that others read, with columns called ``columns``, if these are given; None after a
+        problem. They have no order, as in Flink."""
+        result, context = self._result(_unordered(given)), self._context
+        outer = result.outer
+        if outer is not None:
+            if result.ranked(self.source) is not None:
+                return self._ranked(result, columns)
+            if result.empty is not None:
+                result = completed(result, context)
+            elif not result.keeps_columns:
+                result = beside_outer(result, (), context)
+            return result.dependent(context, columns)
+        found = result.ranked(self.source) or result.rows(context)
+        names = None if found is None else context.column_names(columns, found.schema)
+        if found is None or names is None:
+            return None
+        if isinstance(found, Ranked):
+            return found.renamed(names)
+        return project(
+            found, tuple(Item(name, each) for name, each in zip(names, fields_of(found.schema), strict=True))
+        )
+
+    def _ranked(self, result: Result, columns: Sequence[Name]) -> Ranked | None:
+        """The numbered rows of a query that reads columns of an outer query; None after a problem."""
+        if not result.compares:
+            result = beside_outer(result, (), self._context)
+        found = result.ranked(self.source)
+        names = None if found is None else self._context.column_names(columns, found.schema)
+        if found is None or names is None:
+            return None
+        pairs = [pair for each in result.conditions if (pair := equal_pair(each)) is not None]
+        return found.renamed(names).correlated_by(pairs, result.domain.joined(result.below))
+
+    def _result(self, given: UnboundQuery) -> Result:
+        match given:
+            case UnboundSelect():
+                return self._select(given)
+            case UnboundValues():
+                return values(given, self._context)
+            case UnboundUnion(all=keeps_duplicates):
+                members = [self._result(_unordered(each)) for each in members_of(given)]
+                return union(members, self._context, keeps_duplicates=keeps_duplicates)
+            case UnboundSetOperation(kind=kind):
+                left, right = (self._result(_unordered(each)) for each in (given.left, given.right))
+                return set_operation(kind, left, right, self._context)
+            case UnboundSorted():
+                return self._sorted(given)
+            case UnboundWith():
+                return self._with(given)
+        raise TypeError(f"unknown query {type(given).__name__}")
+
+    def _result_within(self, given: UnboundQuery, scope: Scope) -> Result:
+        """The result of a query in an expression, which may read the columns of the ``scope``."""
+        return self._within(scope)._result(_unordered(given))
+
+    def _within(self, scope: Scope) -> Queries:
+        outer = tuple(map(outer_tables, (scope.named, *scope.outer)))
+        return replace(self, outer=outer, beyond=scope.enclosing)
+
+    def _lateral(self, given: UnboundQuery, columns: Sequence[Name], left: Source) -> Relation | None:
+        """The rows of a query that may read the columns of the ``left`` source."""
+        scope = Scope(
+            left.schema,
+            self.source,
+            tables=left.tables,
+            outer=self.outer,
+            enclosing=self.beyond,
+            database=self.database,
+        )
+        return self._within(scope).relation(given, columns)
+
+    def _with(self, given: UnboundWith) -> Result:
+        tables = dict(self.tables)
+        for each in given.tables:
+            tables[(each.name.text,)] = replace(self, tables=tables).relation(each.query, each.columns)
+        return replace(self, tables=tables)._result(given.body)
+
+    def _sorted(self, given: UnboundSorted) -> Result:
+        sorting = Sorting(given, self.source, self.batch)
+        result = self._result(sorting.selected())
+        if result.outer is not None and result.ranked(self.source) is None:
+            return self._sorted_by_outer(sorting, result)
+        found = self.errors.attempt(lambda: sorting.result(result, lambda each: each.rows(self._context)))
+        return BROKEN if found is None else found
+
+    def _sorted_by_outer(self, sorting: Sorting, result: Result) -> Result:
+        """The first rows of a correlated subquery: those of each value that is compared with the outer rows."""
+        if result.empty is not None:
+            result = completed(result, self._context)
+        elif not result.compares:
+            result = beside_outer(result, (), self._context)
+        columns = result.typed(self._context)
+        if result.node is None or columns is None:
+            return BROKEN
+        items, pairs = list(projected(columns)), [equal_pair(each) for each in result.conditions]
+        keys: list[tuple[Expression, ColumnRef]] = []
+        for outer, inner in filter(None, pairs):
+            name = free_name(name_of(inner), [each.name for each in items])
+            items.append(Item(name, inner))
+            keys.append((outer, ColumnRef(name, type=inner.type)))
+        rows = project(result.node, tuple(items))
+        found = self.errors.attempt(lambda: sorting.result(result, lambda _: rows, [key.name for _, key in keys]))
+        if found is None:
+            return BROKEN
+        conditions = tuple(call("=", outer, key, place=outer.place) for outer, key in keys)
+        return replace(found, conditions=conditions, below=result.domain.joined(result.below))
+
+    # --- SELECT -------------------------------------------------------------------------------------------------
+
+    def _select(self, given: UnboundSelect) -> Result:
+        hints, context = self._hints(given), self._context
+        subqueries = SubqueryBinder(context, self._result_within)
+        clause = FromClause(
+            context,
+            self.tables,
+            self.unknown,
+            self.connectors,
+            self.relation,
+            self._lateral,
+            subqueries=subqueries,
+            hints=hints,
+            warnings=self.warnings,
+        )
+        read = clause.read(given.source) if given.source is not None else OneRow()
+        if read is None:
+            return BROKEN
+        scope = self._scope(given, read, subqueries)
+        columns = self._numbered(select(given.items, scope, self.errors))
+        plain, with_query = split(given.condition)
+        where = self._condition(plain, scope.within("in WHERE"), "the condition of WHERE")
+        having = self._condition(
+            given.having, replace(scope, ranking=False, clause="in HAVING"), "the condition of HAVING"
+        )
+        if not context.independent(*(each for each in having if not has_subquery(each))):
+            return BROKEN
+        conditions = [subqueries.condition(each, scope.within("in WHERE")) for each in with_query]
+        result, having = self._filtered(read, tuple(columns), where, conditions, having)
+        found = [each.value for each in columns if each is not None]
+        grouped = given.grouping is not None or bool(having) or any(map(aggregates_in, found))
+        stateful = grouped or given.distinct or isinstance(read, JoinSource)
+        self.errors.attempt(lambda: self.warnings.extend(hints.check(read, self.source, stateful=stateful)))
+        lifetime = hints.of_side(read)
+        sets = given.grouping or ()
+        self.errors.attempt(lambda: check_windows(found, [key for keys in sets for key in keys], self.source))
+        result, having = with_subquery_values(result, having, self.errors, in_aggregates=grouped)
+        if grouped:
+            keys = replace(scope.within("in GROUP BY"), query=None)
+            result = GroupBy(sets or ((),), having, lifetime, keys, context).groups(result)
+        return self._distinct(result, lifetime) if given.distinct else result
+
+    def _scope(self, given: UnboundSelect, read: Source, subqueries: SubqueryBinder) -> Scope:
+        """Binds the expressions of SELECT."""
+        return Scope(
+            read.schema,
+            self.source,
+            tables=read.tables,
+            event_times=read.event_times,
+            grouping=Grouping.KEYS if any(given.grouping or ()) else Grouping.WHOLE,
+            ranking=True,
+            windows={name.text: window for name, window in given.windows},
+            batch=self.batch,
+            outer=self.outer,
+            enclosing=self.beyond,
+            database=self.database,
+            query=subqueries.value,
+        )
+
+    def _filtered(
+        self,
+        read: Source,
+        columns: tuple[Selected | None, ...],
+        where: Sequence[Expression],
+        bound: Sequence[SubqueryCondition | None],
+        having: tuple[Expression, ...],
+    ) -> tuple[Result, tuple[Expression, ...]]:
+        """The rows of FROM for which WHERE is true, which consists of ``where`` and of the conditions that are
+        ``bound``; and HAVING in terms of them."""
+        found = [each.value for each in columns if each is not None]
+        with_queries = [each for each in where if has_subquery(each)]
+        plain = [each for each in where if not has_subquery(each)]
+        own = [each for each in plain if not reads_outer(each)]
+        correlated = filter(reads_outer, plain)
+        conditions = [each for each in bound if each is not None]
+        node = read.rows(own, with_watermark=_watermarked((*found, *own)))
+        rows = node if len(conditions) == len(bound) else None
+        result = Result(rows, columns, (*read.correlated, *correlated), below=read.domain)
+        parts = [*with_queries, *having, *filter(has_subquery, found)]
+        parts += [part for each in conditions for part in each.operands]
+        if any(map(reads_outer, parts)):
+            result = beside_outer(result, parts, self._context)
+        there = result.domain.values
+        if result.node is not None:
+            conditions = [each.with_columns(there) for each in conditions]
+            with_queries = [substituted(each, there) for each in with_queries]
+            result = replace(result, node=kept(conditions, with_queries, result.node, self.errors))
+        return result, tuple(substituted(each, there) for each in having)
+
+    def _hints(self, given: UnboundSelect) -> QueryHints:
+        hints = self.errors.attempt(partial(QueryHints.of, given.hints, self.source)) or QueryHints()
+        self.warnings.extend(hints.warnings)
+        return hints
+
+    def _numbered(self, columns: list[Selected | None]) -> list[Selected | None]:
+        """The columns without those that compute with a row number, and without a second row number."""
+        found: list[Selected | None] = []
+        for each in columns:
+            if each is None or not numbered(each.value):
+                found.append(each)
+                continue
+            again = any(before is not None and isinstance(before.value, RowNumber) for before in found)
+            if isinstance(each.value, RowNumber) and not again:
+                found.append(each)
+                continue
+            found.append(None)
+            hint = "use it in an outer query" if not again else "number the rows in a separate query"
+            first = next(part for part in walk(each.value) if isinstance(part, RowNumber))
+            reason = f"{'a second' if again else 'an expression of'} {first.function}"
+            self.errors.append(self.source.unsupported(each.at, f"{reason} is not supported", hint))
+        return found
+
+    def _condition(self, given: Unbound | None, scope: Scope, role: str) -> tuple[Expression, ...]:
+        found = self.errors.attempt(partial(scope.condition, given, role)) if given is not None else None
+        return () if found is None else conjuncts(found)
+
+    def _distinct(self, result: Result, lifetime: timedelta | None) -> Result:
+        if any(each is not None and reads_outer(each.value) for each in result.columns or ()):
+            result = beside_outer(result, (), self._context)
+        rows = result.dependent(self._context) if result.conditions else result.rows(self._context)
+        if rows is None or result.columns is None:
+            return Result(None, result.columns)
+        node = rows.node if isinstance(rows, Dependent) else rows
+        found = zip(result.columns, fields_of(rows.schema), strict=True)
+        columns = tuple(replace(each, value=ref) for each, ref in found if each is not None)
+        conditions = rows.conditions if isinstance(rows, Dependent) else ()
+        return Result(distinct(node, lifetime), columns, conditions, result.empty, result.domain, result.below)
+
+
+def _unordered(query: UnboundQuery) -> UnboundQuery:
+    """The query without an ORDER BY that has no LIMIT, which has no effect where others read its rows, as in Flink."""
+    if isinstance(query, UnboundSorted) and query.limit is None and not query.offset:
+        return query.query
+    return query
+
+
+def _watermarked(values: Sequence[Expression]) -> bool:
+    """Whether CURRENT_WATERMARK is called."""
+    parts = (part for value in values for part in walk(value))
+    return any(isinstance(part, Call) and part.function == "CURRENT_WATERMARK" for part in parts)

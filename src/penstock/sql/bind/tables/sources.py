@@ -1,0 +1,130 @@
+"""What a query reads: tables, and queries in FROM. Joins are in ``joins``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from penstock.plan.expressions import Expression, conjunction
+from penstock.plan.nodes import Filter, Node
+from penstock.plan.traits import traits
+from penstock.spi import Connector, Registry
+from penstock.sql.bind.correlation import NOTHING, Domain
+from penstock.sql.bind.expressions.resolution import NamedTable, named_table
+from penstock.sql.bind.tables.definitions import DeclaredTable
+from penstock.sql.parse.source import Errors
+from penstock.types import RowType
+
+
+class Source(Protocol):
+    """What a query reads. Expressions are bound to its ``schema`` by the names that its ``tables`` give; its
+    :meth:`rows` are made after that, with the conditions of WHERE."""
+
+    @property
+    def schema(self) -> RowType:
+        """The columns."""
+
+    @property
+    def tables(self) -> tuple[NamedTable, ...]:
+        """The names of the columns."""
+
+    @property
+    def event_times(self) -> tuple[str, ...]:
+        """The columns that CURRENT_WATERMARK takes: those whose event time watermarks follow."""
+
+    @property
+    def correlated(self) -> tuple[Expression, ...]:
+        """Conditions on the rows that read columns of the outer query, which :meth:`rows` does not check."""
+
+    @property
+    def domain(self) -> Domain:
+        """The columns of the outer query that the rows compute with."""
+
+    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
+        """The rows for which all ``conditions`` are true, with the present watermark as a last column if
+        ``with_watermark``; None after a problem, which was added to the errors."""
+
+
+def filtered(node: Node, conditions: Sequence[Expression]) -> Node:
+    """The rows of ``node`` for which all ``conditions`` are true."""
+    return Filter(node.schema, node, conjunction(conditions)) if conditions else node
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """A table of CREATE TABLE, called ``qualifier`` here, and its columns ``names``."""
+
+    table: DeclaredTable
+    qualifier: str
+    names: tuple[str, ...]
+    connectors: Registry[Connector]
+    errors: Errors
+    correlated: tuple[Expression, ...] = ()
+    domain: Domain = NOTHING
+
+    @property
+    def schema(self) -> RowType:
+        return self.table.schema
+
+    @property
+    def tables(self) -> tuple[NamedTable, ...]:
+        return (named_table(self.qualifier, self.schema, self.names),)
+
+    @property
+    def event_times(self) -> tuple[str, ...]:
+        return (self.table.event_time,) if self.table.event_time else ()
+
+    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
+        node = self.errors.attempt(lambda: self.table.scan(self.connectors, with_watermark=with_watermark))
+        return None if node is None else filtered(node, conditions)
+
+
+@dataclass(frozen=True)
+class NodeSource:
+    """A query in FROM, of WITH or of a view, as the ``node`` with its rows, called ``qualifier`` here, and its columns
+    ``names``, behind which others may follow."""
+
+    node: Node
+    qualifier: str
+    names: tuple[str, ...]
+    correlated: tuple[Expression, ...] = ()
+    domain: Domain = NOTHING
+
+    @property
+    def schema(self) -> RowType:
+        return self.node.schema
+
+    @property
+    def event_times(self) -> tuple[str, ...]:
+        return traits(self.node).rowtimes
+
+    @cached_property
+    def tables(self) -> tuple[NamedTable, ...]:
+        visible = RowType(self.schema.fields[: len(self.names)], nullable=False)
+        return (named_table(self.qualifier, visible, self.names),)
+
+    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
+        return filtered(self.node, conditions)
+
+
+@dataclass(frozen=True)
+class RowsSource:
+    """Rows that are made already, as the ``node`` of them, with the ``tables`` of another source."""
+
+    node: Node
+    tables: tuple[NamedTable, ...]
+    correlated: tuple[Expression, ...] = ()
+    domain: Domain = NOTHING
+
+    @property
+    def schema(self) -> RowType:
+        return self.node.schema
+
+    @property
+    def event_times(self) -> tuple[str, ...]:
+        return traits(self.node).rowtimes
+
+    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
+        return filtered(self.node, conditions)
