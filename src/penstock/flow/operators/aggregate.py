@@ -64,7 +64,7 @@ class GroupAggregateOperator:
     states: GroupStates
     #: What groups the rows where they come from, if the owners of the keys can continue from that.
     local: LocalAggregate | None
-    #: Whether what overflows fails.
+    #: Whether an overflow fails the job.
     strict: bool = False
 
     @classmethod
