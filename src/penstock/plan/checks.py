@@ -99,7 +99,7 @@ def _taken(sink: Sink) -> frozenset[RowKind]:
 
 
 def _changing(sink: Sink, taken: frozenset[RowKind]) -> str:
-    """Where the changes come from that a sink does not take: the lowest such table, or step with state."""
+    """The origin of the changes that a sink does not take: the lowest such table, or step with state."""
     found: list[str] = []
 
     def visit(node: Node, below: tuple[Traits, ...]) -> Traits:
@@ -147,8 +147,8 @@ def _within(one: str, other: str) -> bool:
 
 
 def check_conflicts(sinks: Sequence[Sink], settings: Settings) -> None:
-    """Raises SchemaError for each sink of which several rows of the query may have one key, where nothing says that the
-    last one stays and the settings ask for it."""
+    """Raises SchemaError for each sink where several rows of the query may have one primary key, and the statement
+    lacks the ON CONFLICT that the settings require."""
     problems = []
     for sink in sinks if settings.require_on_conflict else ():
         key = set(sink.spec.capabilities.upsert_keys)
@@ -199,8 +199,7 @@ def _watermark_in(condition: Expression) -> Expression | None:
 
 
 def check_reads(job: Job) -> None:
-    """Raises UnsupportedError for columns that have other values each time, and are read above steps that read their
-    rows twice."""
+    """Raises UnsupportedError for nondeterministic columns that are read above steps that read their rows twice."""
     problems: dict[Problem, None] = {}
 
     def visit(node: Node, _: tuple[None, ...]) -> None:

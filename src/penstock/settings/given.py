@@ -72,8 +72,8 @@ class GivenSettings:
 
     def put(self, key: str, text: str, place: str, *, at: str = "", shown: str | None = None) -> None:
         """Add a setting. ``place`` is that of its text, ``at`` that of its key if it differs. Errors quote ``shown``,
-        the text before variables were replaced, since these may be secret. Raises OptionsError for an unknown key, and
-        for a text that cannot be read."""
+        the text before variables were replaced, since their values may be secret. Raises OptionsError for an unknown
+        key, and for a text that cannot be read."""
         self._check_known(key, at or place)
         ignored = ignored_key(key)
         try:

@@ -21,7 +21,7 @@ class Ignored:
     meaning: str
     default: str
     codec: Codec
-    #: Values, as the codec reads them, that ask for what applies here anyway, so that they need no warning.
+    #: Values, as the codec reads them, that match what applies here anyway, so that they need no warning.
     fulfilled: tuple[Any, ...] = ()
 
     @property

@@ -246,12 +246,12 @@ class Settings(OptionSet):
 
     @property
     def lenient(self) -> bool:
-        """Whether rows without an event time are late, instead of ending the job."""
+        """Whether rows without an event time are late, instead of failing the job."""
         return self.null_event_time == LATE
 
     @property
     def strict(self) -> bool:
-        """Whether what overflows fails."""
+        """Whether an overflow fails the job."""
         return self.overflow == FAIL
 
     @property

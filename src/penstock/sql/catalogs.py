@@ -51,7 +51,7 @@ class Catalog:
 @dataclass
 class Catalogs:
     """All catalogs. A temporary table or view hides a permanent one of its name. ``version`` counts the changes after
-    which a view may give something else."""
+    which a view may give other rows."""
 
     current: Space = (DEFAULT_CATALOG, DEFAULT_DATABASE)
     catalogs: dict[str, Catalog] = field(
@@ -92,7 +92,7 @@ class Catalogs:
     def put(self, path: Path, entry: Entry, *, temporary: bool) -> None:
         """Add a table or a view."""
         if self.version or path in self.permanent:
-            self.version += 1  # a view may have read what had this name before
+            self.version += 1  # a view may have read another table of this name
         (self.temporary if temporary else self.permanent)[path] = entry
 
     def holder(self, path: Path) -> dict[Path, Entry]:

@@ -145,7 +145,7 @@ class _ScriptReader:
         warnings = [
             f"{problem.where}: table '{table.definition.name}' cannot be read or written: {problem.reason}"
             for table, problem in self.definitions.unusable()
-            if table.connector  # without one it may be there for LIKE
+            if table.connector  # without one it may serve LIKE only
         ]
         return Script(tuple(self.jobs), (*self.settings.warnings, *warnings), tuple(self.printed))
 

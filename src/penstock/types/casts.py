@@ -156,9 +156,9 @@ def common_type(types: tuple[DataType, ...]) -> DataType | None:
 
 
 def merged_type(types: tuple[DataType, ...]) -> DataType | None:
-    """The type to which COALESCE casts its arguments, by Flink's ``LogicalTypeMerging``; None if
-    there is none. Other than :func:`common_type`, a TIMESTAMP becomes a DATE or a TIME beside one, and a DECIMAL before
-    a FLOAT becomes one."""
+    """The type to which COALESCE casts its arguments, by Flink's ``LogicalTypeMerging``; None if there is none. Unlike
+    in :func:`common_type`, a TIMESTAMP becomes a DATE or a TIME beside one, and a DECIMAL before a FLOAT becomes
+    one."""
     found = types[0]
     for each in types[1:]:
         pair = {root(found): found, root(each): each}

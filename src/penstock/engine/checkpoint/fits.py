@@ -33,7 +33,7 @@ class StateReport:
 
     @property
     def title(self) -> str:
-        """What the lines are about."""
+        """The heading of the lines."""
         return f"state of {self.where}, after batch {self.batch}:"
 
     def lines(self) -> Iterator[tuple[str, bool]]:
@@ -49,8 +49,8 @@ class StateReport:
 
 
 def readable_checkpoint(job: Job) -> JobCheckpoint | None:
-    """The checkpoint of a job if it can be read without Spark: one on this machine, and that of a job with state, which
-    is read so too. Elsewhere Spark may have rights that only its settings name."""
+    """The checkpoint of a job if it can be read without Spark: one on this machine, and any job with state, which is
+    read without Spark. Elsewhere Spark may have rights that only its settings name."""
     root = job_location(job.settings.checkpoint_dir, job.name)
     if local_checkpoint(root) is None and not stateful(job):
         return None
@@ -96,13 +96,13 @@ def state_report(job: Job) -> StateReport | None:
         except CheckpointError:
             again = _committed(place)
             if not again or again == reference:
-                raise  # else the job runs, and has deleted what it needs no more
+                raise  # else the job runs, and has deleted what it no longer needs
             reference = again
 
 
 def claimed_steps(job: Job, savepoint: str) -> frozenset[str]:
-    """The uids under which a savepoint has the state of the steps of ``job``: of several of one name the numbers change
-    when others come or go. Raises CheckpointError, and UnsupportedError as :func:`state_report`."""
+    """The uids under which a savepoint has the state of the steps of ``job``: when several have one name, their numbers
+    change as steps are added and removed. Raises CheckpointError, and UnsupportedError as :func:`state_report`."""
     place = read_location(savepoint)
     manifest = Manifest.read(Storage.of(place.folder(STATE)), read_savepoint(place).content.state)
     return fitting_of(job, manifest).claimed(manifest)

@@ -14,8 +14,8 @@ from penstock.spi import Batch, Checkpoint, CommitStatus, Committer, Published
 
 @dataclass(eq=False)
 class CheckpointTarget(Committer):
-    """Keeps the reference to the state of a job none of whose tables is exactly-once: their rows may be repeated, the
-    state counts each row once. ``keeps_rows``: a step of the job has state; UNNEST has none."""
+    """Keeps the reference to the state of a job none of whose tables is exactly-once: their rows may be repeated, but
+    the state counts each row once. ``keeps_rows``: a step of the job has state; UNNEST has none."""
 
     checkpoint: Checkpoint
     keeps_rows: bool = True

@@ -42,5 +42,5 @@ if __name__ == "__main__":
     daemon.worker = work
     warm()
     gc.collect()
-    gc.freeze()  # workers collect garbage after each task; what was imported here is none
+    gc.freeze()  # workers collect garbage after each task; what was imported here is never garbage
     daemon.manager()

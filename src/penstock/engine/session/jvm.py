@@ -31,7 +31,7 @@ class Jvm:
 
     It has its own process group, so that Ctrl-C and other signals to our group reach this process only, which can let
     the JVM finish its work. The JVM reads from a pipe that closes when this process ends, and then ends too. Its
-    standard error passes through this process, so it prints nothing after this process was killed.
+    standard error passes through this process, so it prints nothing after this process is killed.
     """
 
     def __init__(self, configuration: Mapping[str, str]):

@@ -1,5 +1,5 @@
-"""Which rows of a dataflow carry the order of their arrival: those that come to an operator whose result depends on it,
-on a way where it would be lost."""
+"""Which rows of a dataflow carry their order of arrival: those on a path to an operator whose result depends on it,
+where the order would be lost."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _LAST_MILLIS = 253_402_300_799_999
 
 
 class Passing:
-    """The calculation that changes nothing."""
+    """The identity calculation."""
 
     def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
         """The same batch."""
@@ -335,7 +335,7 @@ class _Work:
                 self.measured.add(bytes(data))
 
     def take(self, edge: Edge, rows: Iterable[pa.RecordBatch]) -> None:
-        """Rows of the exchange for this owner that came through an edge, as far as they are of this part."""
+        """Rows of the exchange for this owner that came through an edge, limited to this part."""
         taken = self.inputs.setdefault((edge.vertex, edge.input), [])
         for batch in itertools.chain.from_iterable(map(self.receiver.batches, rows)):
             if self.parts == self.instructions.owners:  # all that the owner got
@@ -371,7 +371,7 @@ class _Work:
             inputs.append(in_order(joined(self.inputs.pop((vertex.number, number), []), schema)))
         clock = clock_of(vertex.timings, self.instructions.awaited, self.measured, self.instructions.now_ms)
         if isinstance(operator, TimedOperator) and operator.processing:
-            # The present millisecond is not over: rows may still come in it.
+            # The present millisecond is not over: more rows may come in it.
             clock = Clock(self.instructions.before_ms - 1, self.instructions.now_ms - 1, self.instructions.now_ms)
         timed = isinstance(operator, TimedOperator) and clock.moves
         if not timed and not any(each.num_rows for each in inputs):

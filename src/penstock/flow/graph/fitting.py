@@ -20,8 +20,8 @@ from penstock.plan.step_identity import StepIdentity, compared, renamed, stored_
 #: The names of columns in the state, by uid, by the side of the step and by their present names.
 ColumnNames: TypeAlias = Mapping[str, Mapping[str, Mapping[str, str]]]
 
-#: What becomes of the state of a step: it is kept; there is none yet; there was none left when the step changed; it is
-#: dropped, because the user said so; it does not fit; or no step has it.
+#: What happens to the state of a step: it is kept; there is none yet; there was none left when the step changed; the
+#: user drops it; it does not fit; or no step has it.
 Fate: TypeAlias = Literal["kept", "new", "empty", "reset", "refused", "unclaimed"]
 
 
@@ -94,7 +94,7 @@ class Fitting:
         step = self.steps[verdict.uid]
         if verdict.fate != "new" or not step.changing or not manifest.identities:
             return verdict.fate == "reset"
-        family = _family(verdict.uid)  # in which a step may be known that has kept nothing so far
+        family = _family(verdict.uid)  # of which a step may be known that has kept nothing so far
         return not any(
             _family(uid) == family and not _compared(known, step.identity)[0]
             for uid, known in manifest.identities.items()
@@ -110,8 +110,8 @@ class Fitting:
         return Verdict(uid, "unclaimed")
 
     def _former(self, manifest: Manifest) -> dict[str, str]:
-        """The uids under which the steps have their state. Steps of one kind have numbers in an order that changes when
-        others come or go: what fits best is theirs, and of what fits alike the state under their own uid."""
+        """The uids under which the steps have their state. The numbers of steps of one kind change when others are
+        added or removed: each gets the state that fits best, and its own uid's among equals."""
         found: dict[str, str] = {}
         for exactly in (True, False):
             for own in (True, False):
@@ -182,7 +182,7 @@ class Fitting:
         return {name: refs for name, refs in tables.items() if _table(name) in present}
 
     def _times(self, manifest: Manifest, kept: Collection[str]) -> Mapping[str, Reached]:
-        """The watermarks, without those of other times than before, unless a step has seen them."""
+        """The watermarks, without those whose meaning has changed, unless a step has seen them."""
         if any(self.steps[uid].timed for uid in kept):
             return manifest.times
         new = {name for name, each in self.measures.items() if manifest.measures.get(name, each) != each}

@@ -283,13 +283,13 @@ class Planner:
         self.branches.append(Branch(number, calc, edge, output, awaited))
 
     def _keeps(self, edge: Edge | None) -> bool:
-        """Whether rows without a window go through an edge: the operator counts them."""
+        """Whether rows without a window pass an edge: the operator counts them."""
         return self.lenient and edge is not None and isinstance(self.vertices[edge.vertex].operator, TimedOperator)
 
     def _local(self, operator: Operator | TimedOperator, ways: Sequence[Sequence[_Way]]) -> bool:
         """Whether the rows of each key are in one task already: the operator has one input, from one vertex, whose keys
         pass unchanged and are its own, in the same order. The end of an output keeps no state by hash: it needs all
-        rows of a key, whatever the order, and without keys nothing."""
+        rows of a key, in any order, and without keys nothing."""
         if len(ways) != 1 or len(ways[0]) != 1 or isinstance(ways[0][0].origin, Scan):
             return False
         (way,), keys = ways[0], operator.inputs[0].keys
@@ -413,7 +413,7 @@ def _rows_of_scan(node: Node) -> Rows:
 
 
 def _moment_and_lag(watermark: Expression) -> tuple[Expression, int]:
-    """A watermark as a moment and the microseconds that are taken off."""
+    """A watermark as a timestamp and the microseconds that are subtracted."""
     match watermark:
         case Call(function="-", args=(moment, Literal(value=timedelta() as lag))):
             return moment, lag // timedelta(microseconds=1)

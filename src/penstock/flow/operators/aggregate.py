@@ -64,13 +64,13 @@ class GroupAggregateOperator:
     states: GroupStates
     #: What groups the rows where they come from, if the owners of the keys can continue from that.
     local: LocalAggregate | None
-    #: Whether what overflows fails.
+    #: Whether an overflow fails the job.
     strict: bool = False
 
     @classmethod
     def of(cls, node: GroupAggregate, *, retracts: bool, strict: bool = False) -> GroupAggregateOperator:
         """The operator of a plan's node. Without ``retracts`` its input never has negative weights; MIN and MAX then
-        keep no values. Raises UnsupportedError for calls that there are not."""
+        keep no values. Raises UnsupportedError for unknown calls."""
         given = Input(arrow_schema(node.input.schema), node.keys)
         needs: dict[Argument, set[str]] = {}
         for call in node.calls:
@@ -135,7 +135,7 @@ class GroupAggregateOperator:
 
 
 def _remembered(weights: npt.NDArray[np.int64], groups: Groups, found: Flags) -> npt.NDArray[np.int64]:
-    """The weights, 0 for retractions that come first in groups that have no state: it was forgotten. So does Flink."""
+    """The weights, 0 for retractions that come first in groups whose state was forgotten. As in Flink."""
     if not (weights < 0).any():
         return weights
     size = len(weights)

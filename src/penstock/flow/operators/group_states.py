@@ -95,7 +95,7 @@ class Pane:
 
     @property
     def groups(self) -> Groups:
-        """The groups, each of which is there once."""
+        """The groups, each once."""
         each = np.arange(len(self.hashes))
         return Groups(self.hashes, self.keys, each, each, each)
 

@@ -80,8 +80,8 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class SideChanges:
-    """The net change of a side in a batch: rows that may match, and, if they are kept, ``lone`` ones with a NULL in the
-    key."""
+    """The net change of a side in a batch: rows that may match, and, if rows without a match are kept, the ``lone``
+    ones with a NULL in the key."""
 
     side: Side
     delta: Delta
@@ -207,7 +207,7 @@ class JoinOperator:
     def _padded(
         self, given: SideChanges, rows: SideRows, others: SideRows, groups: Groups, unread: Flags, state: StateStore
     ) -> tuple[Rows, Weights]:
-        """The places and the changed weights of rows without a match. Stores what says that."""
+        """The places and the changed weights of rows without a match. Updates the state that tells them."""
         if given.side.counted:
             return _own_matches(given.side, rows, others, groups, state)
         other = self.right if given.side is self.left else self.left
@@ -223,7 +223,7 @@ class JoinOperator:
             columns += [column.take(indices) for column in side.batch.columns]
         rows, hashes = batch_of(columns, self.schema, len(weights)), np.zeros(len(weights), np.uint64)
         change = Delta(rows, weights, hashes, _arrivals(left, right, groups, lefts, rights))
-        if not self.left.input.keys:  # a row of nulls may be the match of one that had none
+        if not self.left.input.keys:  # a row of nulls may match one that had no match
             change = change.netted()
         elif self.left.kept and self.right.kept:
             change = _with_nulls_once(change)
@@ -360,8 +360,8 @@ def _unmatched(rows: SideRows, before: Weights, after: Weights) -> tuple[Rows, W
 def _own_matches(
     side: Side, rows: SideRows, others: SideRows, groups: Groups, state: StateStore
 ) -> tuple[Rows, Weights]:
-    """As :func:`_unmatched`, by the number of matches of each row, which is stored with it: of a row that is added that
-    of the other side's remembered rows, and from then on each of them that comes or goes."""
+    """As :func:`_unmatched`, by the number of matches of each row, which is stored with it: an added row starts with
+    the number of the other side's stored rows, and each of them that is added or removed changes it."""
     known = others.groups >= 0
     there, change = (
         np.append(sums(others.groups[known], each[known], len(groups)), 0)[rows.groups]

@@ -87,7 +87,7 @@ class MaterializeOperator:
 
 
 def _removed(classes: Rows, arrived: Rows, weights: Rows, removals: Rows) -> Rows:
-    """How often each row goes, if so many equal ones of each class do, the first ones first."""
+    """How many of each row are removed, if this many of each class of equal rows are, the first ones first."""
     order = np.lexsort((arrived, classes))
     sorted_classes, counts = classes[order], weights[order]
     ends = np.cumsum(counts)

@@ -1,6 +1,6 @@
 """Which segments to merge when.
 
-At each point of the range of hashes, segments lie on one another, the newest on top. They have levels by size, each
+At each point of the range of hashes there is a stack of segments, the newest on top. They have levels by size, each
 eight times the one below. Eight neighbours of one level are merged to one of the next: so each row is rewritten once
 per level, and a look-up asks at most some eight segments per level. Where more than half of the rows are superseded,
 all are merged.
@@ -22,7 +22,7 @@ from penstock.flow.state.segments import SegmentRef
 _FAN = 8
 #: Segments of fewer rows are merged whenever there are two.
 _SMALL = 4096
-#: What a batch may merge in any case, and what one merge may at most.
+#: How much a batch may merge in any case, and the most for one merge.
 _SOME, _MOST = 1 << 18, 1 << 21
 #: How many bytes one merge may read at most: it holds them, its result and the bytes of its segment in memory.
 _MOST_BYTES = 24 << 20
@@ -184,8 +184,8 @@ def _due(stack: Sequence[SegmentRef], width: int, budget: float) -> tuple[int, i
         end = start + levels.count(levels[start])
         if end - start >= (_FAN if levels[start] else 2):
             size = sum(sizes[start:end])
-            # The result may be the last one that the next level needs. A merge that takes several batches is left for
-            # later, lest small segments wait for it.
+            # The result may be the last one that the next level needs. A merge that takes several batches waits, so
+            # that small segments do not wait for it.
             while end < len(stack) and _level(size) >= levels[end] and levels.count(levels[end]) + 1 >= _FAN:
                 after = end + levels.count(levels[end])
                 size += sum(sizes[end:after])

@@ -44,9 +44,9 @@ Kind: TypeAlias = Literal["keyed", "multiset"]
 class TableSpec:
     """A table of an operator's state: its name, its key and value columns, and whether a key has one row (``keyed``) or
     rows with weights (``multiset``). ``exact``: no value columns may be added to it; a keyed one may lose some.
-    ``timed``: the time of its last writing is kept with each row. With ``ttl_ms`` rows are gone that were not written
-    for so long; ``side`` is the number of the operator's input whose time to live they have, None if they stay until
-    the operator deletes them. ``parted``: there is such a table for each of several times
+    ``timed``: the time of its last writing is kept with each row. With ``ttl_ms`` rows that were not written for that
+    long have expired; ``side`` is the number of the operator's input whose time to live they have, None if they stay
+    until the operator deletes them. ``parted``: there is such a table for each of several times
     (:mod:`penstock.flow.state.parts`). ``names`` has, by a column's name, its name in the segments where that differs:
     it had another when the first segments were written."""
 
@@ -108,7 +108,7 @@ class SegmentRef:
     high: int
     newest: int
     kind: Kind
-    #: Of how many rows, here and in older segments, they make one superfluous, about.
+    #: About how many rows, here and in older segments, they supersede.
     stale: int = 0
     #: The bytes of a row, about.
     width: int = 0
@@ -273,7 +273,7 @@ class SegmentWriter:
 
 
 def _stream(rows: pa.RecordBatch) -> pa.Buffer:
-    """Rows as an IPC stream, in a buffer of just its size: one that grows would be copied."""
+    """Rows as an IPC stream, in a buffer of exactly its size: a growing one would be copied."""
     count = pa.MockOutputStream()
     with pa.ipc.new_stream(count, rows.schema) as stream:
         stream.write_batch(rows)

@@ -48,7 +48,7 @@ class Table:
         self._stale = 0
 
     def flush(self, writer: SegmentWriter, low: int, high: int) -> Sequence[SegmentRef]:
-        """Add what was changed, and what it makes worth merging, to ``writer``; the segments after that."""
+        """Write the changes, and the merges that they make due, to ``writer``. Returns the segments after that."""
         change = self._change
         if change is None or not len(change):
             return joined(self.refs)

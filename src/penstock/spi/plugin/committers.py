@@ -25,8 +25,8 @@ class Committer(Protocol):
         return None
 
     def check(self) -> None:
-        """Raise all errors that must stop a start and show without taking ownership: another run of the job may be
-        healthy. All committers of a job are checked before one of them is opened."""
+        """Raise all errors that must stop a start and can be found without taking ownership: another run of the job may
+        be healthy. All committers of a job are checked before one of them is opened."""
         return
 
     def open(self) -> None:
@@ -50,11 +50,11 @@ class Committer(Protocol):
         return ""
 
     def check_owner(self) -> None:
-        """Raise FencedError when another run has taken over: the better explanation of another error."""
+        """Raise FencedError when another run has taken over, which explains another error better."""
         return
 
     def publish(self, batch: Batch, frame: Any) -> Published:
-        """Write the batch and commit it; write nothing when it was committed before. All or nothing."""
+        """Write the batch and commit it, atomically; write nothing when it was committed before."""
 
     def close(self) -> None:
         """Abort an open transaction and release connections. May be called twice, and while ``publish`` runs in

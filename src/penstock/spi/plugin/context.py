@@ -68,7 +68,7 @@ class JobContext:
     stopping: Callable[[], bool]
     warn: Callable[[str], None]
     secret: str = field(default="", repr=False)
-    #: Whether a version that did not seal progress may have published with this checkpoint.
+    #: Whether a former version, which did not seal progress, may have published with this checkpoint.
     unsealed: bool = False
     #: The job's metrics. Those of a table are in the group that :meth:`operator` returns.
     metrics: MetricGroup = field(default_factory=MetricGroup)

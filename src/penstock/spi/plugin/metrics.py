@@ -32,7 +32,7 @@ class Counter:
 
 
 class Gauge:
-    """Computes its value on each call. None: there is none at the moment."""
+    """Computes its value on each call; None while there is none."""
 
     def __init__(self, value: Callable[[], float | None]):
         self._value = value

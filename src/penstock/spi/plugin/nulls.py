@@ -1,4 +1,4 @@
-"""NULL where a table's columns do not allow it: a source looks for it, since plans rely on what columns declare."""
+"""NULL in columns that do not allow it: sources check for it, since plans rely on what columns declare."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NotNull:
         self, columns: Mapping[str, pa.Array], kinds: npt.NDArray[np.int8] | None = None
     ) -> Sequence[tuple[str, _Mask]]:
         """The columns in which something is missing, each with the rows where it is. ``kinds[i]`` is the RowKind of row
-        ``i``; with None all are insertions. Costs next to nothing where nothing is missing."""
+        ``i``; with None all are insertions. Cheap where nothing is missing."""
         found = []
         for name, type_ in self._columns:
             mask = _missing(columns[name], type_)

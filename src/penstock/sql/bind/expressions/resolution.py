@@ -43,8 +43,8 @@ def named_table(qualifier: str, schema: RowType, names: Sequence[str] = ()) -> N
 
 @dataclass(frozen=True)
 class Names:
-    """Finds the columns of ``schema``, which ``qualifier`` may precede, or, in a query of several tables, those of the
-    ``tables``. Raises SchemaError for an unknown name, with its place."""
+    """Finds the columns of ``schema``, which may be qualified by ``qualifier``, or, in a query of several tables, those
+    of the ``tables``. Raises SchemaError for an unknown name, with its place."""
 
     schema: RowType
     source: SourceText

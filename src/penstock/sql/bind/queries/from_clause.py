@@ -56,7 +56,7 @@ class FromClause:
     lateral: Callable[[UnboundQuery, Sequence[Name], Source], Relation | None]
     subqueries: SubqueryBinder
     hints: QueryHints
-    #: Gets what has no effect.
+    #: Gets warnings about what has no effect.
     warnings: list[str]
 
     def read(self, given: UnboundSource) -> Source | None:
