@@ -89,7 +89,7 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
 
 
 def _before(batch: Batch, statuses: Mapping[int, CommitStatus]) -> str:
-    """The reference to the state before a batch that no target has."""
+    """The reference to the state before a batch that no target has committed."""
     found = _agreed(batch, [each.state for each in statuses.values()])
     if found is None:
         raise CheckpointError(

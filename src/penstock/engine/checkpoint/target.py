@@ -25,12 +25,13 @@ class CheckpointTarget(Committer):
     keeps_state = True
 
     def commit_status(self, batch: Batch) -> CommitStatus:
-        """By the checkpoint's document. Raises PossibleDataLossError if it has other positions than the batch."""
+        """Decides by the checkpoint's document. Raises PossibleDataLossError if its positions differ from the
+        batch's."""
         where = f"the checkpoint '{self.checkpoint.location}' continues with batch {batch.id}"
         known = self._known()
         self._batch, self._before = batch.id, known
         if not known and batch.id > 0:
-            if not self.keeps_rows:  # the job had no such step before, and none needs the rows that were read then
+            if not self.keeps_rows:  # the job had no such step before, and needs none of the rows that were read then
                 return CommitStatus(False, "")
             raise CheckpointError(
                 f"{where}, but has no state: the job had none before, or another guarantee. Start the former "

@@ -381,7 +381,7 @@ class FlowRun:
             each.count(self.context.operator(uid))
 
     def _ask(self, at: int | None) -> None:
-        """Ask the sources for a batch at this time; None for no batch."""
+        """Request a batch from the sources at this time; None cancels the request."""
         for source in () if self._source_set is None else self._source_set.sources:
             source.wake(at)
 

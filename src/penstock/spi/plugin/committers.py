@@ -39,8 +39,8 @@ class Committer(Protocol):
         return False
 
     def commit_status(self, batch: Batch) -> CommitStatus:
-        """What it has committed, when a batch of a job with state begins. Writes nothing, and raises what
-        :meth:`publish` would raise. For committers with ``keeps_state``."""
+        """What it has committed, when a batch of a job with state begins. Writes nothing. Raises what :meth:`publish`
+        would raise. For committers with ``keeps_state``."""
         return CommitStatus(False, None)
 
     def state(self, upcoming: int) -> str:
