@@ -28,7 +28,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from penstock.engine.checkpoint import read_location
-from penstock.engine.checkpoint.committed import STATE, committed
+from penstock.engine.checkpoint.committed import STATE, read_committed
 from penstock.errors import CheckpointError
 from penstock.flow.state.inspection import TableSize
 from penstock.flow.state.manifest import Manifest
@@ -236,7 +236,7 @@ def samples(job: Job, events: Events, place: str, minutes: float) -> Iterator[Sa
 def sample(job: Job, events: Events, place: str, elapsed: float) -> Sample | None:
     """What is seen now; None before the first batch, or where files were deleted while they were looked at."""
     try:
-        known = committed(read_location(place))
+        known = read_committed(read_location(place))
         if known.batch < 0:
             return None
         storage = Storage.of(f"{place}/{STATE}")

@@ -176,7 +176,7 @@ sys.stdin.read()
     def test_the_broker_goes_with_it(self, child: subprocess.Popen[str]) -> None:
         assert child.stdout is not None
         pid, bootstrap, folder = child.stdout.readline().split()
-        broker = Identity.of(int(pid))
+        broker = Identity.from_pid(int(pid))
         assert broker is not None
         await_members(bootstrap, 1)
         child.send_signal(signal.SIGKILL)
@@ -271,7 +271,7 @@ class TestCommand:
         (line,) = capsys.readouterr().out.splitlines()
         told = json.loads(line)
         assert told["bootstrap"] == f"127.0.0.1:{port}"
-        broker = Identity.of(told["pid"])
+        broker = Identity.from_pid(told["pid"])
         assert broker is not None
         await_members(told["bootstrap"], 1)
 
@@ -295,7 +295,7 @@ class TestCommand:
         done = subprocess.run(
             [sys.executable, "-c", script, str(port)], capture_output=True, text=True, check=True, timeout=120
         )
-        broker = Identity.of(int(done.stdout))
+        broker = Identity.from_pid(int(done.stdout))
         assert broker is not None
         await_members(f"127.0.0.1:{port}", 1)
         (found,) = BackgroundCluster.all()

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.connectors.kafka.source.bounds import present_ends, with_epochs
 from penstock.connectors.kafka.source.enumerator import Enumerator
-from penstock.connectors.kafka.source.losses import described
+from penstock.connectors.kafka.source.losses import describe_losses
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.errors import PossibleDataLossError, RetriableError
 from penstock.kafka.fetch import Fetcher, Range
@@ -248,7 +248,7 @@ def test_a_log_that_an_unclean_election_has_cut_is_never_read_on_in_silence(
         with pytest.raises(PossibleDataLossError, match=cut):
             strict.latest(lost)
         goes_on = tolerant.latest(lost)
-        assert list(described(lost, goes_on)) == [
+        assert list(describe_losses(lost, goes_on)) == [
             f"topic '{name}', partition 0 was read up to offset 10, but its log was truncated at 5; reading "
             "continues there"
         ]

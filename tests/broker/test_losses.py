@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.connectors.kafka.source.enumerator import Enumerator
-from penstock.connectors.kafka.source.losses import described
+from penstock.connectors.kafka.source.losses import describe_losses
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.fetch import Fetcher, Range
@@ -44,7 +44,7 @@ def test_a_topic_that_was_read_to_its_end_may_go_and_is_told_of(kafka, kafka_adm
     assert left.partitions() == ((two, 0),)
     assert list(left.topic_ids) == [two]
     assert enumerator.tasks(read, left) == []
-    assert sorted(described(read, left)) == [
+    assert sorted(describe_losses(read, left)) == [
         f"topic '{one}', partition 0 no longer exists; it was read up to offset 3",
         f"topic '{one}', partition 1 no longer exists; it was read up to offset 0",
     ]
@@ -116,7 +116,7 @@ def test_a_topic_that_was_created_anew_is_refused_or_read_from_its_beginning(kaf
     assert (offsets(begun), begun.topic_ids != read.topic_ids) == ({0: 0}, True)
     assert tolerant.tasks(read, begun) == []
     assert sum(len(each) for each in tolerant.ranges(read, begun)) == 0
-    assert sorted(described(read, begun)) == [
+    assert sorted(describe_losses(read, begun)) == [
         f"topic '{name}', partition 0 was deleted and recreated; the former one was read up to offset 5, the new "
         "one is read from 0 on",
         f"topic '{name}', partition 1 no longer exists; it was read up to offset 0",
@@ -141,7 +141,7 @@ def test_offsets_that_retention_has_removed_are_passed_over_in_the_same_batch(ka
     ]
     assert (end.at[name, 0].lost, end.at[name, 1].lost) == (15, 0)
     assert sum(len(each) for each in enumerator.ranges(enumerator.spec.start, end)) == 8
-    assert list(described(enumerator.spec.start, end)) == [
+    assert list(describe_losses(enumerator.spec.start, end)) == [
         f"topic '{name}', partition 0: offsets 0 to 15 are no longer in the log; 15 were skipped"
     ]
     # What was counted goes through Spark's offset log, and is not counted again.
@@ -149,7 +149,7 @@ def test_offsets_that_retention_has_removed_are_passed_over_in_the_same_batch(ka
     assert logged == end
     rest = lenient(kafka, name).latest(logged)
     assert (offsets(rest), rest.at[name, 0].lost) == ({0: 20, 1: 6}, 15)
-    assert list(described(end, rest)) == []
+    assert list(describe_losses(end, rest)) == []
 
 
 def test_a_log_that_was_cut_is_refused_or_read_on_from_the_cut(kafka, topic):
@@ -163,7 +163,7 @@ def test_a_log_that_was_cut_is_refused_or_read_on_from_the_cut(kafka, topic):
         strict.latest(beyond)
     cut = tolerant.latest(beyond)
     assert (offsets(cut), tolerant.tasks(beyond, cut)) == ({0: 5}, [])
-    assert list(described(beyond, cut)) == [
+    assert list(describe_losses(beyond, cut)) == [
         f"topic '{name}', partition 0 was read up to offset 9, but its log was truncated at 5; reading continues there"
     ]
     write(kafka, name, 2)

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.errors import SchemaError
-from penstock.formats.avro.derived_schema import derived
-from penstock.formats.avro.schema import Union, shown
+from penstock.formats.avro.derived_schema import derive_schema
+from penstock.formats.avro.schema import Union, describe_type
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.options import JsonOptions
 from penstock.spi import formats
@@ -48,9 +48,9 @@ def test_a_value_is_written_as_the_table_has_it_and_read_again(kind: str, cells:
         written = bytes.fromhex(cells[name]) if name == "raw" else cells[name].encode()
         assert message == (b'{"v":%s}' % written if name == "json" else written)
         assert fmt.decoder(schema, fmt.options.from_text({})).decode(pa.array([message])).rows.equals(rows)
-    (field,) = derived(schema, "LTZ" not in kind).fields
+    (field,) = derive_schema(schema, "LTZ" not in kind).fields
     assert isinstance(field.type, Union)
-    assert shown(field.type.branches[1]).split(" '")[0] == cells["avro"]
+    assert describe_type(field.type.branches[1]).split(" '")[0] == cells["avro"]
 
 
 def test_the_table_has_every_type() -> None:

@@ -23,7 +23,7 @@ from google.protobuf.message_factory import GetMessageClass
 from bench.messages import options_of
 from penstock.errors import RecordError
 from penstock.exact.errors import FieldError, Malformed
-from penstock.formats.avro.derived_schema import derived
+from penstock.formats.avro.derived_schema import derive_schema
 from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import document_of
@@ -240,7 +240,7 @@ def _avro(rng: random.Random) -> Subject:
     second, same = _fastavro(schema, b"")
     if rng.random() < 0.5:
         return Subject("avro", schema, AvroOptions(), _AVRO_TOKENS, second, same)
-    text = JsonEncoding(derived(schema))
+    text = JsonEncoding(derive_schema(schema))
 
     def from_json(message: bytes) -> Answer:
         try:
@@ -271,7 +271,7 @@ def _fastavro(
     schema: RowType, header: bytes
 ) -> tuple[Callable[[bytes], Answer], Callable[[bytes, Answer, Answer], bool]]:
     """The second decoder of data behind a header, and what it is allowed to answer differently."""
-    parsed = fastavro.parse_schema(document_of(derived(schema)))
+    parsed = fastavro.parse_schema(document_of(derive_schema(schema)))
 
     def second(message: bytes) -> Answer:
         if not message.startswith(header):

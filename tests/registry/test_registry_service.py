@@ -80,7 +80,7 @@ class TestCommand:
         (line,) = capsys.readouterr().out.splitlines()
         told = json.loads(line)
         assert told["url"] == f"http://127.0.0.1:{port}/apis/ccompat/v7"
-        server = Identity.of(told["pid"])
+        server = Identity.from_pid(told["pid"])
         assert server is not None
         ask(f"{told['url']}/subjects/kept/versions", {"schema": '"int"'})
 

@@ -211,7 +211,7 @@ def _owned(encoded: Sequence[dict[str, Any]], owner: int, owners: int) -> Iterat
 
 
 def _acknowledged(rows: Sequence[dict[str, Any]], *, clean: bool) -> Acknowledged:
-    return Acknowledged.of(rows, "" if clean else "a task of the batch ran twice")
+    return Acknowledged.from_task_reports(rows, "" if clean else "a task of the batch ran twice")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from penstock.connectors.kafka.sink.task_runs import repeated
+from penstock.connectors.kafka.sink.task_runs import find_repeated_runs
 
 NOT_KNOWN = "it is not known whether Spark ran a task of the batch twice"
 
@@ -70,4 +70,4 @@ def test_what_spark_does_not_tell_in_time_is_not_clean_and_not_called_a_second_a
 @pytest.mark.rule("tasks run once")
 def test_an_answer_of_a_second_attempt_is_enough():
     """Spark is not even asked."""
-    assert "Spark ran a task of the batch twice" in repeated(None, "tag", [0, 1, 0])
+    assert "Spark ran a task of the batch twice" in find_repeated_runs(None, "tag", [0, 1, 0])

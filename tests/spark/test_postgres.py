@@ -473,7 +473,7 @@ class Tasks:
         for _ in range(self.attempts):
             (told,) = stage_rows(spec, 0, [rows])
         self.after()
-        return Staged.of(len(spec.branches), told.to_pylist())
+        return Staged.from_task_reports(len(spec.branches), told.to_pylist())
 
 
 def batch(number):

@@ -48,7 +48,7 @@ def copied(changes_of_tasks, spec: StageSpec) -> Staged:
         names = [*types, "__partition", "__offset", KIND]
         (result,) = stage_rows(spec, number, [pa.RecordBatch.from_arrays([*arrays, *hidden], names=names)])
         told += result.to_pylist()
-    return Staged.of(len(spec.branches), told)
+    return Staged.from_task_reports(len(spec.branches), told)
 
 
 def opened_with(outputs, cls=PostgresCommitter):

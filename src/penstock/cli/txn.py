@@ -205,7 +205,7 @@ def _describe(args: argparse.Namespace) -> int:
                 print()
             print(each.transactional_id)
             node = session.coordinator(TRANSACTION, each.transactional_id, session.deadline())
-            progress = known.of(each.transactional_id).progress
+            progress = known.progress_of(each.transactional_id).progress
             for title, text in (
                 ("state", each.state),
                 ("producer", f"id {each.producer_id}, epoch {each.epoch}"),
@@ -385,7 +385,7 @@ def _owners(
     """What the progress topic says about transactional ids, and the owner of each."""
     ids = [each.transactional_id for each in chosen]
     known = owners(session, ids, args.progress_topic, deadline=_patience(session))
-    return known, {each: _owner(known.of(each).latest_claim, known, args.progress_topic) for each in ids}
+    return known, {each: _owner(known.progress_of(each).latest_claim, known, args.progress_topic) for each in ids}
 
 
 def _owner(claim: Claim | None, known: Owners, progress_topic: str) -> _Owner:
@@ -406,7 +406,7 @@ def _owner(claim: Claim | None, known: Owners, progress_topic: str) -> _Owner:
 
 def _runs(claim: Claim) -> bool:
     """Whether the process that wrote a claim on this host still runs. Another process may have got its number."""
-    process = Identity.of(claim.pid)
+    process = Identity.from_pid(claim.pid)
     if process is None:
         return False
     ticks = process.started.rpartition(":")[2]

@@ -14,5 +14,5 @@ from penstock.delivery.decisions import (
     decide,
 )
 from penstock.delivery.progress import Claim, Progress, canonical, utc
-from penstock.delivery.retries import attempted
+from penstock.delivery.retries import run_with_retries
 from penstock.delivery.targets import Attempt, Delivered, Operators, deliver

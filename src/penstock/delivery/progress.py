@@ -40,7 +40,7 @@ class Progress:
     state: str = ""
 
     @classmethod
-    def of(
+    def from_positions(
         cls,
         query_id: str,
         batch_id: int,
@@ -54,10 +54,10 @@ class Progress:
         return cls(query_id, batch_id, {"sources": list(start)}, after, tables, state)
 
     @classmethod
-    def of_batch(cls, query_id: str, batch: Batch, tables: tuple[str, ...]) -> Progress:
+    def from_batch(cls, query_id: str, batch: Batch, tables: tuple[str, ...]) -> Progress:
         """A planned batch that is published into ``tables``, with the reference to the state after it."""
         state = "" if batch.results is None else batch.results.state
-        return cls.of(query_id, batch.id, batch.start, batch.end, tables, state)
+        return cls.from_positions(query_id, batch.id, batch.start, batch.end, tables, state)
 
     def __str__(self) -> str:
         end = "" if self.end is None else f" to {canonical(self.end)}"

@@ -12,7 +12,7 @@ _ATTEMPTS_PER_BATCH = 3
 T = TypeVar("T")
 
 
-def attempted(
+def run_with_retries(
     publish: Callable[[], T], batch_id: int, context: JobContext, retried: tuple[type[PenstockError], ...]
 ) -> T:
     """The result of ``publish``, which is called again, with a warning, after a retriable error of the ``retried``

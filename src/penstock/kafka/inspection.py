@@ -20,7 +20,7 @@ from penstock.errors import AuthorizationError, ExecutionError, KafkaError
 from penstock.kafka.faults import Action, fault_of
 from penstock.kafka.leaders import PartitionInfo
 from penstock.kafka.offsets import LATEST, list_offsets
-from penstock.kafka.partitions import TopicPartition, named
+from penstock.kafka.partitions import TopicPartition, partition_name
 from penstock.kafka.produce import ProducerIdentity
 from penstock.kafka.progress import TOPIC, ProgressRead, ProgressTopic, read_progress_of
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
@@ -256,7 +256,7 @@ class Owners:
     reads: Mapping[str, ProgressRead]
     unknown: str = ""
 
-    def of(self, transactional_id: str) -> ProgressRead:
+    def progress_of(self, transactional_id: str) -> ProgressRead:
         """Claim and progress of an id; empty if there are none."""
         return self.reads.get(transactional_id) or ProgressRead()
 
@@ -324,8 +324,8 @@ def abort_hanging(session: Session, held: HeldBack, holder: Holder) -> None:
     ]
     if (holder.producer_id, holder.start_offset) not in now:
         raise KafkaError(
-            f"{named(tp)}: nothing was aborted: producer {holder.producer_id} has no hanging transaction there that "
-            f"begins at offset {holder.start_offset}; list the transactions again"
+            f"{partition_name(tp)}: nothing was aborted: producer {holder.producer_id} has no hanging transaction "
+            f"there that begins at offset {holder.start_offset}; list the transactions again"
         )
     Marker = WriteTxnMarkersRequest.WritableTxnMarker
 

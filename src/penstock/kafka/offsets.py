@@ -19,7 +19,7 @@ from penstock.deadline import Deadline
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.faults import check_code
 from penstock.kafka.leaders import PartitionInfo
-from penstock.kafka.partitions import TopicPartition, by_topic, named
+from penstock.kafka.partitions import TopicPartition, by_topic, partition_name
 from penstock.kafka.properties import READ_COMMITTED
 from penstock.kafka.session import GROUP, Session, answered
 
@@ -149,7 +149,7 @@ def check_truncation(session: Session, positions: Mapping[TopicPartition, LogOff
         position = positions[tp]
         if end.offset < position.offset:
             raise PossibleDataLossError(
-                f"{named(tp)}: records were read up to offset {position.offset} in leader "
+                f"{partition_name(tp)}: records were read up to offset {position.offset} in leader "
                 f"epoch {position.leader_epoch}, but the log of epoch {end.leader_epoch} ends at {end.offset}: an "
                 "unclean leader election truncated it; compare the published records with the log before you restart "
                 "from other offsets"
@@ -181,7 +181,7 @@ def committed_offsets(
         check_code(result.error_code, f"group '{group}'", "Describe")
         found = {}
         for tp, each in answered(result.topics):
-            check_code(each.error_code, named(tp), "Describe")
+            check_code(each.error_code, partition_name(tp), "Describe")
             if each.committed_offset >= 0:
                 epoch, metadata = each.committed_leader_epoch, each.metadata or ""
                 found[tp] = CommittedOffset(each.committed_offset, epoch, metadata)
@@ -213,7 +213,7 @@ def commit_offsets(
     def check(answer: Any) -> None:
         for tp, each in answered(answer.topics):
             if not is_gone(session, tp, each.error_code, deadline):
-                check_code(each.error_code, named(tp), "Read")
+                check_code(each.error_code, partition_name(tp), "Read")
 
     if offsets:
         session.ask_coordinator(f"committing offsets of group '{group}'", GROUP, group, build, check, deadline)

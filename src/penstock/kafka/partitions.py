@@ -8,7 +8,7 @@ from collections.abc import Iterable
 TopicPartition = tuple[str, int]
 
 
-def named(tp: TopicPartition) -> str:
+def partition_name(tp: TopicPartition) -> str:
     """A partition's name in messages."""
     return f"topic '{tp[0]}', partition {tp[1]}"
 

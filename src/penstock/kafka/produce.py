@@ -25,7 +25,7 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, InitProducerIdReq
 from penstock.deadline import Backoff, Deadline
 from penstock.errors import AbortableError, KafkaError, PenstockError, RetriableError, StaleEpochError
 from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_code, fault_of, fault_of_exception
-from penstock.kafka.partitions import TopicPartition, by_topic, named
+from penstock.kafka.partitions import TopicPartition, by_topic, partition_name
 from penstock.kafka.record_batches import stamp
 from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.wire import Node
@@ -158,7 +158,7 @@ class _Lane:
 
     @property
     def name(self) -> str:
-        return named(self.tp)
+        return partition_name(self.tp)
 
     def acknowledge(self, batch: _Batch, base_offset: int) -> None:
         """Count a batch. One that was sent again may come after later ones."""
@@ -461,7 +461,7 @@ class Producer:
                     if fault.action is Action.OUTCOME:
                         raise StaleEpochError(f"{label}: {fault.name}")
                     if fault.code != _NOT_ATTEMPTED:
-                        check_code(fault.code, named((topic.name, each.partition_index)), "Write")
+                        check_code(fault.code, partition_name((topic.name, each.partition_index)), "Write")
 
         self._session.ask_coordinator(label, TRANSACTION, transactional_id, build, check)
         self._added.update(new)

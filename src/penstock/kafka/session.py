@@ -20,7 +20,7 @@ from penstock.deadline import Backoff, Deadline
 from penstock.errors import KafkaError, RetriableError
 from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_code, fault_of, fault_of_exception
 from penstock.kafka.leaders import Leaders, PartitionInfo
-from penstock.kafka.partitions import TopicPartition, named
+from penstock.kafka.partitions import TopicPartition, partition_name
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.reachability import is_of_connection, why
 from penstock.kafka.wire import Node, Wire
@@ -266,7 +266,7 @@ class Session:
                         continue
                     if fault.action is Action.REFRESH:
                         self.forget_topics([tp[0]])
-                    failure = KafkaFault(fault.lacking("Describe"), named(tp))
+                    failure = KafkaFault(fault.lacking("Describe"), partition_name(tp))
                     if not fault.action.again:
                         raise failure
             if left:
@@ -394,7 +394,7 @@ class Session:
         if info.leader < 0:
             self.forget_topics([topic])
             since = f": no leader is known since leader epoch {info.leader_epoch}" if info.leader_epoch >= 0 else ""
-            raise KafkaFault(_NO_LEADER, named((topic, partition)) + since)
+            raise KafkaFault(_NO_LEADER, partition_name((topic, partition)) + since)
         return info
 
     def read_in(self, topic: str, topic_id: UUID, epochs: Mapping[int, int]) -> None:

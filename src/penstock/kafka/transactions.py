@@ -34,7 +34,7 @@ from penstock.errors import (
 )
 from penstock.kafka.faults import Action, check_code, fault_of
 from penstock.kafka.offsets import CommittedOffset, is_gone, offset_topics
-from penstock.kafka.partitions import TopicPartition, named
+from penstock.kafka.partitions import TopicPartition, partition_name
 from penstock.kafka.produce import IMPLICIT_VERSION, ProducerIdentity
 from penstock.kafka.session import GROUP, TRANSACTION, Session, answered
 from penstock.kafka.topics import max_transaction_timeout_ms, transaction_version
@@ -222,7 +222,7 @@ class TransactionClient:
         def check(answer: Any) -> None:
             for tp, each in answered(answer.topics):
                 if not is_gone(self._session, tp, each.error_code, deadline):
-                    _check_offsets(each.error_code, named(tp), label)
+                    _check_offsets(each.error_code, partition_name(tp), label)
 
         try:
             if not implicit:

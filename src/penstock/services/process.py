@@ -34,7 +34,7 @@ class Identity:
     started: str
 
     @classmethod
-    def of(cls, pid: int) -> Identity | None:
+    def from_pid(cls, pid: int) -> Identity | None:
         """The identity of the running process ``pid``; None if there is none. Zombies do not run."""
         started = _started(pid)
         return cls(pid, started) if started else None
@@ -178,7 +178,7 @@ def launch(
             start_new_session=True,  # Ctrl-C ends the program in the terminal, which then ends its servers in order
         )  # fmt: skip
     pid = guard.stdout.readline().strip() if guard.stdout else b""
-    identity = Identity.of(int(pid)) if pid else None
+    identity = Identity.from_pid(int(pid)) if pid else None
     if identity is None:
         ServerProcess(Identity(0, ""), guard).close()
         raise ServiceError(f"{command[0]} ended as soon as it was started:\n{tail(log.read_text(errors='replace'))}")

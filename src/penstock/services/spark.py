@@ -81,7 +81,7 @@ class SparkCluster(Service):
             with suppress(OSError):  # it has ended, or is not ours
                 works = os.readlink(each / "cwd").startswith(folder)
                 if works and _EXECUTOR in (each / "cmdline").read_bytes():
-                    found.append(Identity.of(int(each.name)))
+                    found.append(Identity.from_pid(int(each.name)))
         return [each for each in found if each is not None]
 
     # --- inside ----------------------------------------------------------------------------------------------

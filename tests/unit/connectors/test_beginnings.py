@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.source.beginnings import CommittedBy, foreign_start, reason_of, shown
+from penstock.connectors.kafka.source.beginnings import CommittedBy, describe_positions, foreign_start, reason_of
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.connectors.kafka.upsert.factory import UpsertKafkaConnector
 from penstock.kafka.offsets import CommittedOffset
@@ -99,5 +99,5 @@ def test_a_long_name_fits_the_metadata_of_a_commit_and_is_recognised():
 
 def test_of_many_partitions_the_first_are_shown():
     positions = Positions({("o", n): Position(n * 10) for n in range(6)}, {"o": ""})
-    assert shown(positions) == "o-0 at 0, o-1 at 10, o-2 at 20, o-3 at 30 and 2 more"
-    assert shown(Positions({}, {})) == "no partitions yet"
+    assert describe_positions(positions) == "o-0 at 0, o-1 at 10, o-2 at 20, o-3 at 30 and 2 more"
+    assert describe_positions(Positions({}, {})) == "no partitions yet"

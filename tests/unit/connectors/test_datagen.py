@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.connectors.datagen.factory import DatagenConnector
-from penstock.connectors.datagen.spark import DatagenSource, Making, due, made
+from penstock.connectors.datagen.spark import DatagenSource, Making, due, make_rows
 from penstock.errors import CheckpointError, OptionsError, UnsupportedError
 from penstock.spi import Column, ColumnKind, TableDefinition
 from penstock.types import BIGINT, parse_columns
@@ -39,20 +39,20 @@ def making(columns: str, whole: bool = False, **options: str) -> Making:
 
 
 def rows(columns: str, count: int = 1000, **options: str) -> pa.RecordBatch:
-    found = made(making(columns, **options), range(count), range(count), {**END, "row": count})
+    found = make_rows(making(columns, **options), range(count), range(count), {**END, "row": count})
     found.validate(full=True)
     return found
 
 
 def test_a_row_is_the_same_wherever_a_batch_is_cut():
     given = making(EVERY_TYPE, fields__s__var_len="true", fields__i__null_rate="0.3", fields__ts__max_past="1 h")
-    whole = made(given, range(1000), range(1000), END)
-    parts = [made(given, range(first, first + 250), range(1000), END) for first in range(0, 1000, 250)]
+    whole = make_rows(given, range(1000), range(1000), END)
+    parts = [make_rows(given, range(first, first + 250), range(1000), END) for first in range(0, 1000, 250)]
 
     assert pa.Table.from_batches(parts).to_pylist() == whole.to_pylist()
-    assert made(given, range(1000), range(1000), END).equals(whole)
+    assert make_rows(given, range(1000), range(1000), END).equals(whole)
     other = Making(given.scan, 0, 0, 43, "Europe/Berlin", False)
-    assert not made(other, range(1000), range(1000), END).column("l").equals(whole.column("l"))
+    assert not make_rows(other, range(1000), range(1000), END).column("l").equals(whole.column("l"))
 
 
 def test_numbers_are_from_the_least_to_the_most():

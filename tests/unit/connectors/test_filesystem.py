@@ -46,7 +46,7 @@ def content(
 ) -> list[dict[str, Any]]:
     """The rows of a table, in the order of its files."""
     scan = FilesystemConnector().scan(table(path, format, columns, by, **options))
-    found = [rows for file in Folder.of(scan.options.path).files() for rows, _ in read(scan, file)]
+    found = [rows for file in Folder.from_path(scan.options.path).files() for rows, _ in read(scan, file)]
     return [row for batch in found for row in batch.to_pylist()]
 
 
@@ -76,7 +76,7 @@ def test_rows_are_read_as_they_were_written(format: str, scheme: str, tmp_path: 
     place = f"{scheme}{tmp_path / 'new'}"
     sink = FilesystemConnector().sink(table(place, format, **{"csv.null-literal": "n/a"} if format == "csv" else {}))
     assert write(sink, ".part-0-0", iter([batch(ROWS[:1]), batch([]), batch(ROWS[1:])])) == {".part-0-0": 2}
-    assert Folder.of(place).files() == []
+    assert Folder.from_path(place).files() == []
 
     publish(sink, "part-0-", [".part-0-0"])
     assert content(place, format, **{"csv.null-literal": "n/a"} if format == "csv" else {}) == ROWS
@@ -318,7 +318,7 @@ def test_partitions_are_folders_whose_names_are_columns(format: str, tmp_path: P
     rows = [pa.RecordBatch.from_pylist(part, schema=schema) for part in (SOLD[:3], [], SOLD[3:])]
 
     written = write(sink, ".part-0-0", iter(rows))
-    assert Folder.of(str(tmp_path)).files() == []
+    assert Folder.from_path(str(tmp_path)).files() == []
     publish(sink, "part-0-", [*written])
 
     default = "__DEFAULT_PARTITION__"
@@ -373,7 +373,7 @@ def test_lines_are_found_wherever_a_block_ends(size: int, tmp_path: Path, monkey
 
     found = [
         (row["n"], int(at))
-        for rows, lines in read(scan, *Folder.of(str(tmp_path)).files())
+        for rows, lines in read(scan, *Folder.from_path(str(tmp_path)).files())
         for row, at in zip(rows.to_pylist(), lines, strict=True)
     ]
     assert found == [("a\r", 0), ("b", 3), ("c", 4)]
@@ -419,7 +419,7 @@ def test_a_line_that_cannot_be_decoded_is_named_or_ignored(tmp_path: Path):
 def test_a_file_that_has_changed_since_the_job_began_is_no_part_of_it(tmp_path: Path):
     (tmp_path / "f").write_text('{"id":1}\n')
     scan = FilesystemConnector().scan(table(tmp_path, "json", "id BIGINT"))
-    (file,) = Folder.of(str(tmp_path)).files()
+    (file,) = Folder.from_path(str(tmp_path)).files()
     with (tmp_path / "f").open("a") as more:
         more.write('{"id":2}\n')
     with pytest.raises(CheckpointError, match=r"has 18 bytes; it had 9 bytes when the job began\. Put it back"):
@@ -535,7 +535,7 @@ def test_rows_know_their_file(format: str, tmp_path: Path):
     keys["m"] = ("file.modification-time", TimestampType(3, local_zone=True))
     metadata = [Column(name, type_, ColumnKind.METADATA, key, virtual=True) for name, (key, type_) in keys.items()]
     scan = FilesystemConnector().scan(replace(definition, columns=(metadata[0], *definition.columns, *metadata[1:])))
-    (file,) = Folder.of(str(tmp_path)).files()
+    (file,) = Folder.from_path(str(tmp_path)).files()
     ((found, _),) = read(scan, file)
 
     assert found.schema.types == arrow_schema(scan.schema).types

@@ -26,5 +26,5 @@ def test_the_state_in_progress_that_is_behind_is_not_looked_for() -> None:
     committer = KafkaCommitter([Output(0, "t", spec, spec.schema, None, ("v",))], context_of(), Reporting(""))
     assert committer.state(0) == ""
     for query, found in (("query", ["state", "state", "", ""]), ("another", [""] * 4)):
-        committer._progress = Progress.of(query, 7, [None], [{"at": 8}], state="state")
+        committer._progress = Progress.from_positions(query, 7, [None], [{"at": 8}], state="state")
         assert [committer.state(upcoming) for upcoming in (7, 8, 9, 20)] == found

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.delivery import attempted
+from penstock.delivery import run_with_retries
 from penstock.errors import FencedError, PenstockError, RetriableError
 
 
@@ -23,7 +23,7 @@ class Batch:
         return "published"
 
     def attempted(self) -> str:
-        return attempted(self.publish, 7, self.context, (RetriableError, FencedError))
+        return run_with_retries(self.publish, 7, self.context, (RetriableError, FencedError))
 
 
 def test_a_batch_is_published_at_the_third_attempt() -> None:

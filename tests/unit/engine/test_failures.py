@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from penstock.engine.runs import supervisor
-from penstock.engine.runs.failures import explained, translated
+from penstock.engine.runs.failures import explain_failure, translate_errors
 from penstock.engine.runs.supervisor import RunningJob
 from penstock.errors import ExecutionError
 from penstock.settings import Settings
@@ -17,14 +17,14 @@ from penstock.settings import Settings
 
 def test_an_error_of_spark_s_says_where_the_whole_report_is() -> None:
     job, spark = SimpleNamespace(name="totals"), SimpleNamespace()
-    found = explained(ValueError("odd\n\tat x"), job, spark, "/checkpoint")  # type: ignore[arg-type]
+    found = explain_failure(ValueError("odd\n\tat x"), job, spark, "/checkpoint")  # type: ignore[arg-type]
     assert type(found) is ExecutionError
     assert str(found) == "Spark ended the job 'totals': odd; read Spark's log for the whole report"
 
 
 def test_a_job_that_spark_refuses_says_where_the_whole_report_is() -> None:
     refused = r"^Spark refuses the job: \[ODD\] no; read Spark's log for the whole report$"
-    with pytest.raises(ExecutionError, match=refused), translated():
+    with pytest.raises(ExecutionError, match=refused), translate_errors():
         raise AnalysisException("[ODD] no\n\tat x")
 
 

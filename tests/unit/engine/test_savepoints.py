@@ -17,7 +17,7 @@ import pytest
 from penstock.cli.main import main
 from penstock.columns.hashing import Groups, key_hashes
 from penstock.engine.checkpoint import JobCheckpoint, read_location, savepoints
-from penstock.engine.checkpoint.committed import committed, write_started, write_state, write_stopped
+from penstock.engine.checkpoint.committed import read_committed, write_started, write_state, write_stopped
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, read_savepoint, write_savepoint, write_starts
 from penstock.engine.runs.batches import JobProgress
 from penstock.engine.runs.query import Query
@@ -105,7 +105,7 @@ def test_the_last_batch_that_spark_logged_as_done_is_committed(checkpoint: Check
         checkpoint.plan(batch)
     checkpoint.done(0)
     checkpoint.done(1)
-    found = committed(checkpoint.place)
+    found = read_committed(checkpoint.place)
     assert (found.batch, found.begun, found.state) == (1, 2, "")
     assert found.positions == {"orders": position(20)}
 
@@ -113,7 +113,7 @@ def test_the_last_batch_that_spark_logged_as_done_is_committed(checkpoint: Check
 def test_a_batch_whose_state_is_noted_is_committed_though_spark_has_not_logged_it(checkpoint: Checkpoint) -> None:
     checkpoint.plan(0)
     reference = checkpoint.state(0, {1: (1, "a")})
-    found = committed(checkpoint.place)
+    found = read_committed(checkpoint.place)
     assert (found.batch, found.begun, found.state) == (0, None, reference)
 
 
@@ -123,7 +123,7 @@ def test_positions_and_state_are_of_one_batch_though_spark_has_logged_a_later_on
         checkpoint.done(batch)
     reference = checkpoint.state(1, {1: (1, "a")})  # a former run has written it late
     checkpoint.log("offsets", 1, f"v1\n{{}}\n{json.dumps(position(17))}")  # and has planned the batch itself
-    found = committed(checkpoint.place)
+    found = read_committed(checkpoint.place)
     assert (found.batch, found.state) == (1, reference)
     assert found.positions == {"orders": position(20)}
 
@@ -133,7 +133,7 @@ def test_a_run_that_was_taken_over_does_not_put_an_older_state_in_place(checkpoi
         checkpoint.plan(batch)
     first, _, last = (checkpoint.state(batch, {1: (batch, "a")}) for batch in range(3))
     write_state(checkpoint.place, Batch(0, (None,), (position(10),), 1), first)
-    found = committed(checkpoint.place)
+    found = read_committed(checkpoint.place)
     assert (found.batch, found.state, found.begun) == (2, last, None)
     assert found.positions == {"orders": position(30)}
 
@@ -146,7 +146,7 @@ def test_the_state_is_that_of_the_attempt_which_a_target_has_committed(checkpoin
     checkpoint.state(1, {1: (1, "a")})
     batch = Batch(1, (None,), (position(20),), 1)
     write_state(checkpoint.place, batch, "another", bound=True)
-    assert (committed(checkpoint.place).batch, committed(checkpoint.place).state) == (1, "another")
+    assert (read_committed(checkpoint.place).batch, read_committed(checkpoint.place).state) == (1, "another")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_job_that_has_no_steps_any_more_goes_on_after_their_last_document(
     if stopped is not None:
         write_started(checkpoint.place, "a")
         write_stopped(checkpoint.place, "a", stopped)
-    found = committed(checkpoint.place)
+    found = read_committed(checkpoint.place)
     assert (found.batch, found.begun) == (batch, None if stopped or batch == 9 else 9)
     assert found.state == (state if batch == 3 else "")
     assert found.positions == {"orders": position(41 if batch == 3 else 100)}
@@ -177,7 +177,7 @@ def test_the_state_of_a_former_version_is_found(checkpoint: Checkpoint) -> None:
     checkpoint.plan(0)
     checkpoint.done(0)
     checkpoint.place.write("state", {"batch": 0, "state": "manifest#0"})
-    assert (committed(checkpoint.place).state, committed(checkpoint.place).batch) == ("manifest#0", 0)
+    assert (read_committed(checkpoint.place).state, read_committed(checkpoint.place).batch) == ("manifest#0", 0)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_run_that_ended_in_good_order_says_what_it_published(
     if "run" in stopped:  # former versions wrote none
         write_started(checkpoint.place, "a")
     checkpoint.place.write("stopped", stopped)
-    found = committed(checkpoint.place)
+    found = read_committed(checkpoint.place)
     assert (found.batch, found.begun) == (batch, begun)
     assert found.positions == {"orders": position(10 * (batch + 1))}
 
@@ -275,7 +275,7 @@ def test_a_batch_that_a_target_may_have_is_not_said_to_be_unpublished(
             query._batch(frame, batch)
     query._rest()
     checkpoint.done(0)
-    found = committed(checkpoint.place)
+    found = read_committed(checkpoint.place)
     sure = failure is None or (number == 1 and transactional and isinstance(failure, BatchError))
     assert (found.batch, found.begun) == (0 if failure else 1, None if sure else 1)
     made = write_savepoint(checkpoint.place, read_location(str(checkpoint.root / "savepoint")))
@@ -294,7 +294,7 @@ def test_a_batch_that_was_planned_and_not_begun_is_said_to_be_unpublished(
     with pytest.raises(ExecutionError, match="being stopped"):
         query._batch(frame, 1)
     query._rest()
-    found = committed(checkpoint.place)
+    found = read_committed(checkpoint.place)
     assert (found.batch, found.begun) == (0, None)
 
 
@@ -323,7 +323,7 @@ def test_a_run_that_was_taken_over_does_not_say_what_the_other_published(
     else:
         monkeypatch.setattr(checkpoint.place, "write", late)
     query._rest()
-    found = committed(checkpoint.place)
+    found = read_committed(checkpoint.place)
     assert (found.batch, found.begun) == (0, 1)
 
 
@@ -417,7 +417,7 @@ def test_a_job_that_deletes_its_files_faster_than_they_are_copied_is_told_to_sto
 
 
 def committed_state(place: JobCheckpoint) -> str:
-    return committed(place).state
+    return read_committed(place).state
 
 
 def test_state_and_positions_that_a_job_has_no_place_for_are_refused_by_name(

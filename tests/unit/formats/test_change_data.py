@@ -90,9 +90,9 @@ def test_the_loop_and_the_exact_path_give_the_same_changes(name: str, data: st.D
     metadata = tuple(data.draw(st.lists(st.sampled_from(sorted(fmt.metadata)), max_size=3)))
     by_the_loop = answer(name, found, metadata, ignore)
     with pytest.MonkeyPatch.context() as patch:
-        names_of = FieldNames.of
-        patch.setattr(FieldNames, "of", staticmethod(lambda shape: replace(names_of(shape), plain=False)))
-        assert not FieldNames.of(Shape.of(parse_columns(COLUMNS))).plain
+        names_of = FieldNames.from_shape
+        patch.setattr(FieldNames, "from_shape", staticmethod(lambda shape: replace(names_of(shape), plain=False)))
+        assert not FieldNames.from_shape(Shape.of(parse_columns(COLUMNS))).plain
         assert answer(name, found, metadata, ignore) == by_the_loop
 
 

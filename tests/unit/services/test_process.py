@@ -22,7 +22,7 @@ while True:
 def test_threads_that_end_while_they_are_looked_at_are_no_error() -> None:
     with subprocess.Popen([sys.executable, "-c", RESTLESS]) as process:
         try:
-            identity = eventually(lambda: Identity.of(process.pid))
+            identity = eventually(lambda: Identity.from_pid(process.pid))
             assert not any(identity.frozen() for _ in range(3000))
             assert identity.signal(signal.SIGSTOP)
             eventually(identity.frozen)

@@ -154,7 +154,7 @@ def test_it_ends_with_the_process_that_started_it(note: Path) -> None:
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pid, folder = parent.stdout.readline().split()
-        server = Identity.of(int(pid))
+        server = Identity.from_pid(int(pid))
         assert server is not None
         parent.kill()
         eventually(lambda: not server.alive())

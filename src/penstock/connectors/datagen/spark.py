@@ -137,7 +137,7 @@ class DatagenReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, end = partition.value
         numbers = range(first, end["row"])
         parts = (numbers[at : at + _AT_ONCE] for at in range(0, len(numbers), _AT_ONCE))
-        rows: Iterator[pa.RecordBatch] = (made(self._making, part, numbers, end) for part in parts)
+        rows: Iterator[pa.RecordBatch] = (make_rows(self._making, part, numbers, end) for part in parts)
         if self._stage is not None:
             rows, _ = staged(self._stage, Task(0, 1), TaskContext.get(), rows)
         return unreported(rows)
@@ -166,7 +166,7 @@ def due(making: Making, start: dict[str, Any], began: int, now: int) -> dict[str
     }
 
 
-def made(making: Making, numbers: range, batch: range, end: dict[str, Any]) -> pa.RecordBatch:
+def make_rows(making: Making, numbers: range, batch: range, end: dict[str, Any]) -> pa.RecordBatch:
     """The rows with these ``numbers`` of a ``batch``, which has its times from its ``end``."""
     of = np.arange(numbers.start, numbers.stop, dtype=np.int64)
     times = end["from"] + (of - batch.start + 1) * (end["to"] - end["from"]) // len(batch)

@@ -46,7 +46,7 @@ class Folder:
     root: str
 
     @classmethod
-    def of(cls, path: str) -> Folder:
+    def from_path(cls, path: str) -> Folder:
         """The folder of a path or URI. Raises ExecutionError for a file system that PyArrow does not know."""
         try:
             if ":" in path.split("/", 1)[0]:
@@ -113,7 +113,7 @@ def read(scan: FilesystemScanSpec, file: File) -> Iterator[tuple[pa.RecordBatch,
     Raises CheckpointError for a file that has changed, RecordError for a line that cannot be decoded, and
     ExecutionError for a file that cannot be read.
     """
-    folder = Folder.of(scan.options.path)
+    folder = Folder.from_path(scan.options.path)
     try:
         info = folder.system.get_file_info(file.path)
         size = info.size
@@ -264,7 +264,7 @@ def write(sink: FilesystemSinkSpec, name: str, batches: Iterator[pa.RecordBatch]
 
     Raises RecordError for a row that cannot be encoded, and ExecutionError if a file cannot be written.
     """
-    folder, written = Folder.of(sink.options.path), Counter[str]()
+    folder, written = Folder.from_path(sink.options.path), Counter[str]()
     with ExitStack() as opened:
         encoders: dict[str, _Encoder] = {}
         try:
@@ -360,7 +360,7 @@ def publish(sink: FilesystemSinkSpec, prefix: str, hidden: Sequence[str]) -> Non
     of the two has all of its files there in the end. Whose hidden files are gone was too late: it takes its files back,
     and the others stay. Raises ExecutionError.
     """
-    folder = Folder.of(sink.options.path)
+    folder = Folder.from_path(sink.options.path)
     try:
         former = folder.names(prefix)
         own = _appeared(folder, sink.table, hidden)
@@ -378,7 +378,7 @@ def overwrite(sink: FilesystemSinkSpec, prefixes: Sequence[str], written: Collec
     """Delete the files that were in the table before; of a table with partitions, those of the folders to which files
     are ``written``, which have hidden names here. Files whose names begin with one of the ``prefixes`` are those of the
     batch, of whatever run, and stay. Raises ExecutionError."""
-    folder = Folder.of(sink.options.path)
+    folder = Folder.from_path(sink.options.path)
     within = {PurePosixPath(each).parent for each in written} if sink.partitions is not None else {PurePosixPath()}
     try:
         gone = [name for name in folder.visible() if _is_former(PurePosixPath(name), prefixes, within)]

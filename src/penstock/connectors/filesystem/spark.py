@@ -64,7 +64,7 @@ class FilesystemRuntime:
 
     def check_scan(self, spec: FilesystemScanSpec, ordinal: int, context: StartContext) -> None:
         """Check that the folder may be read, if the files are not known from an earlier start."""
-        folder, checkpoint = Folder.of(spec.options.path), context.checkpoint
+        folder, checkpoint = Folder.from_path(spec.options.path), context.checkpoint
         if checkpoint is None:  # all of them may have been read
             return
         if check_source(checkpoint, ordinal, spec.table, {"path": folder.uri}, former="files") is None:
@@ -103,7 +103,7 @@ class FilesSource(Source):
 
     def __init__(self, scan: FilesystemScanSpec, ordinal: int, context: JobContext):
         self._spark: SparkSession = context.spark
-        folder = Folder.of(scan.options.path)
+        folder = Folder.from_path(scan.options.path)
         known = source_document(
             context,
             ordinal,

@@ -118,7 +118,7 @@ class KeyColumn:
     def equals(self, table: str, staged: str) -> str:
         """Whether the column in ``table`` equals a value that :attr:`staged` gives. An index serves it."""
         collation = self.column.collation and f" COLLATE {self.column.collation}"
-        return f"{table}.{quoted(self.column.name)} = {staged}{collation}"
+        return f"{table}.{quote_identifier(self.column.name)} = {staged}{collation}"
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def match_columns(table: str, schema: RowType, found: Sequence[TableColumn], key
     return Insertion(tuple(column.name for column in matched), tuple(casts), key_columns)
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """An identifier in SQL."""
     return '"' + name.replace('"', '""') + '"'
 

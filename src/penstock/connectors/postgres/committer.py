@@ -18,10 +18,10 @@ from penstock.delivery import (
     Progress,
     Skip,
     TakeOver,
-    attempted,
     check_ahead,
     check_stateless,
     decide,
+    run_with_retries,
 )
 from penstock.errors import (
     BatchError,
@@ -151,7 +151,7 @@ class PostgresCommitter(Committer):
         for namespace in self._made():
             try:
                 with self._database.transaction() as transaction:
-                    rows = ProgressTable(namespace).of_query(transaction, self._context.query_id)
+                    rows = ProgressTable(namespace).rows_of_query(transaction, self._context.query_id)
             except DatabaseUnavailableError:
                 raise
             except DatabaseError:  # no right, or the table of another version
@@ -165,7 +165,7 @@ class PostgresCommitter(Committer):
         another user."""
         context, mine = self._context, set(self._names)
         with self._database.transaction() as transaction:
-            rows = self._rows.of_query(transaction, context.query_id)
+            rows = self._rows.rows_of_query(transaction, context.query_id)
         of_rows = {row.key: row.tables for row in rows if row.owner.run_id != context.run_id}
         new = f"{context.identity}: {', '.join(self._names)}"
 
@@ -215,9 +215,9 @@ class PostgresCommitter(Committer):
         that Spark has not logged as done into only some of the tables: others would miss it, or get it twice."""
         context = self._context
         with self._database.transaction() as transaction:
-            rows = self._rows.of_query(transaction, context.query_id)
+            rows = self._rows.rows_of_query(transaction, context.query_id)
         upcoming = context.next_batch()  # after the rows, since a healthy run still writes the checkpoint
-        batch = Progress.of(context.query_id, upcoming.id, upcoming.start, None)
+        batch = Progress.from_positions(context.query_id, upcoming.id, upcoming.start, None)
         self._states = {row.progress.batch_id: row.progress.state for row in rows if row.progress}
         names, here = set(self._names), dict[int, set[str]]()
         for row in rows:
@@ -267,7 +267,7 @@ class PostgresCommitter(Committer):
             mine = Claim.mine(context.run_id)
             self._rows.own(transaction, self._key, mine, context.query_id, self._names)
             # A former run may write these tables under other rows, and is fenced from those too.
-            for row in self._rows.of_query(transaction, context.query_id):
+            for row in self._rows.rows_of_query(transaction, context.query_id):
                 if row.owner.run_id != context.run_id and set(row.tables) & set(self._names):
                     self._rows.own(transaction, row.key, mine, context.query_id, row.tables)
             self._progress = self._owned(transaction).progress
@@ -280,7 +280,7 @@ class PostgresCommitter(Committer):
         Retries a few times after passing errors. Raises FencedError when another run took over, and
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
-        progress = Progress.of_batch(self._context.query_id, batch, self._names)
+        progress = Progress.from_batch(self._context.query_id, batch, self._names)
         if self._is_done(progress):
             return Published(skipped=True)
         if batch.results is None:
@@ -288,13 +288,15 @@ class PostgresCommitter(Committer):
         else:
             frame = batch.results.frame()
         errors = BatchError, DatabaseError, KafkaError
-        published = attempted(lambda: self._owned_attempt(batch, frame, progress), batch.id, self._context, errors)
+        published = run_with_retries(
+            lambda: self._owned_attempt(batch, frame, progress), batch.id, self._context, errors
+        )
         self._progress, self._published = progress, True
         return published
 
     def commit_status(self, batch: Batch) -> CommitStatus:
         """Whether its row has the batch, and the state that it refers to."""
-        progress = Progress.of_batch(self._context.query_id, batch, self._names)
+        progress = Progress.from_batch(self._context.query_id, batch, self._names)
         if self._is_done(progress, warns=False):
             return CommitStatus(True, self._progress.state if self._progress else "")
         if batch.id == 0:
@@ -333,7 +335,11 @@ class PostgresCommitter(Committer):
         staged = self._unanswered
         if staged is None or not self._committed(progress):
             copies = batch.tasks or batch.results is not None
-            staged = self._copy_rows(frame, self._staging.spec) if copies else Staged.of(len(self._outputs), ())
+            staged = (
+                self._copy_rows(frame, self._staging.spec)
+                if copies
+                else Staged.from_task_reports(len(self._outputs), ())
+            )
             try:
                 with self._transaction() as transaction:
                     self._commit(transaction, self._staging, staged, progress)

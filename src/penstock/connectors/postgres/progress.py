@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from penstock.connectors.postgres.columns import quoted
+from penstock.connectors.postgres.columns import quote_identifier
 from penstock.connectors.postgres.database import Transaction
 from penstock.delivery import Claim, Progress
 from penstock.errors import CheckpointError
@@ -50,7 +50,7 @@ class ProgressTable:
 
     @property
     def _name(self) -> str:
-        return f"{quoted(self.namespace)}.{TABLE}"
+        return f"{quote_identifier(self.namespace)}.{TABLE}"
 
     def create(self, transaction: Transaction) -> None:
         """Create the table if it is missing, for which the user needs the right."""
@@ -76,7 +76,7 @@ class ProgressTable:
         sql = f"SELECT {_COLUMNS} FROM {self._name} WHERE job = $1 FOR UPDATE"  # noqa: S608 - a quoted name
         return next(self._read(transaction, sql, key), None)
 
-    def of_query(self, transaction: Transaction, query_id: str) -> list[ProgressRow]:
+    def rows_of_query(self, transaction: Transaction, query_id: str) -> list[ProgressRow]:
         """All rows that a query has written."""
         sql = f"SELECT {_COLUMNS} FROM {self._name} WHERE query_id = $1 ORDER BY job"  # noqa: S608 - a quoted name
         return list(self._read(transaction, sql, query_id))

@@ -66,4 +66,4 @@ def _copy_rows(frame: DataFrame, spec: StageSpec) -> Staged:
         rows = mapped(frame, stage, from_arrow_schema(STAGED)).collect()
     except (PySparkException, Py4JJavaError) as error:
         raise failure_of(error) from error
-    return Staged.of(len(spec.branches), (row.asDict() for row in rows))
+    return Staged.from_task_reports(len(spec.branches), (row.asDict() for row in rows))

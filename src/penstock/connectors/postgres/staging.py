@@ -75,7 +75,7 @@ class Staged:
     bytes: tuple[int, ...]
 
     @classmethod
-    def of(cls, outputs: int, results: Iterable[Mapping[str, Any]]) -> Staged:
+    def from_task_reports(cls, outputs: int, results: Iterable[Mapping[str, Any]]) -> Staged:
         """What the rows of :data:`STAGED` of all tasks tell."""
         records: tuple[dict[int, int], ...] = tuple({} for _ in range(outputs))
         deleted, sizes = [0] * outputs, [0] * outputs

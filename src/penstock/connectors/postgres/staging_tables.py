@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 
-from penstock.connectors.postgres.columns import quoted
+from penstock.connectors.postgres.columns import quote_identifier
 from penstock.connectors.postgres.database import Database, Transaction
 from penstock.connectors.postgres.staging import (
     PATIENCE_SECONDS,
@@ -114,7 +114,7 @@ class StagingTables:
         return ", ".join(self._named(branch.staging) for branch in self.branches)
 
     def _named(self, table: str) -> str:
-        return f"{quoted(self._namespace)}.{quoted(table)}"
+        return f"{quote_identifier(self._namespace)}.{quote_identifier(table)}"
 
     def _tidy(self, sql: str) -> None:
         """Run a statement whose failure does no harm."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.connectors.postgres.columns import Insertion, TableColumn, match_columns, quoted
+from penstock.connectors.postgres.columns import Insertion, TableColumn, match_columns, quote_identifier
 from penstock.connectors.postgres.database import Transaction
 from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.errors import DatabaseError, Problem, SchemaError
@@ -78,8 +78,10 @@ class Table:
         last += f"ORDER BY {names}, writer DESC, place DESC) AS staged"
         equal = " AND ".join(key.equals("kept", f"staged.k{number}") for number, key in enumerate(keys))
         gone = f"DELETE FROM {self.name} AS kept USING {last} WHERE staged.deleted AND {equal}"  # noqa: S608
-        target = ", ".join(quoted(key.column.name) for key in keys)
-        others = [quoted(name) for name in self.insertion.names if name not in {key.column.name for key in keys}]
+        target = ", ".join(quote_identifier(key.column.name) for key in keys)
+        others = [
+            quote_identifier(name) for name in self.insertion.names if name not in {key.column.name for key in keys}
+        ]
         changed = ", ".join(f"{name} = excluded.{name}" for name in others)
         action = f"DO UPDATE SET {changed}" if changed else "DO NOTHING"
         there = f"{self._insertion} FROM {last} WHERE NOT staged.deleted ON CONFLICT ({target}) {action}"
@@ -87,7 +89,7 @@ class Table:
 
     @property
     def _insertion(self) -> str:
-        columns = ", ".join(map(quoted, self.insertion.names))
+        columns = ", ".join(map(quote_identifier, self.insertion.names))
         values = ", ".join(
             f"c{number}::{cast}" if cast else f"c{number}" for number, cast in enumerate(self.insertion.casts)
         )
@@ -148,7 +150,7 @@ def _check_key(where: str, table: str, declared: Sequence[str], found: Sequence[
     """Raises SchemaError unless one of the ``found`` keys has the columns that are ``declared``."""
     if any(set(key) == set(declared) for key in found):
         return
-    columns = ", ".join(map(quoted, declared))
+    columns = ", ".join(map(quote_identifier, declared))
     reason = f"the table has no primary key and no unique index with exactly the columns of PRIMARY KEY ({columns})"
     hint = f"CREATE UNIQUE INDEX ON {table} ({columns}), without WHERE"
     if found:

@@ -86,7 +86,7 @@ def _stopped(checkpoint: JobCheckpoint) -> dict[str, Any]:
     return found if found.get("run") == started.get("run") else {}
 
 
-def committed(checkpoint: JobCheckpoint) -> Committed:
+def read_committed(checkpoint: JobCheckpoint) -> Committed:
     """What the checkpoint of a job knows. Raises CheckpointError if it holds no job, or is damaged.
 
     Spark logs a batch as done a moment after it was committed, and not at all if it was stopped in between: so the

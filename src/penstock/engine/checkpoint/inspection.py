@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.engine.checkpoint.committed import STATE, committed
+from penstock.engine.checkpoint.committed import STATE, read_committed
 from penstock.engine.checkpoint.documents import JobCheckpoint
 from penstock.engine.checkpoint.savepoints import read_savepoint
 from penstock.flow.state.inspection import TableSize, count_keys, oldest_seen, read_rows, stored_spec
@@ -70,7 +70,7 @@ class JobState:
 
 def job_state(place: JobCheckpoint) -> JobState:
     """The state of the checkpoint or the savepoint at ``place``. Raises CheckpointError if there is neither."""
-    found = committed(place) if place.read("job") is not None else read_savepoint(place).content
+    found = read_committed(place) if place.read("job") is not None else read_savepoint(place).content
     storage = Storage.of(place.folder(STATE))
     manifest = Manifest.read(storage, found.state)
     operators, times = manifest.operators, manifest.operator_times

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.clock import now_ms
-from penstock.engine.checkpoint.committed import STATE, Committed, committed
+from penstock.engine.checkpoint.committed import STATE, Committed, read_committed
 from penstock.engine.checkpoint.documents import JobCheckpoint
 from penstock.errors import CheckpointError
 from penstock.flow.state.manifest import Manifest, Sinks
@@ -59,7 +59,7 @@ def write_savepoint(checkpoint: JobCheckpoint, target: JobCheckpoint) -> Savepoi
             )
     attempt = 1
     while True:
-        found = committed(checkpoint)
+        found = read_committed(checkpoint)
         if found.batch < 0:
             raise CheckpointError(
                 f"the job of the checkpoint '{checkpoint.location}' has not committed a batch yet; wait for its first"
@@ -69,7 +69,7 @@ def write_savepoint(checkpoint: JobCheckpoint, target: JobCheckpoint) -> Savepoi
             break
         except CheckpointError as error:
             # Files of a former batch, which the job, still running, no longer needs.
-            if committed(checkpoint).state == found.state:
+            if read_committed(checkpoint).state == found.state:
                 raise
             if attempt == _ATTEMPTS:
                 raise CheckpointError(

@@ -31,7 +31,7 @@ class StepProgress:
     late: int = 0
 
     @classmethod
-    def of(cls, size: TableSize, time: OperatorTime) -> StepProgress:
+    def from_operator(cls, size: TableSize, time: OperatorTime) -> StepProgress:
         """The progress of an operator, from the size of its state and its event time."""
         return cls(size.rows, size.bytes, time.reached, time.late)
 
@@ -60,7 +60,7 @@ class JobProgress:
     steps: Mapping[str, StepProgress] = field(default_factory=dict, hash=False)
 
 
-def described(
+def describe_batch(
     number: int,
     job: Job,
     spark: SparkSession,
@@ -90,7 +90,7 @@ def described(
         if positions != planned:
             if entry == number:  # nothing was published yet: the present entry can be
                 raise AnotherCopyError(_difference(job, location, entry, positions, planned))
-            raise replaced(job, location, entry, positions, planned)
+            raise replaced_entry_error(job, location, entry, positions, planned)
     start: Sequence[dict[str, Any] | None] = logged if logged is not None else [None] * len(end)
     tasks, consumed = 0, []
     for source, first, last in zip(sources, start, end, strict=True):
@@ -101,7 +101,7 @@ def described(
     return Batch(number, tuple(start), end, tasks, tuple(consumed))
 
 
-def replaced(
+def replaced_entry_error(
     job: Job, location: str, entry: int, positions: Sequence[Any] | None, planned: Sequence[Any]
 ) -> CheckpointError:
     """The error for an entry of the log that another copy of the job has replaced by other ``positions``, or deleted,
@@ -120,7 +120,7 @@ def _difference(job: Job, location: str, entry: int, positions: Sequence[Any] | 
     )
 
 
-def published(batch: Batch, frame: DataFrame, committers: Sequence[Committer]) -> list[Published]:
+def publish_to_each(batch: Batch, frame: DataFrame, committers: Sequence[Committer]) -> list[Published]:
     """Publish the batch to each committer, and return the results in the order of ``committers``.
 
     A committer that can commit the sources' consumption comes last: it commits what the sources have consumed when all

@@ -23,13 +23,13 @@ _CONCURRENT = "CONCURRENT_STREAM_LOG_UPDATE"
 _SEE_LOG = "read Spark's log for the whole report"
 
 
-def explained(error: Exception, job: Job, spark: SparkSession, checkpoint: str) -> PenstockError:
+def explain_failure(error: Exception, job: Job, spark: SparkSession, checkpoint: str) -> PenstockError:
     """The PenstockError that caused ``error``, or one that describes it. ``checkpoint`` is the job's location."""
     found = error if isinstance(error, PenstockError) else from_wire(str(error))
     if found is not None:
         return found
     if isinstance(error, FOREIGN) and not is_alive(spark):
-        return gone(job)
+        return spark_gone_error(job)
     if isinstance(error, PySparkException) and _CONCURRENT in _conditions(error, spark):
         return AnotherCopyError(
             f"another copy of job '{job.name}' writes the checkpoint '{checkpoint}': its log has an entry that this "
@@ -39,7 +39,7 @@ def explained(error: Exception, job: Job, spark: SparkSession, checkpoint: str) 
     return ExecutionError(f"Spark ended the job '{job.name}': {cause}; {_SEE_LOG}")
 
 
-def gone(job: Job) -> ExecutionError:
+def spark_gone_error(job: Job) -> ExecutionError:
     """The error of a job whose Spark has ended."""
     return ExecutionError(
         f"job '{job.name}': Spark has ended under it. Its JVM was killed or ran out of memory, or its session was "
@@ -58,7 +58,7 @@ def stopped_by_others(job: Job) -> QueryStoppedError:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Raises Spark's analysis errors as ours."""
     try:
         yield

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.clock import now_ms
-from penstock.delivery import FINISH_BATCH, attempted, deliver
+from penstock.delivery import FINISH_BATCH, deliver, run_with_retries
 from penstock.engine.checkpoint.committed import read_state, write_state
 from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.engine.runs.batch_times import BatchTimes
@@ -163,7 +163,7 @@ class FlowRun:
         """The progress of the operators that keep state or have a watermark, by uid."""
         sizes, times = self.sizes(), self._states.last.operator_times
         return {
-            uid: StepProgress.of(sizes.get(uid, _NOTHING), times.get(uid, OperatorTime()))
+            uid: StepProgress.from_operator(sizes.get(uid, _NOTHING), times.get(uid, OperatorTime()))
             for uid in sorted(sizes.keys() | times.keys())
         }
 
@@ -261,7 +261,7 @@ class FlowRun:
         before = self._states.state_before(state or self.origin)
         restated = bool(state or self.origin) and before is not self._states.last
         now = self._batch_times.next(before.time_ms, now_ms())
-        name, rows = attempted(
+        name, rows = run_with_retries(
             lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context, (ExecutionError,)
         )
         reports = _data(rows, STATE)

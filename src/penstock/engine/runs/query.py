@@ -20,8 +20,14 @@ from penstock.engine.checkpoint.committed import STATE, keeps_nothing, write_sta
 from penstock.engine.checkpoint.fits import claimed_steps
 from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, write_starts
-from penstock.engine.runs.batches import JobProgress, described, published, replaced
-from penstock.engine.runs.failures import FOREIGN, explained, gone, stopped_by_others, translated
+from penstock.engine.runs.batches import JobProgress, describe_batch, publish_to_each, replaced_entry_error
+from penstock.engine.runs.failures import (
+    FOREIGN,
+    explain_failure,
+    spark_gone_error,
+    stopped_by_others,
+    translate_errors,
+)
 from penstock.engine.runs.flows import FlowRun, check_committers
 from penstock.engine.runs.identity import identify, ordered_scans, uids_of
 from penstock.engine.runs.reports import Reports, reports_of
@@ -138,7 +144,7 @@ class Query:
         for committer in self._committers:
             committer.open()
         self.lease.look()
-        with translated():
+        with translate_errors():
             source_set = SourceSet(self._sources, context, self._scans)
             if self._flow is not None:
                 frame = self._flow.frame(source_set)
@@ -182,7 +188,7 @@ class Query:
         batch without those of the others."""
         if self.job.settings.batch and not all(source.complete() for source in self._sources):
             return
-        with translated():
+        with translate_errors():
             self.spark_query = writer.start()
 
     @property
@@ -215,7 +221,7 @@ class Query:
         if self._failure is not None:
             raise self._failure
         if not is_alive(self.spark):
-            raise gone(self.job)
+            raise spark_gone_error(self.job)
         if not self._ended():  # Spark does not say whether a query ended by itself or by a call of stop()
             raise stopped_by_others(self.job)
         return True
@@ -248,7 +254,7 @@ class Query:
             number, planned = self._last
             logged = self.checkpoint.offsets(number)
             if logged != planned:
-                raise replaced(self.job, self.checkpoint.location, number, logged, planned)
+                raise replaced_entry_error(self.job, self.checkpoint.location, number, logged, planned)
 
     def close(self) -> None:
         """End the Spark query, abort what it left open and release connections. Safe to call more than once.
@@ -328,7 +334,7 @@ class Query:
     def _publish(self, frame: DataFrame, batch_id: int) -> None:
         self.lease.check()
         self._unfinished = True
-        batch = described(batch_id, self.job, self.spark, self.checkpoint, self._sources, self.warn)
+        batch = describe_batch(batch_id, self.job, self.spark, self.checkpoint, self._sources, self.warn)
         flow, small = self._flow, self._on_driver(batch)
         if flow is not None:
             done = flow.publish(batch, frame)
@@ -336,7 +342,7 @@ class Query:
         elif small is not None:
             done = [self._committers[0].publish(replace(batch, tasks=1), small)]
         else:
-            done = published(batch, frame, self._committers)
+            done = publish_to_each(batch, frame, self._committers)
         self._published, self._unfinished = batch_id, False
         self._last = batch_id, batch.end
         recorded = {number: well for each in done for number, well in each.consumed.items()}
@@ -472,7 +478,7 @@ class Query:
         """The PenstockError behind an error of Spark's."""
         if self._failure is not None:
             return self._failure
-        found = explained(error, self.job, self.spark, self.checkpoint.location)
+        found = explain_failure(error, self.job, self.spark, self.checkpoint.location)
         return self._located(found) if isinstance(found, RecordError) else found
 
     def _located(self, error: RecordError) -> RecordError:

@@ -28,7 +28,7 @@ _EVENT_TIME = "__event_time"
 _PARTITION = HIDDEN.names[0]
 
 
-def observed(frame: DataFrame, ordinal: int, *, timed: bool) -> DataFrame:
+def observe_reports(frame: DataFrame, ordinal: int, *, timed: bool) -> DataFrame:
     """The rows of source number ``ordinal`` without its tasks' reports, which Spark observes.
 
     The watermark of a ``timed`` source becomes Spark's own, which is the largest value of a column: here all rows of a
@@ -42,7 +42,7 @@ def observed(frame: DataFrame, ordinal: int, *, timed: bool) -> DataFrame:
     return frame.observe(_reports(ordinal), reports).where(F.col(REPORT).isNull()).drop(REPORT, _EVENT_TIME)
 
 
-def watched(frame: DataFrame, ordinal: int, watermark: Column) -> DataFrame:
+def observe_watermarks(frame: DataFrame, ordinal: int, watermark: Column) -> DataFrame:
     """``frame``, rows of source number ``ordinal``. Spark observes the largest ``watermark`` (BIGINT) in each
     partition."""
     largest: Any = arrow_udf(largest_watermarks, BinaryType())  # type: ignore[call-overload]

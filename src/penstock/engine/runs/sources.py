@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, StructType
 
-from penstock.engine.runs.reports import observed, watched
+from penstock.engine.runs.reports import observe_reports, observe_watermarks
 from penstock.plan.nodes import AssignWatermarks, Scan
 from penstock.plan.walk import base
 from penstock.spi import REPORT, JobContext, SentStage, Source, Stage, connectors
@@ -43,12 +43,12 @@ class SourceSet:
     def frame(self, scan: Scan) -> DataFrame:
         """The rows of a scan."""
         source = self._source(scan)
-        return observed(source.frame(), self._of[scan], timed=source.timed)
+        return observe_reports(source.frame(), self._of[scan], timed=source.timed)
 
     def staged(self, scan: Scan, stage: Stage, columns: StructType | None = None) -> DataFrame:
         """What ``stage`` makes of the rows of a scan where they are read, as Spark's ``columns``; without them as those
         of its schema."""
-        return observed(self._source(scan).frame(_sent(stage, columns)), self._of[scan], timed=False)
+        return observe_reports(self._source(scan).frame(_sent(stage, columns)), self._of[scan], timed=False)
 
     def watched(self, node: AssignWatermarks, frame: DataFrame, watermark: Column) -> DataFrame:
         """``frame`` with its ``watermark`` observed, if its source cannot measure them and no other frame does it."""
@@ -57,7 +57,7 @@ class SourceSet:
         if ordinal is None or self.sources[ordinal].measures or ordinal in self._watched:
             return frame
         self._watched.add(ordinal)
-        return watched(frame, ordinal, watermark)
+        return observe_watermarks(frame, ordinal, watermark)
 
     def _source(self, scan: Scan) -> Source:
         self._of[scan] = len(self.sources)

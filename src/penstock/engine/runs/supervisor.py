@@ -18,7 +18,7 @@ from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint, read_loca
 from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import write_savepoint
 from penstock.engine.runs.batches import JobProgress
-from penstock.engine.runs.failures import FOREIGN, gone
+from penstock.engine.runs.failures import FOREIGN, spark_gone_error
 from penstock.engine.runs.query import Query
 from penstock.engine.runs.restarts import Restarts
 from penstock.engine.runs.start_checks import check_start
@@ -329,7 +329,7 @@ class RunningJob:
                 f"job '{self.job.name}' cannot be restarted: {error!r}; read Spark's log for the whole report, then "
                 "start the job again"
             )
-            self._fail(cannot if is_alive(self._spark) else gone(self.job), error)
+            self._fail(cannot if is_alive(self._spark) else spark_gone_error(self.job), error)
             self._close(self._failure)
         finally:
             self._try(self._lease.release, self._failure)
@@ -339,7 +339,7 @@ class RunningJob:
         """Start the next run, by as many attempts as the strategy allows. False when the job fails or is stopped."""
         while True:
             if failure.restartable and not is_alive(self._spark):
-                self._fail(gone(self.job), failure)
+                self._fail(spark_gone_error(self.job), failure)
                 return False
             restart = self._restarts.at_once() if self._outlives(failure) else None
             if restart is None and failure.restartable:

@@ -46,7 +46,7 @@ class Spans:
     status: npt.NDArray[np.uint8]
 
     @classmethod
-    def of(cls, messages: pa.BinaryArray, status: npt.NDArray[np.uint8]) -> Spans:
+    def from_messages(cls, messages: pa.BinaryArray, status: npt.NDArray[np.uint8]) -> Spans:
         """The spans of messages that have nothing but data."""
         text, offsets = binary_parts(messages)
         return cls(text, offsets[:-1], offsets[1:], status)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.columns.buffers import validity
 from penstock.exact.merge import completed
 from penstock.formats.avro.datum import DatumReader, Spans
-from penstock.formats.avro.derived_schema import derived
+from penstock.formats.avro.derived_schema import derive_schema
 from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import parse
@@ -31,7 +31,7 @@ class AvroDecoder(TableCodec[AvroOptions]):
 
     @cached_property
     def _reader(self) -> DatumReader:
-        reader = derived(self.schema, self.options.legacy_timestamps)
+        reader = derive_schema(self.schema, self.options.legacy_timestamps)
         return DatumReader(parse(self.options.schema) if self.options.schema else reader, reader, self.schema)
 
     @cached_property
@@ -41,7 +41,7 @@ class AvroDecoder(TableCodec[AvroOptions]):
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages. ``bad`` lists the refused messages."""
         status = np.where(validity(messages) == 0, NO_ROW, READ).astype(np.uint8)
-        data, refusals = Spans.of(messages, status), dict[int, ValueError]()
+        data, refusals = Spans.from_messages(messages, status), dict[int, ValueError]()
         if self.options.encoding is Encoding.JSON:
             data, refusals = self._json.spans(messages, status)
         read = self._reader.read(data)

@@ -7,7 +7,7 @@ legacy mapping of timestamps, as in Flink.
 from __future__ import annotations
 
 from penstock.errors import Problem, SchemaError
-from penstock.formats.avro.schema import Array, Map, Primitive, Record, RecordField, Schema, Union, joined, parse
+from penstock.formats.avro.schema import Array, Map, Primitive, Record, RecordField, Schema, Union, field_path, parse
 from penstock.types import (
     ArrayType,
     BinaryType,
@@ -36,7 +36,7 @@ _PRIMITIVES = {
 }
 
 
-def derived(row: RowType, legacy: bool = True) -> Record:
+def derive_schema(row: RowType, legacy: bool = True) -> Record:
     """The schema of a table's rows. ``legacy`` is ``timestamp_mapping.legacy``.
 
     Raises SchemaError with every column whose type or name Avro cannot express.
@@ -51,7 +51,7 @@ def derived(row: RowType, legacy: bool = True) -> Record:
 def record_of(row: RowType, schema: str | None, legacy: bool) -> Record:
     """The record in ``schema``, an Avro schema as JSON, or without one the record that is derived from the columns."""
     given = parse(schema) if schema else None
-    return given if isinstance(given, Record) else derived(row, legacy)
+    return given if isinstance(given, Record) else derive_schema(row, legacy)
 
 
 def _is_name(name: str) -> bool:
@@ -71,7 +71,7 @@ class _Derivation:
         """The record of a row, under a full name."""
         fields = []
         for each in row.fields:
-            inner = joined(path, each.name)
+            inner = field_path(path, each.name)
             if not _is_name(each.name):
                 self._refuse("an Avro name consists of letters, digits and '_', and does not start with a digit", inner)
             schema = self._schema(each.type, f"{name}_{each.name}", legacy, inner)

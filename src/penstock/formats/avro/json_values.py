@@ -13,7 +13,18 @@ import struct
 from typing import Any
 
 from penstock.exact.errors import FieldError
-from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union, joined, type_name
+from penstock.formats.avro.schema import (
+    Array,
+    Enum,
+    Fixed,
+    Map,
+    Primitive,
+    Record,
+    Schema,
+    Union,
+    field_path,
+    type_name,
+)
 
 _LIMITS = {"int": 2**31, "long": 2**63}
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -46,7 +57,7 @@ def put(schema: Schema, value: Any, path: str, out: bytearray, *, is_default: bo
         case Record(fields=fields):
             _check(value, dict, path, "an object for a record")
             for field in fields:
-                inner = joined(path, field.name)
+                inner = field_path(path, field.name)
                 if field.name not in value:
                     raise FieldError(inner, "the JSON of its record lacks this field")
                 put(field.type, value[field.name], inner, out, is_default=is_default)

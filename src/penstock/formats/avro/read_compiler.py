@@ -24,8 +24,8 @@ from penstock.formats.avro.schema import (
     RecordField,
     Schema,
     Union,
-    joined,
-    shown,
+    describe_type,
+    field_path,
     type_name,
 )
 from penstock.loops import type_roots
@@ -146,8 +146,8 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
         promoted = [each for each in reader.branches if _promotes(writer, each)]
         found = next(iter(named + same + promoted), None)
         if found is None:
-            wanted = " or ".join(map(shown, reader.branches))
-            raise _Unfit(path, f"the data has {shown(writer)}, which cannot be read as {wanted}")
+            wanted = " or ".join(map(describe_type, reader.branches))
+            raise _Unfit(path, f"the data has {describe_type(writer)}, which cannot be read as {wanted}")
         return found
 
     def _union(self, writer: Union, reader: Schema | None, node: int, path: str) -> None:
@@ -203,8 +203,12 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
         return self.shape.nodes[node].root
 
     def _unfit(self, writer: Schema, reader: Schema | None, node: int, path: str) -> _Unfit:
-        written, column = shown(writer), self.shape.nodes[node].type.with_nullability(True)
-        read = f", read as {shown(reader)}," if reader is not None and type_name(reader) != type_name(writer) else ""
+        written, column = describe_type(writer), self.shape.nodes[node].type.with_nullability(True)
+        read = (
+            f", read as {describe_type(reader)},"
+            if reader is not None and type_name(reader) != type_name(writer)
+            else ""
+        )
         return _Unfit(path, f"the data has {written}{read} which does not fit a column of type {column}")
 
     def _list(self, item: Schema, reader: Schema | None, node: int, path: str, null_at: int, *, is_map: bool) -> None:
@@ -227,7 +231,7 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
         begin = self.add(path, p.AvroStep(p.STRUCT, node, null_at=null_at)) if node >= 0 or null_at >= 0 else None
         if node < 0:
             for each in writer.fields:
-                self.read(each.type, None, p.SKIP, joined(path, each.name))
+                self.read(each.type, None, p.SKIP, field_path(path, each.name))
         else:
             if not isinstance(reader, Record) or self._kind(node) != type_roots.ROW:
                 raise self._unfit(writer, reader, node, path)
@@ -243,16 +247,18 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
             target = targets.get(each.name)
             child = p.SKIP if target is None else children.get(target, p.SKIP)
             inner = next((field.type for field in reader.fields if field.name == target), None) if child >= 0 else None
-            self.read(each.type, inner, child, joined(path, target or each.name))
+            self.read(each.type, inner, child, field_path(path, target or each.name))
         known = {field.name for field in reader.fields}
         for each in reader.fields:
             if each.name in children and each.name not in sources:
-                self._default(each, children[each.name], joined(path, each.name))
+                self._default(each, children[each.name], field_path(path, each.name))
         for name, child in children.items():
             if name not in known:
                 if not self.shape.nodes[child].type.nullable:
-                    raise _Unfit(joined(path, name), "the Avro schema has no such field, and the column is NOT NULL")
-                self.add(joined(path, name), p.AvroStep(p.PAD, child))
+                    raise _Unfit(
+                        field_path(path, name), "the Avro schema has no such field, and the column is NOT NULL"
+                    )
+                self.add(field_path(path, name), p.AvroStep(p.PAD, child))
 
     def _default(self, field: RecordField, node: int, path: str) -> None:
         if field.default is None:

@@ -205,7 +205,7 @@ class _Parser:
     def _field(self, node: Any, space: str, path: str) -> RecordField:
         if not isinstance(node, dict) or not isinstance(node.get("name"), str) or "type" not in node:
             raise _error("a field must be an object with 'name' and 'type'", path)
-        inner = joined(path, node["name"])
+        inner = field_path(path, node["name"])
         default = json.dumps(node["default"]) if "default" in node else None
         return RecordField(node["name"], self.schema(node["type"], space, inner), default, _texts(node, "aliases"))
 
@@ -257,7 +257,7 @@ def _with_logical(plain: Primitive, node: dict[str, Any]) -> Primitive:
     return Primitive(plain.type, str(logical)) if logical in _LOGICAL.get(plain.type, ()) else plain
 
 
-def joined(path: str, name: str) -> str:
+def field_path(path: str, name: str) -> str:
     """The path of a field inside a record."""
     return f"{path}.{name}" if path else name
 
@@ -267,7 +267,7 @@ def type_name(schema: Schema) -> str:
     return schema.type if isinstance(schema, Primitive) else type(schema).__name__.lower()
 
 
-def shown(schema: Schema) -> str:
+def describe_type(schema: Schema) -> str:
     """A type for an error: ``int (date)``, ``fixed 'id'``."""
     logical, name = getattr(schema, "logical", ""), getattr(schema, "name", "")
     if logical == "decimal":

@@ -20,8 +20,8 @@ from penstock.formats.avro.schema import (
     RecordField,
     Schema,
     Union,
-    joined,
-    shown,
+    describe_type,
+    field_path,
 )
 from penstock.loops import type_roots
 from penstock.loops.program import Program, ProgramBuilder
@@ -68,14 +68,14 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
         """The fields of a record, in the order of the schema."""
         children = {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
         for each in schema.fields:
-            inner = joined(path, each.name)
+            inner = field_path(path, each.name)
             child = children.pop(each.name, None)
             if child is None:
                 self._default(each, node, inner)
             else:
                 self.write(each.type, child, inner)
         for name in children:
-            self.refuse(joined(path, name), "there is no field for this column")
+            self.refuse(field_path(path, name), "there is no field for this column")
 
     def _default(self, field: RecordField, node: int, path: str) -> None:
         if field.type == Primitive("null"):
@@ -100,7 +100,7 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
         null_at = schema.branches.index(null) if null in schema.branches else p.SKIP
         found = next((index for index, each in enumerate(schema.branches) if self._takes(each, column_type)), None)
         if found is None or found >= p.WIDEST_UNION or null_at >= p.WIDEST_UNION:
-            types = ", ".join(map(shown, schema.branches))
+            types = ", ".join(map(describe_type, schema.branches))
             self.refuse(
                 path, f"no type in a union of {types} fits a column of type {column_type.with_nullability(True)}"
             )
@@ -116,7 +116,9 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
     def _plain(self, schema: Schema, node: int, path: str, null_at: int, value_at: int) -> None:
         column_type = self.shape.nodes[node].type
         if not self._takes(schema, column_type):
-            self.refuse(path, f"{shown(schema)} cannot hold a column of type {column_type.with_nullability(True)}")
+            self.refuse(
+                path, f"{describe_type(schema)} cannot hold a column of type {column_type.with_nullability(True)}"
+            )
             return
         branches = {"null_at": null_at, "value_at": value_at}
         match schema:

@@ -56,7 +56,7 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
         not at fault.
         """
         status = np.where(validity(messages) == 0, NO_ROW, READ).astype(np.uint8)
-        spans = Spans.of(messages, status)
+        spans = Spans.from_messages(messages, status)
         bad = _without_header(spans, status)
         ids, indices = _schema_ids(spans, status)
         parts: list[tuple[npt.NDArray[np.int64], Read]] = []

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.formats.canal_json.filters import Include
 from penstock.formats.canal_json.options import CanalJsonOptions
-from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, Changes, Images, operations
+from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, DecodedChanges, Images, operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null
 from penstock.formats.changes.metadata import MILLISECONDS, Metadata, epoch, unchanged
 from penstock.formats.changes.overlay import OverlayDecoder
@@ -44,7 +44,7 @@ class _Lists:
     starts: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, column: pa.ListArray) -> _Lists:
+    def from_column(cls, column: pa.ListArray) -> _Lists:
         offsets = column.offsets.to_numpy().astype(np.int64)
         return cls(column.values, np.where(is_null(column), 0, np.diff(offsets)), offsets[:-1])
 
@@ -74,9 +74,9 @@ class CanalJsonDecoder(OverlayDecoder[CanalJsonOptions]):
             messages, indices = messages.take(pa.array(chosen)), indices[chosen]
         return messages, indices, refused
 
-    def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
+    def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> DecodedChanges:
         action = operations(_OPERATIONS, envelopes.columns["type"], "type", faults)
-        data, old = _Lists.of(envelopes.columns["data"]), _Lists.of(envelopes.columns["old"])
+        data, old = _Lists.from_column(envelopes.columns["data"]), _Lists.from_column(envelopes.columns["old"])
         absent = (action != NO_CHANGE) & is_null(envelopes.columns["data"])
         faults.add(absent, always("data", "the field is missing or null; expected an array of rows"))
         sizes = np.where((action == NO_CHANGE) | faults.found, 0, data.sizes)
@@ -89,7 +89,7 @@ class CanalJsonDecoder(OverlayDecoder[CanalJsonOptions]):
         wrong = Faults(len(envelope))
         _add_faults(wrong, before, after, update, item)
         missing = self._lacking(paired & ~wrong.found, envelope, item, envelopes, messages)
-        return Changes(action[envelope], envelope, before, after, after, wrong, missing)
+        return DecodedChanges(action[envelope], envelope, before, after, after, wrong, missing)
 
 
 def _add_faults(wrong: Faults, before: Images, after: Images, update: Mask, item: npt.NDArray[np.int64]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from penstock.formats.changes.decode import ChangeDecoder
 from penstock.formats.changes.encode import ChangeJsonEncoder, RowFrame
-from penstock.formats.changes.metadata import checked
+from penstock.formats.changes.metadata import check_keys
 from penstock.formats.changes.options import ChangeOptions
 from penstock.options import OptionSet
 from penstock.types import DataType, RowType
@@ -37,7 +37,7 @@ class ChangeJsonFormat:
     def decoder(self, schema: RowType, options: OptionSet, metadata: Sequence[str] = ()) -> ChangeDecoder[Any]:
         """A decoder for rows of ``schema``. Raises SchemaError for maps with keys that are not strings, and for unknown
         metadata."""
-        known = checked(metadata, self.reads.known, self.identifier)
+        known = check_keys(metadata, self.reads.known, self.identifier)
         return self.reads(schema, self.options.expect(options), known)
 
     def encoder(self, schema: RowType, options: OptionSet) -> ChangeJsonEncoder:

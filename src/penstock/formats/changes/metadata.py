@@ -56,7 +56,7 @@ class Metadata:
         return pc.map_lookup(column, pa.scalar(self.entry, column.type.key_type), "last")
 
 
-def checked(keys: Sequence[str], known: Mapping[str, Metadata], name: str) -> tuple[str, ...]:
+def check_keys(keys: Sequence[str], known: Mapping[str, Metadata], name: str) -> tuple[str, ...]:
     """``keys``, if the format ``name`` has all of them. Raises SchemaError with every unknown key."""
     problems = tuple(
         Problem(
@@ -88,7 +88,7 @@ def epoch(unit: int) -> Callable[[pa.Array], Values]:
 
 def epoch_text(texts: pa.Array) -> Values:
     """Texts of milliseconds since the epoch as timestamps."""
-    values, refused = parsed(texts, "^-?[0-9]{1,18}$", pa.int64(), _long)
+    values, refused = parse_texts(texts, "^-?[0-9]{1,18}$", pa.int64(), _long)
     shown, outside = _timestamps(values, is_null(texts) | refused, 1000)
     return shown, refused if outside is None else refused | outside
 
@@ -98,18 +98,18 @@ def moments(plain: str, one: Callable[[str], int | None]) -> Callable[[pa.Array]
     since the epoch, or None for null, or raises ValueError."""
 
     def read(column: pa.Array) -> Values:
-        values, refused = parsed(column, plain, pa.timestamp("us"), one)
+        values, refused = parse_texts(column, plain, pa.timestamp("us"), one)
         missing = (values == _NULL) | is_null(column) | refused
         return _timestamps(np.where(missing, 0, values), missing, 1)[0], refused
 
     return read
 
 
-#: Marks a value that :func:`parsed` found to be null.
+#: Marks a value that :func:`parse_texts` found to be null.
 _NULL = np.iinfo(np.int64).min
 
 
-def parsed(
+def parse_texts(
     texts: pa.Array, plain: str, data_type: pa.DataType, one: Callable[[str], int | None]
 ) -> tuple[npt.NDArray[np.int64], Mask]:
     """Texts as 64 bits each, and which could not be read: by a cast to ``data_type`` where they match ``plain``, else

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
-from penstock.formats.changes.metadata import Metadata, checked
+from penstock.formats.changes.metadata import Metadata, check_keys
 from penstock.formats.debezium_avro_confluent.decode import DebeziumAvroConfluentDecoder
 from penstock.formats.debezium_avro_confluent.encode import DebeziumAvroConfluentEncoder
 from penstock.options import OptionSet
@@ -37,7 +37,7 @@ class DebeziumAvroConfluentFormat:
         self, schema: RowType, options: OptionSet, metadata: Sequence[str] = ()
     ) -> DebeziumAvroConfluentDecoder:
         """A decoder for rows of ``schema``. Raises SchemaError for columns that Avro cannot hold, and for metadata."""
-        checked(metadata, _NO_METADATA, self.identifier)
+        check_keys(metadata, _NO_METADATA, self.identifier)
         return DebeziumAvroConfluentDecoder(schema, self.options.expect(options))
 
     def encoder(self, schema: RowType, options: OptionSet) -> DebeziumAvroConfluentEncoder:

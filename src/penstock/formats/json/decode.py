@@ -55,7 +55,7 @@ class JsonDecoder(TableCodec[JsonOptions]):
 
     @cached_property
     def _names(self) -> FieldNames:
-        return FieldNames.of(self._shape)
+        return FieldNames.from_shape(self._shape)
 
     @cached_property
     def _reader(self) -> ExactJsonReader:

@@ -37,7 +37,7 @@ class FieldNames:
         return self.table, self.fields, self.keys, self.starts, self.repeated
 
     @classmethod
-    def of(cls, shape: Shape) -> FieldNames:
+    def from_shape(cls, shape: Shape) -> FieldNames:
         """The names in a shape. They are ``plain`` if none needs an escape, so that bytes can be compared."""
         table = np.zeros((len(shape.nodes), 4), np.int64)
         fields: list[int] = []

@@ -60,14 +60,14 @@ def first_names(enum: Any) -> dict[int, str]:
     return found
 
 
-def joined(path: str, name: str) -> str:
+def field_path(path: str, name: str) -> str:
     """The path of a field inside a message."""
     return f"{path}.{name}" if path else name
 
 
 def _row_problems(message: Message, row: RowType, path: str) -> Iterator[Problem]:
     for column in row.fields:
-        inner = joined(path, column.name)
+        inner = field_path(path, column.name)
         field = message.fields_by_name.get(column.name)
         if field is None:
             hint = nearest(column.name, [each.name for each in message.fields])

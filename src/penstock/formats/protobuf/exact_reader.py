@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from penstock.exact.errors import FieldError, Malformed
-from penstock.formats.protobuf.column_checks import Message, MessageField, first_names, is_map, joined
+from penstock.formats.protobuf.column_checks import Message, MessageField, field_path, first_names, is_map
 from penstock.formats.protobuf.read_compiler import UNRECOGNIZED
 from penstock.formats.protobuf.read_reasons import NOT_TEXT, READ_REASONS
 from penstock.loops import type_roots
@@ -52,7 +52,7 @@ class ExactProtobufReader:
     def _row(self, message: Any, row: RowType, path: str) -> dict[str, Any]:
         fields: Mapping[str, MessageField] = message.DESCRIPTOR.fields_by_name
         return {
-            each.name: self._column(message, fields[each.name], each.type, joined(path, each.name))
+            each.name: self._column(message, fields[each.name], each.type, field_path(path, each.name))
             for each in row.fields
         }
 
@@ -92,10 +92,10 @@ def _missing(message: Any, path: str) -> str:
     """The path of the first required field that is missing. The runtime's own search crashes on some messages."""
     for field in message.DESCRIPTOR.fields:
         if field.is_required and not message.HasField(field.name):
-            return joined(path, field.name)
+            return field_path(path, field.name)
     for field, value in message.ListFields():
         if field.message_type:
-            inner = joined(path, field.name)
+            inner = field_path(path, field.name)
             if is_map(field):
                 of_messages = field.message_type.fields_by_name["value"].message_type
                 parts = [(f"{inner}[{key}]", value[key]) for key in sorted(value)] if of_messages else []

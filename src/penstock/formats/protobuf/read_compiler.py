@@ -11,7 +11,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from penstock.columns.nested import Shape
 from penstock.errors import Problem, SchemaError
 from penstock.formats.protobuf import read_program as p
-from penstock.formats.protobuf.column_checks import Message, MessageField, first_names, is_map, joined, must_be_utf8
+from penstock.formats.protobuf.column_checks import Message, MessageField, field_path, first_names, is_map, must_be_utf8
 from penstock.loops import type_roots
 
 #: Java's name, and Flink's text, for a number that the enum does not have.
@@ -110,7 +110,7 @@ class _ProtobufReadCompiler:
         mask = sum(bits.values()) if len(needed) <= _MOST_BITS else _NEVER
         rows = []
         for each in sorted(message.fields, key=lambda each: int(each.number)):
-            inner = joined(path, each.name)
+            inner = field_path(path, each.name)
             row = self._field(each, columns[each.number], columns, inner)
             row[p.BIT] = bits.get(each.number, 0)
             rows.append((inner, row))
@@ -215,4 +215,4 @@ class _ProtobufReadCompiler:
         """The path of a node from its column on."""
         parent = next((at for at, each in enumerate(self.shape.nodes) if node in each.children), 0)
         name = self.shape.nodes[node].name
-        return joined(self._path(parent), name) if parent else name
+        return field_path(self._path(parent), name) if parent else name

@@ -13,7 +13,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from penstock.columns.nested import Shape
 from penstock.errors import Problem, SchemaError
-from penstock.formats.protobuf.column_checks import Message, MessageField, is_map, joined
+from penstock.formats.protobuf.column_checks import Message, MessageField, field_path, is_map
 from penstock.formats.protobuf.wire import EGROUP, LEN, SGROUP, WIRES
 from penstock.loops import type_roots
 from penstock.loops.program import Program, ProgramBuilder, ProgramStep
@@ -82,7 +82,7 @@ class _ProtobufWriteCompiler(ProgramBuilder[_Step]):
         """The fields of a message with a column in the row ``node``, by descending number."""
         children = {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
         for each in sorted(message.fields, key=lambda each: int(each.number), reverse=True):
-            inner = joined(path, each.name)
+            inner = field_path(path, each.name)
             if each.name in children:
                 first = len(self.steps)
                 self._field(each, children[each.name], inner)

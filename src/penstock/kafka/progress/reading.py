@@ -18,7 +18,7 @@ from penstock.delivery import Claim, Progress
 from penstock.errors import CheckpointError, RetriableError
 from penstock.kafka.fetch import Chunk, Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
-from penstock.kafka.partitions import named
+from penstock.kafka.partitions import partition_name
 from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.progress import records
 from penstock.kafka.progress.records import NotBelievedError, Seal, encoded_record, parse_record
@@ -185,7 +185,7 @@ class _Reader:
         self._open: list[tuple[_Key, _Written]] = []
 
     def take(self, chunk: Chunk) -> None:
-        where = named((chunk.topic, chunk.partition))
+        where = partition_name((chunk.topic, chunk.partition))
         heads = batch_headers(chunk.records, where=where)
         heads = heads[heads["base_offset"] < chunk.end]
         events: list[tuple[int, Any]] = []

@@ -34,7 +34,7 @@ class Seal:
     #: Whether progress without a seal is the query's too: an earlier version, which did not seal, may have published.
     unsealed: bool = False
 
-    def of(self, transactional_id: str, fields: Mapping[str, Any]) -> str:
+    def sign(self, transactional_id: str, fields: Mapping[str, Any]) -> str:
         """The seal of a record with these fields, in hexadecimal."""
         text = f"{transactional_id}\0{canonical(fields)}"
         return hmac.new(self.secret.encode(), text.encode(), hashlib.sha256).hexdigest()
@@ -71,7 +71,7 @@ def sealed_value(transactional_id: str, record: Progress | Claim, seal: Seal | N
     fields = {name: value for name, value in fields.items() if value or name not in _OPTIONAL}
     head: dict[str, Any] = {"kind": type(record).__name__.lower(), "version": 1}
     if seal is not None and isinstance(record, Progress):
-        head["seal"] = seal.of(transactional_id, fields)
+        head["seal"] = seal.sign(transactional_id, fields)
     return canonical(head | fields).encode()
 
 
@@ -113,6 +113,6 @@ def parse_record(cls: type[Progress | Claim], transactional_id: str, value: byte
         if given is None and seal.unsealed:
             return cls(**fields)
         sealed = {name: each for name, each in found.items() if name not in _HEAD}  # fields of other versions too
-        if not hmac.compare_digest(str(given).encode(), seal.of(transactional_id, sealed).encode()):
+        if not hmac.compare_digest(str(given).encode(), seal.sign(transactional_id, sealed).encode()):
             raise NotBelievedError("names this query and does not have its seal")
     return cls(**fields)

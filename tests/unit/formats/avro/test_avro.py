@@ -16,7 +16,7 @@ import pytest
 
 from penstock.errors import OptionsError, RecordError, SchemaError
 from penstock.formats.avro.datum import DatumReader, DatumWriter, Spans
-from penstock.formats.avro.derived_schema import derived
+from penstock.formats.avro.derived_schema import derive_schema
 from penstock.formats.avro.factory import FORMAT
 from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import document_of, text_of
@@ -202,7 +202,7 @@ DERIVED = [
 
 @pytest.mark.parametrize(("columns", "legacy", "expected"), DERIVED)
 def test_the_schema_of_a_table(columns: str, legacy: bool, expected: Any) -> None:
-    document = document_of(derived(parse_columns(columns), legacy))
+    document = document_of(derive_schema(parse_columns(columns), legacy))
     default = {"default": None} if "NOT NULL" not in columns else {}
     assert document == {
         "type": "record",
@@ -215,7 +215,7 @@ def test_the_schema_of_a_table(columns: str, legacy: bool, expected: Any) -> Non
 def test_the_text_of_a_schema_is_that_of_flinks_library() -> None:
     """As Avro 1.12.1 for Java writes it; registries may compare texts."""
     columns = "id BIGINT NOT NULL, `at` DATE, n DECIMAL(5, 2) NOT NULL, r ROW<a STRING NOT NULL> NOT NULL"
-    assert text_of(derived(parse_columns(columns))) == (
+    assert text_of(derive_schema(parse_columns(columns))) == (
         '{"type":"record","name":"record","namespace":"org.apache.flink.avro.generated","fields":['
         '{"name":"id","type":"long"},'
         '{"name":"at","type":["null",{"type":"int","logicalType":"date"}],"default":null},'
@@ -250,7 +250,7 @@ def test_columns_that_avro_cannot_hold(columns: str, legacy: bool, problem: str)
 
 def test_records_of_the_same_name_and_fields_are_one() -> None:
     columns, row = "a ROW<b ROW<c INT>>, a_b ROW<c INT>", {"a": {"b": {"c": 1}}, "a_b": {"c": 2}}
-    assert text_of(derived(parse_columns(columns))).count('"name":"record_a_b"') == 1
+    assert text_of(derive_schema(parse_columns(columns))).count('"name":"record_a_b"') == 1
     assert decode(columns, *encode(columns, row)).rows.to_pylist() == [row]
 
 
@@ -414,7 +414,7 @@ def test_slices_of_nested_columns_are_written() -> None:
     whole = batch(columns, *rows)
     encoder = FORMAT.encoder(parse_columns(columns), AvroOptions())
     expected = encoder.encode(whole).to_pylist()
-    schema = json.dumps(document_of(derived(parse_columns(columns))))
+    schema = json.dumps(document_of(derive_schema(parse_columns(columns))))
     assert expected == [written(schema, {**row, "r": _for_fastavro(row["r"])}) for row in rows]
     assert [encoder.encode(whole.slice(at, 3)).to_pylist() for at in range(18)] == [
         expected[at : at + 3] for at in range(18)
@@ -653,7 +653,10 @@ def test_a_key_given_twice_beside_all_that_a_union_may_be() -> None:
 
 def test_a_prefix_before_each_record() -> None:
     row = parse_columns("i INT NOT NULL")
-    data, offsets = DatumWriter(derived(row), row, b"\x00\x01").write(batch("i INT NOT NULL", {"i": 1}, {"i": 2}))
+    data, offsets = DatumWriter(derive_schema(row), row, b"\x00\x01").write(batch("i INT NOT NULL", {"i": 1}, {"i": 2}))
     assert (data[: offsets[-1]].tobytes(), offsets.tolist()) == (b"\x00\x01\x02\x00\x01\x04", [0, 3, 6])
     shifted = Spans(data, offsets[:-1] + 2, offsets[1:], np.zeros(2, np.uint8))
-    assert DatumReader(derived(row), derived(row), row).read(shifted).rows.to_pylist() == [{"i": 1}, {"i": 2}]
+    assert DatumReader(derive_schema(row), derive_schema(row), row).read(shifted).rows.to_pylist() == [
+        {"i": 1},
+        {"i": 2},
+    ]

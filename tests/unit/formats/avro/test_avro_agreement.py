@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.formats.avro.datum import DatumReader, DatumWriter, Spans
-from penstock.formats.avro.derived_schema import derived
+from penstock.formats.avro.derived_schema import derive_schema
 from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.read_reasons import READ_REASONS
 from penstock.formats.avro.schema import document_of, parse
@@ -148,7 +148,7 @@ def written(document: Any, value: Any) -> bytes:
 
 def read(reader: DatumReader, messages: list[bytes]) -> tuple[pa.RecordBatch, list[str]]:
     """The rows, and for each why it was refused."""
-    found = reader.read(Spans.of(pa.array(messages, pa.binary()), np.full(len(messages), READ, np.uint8)))
+    found = reader.read(Spans.from_messages(pa.array(messages, pa.binary()), np.full(len(messages), READ, np.uint8)))
     found.rows.validate(full=True)
     return found.rows, [READ_REASONS.get(reason, "") for reason in found.reasons[:, 0].tolist()]
 
@@ -157,7 +157,7 @@ def read(reader: DatumReader, messages: list[bytes]) -> tuple[pa.RecordBatch, li
 @given(tables())
 def test_rows_of_any_type_both_ways(table: tuple[RowType, list[Pair]]) -> None:
     row, pairs = table
-    schema = derived(row)
+    schema = derive_schema(row)
     messages = [written(document_of(schema), raw) for raw, _ in pairs]
     values = [value for _, value in pairs]
     rows, reasons = read(DatumReader(schema, schema, row), messages)
@@ -197,8 +197,8 @@ def read_from_json(text: JsonEncoding, message: bytes) -> bytes:
 @given(tables())
 def test_avro_json_of_rows_of_any_type(table: tuple[RowType, list[Pair]]) -> None:
     row, pairs = table
-    document = document_of(derived(row))
-    parsed, text = fastavro.parse_schema(without_logical(document)), JsonEncoding(derived(row))
+    document = document_of(derive_schema(row))
+    parsed, text = fastavro.parse_schema(without_logical(document)), JsonEncoding(derive_schema(row))
     for raw, _ in pairs:
         if '"": ' in json.dumps(raw, default=repr):
             continue  # fastavro cannot write the JSON of a map with an empty key
@@ -304,7 +304,7 @@ def plain_row(kinds: list[DataType]) -> RowType:
 @st.composite
 def resolutions(draw: Callable[..., Any]) -> tuple[RowType, Any, list[Any]]:
     row = plain_row(draw(st.lists(plain_types(), min_size=1, max_size=4)))
-    document = document_of(derived(row))
+    document = document_of(derive_schema(row))
     writer, values = draw(written_as(document, document["name"]))
     return row, writer, draw(st.lists(values, min_size=1, max_size=4))
 
@@ -329,7 +329,7 @@ def as_column(kind: DataType, value: Any) -> Any:
 @given(resolutions())
 def test_resolution_of_two_schemas(case: tuple[RowType, Any, list[Any]]) -> None:
     row, document, values = case
-    reader, writer = derived(row), parse(json.dumps(document))
+    reader, writer = derive_schema(row), parse(json.dumps(document))
     messages = [written(document, value) for value in values]
     there, here = fastavro.parse_schema(document), fastavro.parse_schema(document_of(reader))
     rows, reasons = read(DatumReader(writer, reader, row), messages)
@@ -373,7 +373,7 @@ def mutated(draw: Callable[..., Any]) -> bytes:
         "r": st.fixed_dictionaries({"f": VALUES["float"], "g": st.lists(VALUES["string"], max_size=2)}),
     }
     value = draw(st.fixed_dictionaries({name: st.none() | inner for name, inner in values.items()}))
-    data = bytearray(written(document_of(derived(MUTATED)), value))
+    data = bytearray(written(document_of(derive_schema(MUTATED)), value))
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(data) - 1))
         change = draw(st.integers(0, 3))
@@ -391,7 +391,7 @@ def mutated(draw: Callable[..., Any]) -> bytes:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(mutated(), st.binary(max_size=40)), min_size=1, max_size=5))
 def test_broken_messages_are_refused_as_by_fastavro(messages: list[bytes]) -> None:
-    schema = derived(MUTATED)
+    schema = derive_schema(MUTATED)
     parsed = fastavro.parse_schema(document_of(schema))
     rows, reasons = read(DatumReader(schema, schema, MUTATED), messages)
     for message, found, reason in zip(messages, rows.to_pylist(), reasons, strict=True):

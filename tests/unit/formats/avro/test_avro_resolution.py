@@ -201,7 +201,7 @@ def read(columns: str, writer: str, reader: str, *values: Any) -> Decoded | list
     assert isinstance(here, Record)
     messages = pa.array([written(writer, value) for value in values], pa.binary())
     reader_of_both = DatumReader(there, here, parse_columns(columns))
-    found = reader_of_both.read(Spans.of(messages, np.full(len(values), READ, np.uint8)))
+    found = reader_of_both.read(Spans.from_messages(messages, np.full(len(values), READ, np.uint8)))
     found.rows.validate(full=True)
     rows = found.rows.to_pylist()
     return [row if status == READ else None for row, status in zip(rows, found.status, strict=True)]

@@ -29,7 +29,7 @@ class Acknowledged:
     whole: bool = True
 
     @classmethod
-    def of(cls, rows: Iterable[Any], doubt: str) -> Acknowledged:
+    def from_task_reports(cls, rows: Iterable[Any], doubt: str) -> Acknowledged:
         """The sum of the tasks' rows (:data:`penstock.connectors.kafka.sink.writer.WRITTEN`), as mappings."""
         acks, encoded, sends = [], dict[int, Written](), dict[int, SendCounts]()
         for row in rows:

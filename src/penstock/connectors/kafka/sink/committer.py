@@ -20,10 +20,10 @@ from penstock.delivery import (
     Progress,
     Skip,
     TakeOver,
-    attempted,
     check_ahead,
     check_stateless,
     decide,
+    run_with_retries,
 )
 from penstock.errors import (
     AbortableError,
@@ -196,7 +196,9 @@ class KafkaCommitter(WritingCommitter):
         found = read_progress(self.session, topic, self.transactional_id).progress
         if found is not None and found.query_id == context.query_id:
             upcoming = context.next_batch()
-            check_ahead(found, Progress.of(context.query_id, upcoming.id, upcoming.start, None), topic.place)
+            check_ahead(
+                found, Progress.from_positions(context.query_id, upcoming.id, upcoming.start, None), topic.place
+            )
 
     def _taken(self) -> tuple[TransactionClient, Progress | None]:
         """Fence the former owner of the id, claim it, and read what was committed under it."""
@@ -223,7 +225,7 @@ class KafkaCommitter(WritingCommitter):
         Retries a few times when the broker aborts. Raises FencedError when another instance took over, and
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
-        progress = Progress.of_batch(self.context.query_id, batch, self._tables)
+        progress = Progress.from_batch(self.context.query_id, batch, self._tables)
         decision = self._decided(progress)
         if isinstance(decision, Skip):
             self._check_tables(decision.record)
@@ -235,13 +237,13 @@ class KafkaCommitter(WritingCommitter):
         # Before anything is sent: a record above the topic's limit raises here.
         progress_batch(self._progress_topic(), self.transactional_id, progress)
         errors = BatchError, KafkaError, TransactionExpiredError
-        published = attempted(lambda: self._attempt(batch, progress, frame), batch.id, self.context, errors)
+        published = run_with_retries(lambda: self._attempt(batch, progress, frame), batch.id, self.context, errors)
         self._progress, self._published = progress, True
         return published
 
     def commit_status(self, batch: Batch) -> CommitStatus:
         """Whether progress has the batch, and the state that it refers to."""
-        decision = self._decided(Progress.of_batch(self.context.query_id, batch, self._tables))
+        decision = self._decided(Progress.from_batch(self.context.query_id, batch, self._tables))
         if isinstance(decision, Skip):
             self._check_tables(decision.record)
             return CommitStatus(True, decision.record.state)

@@ -61,7 +61,7 @@ class RowPartitions:
             hint = "tasks import it too: install its module, or name its folder in PYTHONPATH"
             raise RecordError(f"the partitioner '{path}' cannot be made in a task: {error}", hint=hint) from error
 
-    def of(
+    def choose_partitions(
         self,
         rows: pa.RecordBatch,
         keys: pa.BinaryArray | None,

@@ -18,7 +18,7 @@ _ONCE = (
 )
 
 
-def repeated(context: Any, tag: str, answered: Iterable[int]) -> str:
+def find_repeated_runs(context: Any, tag: str, answered: Iterable[int]) -> str:
     """Why the Spark jobs with the ``tag`` may not be committed; empty when each of their tasks ran exactly once. There
     are several when Spark plans adaptively (``spark.sql.adaptive.enabled``) or keeps the batch for several committers.
 
@@ -35,7 +35,7 @@ def repeated(context: Any, tag: str, answered: Iterable[int]) -> str:
 
 
 def not_known(raised: str) -> str:
-    """The reason of :func:`repeated` when Spark raised an error of this class."""
+    """The reason of :func:`find_repeated_runs` when Spark raised an error of this class."""
     if raised == "NoSuchElementException":
         return f"{_NOT_KNOWN}: Spark's store no longer has the job or one of its stages; {_KEEP_MORE}"
     return f"{_NOT_KNOWN}: Spark answers {raised}; its driver may be overloaded"

@@ -98,7 +98,7 @@ def _committers(group: GroupOffsets) -> list[CommittedBy]:
     return list(dict.fromkeys(each for each in found if each is not None))
 
 
-def shown(positions: Positions) -> str:
+def describe_positions(positions: Positions) -> str:
     """The positions, as ``orders-0 at 8``; of many partitions the first ones."""
     partitions = positions.partitions()
     named = [f"{topic}-{number} at {positions.at[topic, number].offset}" for topic, number in partitions[:_SHOWN]]

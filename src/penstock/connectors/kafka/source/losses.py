@@ -110,7 +110,7 @@ def skipped(session: Session, start: Positions) -> Positions:
     return _with(start, {**start.at, **moved}, start.topic_ids) if moved else start
 
 
-def described(start: Positions, end: Positions) -> Iterator[str]:
+def describe_losses(start: Positions, end: Positions) -> Iterator[str]:
     """The losses between two positions, as a sentence for each partition."""
     for tp in start.partitions():
         before, after = start.at[tp], end.at.get(tp)

@@ -11,7 +11,7 @@ from pyspark import SparkFiles
 from pyspark.sql import DataFrame
 
 from penstock.connectors.kafka.source.alarms import Alarm
-from penstock.connectors.kafka.source.beginnings import CommittedBy, foreign_start, reason_of, shown
+from penstock.connectors.kafka.source.beginnings import CommittedBy, describe_positions, foreign_start, reason_of
 from penstock.connectors.kafka.source.bounds import (
     behind_the_end,
     present_ends,
@@ -23,7 +23,7 @@ from penstock.connectors.kafka.source.bounds import (
 )
 from penstock.connectors.kafka.source.commits import CommitTimes
 from penstock.connectors.kafka.source.enumerator import Enumerator, ReaderSpec
-from penstock.connectors.kafka.source.losses import described
+from penstock.connectors.kafka.source.losses import describe_losses
 from penstock.connectors.kafka.source.metrics import SourceMetrics
 from penstock.connectors.kafka.source.positions import Positions
 from penstock.connectors.kafka.source.reports import ReadReport
@@ -118,7 +118,9 @@ class KafkaScan(Source):
             first = resolve_start(
                 self._session, self._scan, start_time, warn=self._context.warn, note_group=group.update
             )
-            self._start_text = f"starts {reason_of(self._scan, start_time, group, self._own)}: {shown(first)}"
+            self._start_text = (
+                f"starts {reason_of(self._scan, start_time, group, self._own)}: {describe_positions(first)}"
+            )
             if warning := foreign_start(self._scan, group, self._own):
                 self._context.warn(warning)
             last = resolve_stop(self._session, self._scan, first)
@@ -197,7 +199,8 @@ class KafkaScan(Source):
     def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:
         """The losses between the two positions, as a sentence for each partition."""
         return [
-            f"table '{self._scan.table}': {each}" for each in described(self._start(start), Positions.from_json(end))
+            f"table '{self._scan.table}': {each}"
+            for each in describe_losses(self._start(start), Positions.from_json(end))
         ]
 
     def ended(self, reached: dict[str, Any] | None) -> bool:
@@ -214,7 +217,7 @@ class KafkaScan(Source):
         if reached is None and self._start_text:
             return self._start_text
         place = "savepoint" if reached is None and self._context.forked else "checkpoint"
-        return f"continues from the {place}: {shown(self._start(reached))}"
+        return f"continues from the {place}: {describe_positions(self._start(reached))}"
 
     def complete(self) -> bool:
         """Whether the logs have reached the stops."""

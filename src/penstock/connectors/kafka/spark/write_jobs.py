@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.connectors.kafka.sink.acknowledgements import Acknowledged
-from penstock.connectors.kafka.sink.task_runs import not_known, repeated
+from penstock.connectors.kafka.sink.task_runs import find_repeated_runs, not_known
 from penstock.connectors.kafka.sink.writer import (
     PUBLISHING_ORDER,
     WRITTEN,
@@ -58,7 +58,7 @@ class SparkWriteJobs:
         same tasks."""
         at_once = Instructions(at_once=True, transaction=transaction)
         if isinstance(frame, OnDriver):
-            return Acknowledged.of(frame.collect(pickled(at_once)), "")
+            return Acknowledged.from_task_reports(frame.collect(pickled(at_once)), "")
 
         def encode_and_publish(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from encode_rows_and_publish(spec, transaction, _task(tasks), rows)
@@ -87,7 +87,7 @@ class SparkWriteJobs:
             acknowledged = until_stopped(
                 lambda left: list(publish(spec, transaction, Task(0, 1, abandoned=left), ordered)), self._stopping
             )
-            return Acknowledged.of(pa.Table.from_batches(acknowledged, WRITTEN).to_pylist(), "")
+            return Acknowledged.from_task_reports(pa.Table.from_batches(acknowledged, WRITTEN).to_pylist(), "")
 
         def publish_encoded(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from publish(spec, transaction, _task(owners), rows)
@@ -124,13 +124,13 @@ class SparkWriteJobs:
         finally:
             context.removeJobTag(tag)
             context.setLocalProperty(INSTRUCTIONS, None)  # type: ignore[arg-type]  # None removes it
-        return Acknowledged.of(rows, self._repeated(tag, rows) if once else "")
+        return Acknowledged.from_task_reports(rows, self._repeated(tag, rows) if once else "")
 
     def _repeated(self, tag: str, rows: Sequence[Row]) -> str:
         """Why the job of ``rows`` may not be committed; empty when each of its tasks ran exactly once."""
         gateway: Any = self._spark.sparkContext
         try:
-            return repeated(gateway._jsc.sc(), tag, (row.attempt for row in rows))
+            return find_repeated_runs(gateway._jsc.sc(), tag, (row.attempt for row in rows))
         except Py4JJavaError as error:
             return not_known(str(error.java_exception.getClass().getSimpleName()))
         except Py4JError as error:

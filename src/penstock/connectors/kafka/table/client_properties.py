@@ -22,7 +22,7 @@ CONNECTOR_PROPERTIES = (
 _SECRET = re.compile(r"password|passphrase|secret|token|jaas|credential|\.key$|private", re.IGNORECASE)
 
 
-def masked(properties: Properties) -> Properties:
+def mask_secrets(properties: Properties) -> Properties:
     """The properties with every secret replaced by ``******``."""
     return tuple((key, "******" if _is_secret(key) else value) for key, value in properties)
 

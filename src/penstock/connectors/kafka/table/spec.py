@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from penstock.connectors.kafka.table.client_properties import masked
+from penstock.connectors.kafka.table.client_properties import mask_secrets
 from penstock.connectors.kafka.table.metadata import MetadataColumn
 from penstock.connectors.kafka.table.options import KafkaTableOptions
 from penstock.kafka.properties import ClientConfig
@@ -85,7 +85,7 @@ class KafkaTableSpec(Generic[_Options]):
             f"key: {self.key.identifier} {self.key_schema}" if self.key else "",
             f"metadata: {metadata}" if metadata else "",
             *properties,
-            f"client: {', '.join(f'{key}={value}' for key, value in masked(self.client))}",
+            f"client: {', '.join(f'{key}={value}' for key, value in mask_secrets(self.client))}",
             *(f"note: {note}" for note in notes if note),
         ]
         return "\n  ".join(filter(None, lines))
