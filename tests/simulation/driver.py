@@ -23,7 +23,7 @@ from penstock.connectors.kafka.sink.writer import (
     publish,
 )
 from penstock.delivery import Decision, Progress, deliver
-from penstock.errors import AbortableError
+from penstock.errors import BatchError
 from penstock.kafka import partitioner
 from penstock.kafka.offsets import CommittedOffset
 from penstock.kafka.produce import Producer
@@ -169,7 +169,7 @@ class SimulatedJobs:
             for each in begun:
                 if not each.done:
                     self._scheduler.after(self._rng.choice((0.0, self._rng.uniform(0.0, 60.0))), each.kill)
-            raise failed.error or AbortableError("a task was lost")
+            raise failed.error or BatchError("a task was lost")
         return [row for each in begun for row in each.result]
 
     def _wait(self, begun: Sequence[Actor]) -> None:

@@ -24,7 +24,7 @@ from penstock.kafka.produce import Ack, Producer
 from penstock.kafka.progress import records
 from penstock.kafka.session import Session
 from penstock.kafka.transactions import State, TransactionClient
-from penstock.spi import Batch, Standing
+from penstock.spi import Batch, CommitStatus
 from tests.simulation import driver
 from tests.simulation.faults import Fault, Plan, Rule, TaskFault, random_plan
 from tests.simulation.setting import Company, Setting, random_setting
@@ -251,40 +251,40 @@ def _older_checkpoint_unnoticed() -> Sequence[Patch]:
 
 def _state_outside() -> Sequence[Patch]:
     """The state is committed apart from its batch: to the checkpoint, after it."""
-    standing = KafkaCommitter.standing
+    status = KafkaCommitter.commit_status
 
-    def standing_so(self: Any, batch: Batch) -> Standing:
+    def status_so(self: Any, batch: Batch) -> CommitStatus:
         known = self.context.checkpoint.read("state") or {"state": ""}
-        return replace(standing(self, batch), state=known["state"])
+        return replace(status(self, batch), state=known["state"])
 
     def deliver_so(batch: Batch, targets: Sequence[Any], operators: Any) -> delivery.Delivered:
         done = delivery.deliver(batch, targets, operators)
         targets[0].context.checkpoint.write("state", {"state": done.state})
         return done
 
-    return [(KafkaCommitter, "standing", standing_so), (driver, "deliver", deliver_so)]
+    return [(KafkaCommitter, "commit_status", status_so), (driver, "deliver", deliver_so)]
 
 
 def _lost_state_taken_for_none() -> Sequence[Patch]:
     """Where progress of the batch before is lost, its state is taken for empty."""
-    standing = KafkaCommitter.standing
+    status = KafkaCommitter.commit_status
 
-    def standing_so(self: Any, batch: Batch) -> Standing:
-        found = standing(self, batch)
+    def status_so(self: Any, batch: Batch) -> CommitStatus:
+        found = status(self, batch)
         return replace(found, state=found.state or "")
 
-    return [(KafkaCommitter, "standing", standing_so)]
+    return [(KafkaCommitter, "commit_status", status_so)]
 
 
 def _any_state_taken() -> Sequence[Patch]:
     """The state of the progress that is there is taken, whichever batch and query it is of."""
-    standing = KafkaCommitter.standing
+    status = KafkaCommitter.commit_status
 
-    def standing_so(self: Any, batch: Batch) -> Standing:
-        found = standing(self, batch)
+    def status_so(self: Any, batch: Batch) -> CommitStatus:
+        found = status(self, batch)
         return found if found.done or self._progress is None else replace(found, state=self._progress.state)
 
-    return [(KafkaCommitter, "standing", standing_so)]
+    return [(KafkaCommitter, "commit_status", status_so)]
 
 
 def _stateful(made: Setting) -> Setting:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.errors import CheckpointError
-from penstock.spi import Batch, Committer, Published, Results, Standing
+from penstock.spi import Batch, CommitStatus, Committer, Published, Results
 
 
 class Attempt(Protocol):
@@ -56,14 +56,14 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
     Raises CheckpointError when the state before the batch is not known, when the output of the bound attempt is gone,
     or when a target that repeats batches came to the job after that attempt.
     """
-    standings = {number: each.standing(batch) for number, each in enumerate(targets) if each.keeps_state}
-    left = [number for number, standing in standings.items() if not standing.done]
-    bound = _agreed(batch, [each.state for each in standings.values() if each.done])
-    repeating = [number for number in range(len(targets)) if number not in standings]
+    statuses = {number: each.commit_status(batch) for number, each in enumerate(targets) if each.keeps_state}
+    left = [number for number, status in statuses.items() if not status.done]
+    bound = _agreed(batch, [each.state for each in statuses.values() if each.done])
+    repeating = [number for number in range(len(targets)) if number not in statuses]
     skipped = tuple(Published(skipped=True) for _ in targets)
 
     def check_owners() -> None:
-        for number in standings:
+        for number in statuses:
             targets[number].check_owner()
 
     try:
@@ -72,13 +72,13 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
             repeating = []
         if bound is not None and not left:
             return Delivered(bound, skipped)
-        attempt = operators.run(batch, _before(batch, standings)) if bound is None else operators.kept(batch, bound)
+        attempt = operators.run(batch, _before(batch, statuses)) if bound is None else operators.kept(batch, bound)
     except CheckpointError:
         check_owners()  # a new owner deletes files that this run has not read yet
         raise
     if repeating:  # nothing shuts a former owner out of these
         check_owners()
-    left.sort(key=lambda number: any(map(targets[number].records, batch.consumed)))
+    left.sort(key=lambda number: any(map(targets[number].can_commit_offsets, batch.consumed)))
     done = dict(enumerate(skipped))
     for number in (*repeating, *left):
         results = attempt.results(number)
@@ -88,9 +88,9 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
     return Delivered(attempt.state, tuple(done[number] for number in range(len(targets))))
 
 
-def _before(batch: Batch, standings: Mapping[int, Standing]) -> str:
+def _before(batch: Batch, statuses: Mapping[int, CommitStatus]) -> str:
     """The reference to the state before a batch that no target has."""
-    found = _agreed(batch, [each.state for each in standings.values()])
+    found = _agreed(batch, [each.state for each in statuses.values()])
     if found is None:
         raise CheckpointError(
             f"the state before batch {batch.id} is not known: no exactly-once table of the job has progress of batch "

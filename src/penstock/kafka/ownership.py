@@ -42,7 +42,7 @@ def claim(session: Session, client: TransactionClient, topic: ProgressTopic, run
     for _ in range(_CLAIM_ATTEMPTS):
         try:
             client.begin(deadline)
-            written = record(session, client, topic, mine, deadline=deadline)
+            written = write_progress(session, client, topic, mine, deadline=deadline)
             client.commit(deadline)
             _check_readable(session, topic, written)
             return mine
@@ -62,7 +62,7 @@ def claim(session: Session, client: TransactionClient, topic: ProgressTopic, run
     ) from failure
 
 
-def record(
+def write_progress(
     session: Session,
     client: TransactionClient,
     topic: ProgressTopic,
@@ -186,7 +186,7 @@ def _check_winner(client: TransactionClient, winner: Claim | None) -> None:
 def taken_over(transactional_id: str, winner: Claim) -> FencedError:
     """The error of a run whose id another run has claimed."""
     return FencedError(
-        f"transactional id '{transactional_id}' was taken over by {winner}, which goes on with the job; this copy ends",
+        f"transactional id '{transactional_id}' was taken over by {winner}, which continues the job; this copy ends",
         winner.process,
     )
 

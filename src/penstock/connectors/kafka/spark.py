@@ -301,7 +301,7 @@ class KafkaScan(Source):
         """The number of the first partition."""
         return self._enumerator.spec.ordinal * PARTITIONS_PER_SOURCE
 
-    def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
+    def count_records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         return sum(len(each) for each in self._enumerator.ranges(self._start(start), Positions.from_json(end)))
 
     def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:

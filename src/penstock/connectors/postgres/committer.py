@@ -24,6 +24,7 @@ from penstock.delivery import (
     decide,
 )
 from penstock.errors import (
+    BatchError,
     CheckpointError,
     DatabaseError,
     DatabaseUnavailableError,
@@ -33,7 +34,7 @@ from penstock.errors import (
     PossibleDataLossError,
     Problem,
 )
-from penstock.spi import Batch, Committer, JobContext, Output, Published, Standing
+from penstock.spi import Batch, CommitStatus, Committer, JobContext, Output, Published
 
 
 class PostgresCommitter(Committer):
@@ -286,22 +287,22 @@ class PostgresCommitter(Committer):
             check_stateless(self._context, self._progress)
         else:
             frame = batch.results.frame()
-        errors = DatabaseError, KafkaError
+        errors = BatchError, DatabaseError, KafkaError
         published = attempted(lambda: self._owned_attempt(batch, frame, progress), batch.id, self._context, errors)
         self._progress, self._published = progress, True
         return published
 
-    def standing(self, batch: Batch) -> Standing:
+    def commit_status(self, batch: Batch) -> CommitStatus:
         """Whether its row has the batch, and the state that it refers to."""
         progress = Progress.of_batch(self._context.query_id, batch, self._names)
         if self._is_done(progress, warns=False):
-            return Standing(True, self._progress.state if self._progress else "")
+            return CommitStatus(True, self._progress.state if self._progress else "")
         if batch.id == 0:
-            return Standing(False, "")
+            return CommitStatus(False, "")
         known = self._progress
         if known is not None and (known.query_id, known.batch_id) == (progress.query_id, batch.id - 1):
-            return Standing(False, known.state)
-        return Standing(False, self._states.get(batch.id - 1))
+            return CommitStatus(False, known.state)
+        return CommitStatus(False, self._states.get(batch.id - 1))
 
     def state(self, upcoming: int) -> str:
         """The reference in the row of this query; in one of other tables, where its own has none or is behind."""
@@ -313,7 +314,7 @@ class PostgresCommitter(Committer):
     def _owned_attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:
         try:
             return self._attempt(batch, frame, progress)
-        except (DatabaseError, KafkaError):
+        except (BatchError, DatabaseError, KafkaError):
             self.check_owner()  # another run that took over is the better explanation
             raise
 
@@ -374,7 +375,7 @@ class PostgresCommitter(Committer):
                 "--adopt-progress, if you are sure that its checkpoint is right"
             )
         if row.owner.run_id != self._context.run_id:
-            reason = f"{self._shown_row} was taken over by {row.owner}, which goes on with the job; this copy ends"
+            reason = f"{self._shown_row} was taken over by {row.owner}, which continues the job; this copy ends"
             raise FencedError(reason, row.owner.process)
         return row
 

@@ -128,7 +128,7 @@ def published(batch: Batch, frame: DataFrame, committers: Sequence[Committer]) -
     """
     order = list(range(len(committers)))
     if len(order) > 1:
-        order.sort(key=lambda number: any(map(committers[number].records, batch.consumed)))
+        order.sort(key=lambda number: any(map(committers[number].can_commit_offsets, batch.consumed)))
         frame = frame.persist()
     before_last = replace(batch, consumed=())
     try:

@@ -27,8 +27,8 @@ from penstock.engine.runs.batch_times import BatchTimes
 from penstock.engine.runs.batches import StepProgress
 from penstock.engine.runs.identity import shown_sink
 from penstock.engine.runs.operator_reports import OperatorReport, next_wake, operator_reports, operator_times
-from penstock.engine.runs.sources import Readings
-from penstock.engine.runs.states import States, known_steps
+from penstock.engine.runs.sources import SourceSet
+from penstock.engine.runs.states import StateHistory, known_steps
 from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, Problem, UnsupportedError
@@ -110,7 +110,7 @@ class FlowRun:
     origin: str = ""
     #: The reference to the state after the last batch that was published.
     _state: str = field(default="", init=False)
-    _readings: Readings | None = field(default=None, init=False)
+    _source_set: SourceSet | None = field(default=None, init=False)
     #: What the operators of the batch under way report, by uid.
     _operator_reports: dict[str, OperatorReport] = field(default_factory=dict, init=False)
     _batch_times: BatchTimes = field(init=False)
@@ -143,7 +143,7 @@ class FlowRun:
         )
         self._hops = {number: node for number, (node, _) in planner.hops.items()}
         fitting = planner.fitting(settings.reset_state)
-        self._states = States(Storage.of(self.place), fitting, self.context.checkpoint.location)
+        self._states = StateHistory(Storage.of(self.place), fitting, self.context.checkpoint.location)
         for vertex in self.flow.vertices:
             if vertex.tables:
                 self._show(vertex.operator.uid)
@@ -170,7 +170,7 @@ class FlowRun:
     def check(self) -> None:
         """Raises CheckpointError where the state that the checkpoint names shows that the job cannot go on. Called
         before a committer is opened."""
-        self._states.look(self.context.checkpoint, self.origin)
+        self._states.verify(self.context.checkpoint, self.origin)
         if self.job.settings.batch and self.origin:
             raise CheckpointError(
                 f"job '{self.context.job}' is in batch mode, which begins without state, and the savepoint that it is "
@@ -178,37 +178,37 @@ class FlowRun:
             )
         if self._states.last.final and not self.job.settings.batch:
             raise CheckpointError(
-                f"job '{self.context.job}' has run in batch mode, which keeps no state, so a stream cannot go on from "
-                f"the checkpoint '{self.context.checkpoint.location}': start it with another checkpoint directory"
+                f"job '{self.context.job}' has run in batch mode, which keeps no state, so a stream cannot continue "
+                f"from the checkpoint '{self.context.checkpoint.location}': start it with another checkpoint directory"
             )
 
-    def frame(self, readings: Readings) -> DataFrame:
+    def frame(self, source_set: SourceSet) -> DataFrame:
         """The rows of the exchange that the reading tasks send. Called when the committers are open.
 
         Raises CheckpointError if a file of the state is missing.
         """
-        self._readings = readings
+        self._source_set = source_set
         upcoming = self.context.next_batch().id
         known = [state for each in self._targets if (state := each.state(upcoming))]
         self._states.check(known if known or upcoming else [self.origin])
-        frames = [self._reading(readings, n, scan) for n, scan in enumerate(self.scans)]
+        frames = [self._reading(source_set, n, scan) for n, scan in enumerate(self.scans)]
         if self.flow.processing and (self.context.planned or self.origin):  # windows of a former run may be due
             self._ask(0)
         return reduce(DataFrame.unionAll, frames)
 
-    def _reading(self, readings: Readings, number: int, scan: Scan) -> DataFrame:
+    def _reading(self, source_set: SourceSet, number: int, scan: Scan) -> DataFrame:
         work = partial(_read, self.flow, number)
         if scan.spec.capabilities.staged and number not in self._hops:
-            return readings.staged(scan, Stage(work, EXCHANGE))
+            return source_set.staged(scan, Stage(work, EXCHANGE))
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             context: Any = TaskContext.get()
             yield from work(Task(context.partitionId(), 0, context.getLocalProperty(INSTRUCTIONS)), batches)
 
         frame = (
-            rows_of(self._hops[number], readings, kernel_session(self.context.spark, self.job.settings))
+            rows_of(self._hops[number], source_set, kernel_session(self.context.spark, self.job.settings))
             if number in self._hops
-            else readings.frame(scan)
+            else source_set.frame(scan)
         )
         return mapped(frame, run, from_arrow_schema(EXCHANGE))
 
@@ -239,7 +239,7 @@ class FlowRun:
     @property
     def _times(self) -> EventTimes:
         """The event time of the job's sources."""
-        return EventTimes(self.flow.generators, self._readings.sources if self._readings is not None else ())
+        return EventTimes(self.flow.generators, self._source_set.sources if self._source_set is not None else ())
 
     # --- operators -------------------------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ class FlowRun:
                 f"job '{self.context.job}' is in batch mode and has state of a former batch in its checkpoint "
                 f"'{self.context.checkpoint.location}': start it with another checkpoint directory to compute all rows"
             )
-        before = self._states.before(state or self.origin)
+        before = self._states.state_before(state or self.origin)
         restated = bool(state or self.origin) and before is not self._states.last
         now = self._batch_times.next(before.time_ms, now_ms())
         name, rows = attempted(
@@ -290,7 +290,7 @@ class FlowRun:
         """The attempt at a batch with the state after it, by the output that it has kept."""
         if not batch.tasks:
             return FlowAttempt(self, state, EXCHANGE.empty_table())
-        output = self._states.after(state).output
+        output = self._states.state_after(state).output
         if output is None or output.tables != self._tables:
             tables = ", ".join(map(repr, itertools.chain(*output.tables))) if output else "one target"
             raise CheckpointError(
@@ -382,7 +382,7 @@ class FlowRun:
 
     def _ask(self, at: int | None) -> None:
         """Ask the sources for a batch at this time; None for no batch."""
-        for source in () if self._readings is None else self._readings.sources:
+        for source in () if self._source_set is None else self._source_set.sources:
             source.wake(at)
 
     # --- state -----------------------------------------------------------------------------------------------

@@ -25,11 +25,11 @@ from penstock.engine.runs.failures import FOREIGN, explained, gone, stopped_by_o
 from penstock.engine.runs.flows import FlowRun, check_committers
 from penstock.engine.runs.identity import identify, ordered_scans, uids_of
 from penstock.engine.runs.reports import Reports, reports_of
-from penstock.engine.runs.sources import Readings, runtime
+from penstock.engine.runs.sources import SourceSet, runtime
 from penstock.engine.runs.states import check_no_state
 from penstock.engine.session import close_idle_callbacks, is_alive, kernel_session
 from penstock.engine.translate import build, computed
-from penstock.errors import AbortableError, ExecutionError, PenstockError, RecordError
+from penstock.errors import BatchError, ExecutionError, PenstockError, RecordError
 from penstock.flow.graph.fused import Fused, fused
 from penstock.flow.graph.routes import stateful
 from penstock.plan.nodes import Job, Scan
@@ -139,14 +139,14 @@ class Query:
             committer.open()
         self.lease.look()
         with translated():
-            readings = Readings(self._sources, context, self._scans)
+            source_set = SourceSet(self._sources, context, self._scans)
             if self._flow is not None:
-                frame = self._flow.frame(readings)
+                frame = self._flow.frame(source_set)
             else:
                 frame = (
-                    readings.staged(*staged)
+                    source_set.staged(*staged)
                     if staged
-                    else build(self.job.sinks, outputs, readings, kernel_session(self.spark, self.job.settings))
+                    else build(self.job.sinks, outputs, source_set, kernel_session(self.spark, self.job.settings))
                 )
         write_started(self.checkpoint, self._run)
         self._reached = self.checkpoint.offsets(self.checkpoint.first_batch() - 1)
@@ -272,7 +272,7 @@ class Query:
         """Record which batch was published last, for savepoints. Skipped after a failed batch, which a committer may
         still have committed, and after a takeover; an abort by the only committer is safe."""
         aborts = len(self._committers) == 1 and self._committers[0].keeps_state
-        aborted = aborts and isinstance(self._failure, AbortableError)
+        aborted = aborts and isinstance(self._failure, BatchError)
         if self._published is not None and (aborted or not self._unfinished):
             write_stopped(self.checkpoint, self._run, self._published)
         self._published = None
@@ -357,8 +357,8 @@ class Query:
             records_in=before.records_in + self._read(batch, done, of_files=False),
             files_in=before.files_in + self._read(batch, done, of_files=True),
             files_left=files,
-            records_out=before.records_out + sum(each.records for each in done),
-            bytes_out=before.bytes_out + sum(each.bytes for each in done),
+            records_out=before.records_out + sum(each.record_count for each in done),
+            bytes_out=before.bytes_out + sum(each.byte_count for each in done),
             batches=before.batches + 1,
             committed_at=time.time(),
         )
@@ -368,7 +368,7 @@ class Query:
         if all(each.skipped for each in done):
             return 0
         places = zip(self._sources, batch.start, batch.end, strict=True)
-        return sum(source.records(start, end) for source, start, end in places if source.of_files == of_files)
+        return sum(source.count_records(start, end) for source, start, end in places if source.of_files == of_files)
 
     def _with_state(self, flow: FlowRun) -> JobProgress:
         """The progress with what the job's steps keep now."""
@@ -381,7 +381,7 @@ class Query:
         if self._stage is None or not batch.tasks:
             return None
         source, start, end = self._sources[0], batch.start[0], batch.end[0]
-        if source.records(start, end) > self.job.settings.driver_records:
+        if source.count_records(start, end) > self.job.settings.driver_records:
             return None
         return source.on_driver(self._stage, start, end)
 

@@ -23,7 +23,7 @@ _GRACE_MS = 24 * 3600 * 1000
 
 
 @dataclass(eq=False)
-class States:
+class StateHistory:
     """The states of a job in one run, in the folder ``storage``. ``fitting`` knows the job's steps, ``location`` is
     that of its checkpoint, for messages."""
 
@@ -47,7 +47,7 @@ class States:
         fits the job, and whether all of its files are there; and for files that are old. Once a target has a batch, the
         state before it may be gone.
 
-        Raises CheckpointError as :meth:`after`, and if a file is missing, with its name.
+        Raises CheckpointError as :meth:`state_after`, and if a file is missing, with its name.
         """
         found = {each: Manifest.read(self.storage, each) for each in references if each}
         if found:
@@ -58,32 +58,32 @@ class States:
         latest = now_ms() - _GRACE_MS
         self._old = frozenset(each.name for each in self.storage.files() if 0 < each.written_ms <= latest)
 
-    def look(self, checkpoint: Checkpoint, origin: str) -> None:
+    def verify(self, checkpoint: Checkpoint, origin: str) -> None:
         """Check the state that the checkpoint names (or ``origin``) before taking the targets over, so that a healthy
         run is not fenced for nothing (rule "look before taking over").
 
-        Raises CheckpointError as :meth:`after`, and if a file of it is missing.
+        Raises CheckpointError as :meth:`state_after`, and if a file of it is missing.
         """
         while True:
             known = read_state(checkpoint)
             reference = (known or {}).get("state") or origin
             try:
-                if self.after(reference).operators:
+                if self.state_after(reference).operators:
                     check_state(self.storage, reference)
                 return
             except CheckpointError:
                 if read_state(checkpoint) == known:
                     raise  # else the run that is healthy goes on, and has deleted what it needs no more
 
-    def before(self, reference: str) -> Manifest:
+    def state_before(self, reference: str) -> Manifest:
         """The committed state that a batch begins with, without that of steps which begin empty. Raises CheckpointError
-        as :meth:`after`."""
+        as :meth:`state_after`."""
         found = self._read(reference)
         if reference and not self._former:  # that of a former run
             self._former.append((reference, found))
         return self.fitting.fitted(found, self.storage, self._where)
 
-    def after(self, reference: str) -> Manifest:
+    def state_after(self, reference: str) -> Manifest:
         """The state of a reference. Raises CheckpointError if it is not there, or does not fit the job."""
         found = self._read(reference)
         self.fitting.fitted(found, self.storage, self._where)
@@ -97,7 +97,7 @@ class States:
         """Raise CheckpointError if ``batch``, whose state is ``reference``, was committed by one table and may be
         missing from an at-least-once table that the job did not write, or wrote exactly-once, at the time.
         ``everywhere``: every table has the batch."""
-        had = self.after(reference).sinks
+        had = self.state_after(reference).sinks
         lacking = [] if had is None else sinks.lacking(had, everywhere=everywhere)
         if lacking:
             raise CheckpointError(
@@ -135,7 +135,7 @@ class States:
 
 def known_steps(storage: Storage, checkpoint: Checkpoint, origin: str) -> Mapping[str, StepIdentity]:
     """The identities of the steps in the state that the checkpoint names (or ``origin``), by uid; none if it is not
-    there, which :meth:`States.look` says. A job that runs may delete it at any time, and names another one then.
+    there, which :meth:`StateHistory.verify` says. A job that runs may delete it at any time, and then names another.
 
     Raises CheckpointUnavailableError: without them the steps could not be told from others.
     """
@@ -155,7 +155,7 @@ def check_no_state(checkpoint: JobCheckpoint, origin: str) -> None:
     is the reference to the state that its job began with; empty for none."""
     reference = (read_state(checkpoint) or {}).get("state") or origin
     if reference:
-        States(Storage.of(checkpoint.folder(STATE)), Fitting({}), checkpoint.location).after(reference)
+        StateHistory(Storage.of(checkpoint.folder(STATE)), Fitting({}), checkpoint.location).state_after(reference)
 
 
 def _file(reference: str) -> str:

@@ -457,12 +457,9 @@ class _Work:
                 self.sender.send_batch(edge_of_target(ENCODED, number), 0, batch, inline=True)
 
     def _results(self, target: Target) -> Iterator[pa.RecordBatch]:
-        """The rows of a target's outputs."""
-        outputs = self.flow.outputs
-        schema = placed_schema([outputs[number] for number in target.outputs])
+        """The rows of a target's outputs, each batch with those of one."""
         for number in target.outputs:
-            for rows in _placed_in_order(outputs[number], self.results.get(number, ())):
-                yield completed(rows, schema)
+            yield from _placed_in_order(self.flow.outputs[number], self.results.get(number, ()))
 
 
 def placed(output: Output, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -168,7 +168,7 @@ class Planner:
             if any(generator.scan == number for generator in self.generators):
                 table = self.scans[number].table
                 reason = f"{no_kernel.function} has no kernel, so the watermark of table '{table}' cannot be measured"
-                hint = "compute it in the query above the window, or in a job of its own"
+                hint = "compute it in the query above the window, or in a separate job"
                 raise UnsupportedError((Problem(reason, where=str(no_kernel.place or ""), hint=hint),))
             if sum(branch.scan == number and branch.calc is not None for branch in self.branches) > 1:
                 table = self.scans[number].table
@@ -260,7 +260,7 @@ class Planner:
         calc = _calc(path, self.session, keeps=self._keeps(edge)) if path.steps else None
         if isinstance(calc, NoKernel):
             reason = "cannot be computed above a join, a group or another operator with state yet"
-            hint = "compute it below, in a subquery, or in a job of its own"
+            hint = "compute it below, in a subquery, or in a separate job"
             raise UnsupportedError((Problem(f"{calc.function} {reason}", where=str(calc.place or ""), hint=hint),))
         source = self.vertices[self._node(path.origin)]
         awaited = self._generators(((path,),)) if calc is not None and calc.reads_watermark else ()

@@ -38,6 +38,7 @@ from penstock.delivery import (
 from penstock.errors import (
     AbortableError,
     AuthorizationError,
+    BatchError,
     CheckpointError,
     ExecutionError,
     FencedError,
@@ -52,7 +53,7 @@ from penstock.errors import (
     UnknownOutcomeError,
 )
 from penstock.kafka.offsets import CommittedOffset
-from penstock.kafka.ownership import claim, record, settle, taken_over
+from penstock.kafka.ownership import claim, settle, taken_over, write_progress
 from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.produce import SendCounts
 from penstock.kafka.progress import (
@@ -67,7 +68,7 @@ from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
-from penstock.spi import Batch, Committer, JobContext, MetricGroup, Output, Published, Stage, Standing, Written
+from penstock.spi import Batch, CommitStatus, Committer, JobContext, MetricGroup, Output, Published, Stage, Written
 
 
 def writable_topics(
@@ -458,7 +459,7 @@ class KafkaCommitter(_Writing):
 
     # --- batches ---------------------------------------------------------------------------------------------
 
-    def records(self, consumed: Any) -> bool:
+    def can_commit_offsets(self, consumed: Any) -> bool:
         """Whether ``consumed`` is of a group in the same cluster, whose offsets the transaction can hold."""
         return isinstance(consumed, Consumed) and consumed.cluster_id == self.session.cluster_id
 
@@ -479,22 +480,22 @@ class KafkaCommitter(_Writing):
             check_stateless(self.context, self._progress)
         # Before anything is sent: a record above the topic's limit raises here.
         progress_batch(self._progress_topic(), self.transactional_id, progress)
-        errors = KafkaError, TransactionExpiredError
+        errors = BatchError, KafkaError, TransactionExpiredError
         published = attempted(lambda: self._attempt(batch, progress, frame), batch.id, self.context, errors)
         self._progress, self._published = progress, True
         return published
 
-    def standing(self, batch: Batch) -> Standing:
+    def commit_status(self, batch: Batch) -> CommitStatus:
         """Whether progress has the batch, and the state that it refers to."""
         decision = self._decided(Progress.of_batch(self.context.query_id, batch, self._tables))
         if isinstance(decision, Skip):
             self._check_tables(decision.record)
-            return Standing(True, decision.record.state)
+            return CommitStatus(True, decision.record.state)
         if batch.id == 0:
-            return Standing(False, "")
+            return CommitStatus(False, "")
         before = self._progress
         known = before is not None and (before.query_id, before.batch_id) == (self.context.query_id, batch.id - 1)
-        return Standing(False, before.state if before is not None and known else None)
+        return CommitStatus(False, before.state if before is not None and known else None)
 
     def state(self, upcoming: int) -> str:
         """The reference in the progress of this query, unless it is behind: the job ran without these tables then."""
@@ -536,7 +537,7 @@ class KafkaCommitter(_Writing):
         try:
             transaction = OpenTransaction(self.transactional_id, client.begin())
             done = self._write(batch, frame, transaction)
-            record(self.session, client, topic, progress)
+            write_progress(self.session, client, topic, progress)
             recorded = self._add_offsets(batch)
             client.commit()
         except BaseException as error:
@@ -637,7 +638,7 @@ class KafkaCommitter(_Writing):
         _check_counts(done, batch)
         if not done.whole:
             raise AbortableError(
-                f"batch {batch.id}: the acknowledged sequences are not those of the sent records; look in Spark's log "
+                f"batch {batch.id}: the acknowledged sequences are not the sent ones; look in Spark's log "
                 "for tasks that ran twice"
             )
         return done
@@ -646,7 +647,7 @@ class KafkaCommitter(_Writing):
         client, _ = self._opened()
         recorded: dict[int, bool] = {}
         for number, consumed in enumerate(batch.consumed):
-            if not self.records(consumed):
+            if not self.can_commit_offsets(consumed):
                 continue
             recorded[number] = True
             try:

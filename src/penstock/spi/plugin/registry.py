@@ -9,8 +9,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from penstock.errors import PenstockError, PluginError, nearest
-from penstock.spi.formats import Format
-from penstock.spi.tables import Connector
+from penstock.spi.plugin.formats import Format
+from penstock.spi.plugin.tables import Connector
 
 _T = TypeVar("_T")
 
@@ -65,8 +65,7 @@ class Registry(Generic[_T]):
         return plugin
 
     def _entries(self) -> tuple[EntryPoint, ...]:
-        built_in = (EntryPoint(name, path, self.group) for name, path in self.built_in)
-        return (*built_in, *_entries(self.group))
+        return (*_built_in_entries(self.group, self.built_in), *_entries(self.group))
 
 
 def unknown_connector(name: str, known: Sequence[str], shown: str = "") -> tuple[str, str]:
@@ -81,6 +80,11 @@ def unknown_connector(name: str, known: Sequence[str], shown: str = "") -> tuple
     if name in _FLINK.split():
         return f"there is no connector {shown} yet", listed
     return f"there is no connector {shown}", nearest(name, known) or listed
+
+
+@cache
+def _built_in_entries(group: str, built_in: tuple[tuple[str, str], ...]) -> tuple[EntryPoint, ...]:
+    return tuple(EntryPoint(name, path, group) for name, path in built_in)
 
 
 @cache
