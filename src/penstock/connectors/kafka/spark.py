@@ -178,7 +178,7 @@ class KafkaScan(Source):
         self._session = session_for(scan.client_config)
         self._check_group()
         self._own = CommittedBy(context.job, context.query_id)
-        #: Where the job first starts, and why; empty when it goes on from a checkpoint or a savepoint.
+        #: Where the job first starts, and why; empty when it continues from a checkpoint or a savepoint.
         self._start_text = ""
         start, stop = self._resolve(ordinal)
         once = context.settings.once
@@ -282,7 +282,7 @@ class KafkaScan(Source):
         return partitions[index] if ordinal == self._enumerator.spec.ordinal and index < len(partitions) else None
 
     def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
-        """The partitions of all topics. One that was read to its stop has ended, unless a later run goes on."""
+        """The partitions of all topics. One that was read to its stop has ended, unless a later run reads more."""
         spec, at, first = self._enumerator.spec, Positions.from_json(end), self._first
         stop = None if spec.once else spec.stop
         found = ((number, tp, at.at[tp]) for number, tp in enumerate(at.partitions(), first))

@@ -168,7 +168,7 @@ class FlowRun:
         }
 
     def check(self) -> None:
-        """Raises CheckpointError where the state that the checkpoint names shows that the job cannot go on. Called
+        """Raises CheckpointError where the state that the checkpoint names shows that the job cannot continue. Called
         before a committer is opened."""
         self._states.verify(self.context.checkpoint, self.origin)
         if self.job.settings.batch and self.origin:
@@ -272,7 +272,7 @@ class FlowRun:
         times = self._times.progress_after(batch, before, self._measured)
         results = [edge_of_target(edge, target) for target in range(len(self.outputs)) for edge in (ENCODED, ROWS)]
         output = rows.filter(pc.is_in(rows.column("edge"), pa.array(results, pa.int32())))
-        # The manifest says for which tables the batch is. Without state, only those that repeat batches matter.
+        # The manifest records the batch's tables. Without state, only those that repeat batches matter.
         sinks = self._sinks
         changed = sinks != before.sinks and bool(state or sinks.repeating)
         if final or reports or self._several or times != before.times or changed or restated:
@@ -360,7 +360,7 @@ class FlowRun:
         return name, table.cast(EXCHANGE)
 
     def load(self, outputs: Sequence[Output], parts: Sequence[pa.RecordBatch]) -> DataFrame:
-        """A frame of the rows of these outputs."""
+        """A frame with the rows of these outputs."""
         spark: SparkSession = self.context.spark
         schema = placed_schema(outputs)
 
@@ -381,7 +381,7 @@ class FlowRun:
             each.count(self.context.operator(uid))
 
     def _ask(self, at: int | None) -> None:
-        """Ask the sources for a batch at this time; None for no batch."""
+        """Request a batch from the sources at this time; None cancels the request."""
         for source in () if self._source_set is None else self._source_set.sources:
             source.wake(at)
 
@@ -400,12 +400,12 @@ class FlowRun:
 
     def committed(self, batch: Batch) -> None:
         """Count what was done in the batch that was published last, tell the sources its event time, and delete the
-        files that neither the state after it needs nor the one before it. Only warns if that fails: the batch is
+        files that neither the state after it nor the one before it needs. Only warns if that fails: the batch is
         committed.
 
         Where the reference to the state is in the progress of a target, the checkpoint gets it too, for savepoints and
-        for those who look at it. Raises CheckpointError if it cannot be written: a batch that Spark logged without it
-        would be missing from them.
+        for inspection. Raises CheckpointError if it cannot be written: a batch that Spark logged without it would be
+        missing from them.
         """
         state = self._state
         self._count()
@@ -434,7 +434,7 @@ def _own(
 
 
 def _spill_folder() -> str:
-    """Where a task may keep bytes: a folder that Spark itself spills to, if it says so to its processes."""
+    """Where a task may keep bytes: a folder that Spark itself spills to, if its processes are told of one."""
     return os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or tempfile.gettempdir()
 
 

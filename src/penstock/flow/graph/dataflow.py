@@ -54,7 +54,7 @@ _LAST_MILLIS = 253_402_300_799_999
 
 
 class Passing:
-    """The calculation that changes nothing."""
+    """The identity calculation."""
 
     def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
         """The same batch."""
@@ -142,14 +142,13 @@ class Vertex:
 
 @dataclass(frozen=True)
 class BatchInstructions:
-    """What the driver tells the tasks of one batch. ``owners`` tasks share the keys; ``whole``: the one reading
-    task does everything. ``name`` distinguishes the attempt at the batch; names of segments begin with it. ``tasks`` is
-    the number of reading tasks. ``tables`` has the state before the batch, ``now_ms`` is the time of the batch and
+    """What the driver tells the tasks of one batch. ``owners`` tasks share the keys; ``whole``: the one reading task
+    does everything. ``name`` distinguishes the attempt at the batch; names of segments begin with it. ``tasks`` is the
+    number of reading tasks. ``tables`` has the state before the batch, ``now_ms`` is the time of the batch and
     ``before_ms`` that of the batch before, in milliseconds since the epoch. ``awaited`` has the event time of each
     generator, by its number. A task sends rows when ``waiting_bytes`` of them wait, combines them if they are at least
-    ``combined_rows``, and an owner takes about ``owned_bytes`` of its rows at a time. ``last``: no batch goes
-    on from the state, which is not kept. ``names`` are those of columns in the state, where they have other ones
-    now."""
+    ``combined_rows``, and an owner takes about ``owned_bytes`` of its rows at a time. ``last``: no batch continues from
+    the state, which is not kept. ``names`` are those of columns in the state, where they have other ones now."""
 
     name: str
     tasks: int
@@ -344,7 +343,7 @@ class _Work:
                 self.measured.add_report(bytes(data))
 
     def receive_rows(self, edge: Edge, rows: Iterable[pa.RecordBatch]) -> None:
-        """Rows of the exchange for this owner that came through an edge, as far as they are of this part."""
+        """Rows of the exchange for this owner that came through an edge, limited to this part."""
         taken = self.inputs.setdefault((edge.vertex, edge.input), [])
         for batch in itertools.chain.from_iterable(map(self.receiver.batches, rows)):
             if self.parts == self.instructions.owners:  # all that the owner got
@@ -380,7 +379,7 @@ class _Work:
             inputs.append(in_order(concat_batches(self.inputs.pop((vertex.number, number), []), schema)))
         clock = operator_clock(vertex.generators, self.instructions.awaited, self.measured, self.instructions.now_ms)
         if isinstance(operator, TimedOperator) and operator.processing:
-            # The present millisecond is not over: rows may still come in it.
+            # The present millisecond is not over: more rows may come in it.
             clock = Clock(self.instructions.before_ms - 1, self.instructions.now_ms - 1, self.instructions.now_ms)
         timed = isinstance(operator, TimedOperator) and clock.moves
         if not timed and not any(each.num_rows for each in inputs):

@@ -40,8 +40,8 @@ class EventTimes:
         return found
 
     def report_to_sources(self, batch: Batch, measured: MeasuredWatermarks) -> None:
-        """Tell sources that do not measure event time themselves what was measured in a batch: they plan by it which
-        partitions are idle."""
+        """Give sources that do not measure event time themselves the measured watermarks of a batch, from which they
+        plan idle partitions."""
         for number, generator in enumerate(self.generators):
             source, reached = self.sources[generator.scan], measured.by_generator.get(number)
             if reached and not source.measures:

@@ -436,7 +436,7 @@ class KafkaCommitter(_Writing):
         """Raises CheckpointError when the query has published more than the checkpoint knows. This comes before the id
         is taken: the run that published it may be healthy, and would be fenced for nothing. An outdated read only finds
         less. Progress of another query proves nothing, since our own may be on its way. The checkpoint is read last,
-        because the healthy run goes on with it meanwhile."""
+        because the healthy run writes it meanwhile."""
         context = self.context
         topic = self._progress_topic()
         found = read_progress(self.session, topic, self.transactional_id).progress
