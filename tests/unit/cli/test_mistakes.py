@@ -6,8 +6,8 @@ import os
 import signal
 
 import pytest
+from penstock_testing.commands.demo import _ended_by_sigterm
 
-from penstock.cli.demo import _ended_by_sigterm
 from penstock.cli.main import main
 from penstock.cli.run import _stopped_by_signals
 
