@@ -250,7 +250,7 @@ def test_a_log_that_an_unclean_election_has_cut_is_never_read_on_in_silence(
         goes_on = tolerant.latest(lost)
         assert list(described(lost, goes_on)) == [
             f"topic '{name}', partition 0 was read up to offset 10, but its log was truncated at 5; reading "
-            "goes on there"
+            "continues there"
         ]
         assert [len(each) for each in tolerant.ranges(goes_on, tolerant.latest(goes_on))] == [9]
         # A scan that ends does not ask for ends, but a process that goes on with it looks once.

@@ -164,7 +164,7 @@ def test_a_log_that_was_cut_is_refused_or_read_on_from_the_cut(kafka, topic):
     cut = tolerant.latest(beyond)
     assert (offsets(cut), tolerant.tasks(beyond, cut)) == ({0: 5}, [])
     assert list(described(beyond, cut)) == [
-        f"topic '{name}', partition 0 was read up to offset 9, but its log was truncated at 5; reading goes on there"
+        f"topic '{name}', partition 0 was read up to offset 9, but its log was truncated at 5; reading continues there"
     ]
     write(kafka, name, 2)
     assert volumes(tolerant, cut, tolerant.latest(cut)) == [(5, 7)]

@@ -99,7 +99,7 @@ def test_offsets_that_retention_has_deleted(kafka, kafka_admin, topic, context):
         check_scan(scan, 0, start)
     assert str(caught.value) == (
         f"topic '{name}', partition 0 was read up to offset 2, but its log now begins at 5: the 3 records between "
-        "were deleted before they were read. Raise the topic's retention; 'scan.fail-on-data-loss' = 'false' goes on "
+        "were deleted before they were read. Raise the topic's retention; 'scan.fail-on-data-loss' = 'false' continues "
         "without them ('properties.auto.offset.reset' is for starts without a checkpoint)"
     )
     check_scan(earliest(kafka, name, scan_fail__on__data__loss="false"), 0, start)

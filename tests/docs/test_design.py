@@ -53,6 +53,13 @@ def test_code_that_is_named_exists(name):
             assert re.search(rf"^\s*(def|class) {symbol}\b|^{symbol}\b", code, re.MULTILINE), f"{symbol} in {path}"
 
 
+def test_columns_that_are_named_are_declared():
+    declared = {match for path in SOURCE.rglob("*.py") for match in re.findall(r'"(__\w+)"', path.read_text("utf-8"))}
+    named = {match for name in DESIGN for match in re.findall(r"`(__\w+)`", page(name))}
+    assert "__kind" in named
+    assert named <= declared
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_has_a_reason_a_place_and_tests(rule):
     parts = dict(re.findall(r"^- \*\*(\w+):\*\* (.*)$", RULES[rule], re.MULTILINE))

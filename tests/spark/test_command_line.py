@@ -628,7 +628,7 @@ def sink(request, kafka, topic):
 #: What ends a job at the second message: how the text of the error goes on behind the place.
 BAD_MESSAGES = {
     b"{": "format 'json': the text ends before the JSON value does (look at the record; 'json.ignore-parse-errors' = "
-    "'true' leaves records like it out, 'scan.dead-letter.topic' keeps them in a topic of their own)",
+    "'true' leaves records like it out, 'scan.dead-letter.topic' keeps them in a separate topic)",
     b'{"id": 0}': "[DIVIDE_BY_ZERO] division by zero (leave such rows out with WHERE, or use CASE or TRY_CAST)",
 }
 

@@ -69,7 +69,7 @@ def test_two_jobs_go_on_from_one_savepoint_beside_the_first(jobs, topics, topic,
     topics.write(source, last)
     again = jobs.start(start + GROUP, "a")
     while_running(again, lambda: materialised(topics, own) == totals(orders + more + last))
-    assert any("goes on from its checkpoint" in each for each in jobs.warnings)
+    assert any("continues from its checkpoint" in each for each in jobs.warnings)
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             parser.add_argument(
                 "--available-now",
                 action="store_true",
-                help="read what is there, and end; the next run goes on from the checkpoint",
+                help="read what is there, and end; the next run continues from the checkpoint",
             )
             parser.add_argument(
                 "--adopt-progress",
@@ -83,7 +83,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _add_state(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that decide which state a job goes on from."""
     parser.add_argument("--checkpoint-dir", metavar="DIR", help="directory or URI that keeps the jobs' progress")
-    add_pairs(parser, "-D", "a setting of the jobs, instead of that of the file")
+    add_pairs(parser, "-D", "a setting of the jobs; overrides the file")
     parser.add_argument("--from", dest="savepoint", metavar="DIR", help="start a new job from a savepoint")
     parser.add_argument(
         "--allow-non-restored-state",

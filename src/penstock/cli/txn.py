@@ -289,7 +289,7 @@ def _abort_ids(session: Session, args: argparse.Namespace) -> int:
 
 def _abort_hanging(session: Session, args: argparse.Namespace) -> int:
     if args.ids or args.prefix:
-        hint = "abort transactional ids with a command of their own"
+        hint = "abort transactional ids in a separate command"
         raise OptionsError((Problem("cannot be combined with ids or --prefix", where="--hanging", hint=hint),))
     tps = [_partition(each) for each in args.hanging]
     doubt = blind_spot(session)

@@ -138,12 +138,12 @@ CALLS: Mapping[str, Call] = {
     "CheckpointConfig.set_min_pause_between_checkpoints": _ignored("execution.checkpointing.min-pause"),
     "CheckpointConfig.set_prefer_checkpoint_for_recovery": _without(
         "Whether a checkpoint is restored even where a savepoint is newer.",
-        "A job begins with a savepoint that is named, and goes on from its checkpoint directory.",
+        "A job begins with a savepoint that is named, and continues from its checkpoint directory.",
     ),
     # ExecutionConfig
     "ExecutionConfig.add_default_kryo_serializer": _without("A serializer of Kryo for a class.", _KRYO),
     "ExecutionConfig.disable_auto_generated_uids": _acts(
-        "Every operator needs a uid of its own.", "Every source and every sink does."
+        "Every operator needs its own uid.", "Every source and every sink does."
     ),
     "ExecutionConfig.disable_auto_type_registration": _without("Classes are not registered with Kryo.", _KRYO),
     "ExecutionConfig.disable_closure_cleaner": _without("Functions are not searched for references.", _CLEANER),
@@ -187,7 +187,7 @@ CALLS: Mapping[str, Call] = {
     ),
     # DataStream and DataStreamSink
     "DataStream.disable_chaining": _acts(
-        "The operator shares a thread with none.", "The function gets its values in a stage of its own."
+        "The operator shares a thread with none.", "The function gets its values in a separate stage."
     ),
     "DataStream.set_buffer_timeout": _without(
         "How long results wait for a buffer to fill.", "Rows are handed on in batches."

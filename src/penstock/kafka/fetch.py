@@ -402,7 +402,7 @@ class Fetcher:
         self._lose(
             reading,
             f"{reading.name}: offset {reading.next} was requested, but the log holds offsets {start} to {end}; raise "
-            "the topic's retention. 'scan.fail-on-data-loss' = 'false' goes on without the missing records "
+            "the topic's retention. 'scan.fail-on-data-loss' = 'false' continues without the missing records "
             "('properties.auto.offset.reset' is for starts without a checkpoint)",
             start if reading.next < start else None,
         )

@@ -186,7 +186,7 @@ def _check_winner(client: TransactionClient, winner: Claim | None) -> None:
 def taken_over(transactional_id: str, winner: Claim) -> FencedError:
     """The error of a run whose id another run has claimed."""
     return FencedError(
-        f"transactional id '{transactional_id}' was taken over by {winner}, which goes on with the job; this copy ends",
+        f"transactional id '{transactional_id}' was taken over by {winner}, which continues the job; this copy ends",
         winner.process,
     )
 

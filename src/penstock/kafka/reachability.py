@@ -25,11 +25,11 @@ _REASONS: Sequence[tuple[str, _Reason]] = (
     ("DNS", _Reason("the name cannot be resolved", "check the host's name in bootstrap.servers, and DNS")),
     (
         "closed during TLS|SSL",
-        _Reason("the connection is closed during TLS", "check security.protocol against that of the listener"),
+        _Reason("the connection is closed during TLS", "check security.protocol against the listener's"),
     ),
     (
         "closed by the broker|Connection ?[Rr]eset|ECONNRESET",
-        _Reason("the connection is closed at once", "check security.protocol against that of the listener"),
+        _Reason("the connection is closed at once", "check security.protocol against the listener's"),
     ),
     (
         "EHOSTUNREACH|ENETUNREACH|ENETDOWN|EHOSTDOWN",

@@ -173,7 +173,7 @@ def check_determinism(job: Job) -> None:
         if isinstance(node, STATEFUL):
             for each in volatile:
                 where = str(each.place) if each.place else ""
-                reason = f"{flink_sql(each)} has another value when its row is taken back"
+                reason = f"{flink_sql(each)} has another value when its row is retracted"
                 problems[Problem(reason, where=where, hint="compute it in the last SELECT, above groups and joins")] = (
                     None
                 )
@@ -183,7 +183,7 @@ def check_determinism(job: Job) -> None:
             if isinstance(node, Filter) and (call := _watermark_in(node.condition)) is not None:
                 reason = "CURRENT_WATERMARK in a condition on rows that are updated or deleted is not supported"
                 where = str(call.place) if call.place else ""
-                hint = "a row may pass it, and not when it is taken back: select it, or filter rows that are only added"
+                hint = "a row may pass it, and its retraction not: select it, or filter rows that are only added"
                 problems[Problem(reason, where=where, hint=hint)] = None
         return own, tuple(volatile)
 
@@ -255,7 +255,7 @@ def check_identities(jobs: Sequence[Job]) -> None:
         where = f"job '{job.name}'"
         if job.name in names:
             reason = "another job has this name too; they would share a checkpoint and a transactional id"
-            problems.append(Problem(reason, where=where, hint="give each job a name of its own"))
+            problems.append(Problem(reason, where=where, hint="give each job its own name"))
             continue
         names.add(job.name)
         prefixes = (sink.spec.capabilities.transactional_id_prefix for sink in job.sinks)

@@ -52,7 +52,7 @@ def named(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
     given = [each.uid for each in _stateful(*sinks) if each.uid]
     again = next((uid for index, uid in enumerate(given) if uid in given[:index]), None)
     if again is not None:
-        hint = "give each step a uid of its own: its state is found by it"
+        hint = "give each step its own uid: its state is found by it"
         raise SchemaError((Problem(f"two steps have the uid '{again}'", hint=hint),))
 
     def visit(node: Node, inputs: tuple[Node, ...]) -> Node:

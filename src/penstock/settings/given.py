@@ -30,7 +30,7 @@ _NAME = Option(
     "The job's name, as in Flink. Here it also names the checkpoint and the transactions: a job that keeps its name "
     "continues where it was.",
     "late-flights",
-    default_text="the file's name, or that of the first table written",
+    default_text="the file's name, or the name of the first table written",
 )
 
 #: The options of a job by their names in :class:`Settings`, and its name under "".

@@ -110,7 +110,7 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "A checkpoint is files of Arrow and JSON, which are read from their directory.": {
         "execution.checkpointing.cleaner.parallel-mode": ("Whether files are deleted in parallel.", "true"),
         "execution.checkpointing.create-subdir": (
-            "Whether each job has a folder of its own.",
+            "Whether each job has its own folder.",
             "true",
             BOOLEAN,
             (True,),
@@ -194,7 +194,7 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "pipeline.generic-types": ("Whether values of any class are taken, which Kryo writes.", "true"),
         "pipeline.serialization-config": ("The serializers of types.", "(none)"),
     },
-    "Connectors have options of their own.": {
+    "Connectors have their own options.": {
         "sink.committer.retries": ("How often a sink tries to commit.", "10"),
         "source.reader.*": ("Queues of sources.", "(none)"),
     },

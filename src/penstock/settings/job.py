@@ -56,7 +56,7 @@ class Settings(OptionSet):
         FILLED,
         default=None,
         default_text="`$XDG_STATE_HOME/penstock/checkpoints`, else under `~/.local/state`",
-        doc="The directory or URI of checkpoints, as in Flink. Each job has a folder of its own in it.",
+        doc="The directory or URI of checkpoints, as in Flink. Each job has its own folder in it.",
         example="s3a://bucket/checkpoints",
         aliases=("state.checkpoints.dir", "state.backend.fs.checkpointdir"),
     )
@@ -65,7 +65,7 @@ class Settings(OptionSet):
         FILLED,
         default=None,
         default_text="(none)",
-        doc="The savepoint that a new job starts from, as in Flink. A job that has a checkpoint goes on from it.",
+        doc="The savepoint that a new job starts from, as in Flink. A job that has a checkpoint continues from it.",
         example="/savepoints/orders",
         aliases=("execution.savepoint.path",),
     )
@@ -134,7 +134,7 @@ class Settings(OptionSet):
         default=IGNORE,
         doc="What becomes of values that are written into CHAR(n), VARCHAR(n), BINARY(n) and VARBINARY(n), as in "
         "Flink: `IGNORE` writes them as they are, `TRIM_PAD` cuts what is too long, and fills what is too short for "
-        "CHAR and BINARY, `ERROR` fails the job where the length is not that of the column.",
+        "CHAR and BINARY, `ERROR` fails the job where the length differs from the column's.",
         example="TRIM_PAD",
     )
     require_on_conflict: bool = opt(
@@ -201,8 +201,8 @@ class Settings(OptionSet):
         BOOLEAN,
         default=False,
         doc="Not in Flink; Spark's trigger of that name. Whether a job reads what is there when it starts, and ends: "
-        "each start goes on from the checkpoint to the ends of the logs that it finds. It has no effect in batch mode, "
-        "in which tables end by themselves.",
+        "each start continues from the checkpoint to the ends of the logs that it finds. It has no effect in batch "
+        "mode, in which tables end by themselves.",
         example="true",
     )
     driver_records: int = opt(

@@ -10,7 +10,7 @@ from penstock.settings.clusters import SPARK_DECIDES
 
 _STRATEGY = one_of("IGNORE", "TRY_RESOLVE", fold=str.upper)
 _SWITCH = one_of("ENABLED", "DISABLED", fold=str.upper)
-_ASYNC = "There are no lookup joins, models and asynchronous functions."
+_ASYNC = "There are no lookup joins, models or asynchronous functions."
 _PLANNER = "Plans are made in one way, which gives the same rows."
 
 #: What applies here, with the keys: the meaning and the default of each in Flink, then, where they are not those of the
@@ -66,9 +66,9 @@ TUNING: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "table.optimizer.incremental-agg-enabled": ("Whether these steps share one in the middle.", "true"),
         "table.exec.window-agg.buffer-size-limit": ("Most rows that groups of windows buffer.", "100000"),
     },
-    "What could not be taken back is refused.": {
+    "What could not be retracted is refused.": {
         "table.optimizer.non-deterministic-update.strategy": (
-            "Whether the planner looks for functions of chance below rows that are taken back.",
+            "Whether the planner looks for nondeterministic functions below rows that are retracted.",
             "IGNORE",
             _STRATEGY,
             ("TRY_RESOLVE",),
@@ -133,7 +133,7 @@ TUNING: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     SPARK_DECIDES: {
         "execution.batch.*": ("How the tasks of batches are scheduled.", "(none)"),
         "execution.batch-shuffle-mode": ("How the tasks of a batch exchange rows.", "ALL_EXCHANGES_BLOCKING"),
-        "execution.batch-state-backend.enabled": ("Whether batches have a state backend of their own.", "true"),
+        "execution.batch-state-backend.enabled": ("Whether batches have their own state backend.", "true"),
         "execution.sort-keyed-partition.memory": ("The memory in which keyed partitions are sorted.", "128 mb"),
         "execution.sort-partition.memory": ("The memory in which partitions are sorted.", "128 mb"),
         "execution.sorted-inputs.*": ("Whether the inputs of a batch are sorted.", "(none)"),

@@ -1,7 +1,10 @@
 """All that a plug-in imports: the protocols of connectors and formats, and the registries that find them."""
 
-from penstock.spi.documents import check_source, source_document
-from penstock.spi.formats import (
+from penstock.spi.plugin.batches import Batch, Published, Results, Standing, Written
+from penstock.spi.plugin.committers import Committer, SinkRuntime
+from penstock.spi.plugin.context import Checkpoint, JobContext, NextBatch
+from penstock.spi.plugin.envelope import DEAD_LETTER, HIDDEN, KIND, PARTITIONS_PER_SOURCE, REPORT, WATERMARK
+from penstock.spi.plugin.formats import (
     BadRecord,
     ChangeEncoder,
     ChangeFormat,
@@ -13,7 +16,42 @@ from penstock.spi.formats import (
     RegistryFormat,
     TableFormat,
 )
-from penstock.spi.frames import (
+from penstock.spi.plugin.metrics import Counter, Gauge, Meter, Metric, MetricGroup
+from penstock.spi.plugin.nulls import NotNull, missing_text
+from penstock.spi.plugin.outputs import Output
+from penstock.spi.plugin.registry import Registry, connectors, formats, unknown_connector
+from penstock.spi.plugin.sources import Source, SourcePartition, SourceRuntime
+from penstock.spi.plugin.specs import (
+    CHANGES,
+    INSERTIONS,
+    AnySettings,
+    Guarantee,
+    NeedsTimes,
+    ScanCapabilities,
+    ScanSpec,
+    SinkCapabilities,
+    SinkSpec,
+    WithNotes,
+)
+from penstock.spi.plugin.starts import ChecksScans, ChecksSinks, StartContext, Warmable
+from penstock.spi.plugin.tables import (
+    Column,
+    ColumnKind,
+    Connector,
+    Readable,
+    Surface,
+    TableDefinition,
+    WithMetadata,
+    WithOverwrite,
+    WithPartitions,
+    Writable,
+    scan_spec,
+    sink_spec,
+)
+from penstock.spi.plugin.tasks import INSTRUCTIONS, OnDriver, SentStage, Stage, Task
+from penstock.spi.plugin.watermarks import Watermark, WatermarkOptions, shown_idleness, split_options
+from penstock.spi.support.documents import check_source, source_document
+from penstock.spi.support.frames import (
     ScanDataSource,
     cause_of,
     failure_of,
@@ -31,63 +69,4 @@ from penstock.spi.frames import (
     unreported,
     without_dead_letters,
 )
-from penstock.spi.metrics import Counter, Gauge, Meter, Metric, MetricGroup
-from penstock.spi.nulls import NotNull, missing_text
-from penstock.spi.registry import Registry, connectors, formats, unknown_connector
-from penstock.spi.runtime import (
-    DEAD_LETTER,
-    HIDDEN,
-    INSTRUCTIONS,
-    KIND,
-    PARTITIONS_PER_SOURCE,
-    REPORT,
-    WATERMARK,
-    Batch,
-    Checkpoint,
-    Committer,
-    JobContext,
-    NextBatch,
-    OnDriver,
-    Output,
-    Published,
-    Results,
-    SentStage,
-    SinkRuntime,
-    Source,
-    SourcePartition,
-    SourceRuntime,
-    Stage,
-    Standing,
-    Task,
-    Warmable,
-    Written,
-)
-from penstock.spi.scratch import ScratchFile
-from penstock.spi.specs import (
-    CHANGES,
-    INSERTIONS,
-    AnySettings,
-    Guarantee,
-    NeedsTimes,
-    ScanCapabilities,
-    ScanSpec,
-    SinkCapabilities,
-    SinkSpec,
-    WithNotes,
-)
-from penstock.spi.starts import ChecksScans, ChecksSinks, StartContext
-from penstock.spi.tables import (
-    Column,
-    ColumnKind,
-    Connector,
-    Readable,
-    Surface,
-    TableDefinition,
-    WithMetadata,
-    WithOverwrite,
-    WithPartitions,
-    Writable,
-    scan_spec,
-    sink_spec,
-)
-from penstock.spi.watermarks import Watermark, WatermarkOptions, shown_idleness, split_options
+from penstock.spi.support.scratch import ScratchFile

@@ -95,7 +95,7 @@ def _schema(grammar: QueryGrammar, errors: Errors) -> TableSchema:
     with source.limited_nesting(0):
         parts, statement = parse_schema(grammar)
         if statement.options:
-            hint = "write its options as those of the source"
+            hint = "give its options to the source"
             errors.append(source.error(statement.options[0][0].at, "a table in a pipeline has no WITH clause", hint))
         for clause, names in (
             ("WATERMARK FOR", statement.watermark and statement.watermark[:1]),

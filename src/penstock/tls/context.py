@@ -60,7 +60,7 @@ def _check_algorithm(value: str) -> str:
 
 _LOCATION = Codec("Path", _location, quoted=False)
 _TYPE = one_of(*TYPES, fold=str.upper)
-_EITHER = "JKS (the default), PKCS12 or PEM. JKS and PKCS12 are told apart by the file."
+_EITHER = "JKS (the default), PKCS12 or PEM. The file shows whether it is JKS or PKCS12."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class Tls:
 
     truststore_type: str = prop(_TYPE, f"Format of the truststore: {_EITHER}", "JKS")
     truststore_location: str | None = prop(
-        _LOCATION, "File with the certificates to trust, on every machine; without it, those of the system are trusted."
+        _LOCATION, "File with the certificates to trust, on every machine; without it, the system's are trusted."
     )
     truststore_password: str | None = prop(TEXT, "Password of a JKS or PKCS12 truststore.", secret=True)
     truststore_certificates: str | None = prop(TEXT, "Certificates to trust, as PEM text.", secret=True)

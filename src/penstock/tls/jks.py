@@ -58,7 +58,7 @@ class PrivateEntry:
             stream += state
         key = bytes(byte ^ mask for byte, mask in zip(hidden, stream, strict=False))
         if not hmac.compare_digest(hashlib.sha1(secret + key, usedforsecurity=False).digest(), digest):
-            hint = "if the key has a password of its own, give that one"
+            hint = "if the key has its own password, give that one"
             raise StoreError("key", "does not fit the private key", hint)
         return key
 

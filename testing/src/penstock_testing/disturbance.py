@@ -83,7 +83,7 @@ class Disturbance:
             os.kill(self._driver, signal.SIGKILL)
         elif self.mishap is Mishap.STOP:
             raise ExecutionError(
-                "a record was marked to stop the job; start it again, and it goes on from its checkpoint"
+                "a record was marked to stop the job; start it again, and it continues from its checkpoint"
             )
         else:
             awaited(lambda: not self.folder.exists() or (self.folder / "released").exists(), math.inf)

@@ -48,7 +48,7 @@ def said(tmp_path, capsys):
         ),
         (
             "CREATE TABLE a (id INT) WITH (\n 'connector' = 'print,\n 'x' = 'y'\n);\nINSERT INTO a SELECT 'b';",
-            "line 2, column 16: the string goes on to line 3, and a later one is not closed (add ' where it ends)",
+            "line 2, column 16: the string continues to line 3, and a later one is not closed (add ' where it ends)",
         ),
         (
             f"{TABLES}INSERT INTO p SELECT COUNT(*) FROM s;",
@@ -125,7 +125,7 @@ def test_an_option_of_a_hint_without_effect_is_warned_of(said):
     hint = "OPTIONS('scan.watermark.emit.strategy' = 'on-event')"
     status, text = said("check", "a.sql", a_sql=f"{table}{sink}INSERT INTO p SELECT id FROM s /*+ {hint} */;")
     expected = (
-        "warning: a.sql, line 3, column 44: 'scan.watermark.emit.strategy' has no effect here: the watermark goes on"
+        "warning: a.sql, line 3, column 44: 'scan.watermark.emit.strategy' has no effect here: the watermark advances"
     )
     assert status == 0
     assert text.startswith(expected)

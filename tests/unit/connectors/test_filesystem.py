@@ -549,7 +549,7 @@ def test_options_of_flinks_files_are_accepted_or_refused_by_name(tmp_path: Path)
     accepted = {"sink.rolling-policy.file-size": "128 MB", "auto-compaction": "true", "sink.parallelism": "2"}
     for side in (FilesystemConnector().scan, FilesystemConnector().sink):
         text = side(table(tmp_path, "json", **accepted)).describe()
-        assert "note: 'sink.rolling-policy.file-size' has no effect: each batch writes files of its own, of any" in text
+        assert "note: 'sink.rolling-policy.file-size' has no effect: each batch writes its own files, of any" in text
         assert "note: 'auto-compaction' has no effect: files are not merged" in text
         assert text.count("note: ") == 3
 

@@ -358,7 +358,11 @@ def test_secrets_are_not_in_errors_either():
         ({"key.fields": "user"}, scan, "'key.fields': needs 'key.format'"),
         ({"key.format": "json"}, sink, "'key.format': needs 'key.fields'"),
         *(
-            ({"key.format": f"{name}-json", "key.fields": "user"}, side, f"'{name}-json' is a format for values: keys")
+            (
+                {"key.format": f"{name}-json", "key.fields": "user"},
+                side,
+                f"'{name}-json' reads change messages, which keys",
+            )
             for name in ("debezium", "canal", "maxwell", "ogg")
             for side in (scan, sink)
         ),
@@ -540,7 +544,7 @@ class ByUser:
         ("MyPartitioner", "'MyPartitioner' names no Python class"),
         (f"{__name__}.Missing", "there is no class 'Missing' in"),
         (f"{__name__}.table", "there is no class 'table' in"),
-        ("decimal.Decimal", "'decimal.Decimal' is no partitioner: it has no method 'partition'"),
+        ("decimal.Decimal", "'decimal.Decimal' is not a partitioner: it has no method 'partition'"),
     ],
 )
 def test_a_partitioner_is_a_python_class_that_can_be_imported(path, reason):

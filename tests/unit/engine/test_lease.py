@@ -412,7 +412,7 @@ def test_of_two_with_one_number_the_one_without_the_document_ends(leases: Leases
     first = leases.acquire(place)
     second = replace(first.owner, id="x")
     place.write("owner.1", second.to_json())
-    with pytest.raises(FencedError, match="which goes on with job 'totals'; this copy ends"):
+    with pytest.raises(FencedError, match="which continues job 'totals'; this copy ends"):
         first.look()
     first.release()
     assert Owner.from_json(place.read("owner.1") or {}) == second

@@ -461,7 +461,7 @@ def test_only_a_job_that_began_with_a_savepoint_may_name_it_again(checkpoint: Ch
     assert warnings == []
     checkpoint.plan(0)
     check_origin(place, checkpoint.place, known, warnings.append)
-    assert "goes on from its checkpoint" in warnings[0]
+    assert "continues from its checkpoint" in warnings[0]
     with pytest.raises(CheckpointError, match="did not begin with the savepoint"):
         check_origin(place, checkpoint.place, {}, warnings.append)
 

@@ -292,7 +292,7 @@ def test_rows_with_the_key_of_their_table_are_taken(query):
 
 def test_a_row_that_is_taken_back_has_the_same_values():
     query = "INSERT INTO changes SELECT MAX(id), k FROM (SELECT id, UUID() AS k FROM users) GROUP BY k"
-    reason = r"line 8, column 56: UUID\(\) has another value when its row is taken back \(compute it in the last SELECT"
+    reason = r"line 8, column 56: UUID\(\) has another value when its row is retracted \(compute it in the last SELECT"
     with pytest.raises(UnsupportedError, match=reason):
         planned(job(query))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.spi import MetricGroup
-from penstock.spi.metrics import Meter
+from penstock.spi.plugin.metrics import Meter
 
 
 class Clock:

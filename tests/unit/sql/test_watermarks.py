@@ -188,7 +188,7 @@ def test_every_table_takes_the_options_of_watermarks(options):
     else:
         warnings = timed(more, options=options)[0].warnings
     emission, alignment = warnings
-    assert "'scan.watermark.emit.strategy' has no effect here: the watermark goes on with each batch" in emission
+    assert "'scan.watermark.emit.strategy' has no effect here: the watermark advances with each batch" in emission
     assert "'scan.watermark.alignment.group' has no effect here: a batch reads what each of its tables has" in alignment
     assert emission.startswith("f.sql, line 1, column ")
 

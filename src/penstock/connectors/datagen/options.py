@@ -43,7 +43,7 @@ class DatagenOptions(OptionSet):
         "fields",
         MAP,
         default=(),
-        doc="How the values of a column are made, in options of their own: `fields.COLUMN.kind` is `random` or "
+        doc="How the values of a column are made, in separate options: `fields.COLUMN.kind` is `random` or "
         "`sequence`. A sequence needs `start` and `end`. Random numbers are from `min` to `max`; text, bytes, arrays "
         "and maps have a `length`, and text and bytes with `var-len` = `true` any length up to it; timestamps are up "
         "to `max-past` old. `null-rate` is the part of the values that are NULL. Parts of a column are named behind "

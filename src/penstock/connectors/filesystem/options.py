@@ -28,7 +28,7 @@ ABSENT: Absent = {
     ),
     "source.path.regex-pattern": ("all files of a folder are read", "leave it out, and name a folder of these files"),
 }
-_BATCHES = "each batch writes files of its own"
+_BATCHES = "each batch writes its own files"
 _MERGING = "files are not merged"
 
 
@@ -61,7 +61,7 @@ class FilesystemOptions(OptionSet):
         "partition.default-name",
         TEXT,
         default="__DEFAULT_PARTITION__",
-        doc="What stands in the name of a folder for a column of PARTITIONED BY that is NULL or blank.",
+        doc="The value in the name of a folder for a column of PARTITIONED BY that is NULL or blank.",
     )
     rolling_size: str | None = accepted(
         "sink.rolling-policy.file-size", TEXT, f"{_BATCHES}, of any size", example="128 MB"

@@ -374,7 +374,7 @@ class PostgresCommitter(Committer):
                 "--adopt-progress, if you are sure that its checkpoint is right"
             )
         if row.owner.run_id != self._context.run_id:
-            reason = f"{self._shown_row} was taken over by {row.owner}, which goes on with the job; this copy ends"
+            reason = f"{self._shown_row} was taken over by {row.owner}, which continues the job; this copy ends"
             raise FencedError(reason, row.owner.process)
         return row
 

@@ -138,7 +138,7 @@ def _logical(schema: Schema, where: str) -> DataType:
             others = [each for each in branches if each != Primitive("null")]
             if len(others) != 1:
                 reason = f"{where}: a union of {len(others)} types has no type of a column"
-                raise SchemaError((Problem(reason, "avro_schema_string", hint="give each branch a field of its own"),))
+                raise SchemaError((Problem(reason, "avro_schema_string", hint="give each branch its own field"),))
             return _logical(others[0], where).with_nullability(len(others) < len(branches))
         case Record(fields=fields):
             found: DataType = RowType(

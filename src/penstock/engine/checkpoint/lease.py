@@ -143,7 +143,7 @@ class Lease:
         if number > self.number or (number == self.number and owner is not None and owner.id != self.owner.id):
             by = str(owner) if owner is not None else "another process"
             raise FencedError(
-                f"the checkpoint '{self.checkpoint.location}' was taken over by {by}, which goes on with job "
+                f"the checkpoint '{self.checkpoint.location}' was taken over by {by}, which continues job "
                 f"'{self.job}'; this copy ends",
                 "" if owner is None else str(owner.process),
             )

@@ -208,7 +208,7 @@ def check_origin(
         )
     if checkpoint.last("offsets") >= 0:
         warn(
-            f"the job goes on from its checkpoint '{checkpoint.location}', and not from the savepoint "
+            f"the job continues from its checkpoint '{checkpoint.location}', and not from the savepoint "
             f"'{place.location}' that it began with"
         )
 

@@ -26,7 +26,7 @@ class BatchTimes:
             self.warn(
                 f"job '{self.job}': the time of its last batch is {_shown(before_ms)}, and this machine's clock says "
                 f"{_shown(now_ms)}: it is wrong now, or another one was wrong then. Windows of processing time and "
-                "times to live stand still until the clock is there. Set the clock; if it was ahead before, wait, or "
+                "times to live wait until the clock is there. Set the clock; if it was ahead before, wait, or "
                 "start the job with another checkpoint directory"
             )
         return max(before_ms, now_ms)

@@ -178,8 +178,8 @@ class FlowRun:
             )
         if self._states.last.final and not self.job.settings.batch:
             raise CheckpointError(
-                f"job '{self.context.job}' has run in batch mode, which keeps no state, so a stream cannot go on from "
-                f"the checkpoint '{self.context.checkpoint.location}': start it with another checkpoint directory"
+                f"job '{self.context.job}' has run in batch mode, which keeps no state, so a stream cannot continue "
+                f"from the checkpoint '{self.context.checkpoint.location}': start it with another checkpoint directory"
             )
 
     def frame(self, readings: Readings) -> DataFrame:

@@ -147,7 +147,7 @@ def _check_session(job: Job, spark: SparkSession) -> None:
 
 def _twice(job: Job) -> OptionsError:
     reason = "a job of this name already runs in this process; they would share a checkpoint and a transactional id"
-    return OptionsError((Problem(reason, where=f"job '{job.name}'", hint="give each job a name of its own"),))
+    return OptionsError((Problem(reason, where=f"job '{job.name}'", hint="give each job its own name"),))
 
 
 class _Supervision(InheritableThread):

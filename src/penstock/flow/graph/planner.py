@@ -168,7 +168,7 @@ class Planner:
             if any(timing.scan == number for timing in self.timings):
                 table = self.scans[number].table
                 reason = f"{lacking.function} has no kernel, so the watermark of table '{table}' cannot be measured"
-                hint = "compute it in the query above the window, or in a job of its own"
+                hint = "compute it in the query above the window, or in a separate job"
                 raise UnsupportedError((Problem(reason, where=str(lacking.place or ""), hint=hint),))
             if sum(branch.scan == number and branch.calc is not None for branch in self.branches) > 1:
                 table = self.scans[number].table
@@ -258,7 +258,7 @@ class Planner:
         calc = _calc(way, self.session, keeps=self._keeps(edge)) if way.steps else None
         if isinstance(calc, Lacking):
             reason = "cannot be computed above a join, a group or another operator with state yet"
-            hint = "compute it below, in a subquery, or in a job of its own"
+            hint = "compute it below, in a subquery, or in a separate job"
             raise UnsupportedError((Problem(f"{calc.function} {reason}", where=str(calc.place or ""), hint=hint),))
         source = self.vertices[self._node(way.origin)]
         awaited = self._timings(((way,),)) if calc is not None and calc.reads_watermark else ()

@@ -47,7 +47,9 @@ def _computed(maker: _Maker, call: Call, session: Session, varying: Sequence[int
             args[place] = Literal(value, type=call.args[place].type)  # type: ignore[arg-type]
         kernel = maker(replace(call, args=tuple(args)), session)
         if kernel is None:
-            failures.append(_failed(rows, len(chosen), f"{call.function} does not know {', '.join(map(repr, given))}"))
+            failures.append(
+                _failed(rows, len(chosen), f"{call.function} does not accept {', '.join(map(repr, given))}")
+            )
             continue
         index = pa.array(rows, pa.int64())
         taken = [

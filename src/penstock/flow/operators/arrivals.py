@@ -64,7 +64,7 @@ def only_values(lists: pa.ListArray, place: Place | None) -> pa.Array:
     if (_sizes(lists) > 1).any():
         where = f"{place}: " if place else ""
         hint = "aggregate its rows, as in MAX(..), or keep one of them with ORDER BY .. LIMIT 1"
-        raise ExecutionError(f"{where}what stands for one value gave several rows ({hint})")
+        raise ExecutionError(f"{where}a query used as one value gave several rows ({hint})")
     return ends_of_lists(lists, last=False)
 
 

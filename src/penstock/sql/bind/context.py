@@ -44,9 +44,12 @@ class Context:
         names = tuple(each.text for each in given)
         again = next((each for index, each in enumerate(given) if each.text in names[:index]), None)
         if again is not None:
-            reason, hint, at = f"column '{again.text}' is named twice", "give each a name of its own", again.at
+            reason, hint, at = f"column '{again.text}' is named twice", "give each its own name", again.at
         elif given and len(given) != len(schema.fields):
-            reason, at = f"the number of names is {len(given)}, that of columns {len(schema.fields)}", given[0].at
+            reason, at = (
+                f"the number of names, {len(given)}, differs from the number of columns, {len(schema.fields)}",
+                given[0].at,
+            )
             hint = f"the columns are {', '.join(schema.names)}"
         else:
             return names or schema.names

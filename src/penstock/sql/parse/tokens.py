@@ -116,7 +116,7 @@ def _not_closed(source: SourceText, at: int, unclosed: str, closing: str) -> Sql
         earlier = next((match for match in strings if "\n" in match.group()), None)
         if earlier is not None:
             line = source.text.count("\n", 0, earlier.end()) + 1
-            reason = f"the string goes on to line {line}, and a later one is not closed"
+            reason = f"the string continues to line {line}, and a later one is not closed"
             return source.error(earlier.start(), reason, f"add {closing} where it ends")
     return source.error(at, f"the {unclosed} is not closed", f"add {closing}")
 
@@ -176,7 +176,7 @@ def _unescaped(source: SourceText, found: re.Match[str], put_in: Callable[[str],
     try:  # two escapes of one character beyond U+FFFF become one
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        reason = "half of a character stands alone"
+        reason = "half of a surrogate pair is alone"
         hint = f"characters beyond U+FFFF are two escapes, such as {escape}d83d{escape}de00"
         raise source.error(found.start(), reason, hint) from None
 

@@ -637,7 +637,7 @@ class KafkaCommitter(_Writing):
         _check_counts(done, batch)
         if not done.whole:
             raise AbortableError(
-                f"batch {batch.id}: the acknowledged sequences are not those of the sent records; look in Spark's log "
+                f"batch {batch.id}: the acknowledged sequences are not the sent ones; look in Spark's log "
                 "for tasks that ran twice"
             )
         return done

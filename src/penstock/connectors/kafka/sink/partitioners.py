@@ -41,7 +41,7 @@ def load(path: str) -> type[Partitioner]:
     if not isinstance(found, type):
         raise ValueError(f"there is no class '{name}' in '{module}'" if module else f"'{path}' names no Python class")
     if not callable(getattr(found, "partition", None)):
-        raise ValueError(f"'{path}' is no partitioner: it has no method 'partition'")
+        raise ValueError(f"'{path}' is not a partitioner: it has no method 'partition'")
     return cast("type[Partitioner]", found)
 
 

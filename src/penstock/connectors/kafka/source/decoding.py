@@ -260,7 +260,7 @@ class RowReader:
                 if "ignore-parse-errors" in spec.options.keys()  # noqa: SIM118 - the option set's own method
                 else ""
             )
-            + "'scan.dead-letter.topic' keeps them in a topic of their own",
+            + "'scan.dead-letter.topic' keeps them in a separate topic",
         )
 
 

@@ -19,7 +19,7 @@ from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.session import Session, TopicInfo
 
 #: Ends errors about lost records.
-SKIPPING = "'scan.fail-on-data-loss' = 'false' goes on without them"
+SKIPPING = "'scan.fail-on-data-loss' = 'false' continues without them"
 
 
 #: Why another start option does not help a job that has a checkpoint.
@@ -131,7 +131,7 @@ def described(start: Positions, end: Positions) -> Iterator[str]:
         elif after.offset < before.offset:
             yield (
                 f"{where} was read up to offset {before.offset}, but its log was truncated at {after.offset}; reading "
-                "goes on there"
+                "continues there"
             )
 
 

@@ -398,8 +398,9 @@ class KafkaSourceOptions(KafkaTableOptions):
         BOOLEAN,
         default=True,
         doc=(
-            "Whether the job fails when records are lost before they are read: removed by retention, truncated, or "
-            "deleted with their topic. If not, reading goes on with the remaining records, and the losses are counted."
+            "Whether the job fails when records are lost before they are read: removed by retention, truncated, "
+            "or deleted with their topic. If not, reading continues with the remaining records, and the losses are "
+            "counted."
         ),
         example="false",
     )

@@ -211,7 +211,7 @@ class Resolution:
     def _refuses_changes(self, name: str, identifier: str) -> bool:
         """Whether a format of changes is refused as ``name``; then the problem is added."""
         if name == "key.format":
-            self.problem(f"'{identifier}' is a format for values: keys are no changes", name, "for example 'json'")
+            self.problem(f"'{identifier}' reads change messages, which keys cannot be", name, "for example 'json'")
         return name == "key.format"
 
     def _subject(self, name: str) -> str | None:

@@ -180,7 +180,7 @@ def similar_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
         if escape and each == escape:
             at += 1
             if at == len(pattern):
-                raise ValueFailure(f"the escape in '{pattern}' stands at its end")
+                raise ValueFailure(f"the escape in '{pattern}' is at its end")
             parts.append(re.escape(pattern[at]))
         elif named:
             parts.append(_SIMILAR_CLASSES[named])

@@ -32,7 +32,7 @@ _OBJECTS = "structured types of Java classes are not supported; use ROW(..)"
 _OVER = (
     "OVER takes ROW_NUMBER(), RANK() and DENSE_RANK() only; number the rows, and join the numbered rows with themselves"
 )
-_EXACTLY = "with a pattern, reads what is exactly by it"
+_EXACTLY = "a pattern must match the whole text"
 _PATHS = "paths with filters, such as `[?(@.a > 1)]`, or functions, such as `.length()`, are refused"
 
 #: By the groups of Flink's documentation.
@@ -158,11 +158,11 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
     ),
     "Dates and times": (
         Builtin("DATE", "DATE '..', TIME '..', TIMESTAMP '..', INTERVAL '..' unit"),
-        Builtin("CURRENT_DATE", "CURRENT_DATE", note="the present time is that of the batch"),
-        Builtin("CURRENT_TIME", "CURRENT_TIME, LOCALTIME", note="the present time is that of the batch"),
-        Builtin("CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP, NOW()", note="the present time is that of the batch"),
-        Builtin("LOCALTIMESTAMP", "LOCALTIMESTAMP", note="the present time is that of the batch"),
-        Builtin("CURRENT_ROW_TIMESTAMP", "CURRENT_ROW_TIMESTAMP()", note="the present time is that of the batch"),
+        Builtin("CURRENT_DATE", "CURRENT_DATE", note="the present time is the batch's"),
+        Builtin("CURRENT_TIME", "CURRENT_TIME, LOCALTIME", note="the present time is the batch's"),
+        Builtin("CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP, NOW()", note="the present time is the batch's"),
+        Builtin("LOCALTIMESTAMP", "LOCALTIMESTAMP", note="the present time is the batch's"),
+        Builtin("CURRENT_ROW_TIMESTAMP", "CURRENT_ROW_TIMESTAMP()", note="the present time is the batch's"),
         Builtin("PROCTIME", "PROCTIME()"),
         Builtin(
             "EXTRACT",
@@ -185,7 +185,7 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
             "CONVERT_TZ", "CONVERT_TZ(a, from, to)", note="NULL for text that does not begin as `yyyy-MM-dd HH:mm:ss`"
         ),
         Builtin("UNIX_TIMESTAMP", "UNIX_TIMESTAMP([a [, pattern]])", note=_EXACTLY),
-        Builtin("SOURCE_WATERMARK", "SOURCE_WATERMARK()", "no connector here has watermarks of its own"),
+        Builtin("SOURCE_WATERMARK", "SOURCE_WATERMARK()", "no connector here has its own watermarks"),
     ),
     "Conditions": (
         Builtin("CASE", "CASE a WHEN b THEN c .. [ELSE d] END, CASE WHEN a THEN b .. [ELSE c] END"),
@@ -315,7 +315,7 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
     "Groups": (
         Builtin("GROUPING", "GROUPING(a, ..)"),
         Builtin("GROUPING_ID", "GROUPING_ID(a, ..)"),
-        Builtin("GROUP_ID", "GROUP_ID()", note="how many equal GROUPING SETS precede that of the row"),
+        Builtin("GROUP_ID", "GROUP_ID()", note="how many equal GROUPING SETS precede the row's"),
     ),
 }
 

@@ -108,7 +108,7 @@ class Scope(Names):
                     reason = f"a query in an expression is not supported {self.clause}"
                     raise self.source.unsupported(given.at, reason, "write it in SELECT, WHERE or HAVING")
                 return self.query(given, self)
-        raise self._error(given, "'*' is not an expression", "it may only stand alone in a select list")
+        raise self._error(given, "'*' is not an expression", "it may only be alone in a select list")
 
     def condition(self, given: Unbound, role: str) -> Expression:
         """An expression that is true or false. ``role`` describes it in errors."""
@@ -139,8 +139,8 @@ class Scope(Names):
         if given.name in REFUSED:
             raise self._refused(given.name, given.at)
         if self.grouping is Grouping.NONE:
-            hint = "filter groups with HAVING" if self.clause == "in WHERE" else "aggregate in a query of its own"
-            raise self._error(given, f"aggregate {given.name} cannot stand {self.clause}", hint)
+            hint = "filter groups with HAVING" if self.clause == "in WHERE" else "aggregate in a separate query"
+            raise self._error(given, f"aggregate {given.name} cannot be used {self.clause}", hint)
         inner = self.within("in an aggregate")
         of = special_functions.of_document if given.name in JSON_AGGREGATES else Scope.bind
         args = [of(inner, each) for each in given.args]
@@ -159,7 +159,7 @@ class Scope(Names):
             hint = "aggregate with GROUP BY, or keep the first row of each key with ROW_NUMBER()"
             raise self.source.unsupported(given.at, f"{given.name}() OVER is not supported", hint)
         if not self.ranking:
-            raise self._error(given, f"{given.name}() cannot stand {self.clause}", "select it as a column of its own")
+            raise self._error(given, f"{given.name}() cannot be used {self.clause}", "select it as a separate column")
         window = self._window(given.window)
         inner = replace(self, ranking=False, clause="in OVER")
         partition = tuple(inner.bind(each) for each in window.partition)
@@ -186,7 +186,7 @@ class Scope(Names):
         again = "PARTITION BY" if given.partition else "ORDER BY" if given.order and base.order else ""
         if again:
             reason = f"a window that adds to window '{given.base.text}' cannot have {again}"
-            raise self.source.error(given.base.at, reason, f"write a window of its own, without '{given.base.text}'")
+            raise self.source.error(given.base.at, reason, f"write a separate window, without '{given.base.text}'")
         return OverWindow(base.partition, given.order or base.order)
 
     def _grouping(self, call: UnboundCall) -> Expression:
@@ -194,7 +194,7 @@ class Scope(Names):
             raise self._error(call, f"{call.name} needs GROUP BY", "group by its arguments")
         if call.name == "GROUP_ID":
             if self.grouping is Grouping.NONE:
-                raise self._error(call, f"GROUP_ID() cannot stand {self.clause}", "select it beside GROUP BY")
+                raise self._error(call, f"GROUP_ID() cannot be used {self.clause}", "select it beside GROUP BY")
             return GroupId(type=BIGINT.with_nullability(False), place=self.source.at(call.at))
         inner = self.within("in GROUPING")
         args = tuple(inner.bind(each) for each in call.args)

@@ -62,7 +62,7 @@ def _star(given: Star, scope: Scope) -> list[tuple[str, Expression]]:
     if not given.parts:
         columns = [each for table in scope.named for each in table.own.items()]
         if not columns:
-            raise scope.source.error(given.at, "'*' stands for the columns of FROM", "name a table in FROM")
+            raise scope.source.error(given.at, "'*' means the columns of FROM", "name a table in FROM")
         return columns
     wanted = given.parts[0].text
     if len(given.parts) == 1:
@@ -75,6 +75,6 @@ def _star(given: Star, scope: Scope) -> list[tuple[str, Expression]]:
             raise scope.source.error(given.at, f"there is no table '{wanted}' here", hint)
     row = scope.name(UnboundName(given.at, given.parts))
     if not isinstance(row.type, RowType):
-        reason = f"'*' stands for the columns of a table or the fields of a row, not for {row.type.text()}"
+        reason = f"'*' means the columns of a table or the fields of a row, not {row.type.text()}"
         raise scope.source.error(given.at, reason, "leave '.*' out")
     return [(each.name, scope.field(row, Name(each.name, given.at))) for each in row.type.fields]

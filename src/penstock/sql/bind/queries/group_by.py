@@ -132,7 +132,7 @@ def _by_window(
     if not all(window in keys for keys in sets):
         raise source.unsupported(at, "a window in some of the grouping sets is not supported", "add it to each set")
     if len(sets) > 1 and window.kind is WindowKind.SESSION:
-        reason = "SESSION in several grouping sets is not supported: each of them has sessions of its own"
+        reason = "SESSION in several grouping sets is not supported: each of them has its own sessions"
         raise source.unsupported(at, reason, "write a query for each set, and UNION ALL between them")
     result, keys, having = grouped_by_window(result, every, having, source)
     bounds = keys[len(every) - 1 :]

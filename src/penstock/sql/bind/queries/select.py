@@ -306,7 +306,7 @@ class Queries:
                 found.append(each)
                 continue
             found.append(None)
-            hint = "use it in an outer query" if not again else "number the rows in a query of its own"
+            hint = "use it in an outer query" if not again else "number the rows in a separate query"
             first = next(part for part in walk(each.value) if isinstance(part, RowNumber))
             reason = f"{'a second' if again else 'an expression of'} {first.function}"
             self.errors.append(self.source.unsupported(each.at, f"{reason} is not supported", hint))

@@ -119,7 +119,7 @@ def unnest(given: UnboundUnnest, left: Source, context: Context, *, outer: bool 
         columns = (*columns, Field("ORDINALITY", INT.with_nullability(False)))
     names = tuple(each.text for each in given.columns) or tuple(each.name for each in columns)
     if len(names) != len(columns):
-        reason = f"the number of names is {len(names)}, that of the columns of UNNEST {len(columns)}"
+        reason = f"the number of names, {len(names)}, differs from the number of columns of UNNEST, {len(columns)}"
         errors.append(source.schema_error(given.columns[0].at, reason, f"the columns are {_listed(columns)}"))
         return None
     taken = list(left.schema.names)

@@ -10,8 +10,8 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from penstock.errors import DefinitionError, OptionsError, PluginError, Problem, UnsupportedError
 from penstock.options import OptionSet, Origin, unknown_keys
-from penstock.spi.specs import ScanSpec, SinkSpec
-from penstock.spi.watermarks import Watermark, split_options
+from penstock.spi.plugin.specs import ScanSpec, SinkSpec
+from penstock.spi.plugin.watermarks import Watermark, split_options
 from penstock.types import DataType, Field, RowType
 
 _Options = TypeVar("_Options", bound=OptionSet)

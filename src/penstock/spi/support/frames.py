@@ -13,7 +13,8 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 import pyarrow as pa
 
 from penstock.errors import AbortableError, ExecutionError, PenstockError, RecordError, from_wire, to_wire
-from penstock.spi.runtime import DEAD_LETTER, HIDDEN, INSTRUCTIONS, REPORT, SentStage, Stage, Task
+from penstock.spi.plugin.envelope import DEAD_LETTER, HIDDEN, REPORT
+from penstock.spi.plugin.tasks import INSTRUCTIONS, SentStage, Stage, Task
 from penstock.types import RowType, arrow_schema, spark_ddl
 
 _P = ParamSpec("_P")
@@ -62,7 +63,7 @@ class ScanDataSource:
 
     def schema(self) -> str:
         """Not asked for: :func:`read_frame` gives the schema."""
-        raise ExecutionError(f"a scan of '{self.format}' has no schema of its own")
+        raise ExecutionError(f"a scan of '{self.format}' has no schema")
 
     def streamReader(self, schema: Any) -> Any:
         """The reader that plans and reads."""

@@ -11,7 +11,7 @@ from penstock.errors import OptionsError, Problem
 from penstock.options import DURATION, TEXT, Codec, OptionSet, Origin, accepted, choice, number, opt, unknown_keys
 
 _PREFIX = "scan.watermark."
-_EMISSION = "the watermark goes on with each batch"
+_EMISSION = "the watermark advances with each batch"
 _ALIGNMENT = "a batch reads what each of its tables has, up to a limit, and none waits for another"
 #: Longer than any job runs.
 _NEVER = timedelta(days=36_500)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.errors import CheckpointError
-from penstock.spi.runtime import Checkpoint, JobContext
+from penstock.spi.plugin.context import Checkpoint, JobContext
 
 
 def source_document(

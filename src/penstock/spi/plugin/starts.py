@@ -1,4 +1,5 @@
-"""What connectors check before Spark is started, so that a start which cannot succeed fails at once."""
+"""What connectors do before Spark runs tasks: they check, so that a start which cannot succeed fails at once, and
+prepare what tasks need."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from penstock.settings import Settings
-from penstock.spi.runtime import Checkpoint, Output
+from penstock.spi.plugin.context import Checkpoint
+from penstock.spi.plugin.outputs import Output
 
 
 @dataclass(frozen=True)
@@ -38,3 +40,11 @@ class ChecksSinks(Protocol):
     def check_sinks(self, outputs: Sequence[Output], context: StartContext) -> None:
         """Raise what would stop the committer of these sinks from starting, as far as that shows without Spark and
         without the checkpoint. Takes no ownership: another run of the job may be healthy."""
+
+
+@runtime_checkable
+class Warmable(Protocol):
+    """A connector's runtime that prepares for tasks before Spark's Python processes are forked."""
+
+    def warm(self) -> None:
+        """Import the modules of tasks, and load compiled loops. Starts no threads: forks would not have them."""

@@ -9,8 +9,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from penstock.errors import PenstockError, PluginError, nearest
-from penstock.spi.formats import Format
-from penstock.spi.tables import Connector
+from penstock.spi.plugin.formats import Format
+from penstock.spi.plugin.tables import Connector
 
 _T = TypeVar("_T")
 

@@ -1,0 +1,78 @@
+"""One batch, and what its committers know and tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch. ``start`` and ``end`` hold one position per source (None at the start of the first batch).
+
+    ``tasks`` is the number of tasks that read it. ``consumed`` holds the result of each source's ``consumed``; it is
+    empty for every committer but the last that publishes the batch. ``results`` is what the operators of a job with
+    state made of the batch for the committer; None in other jobs.
+    """
+
+    id: int
+    start: tuple[dict[str, Any] | None, ...]
+    end: tuple[dict[str, Any], ...]
+    tasks: int
+    consumed: tuple[Any, ...] = ()
+    results: Results | None = None
+
+
+@dataclass(frozen=True)
+class Results:
+    """What the operators of a batch gave for one committer: ``state`` is the reference to the state after the batch,
+    which is committed with the output. ``rows`` has what the committer's stage made of the output; None if it has no
+    stage. ``frame`` returns a DataFrame of the output's rows, with the columns :data:`HIDDEN` and :data:`KIND`."""
+
+    state: str
+    rows: pa.Table | None
+    frame: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a committer that keeps the state knows of a batch: whether it is ``done``, and the reference to the state
+    after it; before it is done, that to the state before it, or None where progress does not tell."""
+
+    done: bool
+    state: str | None
+
+
+@dataclass(frozen=True)
+class Written:
+    """What one batch wrote to one output. ``send_millis`` is the duration of the last request with records."""
+
+    records: int = 0
+    bytes: int = 0
+    send_millis: float | None = None
+
+
+@dataclass(frozen=True)
+class Published:
+    """What one batch wrote through one committer: ``written`` to each of its outputs, in their order.
+
+    ``consumed`` has the numbers of the sources whose consumption the committer records: True where it has, False where
+    it lacks permission.
+    """
+
+    written: tuple[Written, ...] = ()
+    skipped: bool = False
+    consumed: Mapping[int, bool] = field(default_factory=dict)
+
+    @property
+    def records(self) -> int:
+        """Records written to all outputs."""
+        return sum(each.records for each in self.written)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes written to all outputs."""
+        return sum(each.bytes for each in self.written)

@@ -1,0 +1,72 @@
+"""What a connector's ``runtime`` implements to write."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol
+
+from penstock.spi.plugin.batches import Batch, Published, Standing
+from penstock.spi.plugin.context import JobContext
+from penstock.spi.plugin.outputs import Output
+from penstock.spi.plugin.tasks import Stage
+
+
+class Committer(Protocol):
+    """All sinks of a job that are written, and committed, together."""
+
+    #: Whether it commits the reference to a job's state with its output. Then it gets the ``results`` of each batch of
+    #: a job with state, and no frame.
+    keeps_state: bool = False
+
+    def stage(self) -> Stage | None:
+        """The work on rows that the reading tasks can do, None when there is none. Called before ``open`` when the
+        reading tasks compute the job's rows; ``publish`` then gets frames that the stage has made, or
+        :class:`OnDriver` for small batches."""
+        return None
+
+    def check(self) -> None:
+        """Raise all errors that must stop a start and show without taking ownership: another run of the job may be
+        healthy. All committers of a job are checked before one of them is opened."""
+        return
+
+    def open(self) -> None:
+        """Take ownership, finish the work of a former owner, and read what was committed. Called after :meth:`check`,
+        and before the query starts."""
+        return
+
+    def records(self, consumed: Any) -> bool:
+        """Whether it commits ``consumed``, the result of a source's ``consumed``, with its output. After ``open``."""
+        return False
+
+    def standing(self, batch: Batch) -> Standing:
+        """What it has committed, when a batch of a job with state begins. Writes nothing, and raises what
+        :meth:`publish` would raise. For committers with ``keeps_state``."""
+        return Standing(False, None)
+
+    def state(self, upcoming: int) -> str:
+        """The reference to the state that its progress holds after the batch ``upcoming``, with which the checkpoint
+        goes on, or the one before it; empty if it holds none, and if it is behind: files of that state may be gone.
+        Called after :meth:`open`. For committers with ``keeps_state``."""
+        return ""
+
+    def check_owner(self) -> None:
+        """Raise FencedError when another run has taken over: the better explanation of another error."""
+        return
+
+    def publish(self, batch: Batch, frame: Any) -> Published:
+        """Write the batch and commit it; write nothing when it was committed before. All or nothing."""
+
+    def close(self) -> None:
+        """Abort an open transaction and release connections. May be called twice, and while ``publish`` runs in
+        another thread."""
+        return
+
+
+class SinkRuntime(Protocol):
+    """The class that a connector's ``runtime`` names when its tables can be written."""
+
+    def commit_group(self, spec: Any) -> Hashable:
+        """Sinks with equal keys are written together by one committer."""
+
+    def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
+        """The committer that writes these sinks."""
