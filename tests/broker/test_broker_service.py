@@ -16,9 +16,9 @@ from kafka.admin import ConfigResource, KafkaAdminClient, OffsetSpec
 from kafka.errors import KafkaTimeoutError
 from kafka.structs import TopicPartition
 
-from penstock_testing.commands import servers
 from penstock.errors import ServiceError
 from penstock.machine.processes import Identity
+from penstock_testing.commands import servers
 from penstock_testing.services import KafkaCluster, Security
 from penstock_testing.services.broker_config import NodePorts
 from penstock_testing.services.cluster_members import cluster_members

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock_testing.commands import servers
 from penstock.errors import ServiceError
 from penstock.machine.processes import Identity
+from penstock_testing.commands import servers
 from penstock_testing.services import RegistryServer
 from penstock_testing.services.running import BackgroundRegistry
 from tests.sockets import LOOPBACK, free_port, listening
