@@ -5,19 +5,20 @@
      │   ├─ SqlError                a statement: line and column
      │   ├─ OptionsError            options: every problem at once
      │   ├─ PipelineError           a YAML pipeline: line and column
+     │   ├─ SchemaError             columns and types that do not fit together
      │   ├─ ArgumentError           an argument of a call in Python is of another type; also a TypeError
-     │   └─ SchemaError             columns and types that do not fit together
-     ├─ UnsupportedError            valid in Flink, not supported here: names the alternative
+     │   └─ UnsupportedError        valid in Flink, not supported here: names the alternative
      ├─ PluginError                 a connector or format that is missing, ambiguous or broken
      ├─ ServiceError                a server for development could not be started
      └─ ExecutionError              a running job
          ├─ RecordError             one record cannot be read or written: names its position
          │   └─ FunctionError       a function of the user's raised an error for a record
+         ├─ BatchError              an attempt at a batch failed, which may succeed in another one
+         │   └─ AbortableError      the transaction must be aborted, the batch may be redone; also a KafkaError
+         │       ├─ StaleEpochError its epoch is refused: it expired, or another instance took over its id
+         │       └─ SequenceError   the batches of a partition have a gap: perhaps two tasks write to it
          ├─ KafkaError              Kafka refused or could not be reached
          │   ├─ RetriableError      a retry may succeed
-         │   ├─ AbortableError      the transaction must be aborted, the batch may be redone
-         │   │   ├─ StaleEpochError its epoch is refused: it expired, or another instance took over its id
-         │   │   └─ SequenceError   the batches of a partition have a gap: perhaps two tasks write to it
          │   ├─ AuthorizationError  a right is missing; never retried
          │   └─ AuthenticationError wrong credentials or an untrusted certificate; never retried
          ├─ DatabaseError           a database refused
@@ -32,7 +33,7 @@
          ├─ UnknownOutcomeError     the outcome of a transaction is not known; the next start finds out
          ├─ PossibleDataLossError   positions that cannot be reconciled; terminal
          └─ CheckpointError         the checkpoint is unreadable, foreign or older than what was published; terminal
-             ├─ AnotherCopyError    another copy of the job writes it too; the newer one goes on
+             ├─ AnotherCopyError    another copy of the job writes it too; the newer one continues
              └─ CheckpointUnavailableError  its storage cannot be read or written at present
 
 A class's constructor arguments are its ``args``, so that errors survive pickling between the processes of a
@@ -177,6 +178,13 @@ class FunctionError(RecordError):
     restartable = True
 
 
+class BatchError(ExecutionError):
+    """An attempt at a batch failed, and another one may succeed: a worker or an executor was lost, or what tasks wrote
+    is not all there. Nothing of the batch was committed."""
+
+    retriable = True
+
+
 class KafkaError(ExecutionError):
     """Kafka answered with an error, or could not be reached in time."""
 
@@ -187,10 +195,8 @@ class RetriableError(KafkaError):
     retriable = True
 
 
-class AbortableError(KafkaError):
+class AbortableError(BatchError, KafkaError):
     """The transaction cannot be committed any more; abort it and redo the batch."""
-
-    retriable = True
 
 
 class StaleEpochError(AbortableError):
@@ -300,7 +306,7 @@ class CheckpointError(ExecutionError):
 
 class AnotherCopyError(CheckpointError):
     """Another copy of the job has written what this one was about to write to the checkpoint. Nothing is lost: the copy
-    that has the checkpoint's lease goes on from what is there, the other one ends."""
+    that has the checkpoint's lease continues from what is there, the other one ends."""
 
 
 class CheckpointUnavailableError(CheckpointError):

@@ -401,7 +401,7 @@ class TestFenceWhileClaiming(BothVersions):
 
     def when_it_is_written(self, monkeypatch: pytest.MonkeyPatch, step: Callable[[], object], times: int = 1) -> None:
         """Does ``step`` after the claim was written and before it is committed, the first ``times`` times."""
-        original, left = ownership.record, [step] * times
+        original, left = ownership.write_progress, [step] * times
 
         def record(*args: Any, **more: Any) -> Ack:
             ack = original(*args, **more)
@@ -409,7 +409,7 @@ class TestFenceWhileClaiming(BothVersions):
                 left.pop()()
             return ack
 
-        monkeypatch.setattr(ownership, "record", record)
+        monkeypatch.setattr(ownership, "write_progress", record)
 
     @pytest.mark.parametrize("written", [False, True], ids=["before it is written", "after it is written"])
     def test_a_copy_that_took_over_meanwhile_is_named(

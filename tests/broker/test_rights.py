@@ -17,7 +17,7 @@ import pytest
 from penstock.delivery import Progress
 from penstock.errors import AuthorizationError
 from penstock.kafka.offsets import LATEST, CommittedOffset, committed_offsets, list_offsets
-from penstock.kafka.ownership import claim, record, settle
+from penstock.kafka.ownership import claim, settle, write_progress
 from penstock.kafka.produce import Producer
 from penstock.kafka.progress import ensure_progress_topic, read_progress
 from penstock.kafka.properties import ClientConfig
@@ -137,7 +137,7 @@ class Steps:
         read_progress(session, topic, self.transactional_id)
         claim(session, client, topic, "run")
         self.batch(session, client)
-        record(session, client, topic, Progress("query", 0, {}, {"at": 1}))
+        write_progress(session, client, topic, Progress("query", 0, {}, {"at": 1}))
         refused = None
         try:
             client.add_offsets(self.group, {(self.source, 0): CommittedOffset(7)})

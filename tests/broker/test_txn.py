@@ -42,7 +42,7 @@ from penstock.kafka.inspection import (
     without_leader,
 )
 from penstock.kafka.offsets import LATEST, list_offsets
-from penstock.kafka.ownership import record
+from penstock.kafka.ownership import write_progress
 from penstock.kafka.produce import Producer
 from penstock.kafka.progress import ProgressTopic, ensure_progress_topic
 from penstock.kafka.properties import ClientConfig
@@ -94,7 +94,7 @@ class Scene:
         progress = Progress(name, 7, {"in": {"0": 70}}, {"in": {"0": 80}})
         for each in (claim, progress) if claim else (progress,):
             client.begin()
-            record(self.session, client, self.progress, each)
+            write_progress(self.session, client, self.progress, each)
             client.commit()
         client.begin()
         for partition in partitions:

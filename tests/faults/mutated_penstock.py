@@ -131,7 +131,7 @@ def record_outside() -> None:
     from penstock.kafka.progress import progress_batch
     from penstock.kafka.transactions import TransactionClient
 
-    record = committer.record
+    record = committer.write_progress
 
     def record_so(session: Any, client: Any, topic: Any, what: Any, **kwargs: Any) -> Any:
         if not isinstance(what, Progress):
@@ -146,7 +146,7 @@ def record_outside() -> None:
         other.commit()
         return ack
 
-    committer.record = record_so
+    committer.write_progress = record_so
 
 
 # --- unknown outcomes --------------------------------------------------------------------------------------------
@@ -234,29 +234,30 @@ def offsets_outside() -> None:
 
 
 def _acknowledged(**flags: Any) -> None:
-    from penstock.connectors.kafka import spark
+    from penstock.connectors.kafka.spark import write_jobs
 
-    (kind,) = (each for each in vars(spark).values() if hasattr(each, "_collect"))
+    (kind,) = (each for each in vars(write_jobs).values() if hasattr(each, "_collect"))
     collect = kind._collect
     kind._collect = lambda *args, **kwargs: replace(collect(*args, **kwargs), **flags)
 
 
 def always_clean() -> None:
     """Spark runs again what has failed in a transaction, as it does by default, and nobody looks."""
-    from penstock.connectors.kafka import spark
+    from penstock.connectors.kafka.spark import runtime
     from penstock.engine.session import spark as session
 
     for key in ("spark.task.maxFailures", "spark.stage.maxConsecutiveAttempts"):
         session._ONE_ATTEMPT[key] = "4"
-    spark._check_attempts = lambda spark: None
+    runtime._check_attempts = lambda spark: None
     _acknowledged(doubt="")
 
 
 def always_one_writer() -> None:
     """Every task publishes its own rows, and that two of them wrote to one partition is not noticed."""
-    from penstock.connectors.kafka.sink.committer import KafkaCommitter, _Writing
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
+    from penstock.connectors.kafka.sink.writing_committer import WritingCommitter
 
-    _Writing.one_writer_each = lambda self, tasks: True
+    WritingCommitter.one_writer_each = lambda self, tasks: True
     KafkaCommitter._shared = property(lambda self: False, lambda self, found: None)
     _acknowledged(one_writer=True, whole=True)
 
@@ -317,9 +318,9 @@ def state_unverified() -> None:
 
 def newest_state() -> None:
     """A batch begins with the newest state in the checkpoint, whichever attempt it is of."""
-    from penstock.engine.runs.states import States
+    from penstock.engine.runs.states import StateHistory
 
-    known = States.before
+    known = StateHistory.state_before
 
     def newest(self: Any, reference: str) -> Any:
         found = [each for each in self.storage.files() if each.name.endswith(".manifest")] if reference else []
@@ -328,20 +329,20 @@ def newest_state() -> None:
         last = max(found, key=lambda each: (each.name.partition("-")[0], each.written_ms))
         return known(self, _reference(self.storage, last.name))
 
-    States.before = newest
+    StateHistory.state_before = newest
 
 
 def state_outside() -> None:
     """The state is committed apart from its batch: to the checkpoint, after it."""
     from penstock.connectors.kafka.sink.committer import KafkaCommitter
 
-    standing = KafkaCommitter.standing
+    status = KafkaCommitter.commit_status
 
-    def standing_so(self: Any, batch: Any) -> Any:
+    def status_so(self: Any, batch: Any) -> Any:
         known = self.context.checkpoint.latest("state") or {"state": ""}
-        return replace(standing(self, batch), state=known["state"])
+        return replace(status(self, batch), state=known["state"])
 
-    KafkaCommitter.standing = standing_so
+    KafkaCommitter.commit_status = status_so
 
 
 def delete_before_commit() -> None:

@@ -11,7 +11,7 @@ import pytest
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.delivery import Progress
 from penstock.kafka.fetch import Fetcher, Range
-from penstock.kafka.ownership import record
+from penstock.kafka.ownership import write_progress
 from penstock.kafka.produce import Producer
 from penstock.kafka.progress import ensure_progress_topic
 from penstock.kafka.properties import ClientConfig
@@ -52,7 +52,7 @@ class Job:
                 self.copy(producer, partition, number * 25, rows)
             producer.flush()
         if recorded:
-            record(self.session, self.client, self.progress, self.span(number))
+            write_progress(self.session, self.client, self.progress, self.span(number))
         if end == "commit":
             self.client.commit()
         elif end == "abort":

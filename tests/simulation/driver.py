@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.sink.committer import Acknowledged, Consumed, KafkaCommitter
+from penstock.connectors.kafka.sink.acknowledgements import Acknowledged
+from penstock.connectors.kafka.sink.committer import KafkaCommitter
 from penstock.connectors.kafka.sink.writer import (
     PUBLISHING_ORDER,
     WRITTEN,
@@ -23,9 +24,9 @@ from penstock.connectors.kafka.sink.writer import (
     publish,
 )
 from penstock.delivery import Decision, Progress, deliver
-from penstock.errors import AbortableError
+from penstock.errors import BatchError
 from penstock.kafka import partitioner
-from penstock.kafka.offsets import CommittedOffset
+from penstock.kafka.offsets import CommittedOffset, GroupOffsets
 from penstock.kafka.produce import Producer
 from penstock.kafka.session import session_for
 from penstock.settings import Settings
@@ -169,7 +170,7 @@ class SimulatedJobs:
             for each in begun:
                 if not each.done:
                     self._scheduler.after(self._rng.choice((0.0, self._rng.uniform(0.0, 60.0))), each.kill)
-            raise failed.error or AbortableError("a task was lost")
+            raise failed.error or BatchError("a task was lost")
         return [row for each in begun for row in each.result]
 
     def _wait(self, begun: Sequence[Actor]) -> None:
@@ -312,7 +313,7 @@ class Driver:
         consumed: tuple[Any, ...] = ()
         if self._pipeline.group:
             consumed = (
-                Consumed(
+                GroupOffsets(
                     "simulated",
                     group_of(self._pipeline.group, self._checkpoint.query),
                     {("input", 0): CommittedOffset(end)},

@@ -12,8 +12,9 @@ from typing import Any
 from unittest import mock
 
 from penstock import delivery
-from penstock.connectors.kafka.sink import committer
-from penstock.connectors.kafka.sink.committer import Acknowledged, KafkaCommitter
+from penstock.connectors.kafka.sink import committer, writing_committer
+from penstock.connectors.kafka.sink.acknowledgements import Acknowledged
+from penstock.connectors.kafka.sink.committer import KafkaCommitter
 from penstock.deadline import Deadline
 from penstock.delivery import Publish
 from penstock.errors import RetriableError
@@ -24,7 +25,7 @@ from penstock.kafka.produce import Ack, Producer
 from penstock.kafka.progress import records
 from penstock.kafka.session import Session
 from penstock.kafka.transactions import State, TransactionClient
-from penstock.spi import Batch, Standing
+from penstock.spi import Batch, CommitStatus
 from tests.simulation import driver
 from tests.simulation.faults import Fault, Plan, Rule, TaskFault, random_plan
 from tests.simulation.setting import Company, Setting, random_setting
@@ -118,7 +119,7 @@ def _seal_unchecked() -> Sequence[Patch]:
 
 def _topics_unchecked() -> Sequence[Patch]:
     """Rows may go anywhere, to the partition of the progress record too, whose repetition the record then is."""
-    return [(committer._Writing, "check_topics", lambda *_: None)]
+    return [(writing_committer.WritingCommitter, "check_topics", lambda *_: None)]
 
 
 def _fencing_skipped() -> Sequence[Patch]:
@@ -175,11 +176,11 @@ def _progress_outside() -> Sequence[Patch]:
             (ack,) = producer.acks()
         return ack
 
-    return [(committer, "record", record)]
+    return [(committer, "write_progress", record)]
 
 
 def _counts_unchecked() -> Sequence[Patch]:
-    return [(committer, "_check_counts", lambda *_: None)]
+    return [(committer, "check_counts", lambda *_: None)]
 
 
 def _one_writer_always() -> Sequence[Patch]:
@@ -189,7 +190,10 @@ def _one_writer_always() -> Sequence[Patch]:
     def claimed(*args: Any, **kwargs: Any) -> Acknowledged:
         return replace(acknowledged(*args, **kwargs), one_writer=True)
 
-    return [(committer._Writing, "one_writer_each", lambda *_: True), (driver, "_acknowledged", claimed)]
+    return [
+        (writing_committer.WritingCommitter, "one_writer_each", lambda *_: True),
+        (driver, "_acknowledged", claimed),
+    ]
 
 
 def _id_of_each_prefix() -> Sequence[Patch]:
@@ -251,40 +255,40 @@ def _older_checkpoint_unnoticed() -> Sequence[Patch]:
 
 def _state_outside() -> Sequence[Patch]:
     """The state is committed apart from its batch: to the checkpoint, after it."""
-    standing = KafkaCommitter.standing
+    status = KafkaCommitter.commit_status
 
-    def standing_so(self: Any, batch: Batch) -> Standing:
+    def status_so(self: Any, batch: Batch) -> CommitStatus:
         known = self.context.checkpoint.read("state") or {"state": ""}
-        return replace(standing(self, batch), state=known["state"])
+        return replace(status(self, batch), state=known["state"])
 
     def deliver_so(batch: Batch, targets: Sequence[Any], operators: Any) -> delivery.Delivered:
         done = delivery.deliver(batch, targets, operators)
         targets[0].context.checkpoint.write("state", {"state": done.state})
         return done
 
-    return [(KafkaCommitter, "standing", standing_so), (driver, "deliver", deliver_so)]
+    return [(KafkaCommitter, "commit_status", status_so), (driver, "deliver", deliver_so)]
 
 
 def _lost_state_taken_for_none() -> Sequence[Patch]:
     """Where progress of the batch before is lost, its state is taken for empty."""
-    standing = KafkaCommitter.standing
+    status = KafkaCommitter.commit_status
 
-    def standing_so(self: Any, batch: Batch) -> Standing:
-        found = standing(self, batch)
+    def status_so(self: Any, batch: Batch) -> CommitStatus:
+        found = status(self, batch)
         return replace(found, state=found.state or "")
 
-    return [(KafkaCommitter, "standing", standing_so)]
+    return [(KafkaCommitter, "commit_status", status_so)]
 
 
 def _any_state_taken() -> Sequence[Patch]:
     """The state of the progress that is there is taken, whichever batch and query it is of."""
-    standing = KafkaCommitter.standing
+    status = KafkaCommitter.commit_status
 
-    def standing_so(self: Any, batch: Batch) -> Standing:
-        found = standing(self, batch)
+    def status_so(self: Any, batch: Batch) -> CommitStatus:
+        found = status(self, batch)
         return found if found.done or self._progress is None else replace(found, state=self._progress.state)
 
-    return [(KafkaCommitter, "standing", standing_so)]
+    return [(KafkaCommitter, "commit_status", status_so)]
 
 
 def _stateful(made: Setting) -> Setting:

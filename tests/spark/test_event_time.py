@@ -193,7 +193,7 @@ def windows(jobs, topic, columns=COLUMNS):
     from penstock.engine.checkpoint import open_checkpoint
     from penstock.engine.checkpoint.lease import Lease
     from penstock.engine.runs.reports import reports_of
-    from penstock.engine.runs.sources import Readings
+    from penstock.engine.runs.sources import SourceSet
     from penstock.engine.runs.supervisor import RunningJob
     from penstock.engine.session import kernel_session, spark_session
     from penstock.engine.translate import rows_of
@@ -213,7 +213,7 @@ def windows(jobs, topic, columns=COLUMNS):
     query = RunningJob(job, spark, checkpoint, jobs.warnings.append, lease)._run
     frame = rows_of(
         job.sinks[0].input.input,
-        Readings(query._sources, query._context(), scans(*job.sinks)),
+        SourceSet(query._sources, query._context(), scans(*job.sinks)),
         kernel_session(spark, job.settings),
     )
     found, queries = [], []

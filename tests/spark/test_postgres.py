@@ -496,7 +496,7 @@ def table(db):
 def test_rows_of_task_attempts_that_do_not_count_are_not_inserted(db, table):
     committer = opened(db, Tasks(attempts=3))
     published = committer.publish(batch(0), [1, 2, 3])
-    assert published.records == 3
+    assert published.record_count == 3
     assert db.ids() == [1, 2, 3]
     assert db.rows(f"SELECT count(*) FROM {db.staging()[0]}") == [(0,)]
     committer.close()

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.delivery import deliver
 from penstock.errors import CheckpointError, DatabaseError, FencedError
-from penstock.spi import Batch, Results, Standing
+from penstock.spi import Batch, CommitStatus, Results
 from tests.spark.conftest import Db
 from tests.spark.failpoints import before_insertion_is_committed, failures
 from tests.spark.test_postgres import Runs, batch
@@ -61,14 +61,14 @@ class Both:
 def test_a_row_refers_to_the_state_after_its_batch(databases):
     runs, operators = Runs(databases[0], "t"), Numbered()
     (target,) = runs.start(("t", None))
-    assert target.standing(batch(0)) == Standing(False, "")
+    assert target.commit_status(batch(0)) == CommitStatus(False, "")
     assert deliver(batch(0), [target], operators).state == "attempt-1"
-    assert target.standing(batch(0)) == Standing(True, "attempt-1")
+    assert target.commit_status(batch(0)) == CommitStatus(True, "attempt-1")
 
     (again,) = runs.start(("t", None), next_batch=1)
     assert again.state(1) == "attempt-1"
     assert again.state(2) == "", "files of that state may be gone"
-    assert again.standing(batch(1)) == Standing(False, "attempt-1")
+    assert again.commit_status(batch(1)) == CommitStatus(False, "attempt-1")
     assert deliver(batch(1), [again], operators).state == "attempt-2"
     assert operators.begun == [(0, ""), (1, "attempt-1")]
     assert databases[0].ids() == [1, 2]
@@ -135,4 +135,4 @@ def test_rows_of_former_tables_tell_the_state_too(databases):
     (other,) = runs.start(("u", None), next_batch=1, adopt_progress=True)
     assert other.state(1) == "attempt-1"
     assert other.state(2) == ""
-    assert other.standing(batch(1)) == Standing(False, "attempt-1")
+    assert other.commit_status(batch(1)) == CommitStatus(False, "attempt-1")

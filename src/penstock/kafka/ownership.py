@@ -30,7 +30,7 @@ _CLAIM_SECONDS = 2.0
 
 
 def claim(session: Session, client: TransactionClient, topic: ProgressTopic, run_id: str) -> Claim:
-    """Commit a claim in a transaction of its own, so that a fenced run can name the winner (rule "fence, claim, then
+    """Commit a claim in a separate transaction, so that a fenced run can name the winner (rule "fence, claim, then
     read").
 
     If the broker aborts the claim, it is written again. Raises FencedError, which names the winner, if another run has
@@ -42,7 +42,7 @@ def claim(session: Session, client: TransactionClient, topic: ProgressTopic, run
     for _ in range(_CLAIM_ATTEMPTS):
         try:
             client.begin(deadline)
-            written = record(session, client, topic, mine, deadline=deadline)
+            written = write_progress(session, client, topic, mine, deadline=deadline)
             client.commit(deadline)
             _check_readable(session, topic, written)
             return mine
@@ -62,7 +62,7 @@ def claim(session: Session, client: TransactionClient, topic: ProgressTopic, run
     ) from failure
 
 
-def record(
+def write_progress(
     session: Session,
     client: TransactionClient,
     topic: ProgressTopic,

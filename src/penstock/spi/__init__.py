@@ -1,6 +1,6 @@
 """All that a plug-in imports: the protocols of connectors and formats, and the registries that find them."""
 
-from penstock.spi.plugin.batches import Batch, Published, Results, Standing, Written
+from penstock.spi.plugin.batches import Batch, CommitStatus, Published, Results, Written
 from penstock.spi.plugin.committers import Committer, SinkRuntime
 from penstock.spi.plugin.context import Checkpoint, JobContext, NextBatch
 from penstock.spi.plugin.envelope import DEAD_LETTER, HIDDEN, KIND, PARTITIONS_PER_SOURCE, REPORT, WATERMARK
@@ -18,7 +18,7 @@ from penstock.spi.plugin.formats import (
 )
 from penstock.spi.plugin.metrics import Counter, Gauge, Meter, Metric, MetricGroup
 from penstock.spi.plugin.nulls import NotNull, missing_text
-from penstock.spi.plugin.outputs import Output
+from penstock.spi.plugin.outputs import Output, outputs_in
 from penstock.spi.plugin.registry import Registry, connectors, formats, unknown_connector
 from penstock.spi.plugin.sources import Source, SourcePartition, SourceRuntime
 from penstock.spi.plugin.specs import (

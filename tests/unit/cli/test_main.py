@@ -23,7 +23,7 @@ from penstock.errors import ExecutionError, FencedError, OptionsError, Problem, 
     [
         (ExecutionError("it broke"), 1),
         (errors.RetriableError("no broker answers"), 1),
-        (errors.AbortableError("a worker was lost"), 1),
+        (errors.BatchError("a worker was lost"), 1),
         (errors.TransactionExpiredError("too late"), 1),
         (errors.PluginError("no such connector"), 1),
         (SqlError("line 1"), 2),

@@ -243,7 +243,7 @@ class Attempts:
         output: Any = SimpleNamespace(spec=self.sink, index=0, select=lambda frame: (frame, ["id"]))
         batch = Batch(number, ({"row": ids.start},), ({"row": ids.stop},), 1)
         frame: Any = Frame([pa.RecordBatch.from_pydict({"id": list(ids)})])
-        return spark.FilesCommitter([output], context).publish(batch, frame).records
+        return spark.FilesCommitter([output], context).publish(batch, frame).record_count
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.delivery import Delivered, deliver
 from penstock.errors import AbortableError, CheckpointError, FencedError
-from penstock.spi import Batch, Committer, Published, Results, Standing
+from penstock.spi import Batch, CommitStatus, Committer, Published, Results
 
 BATCHES = 2
 
@@ -69,12 +69,12 @@ class Keeper(Committer):
         self.system.owner = self.run
         self.last = self.system.committed[-1] if self.system.committed else None
 
-    def standing(self, batch: Batch) -> Standing:
+    def commit_status(self, batch: Batch) -> CommitStatus:
         if self.last is not None and self.last[0] == batch.id:
-            return Standing(True, self.last[1])
+            return CommitStatus(True, self.last[1])
         if batch.id == 0:
-            return Standing(False, "")
-        return Standing(False, self.last[1] if self.last and self.last[0] == batch.id - 1 else None)
+            return CommitStatus(False, "")
+        return CommitStatus(False, self.last[1] if self.last and self.last[0] == batch.id - 1 else None)
 
     def check_owner(self) -> None:
         if self.system.owner != self.run:
@@ -341,7 +341,7 @@ def test_what_sources_have_consumed_goes_to_the_last_target_alone() -> None:
     given: list[tuple[str, tuple[object, ...]]] = []
 
     class Recording(Keeper):
-        def records(self, consumed: object) -> bool:
+        def can_commit_offsets(self, consumed: object) -> bool:
             return self.system is self.world.systems["a"]
 
         def publish(self, batch: Batch, frame: object) -> Published:

@@ -16,7 +16,7 @@ from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.errors import AnotherCopyError, CheckpointError, PossibleDataLossError
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
-from penstock.spi import Batch, Committer, Published, Results, Standing
+from penstock.spi import Batch, CommitStatus, Committer, Published, Results
 
 pytestmark = pytest.mark.rule("state commits with the output")
 
@@ -38,30 +38,30 @@ def target(tmp_path: Path) -> CheckpointTarget:
 
 
 def test_a_batch_is_done_when_its_state_is_written(target: CheckpointTarget) -> None:
-    assert target.standing(batch(0)) == Standing(False, "")
+    assert target.commit_status(batch(0)) == CommitStatus(False, "")
     target.publish(batch(0, "a"), None)
-    assert target.standing(batch(0)) == Standing(True, "a")
-    assert target.standing(batch(1)) == Standing(False, "a")
+    assert target.commit_status(batch(0)) == CommitStatus(True, "a")
+    assert target.commit_status(batch(1)) == CommitStatus(False, "a")
     assert [target.state(upcoming) for upcoming in range(3)] == ["a", "a", ""]
 
 
 def test_a_job_that_gets_a_step_without_state_goes_on_where_it_had_none(tmp_path: Path) -> None:
     """UNNEST, for the first time after batch 4."""
     target = CheckpointTarget(read_location(str(tmp_path / "checkpoint")), keeps_rows=False)
-    assert target.standing(batch(5)) == Standing(False, "")
+    assert target.commit_status(batch(5)) == CommitStatus(False, "")
     target.publish(batch(5, "a"), None)
-    assert target.standing(batch(6)) == Standing(False, "a")
+    assert target.commit_status(batch(6)) == CommitStatus(False, "a")
 
 
 def test_state_of_another_batch_stops_the_job(target: CheckpointTarget) -> None:
     with pytest.raises(CheckpointError, match="continues with batch 1, but has no state"):
-        target.standing(batch(1))
+        target.commit_status(batch(1))
     target.publish(batch(3, "a"), None)
     for number in (2, 5):
         with pytest.raises(
             CheckpointError, match=rf"continues with batch {number}, but its state is that after batch 3"
         ):
-            target.standing(batch(number))
+            target.commit_status(batch(number))
 
 
 @pytest.mark.parametrize("manifest", [True, False])
@@ -69,45 +69,45 @@ def test_a_job_whose_steps_come_back_goes_on_where_they_kept_nothing(target: Che
     storage = Storage.of(target.checkpoint.folder("state"))
     nothing = Manifest(3).write(storage, "000000003-x.manifest") if manifest else ""
     target.publish(batch(3, nothing), None)
-    assert target.standing(batch(10, start=900)) == Standing(False, nothing)
+    assert target.commit_status(batch(10, start=900)) == CommitStatus(False, nothing)
     something = Manifest(10, {"groups": {}}).write(storage, "000000010-x.manifest")
     target.publish(batch(10, something), None)
-    assert target.standing(batch(10)) == Standing(True, something)
+    assert target.commit_status(batch(10)) == CommitStatus(True, something)
     with pytest.raises(CheckpointError, match="continues with batch 12, but its state is that after batch 10"):
-        target.standing(batch(12))
+        target.commit_status(batch(12))
     target.publish(batch(11, nothing), None)
     with pytest.raises(CheckpointError, match="continues with batch 9, but its state is that after batch 11"):
-        target.standing(batch(9))
+        target.commit_status(batch(9))
 
 
 def test_a_batch_that_is_planned_anew_is_not_taken_for_the_one_of_the_state(target: CheckpointTarget) -> None:
     """Spark's log and the state are of different moments: in a torn copy, after a power failure, with two drivers."""
     target.publish(batch(3, "a", end=47), None)
-    assert target.standing(batch(3, end=47)) == Standing(True, "a")
-    assert target.standing(batch(4, start=47)) == Standing(False, "a")
+    assert target.commit_status(batch(3, end=47)) == CommitStatus(True, "a")
+    assert target.commit_status(batch(4, start=47)) == CommitStatus(False, "a")
     for given, does, offset in (
         (batch(3, end=900), r"replays batch 3 \(to", 900),
         (batch(4, start=40), r"continues with batch 4 \(from", 40),
     ):
         stops = rf'{does} .*"offset":{offset}.* after a batch 3 which ends elsewhere, at .*"offset":47'
         with pytest.raises(PossibleDataLossError, match=stops):
-            target.standing(given)
+            target.commit_status(given)
 
 
 def test_state_that_a_former_version_has_written_without_positions_counts(target: CheckpointTarget) -> None:
     target.checkpoint.write("state", {"batch": 3, "state": "a"})
-    assert target.standing(batch(3, end=900)) == Standing(True, "a")
-    assert target.standing(batch(4, start=40)) == Standing(False, "a")
+    assert target.commit_status(batch(3, end=900)) == CommitStatus(True, "a")
+    assert target.commit_status(batch(4, start=40)) == CommitStatus(False, "a")
 
 
 def test_a_copy_that_wakes_up_does_not_put_an_older_state_in_place(target: CheckpointTarget) -> None:
     """It has begun batch 0, and another copy of the job goes on to batch 2 meanwhile."""
-    assert not target.standing(batch(0)).done
+    assert not target.commit_status(batch(0)).done
     for number, state in enumerate("abc"):
         target.publish(batch(number, state), None)
     with pytest.raises(AnotherCopyError, match="its state is that after batch 2, and this copy was at work on batch 0"):
         target.publish(batch(0, "late"), None)
-    assert target.standing(batch(3)) == Standing(False, "c")
+    assert target.commit_status(batch(3)) == CommitStatus(False, "c")
 
 
 @pytest.mark.parametrize("ahead", [1, 3], ids=["at the same batch", "at a later batch"])
@@ -156,4 +156,4 @@ def test_a_copy_that_wakes_up_in_the_middle_of_its_write_does_not_either(tmp_pat
     late = CheckpointTarget(JobCheckpoint(str(place), Asleep(place)))
     with pytest.raises(AnotherCopyError, match=rf"after batch {ahead - 1}, and this copy was at work on batch 0"):
         late.publish(batch(0, "late"), None)
-    assert other.standing(batch(ahead)) == Standing(False, f"after {ahead - 1}")
+    assert other.commit_status(batch(ahead)) == CommitStatus(False, f"after {ahead - 1}")

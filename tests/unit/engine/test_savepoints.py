@@ -23,6 +23,7 @@ from penstock.engine.runs.batches import JobProgress
 from penstock.engine.runs.query import Query
 from penstock.errors import (
     AbortableError,
+    BatchError,
     CheckpointError,
     DatabaseUnavailableError,
     ExecutionError,
@@ -248,6 +249,7 @@ def run_of(checkpoint: Checkpoint, targets: list[Target], monkeypatch: pytest.Mo
     [
         None,
         AbortableError("the brokers aborted it"),
+        BatchError("a worker was lost"),
         UnknownOutcomeError("the brokers do not answer"),
         DatabaseUnavailableError("the answer to COMMIT was lost, and the database does not tell"),
         CheckpointError("the progress topic does not hold the claim of this run"),
@@ -274,7 +276,7 @@ def test_a_batch_that_a_target_may_have_is_not_said_to_be_unpublished(
     query._rest()
     checkpoint.done(0)
     found = committed(checkpoint.place)
-    sure = failure is None or (number == 1 and transactional and isinstance(failure, AbortableError))
+    sure = failure is None or (number == 1 and transactional and isinstance(failure, BatchError))
     assert (found.batch, found.begun) == (0 if failure else 1, None if sure else 1)
     made = write_savepoint(checkpoint.place, read_location(str(checkpoint.root / "savepoint")))
     assert made.note.startswith("batch 1 was begun") is not sure

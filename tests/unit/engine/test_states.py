@@ -13,7 +13,7 @@ import pytest
 from penstock.engine.checkpoint import JobCheckpoint, read_location
 from penstock.engine.checkpoint.committed import write_state
 from penstock.engine.checkpoint.local import LocalFiles
-from penstock.engine.runs.states import States, check_no_state, known_steps
+from penstock.engine.runs.states import StateHistory, check_no_state, known_steps
 from penstock.errors import CheckpointError, CheckpointUnavailableError
 from penstock.flow.graph.fitting import Fitting, FlowStep
 from penstock.flow.state.manifest import KeptOutput, Manifest, Sinks
@@ -37,12 +37,12 @@ class Folder:
         self.path = path
         self.storage = Storage.of(str(path))
 
-    def run(self) -> States:
-        return States(self.storage, Fitting({"step": STEP}), "the checkpoint")
+    def run(self) -> StateHistory:
+        return StateHistory(self.storage, Fitting({"step": STEP}), "the checkpoint")
 
-    def batch(self, states: States, number: int, before: str, *files: str) -> str:
+    def batch(self, states: StateHistory, number: int, before: str, *files: str) -> str:
         """A batch that leaves the state with these segments; some may be of batches before."""
-        states.before(before)
+        states.state_before(before)
         for name in files:
             if name not in self.names:
                 self.storage.write(name, [b"rows"])
@@ -64,7 +64,7 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path / "state")
 
 
-def committed(folder: Folder, states: States, upto: int, before: str = "", since: int = 0) -> str:
+def committed(folder: Folder, states: StateHistory, upto: int, before: str = "", since: int = 0) -> str:
     """Batches each of which adds a segment to that of the batch before it."""
     for number in range(since, upto):
         before = folder.batch(states, number, before, str(number), *([str(number - 1)] if number else []))
@@ -110,7 +110,7 @@ def test_output_that_was_kept_goes_when_all_targets_have_it(folder: Folder) -> N
     states = folder.run()
     state = folder.batch(states, 0, "", "0")
     folder.storage.write("0.output", [b"rows"])
-    state = states.write(replace(states.after(state), output=KeptOutput("0.output", "", ())), "0-b.manifest")
+    state = states.write(replace(states.state_after(state), output=KeptOutput("0.output", "", ())), "0-b.manifest")
     states.committed(state)
     assert folder.names == {"0", "0.manifest", "0-b.manifest"}
 
@@ -118,7 +118,7 @@ def test_output_that_was_kept_goes_when_all_targets_have_it(folder: Folder) -> N
 def test_state_of_a_step_that_the_job_does_not_have_is_named(folder: Folder) -> None:
     state = folder.batch(folder.run(), 0, "", "0")
     with pytest.raises(CheckpointError, match="has state of 'step', which the job does not have any more"):
-        States(folder.storage, Fitting({"other": STEP}), "the checkpoint").before(state)
+        StateHistory(folder.storage, Fitting({"other": STEP}), "the checkpoint").state_before(state)
 
 
 def test_a_job_without_state_does_not_start_where_steps_have_some(tmp_path: Path) -> None:
@@ -142,26 +142,26 @@ def test_a_job_without_state_does_not_start_where_steps_have_some(tmp_path: Path
 def test_a_start_looks_for_the_state_that_the_checkpoint_names(tmp_path: Path) -> None:
     place = read_location(str(tmp_path))
     folder = Folder(tmp_path / "state")
-    folder.run().look(place, "")
+    folder.run().verify(place, "")
     begun = folder.batch(folder.run(), 0, "", "0")
     write_state(place, Batch(0, (None,), ({},), 1), "")
-    folder.run().look(place, begun)
+    folder.run().verify(place, begun)
     with pytest.raises(CheckpointError, match="has state of 'step', which the job does not have any more"):
-        States(folder.storage, Fitting({"other": STEP}), "the checkpoint").look(place, begun)
+        StateHistory(folder.storage, Fitting({"other": STEP}), "the checkpoint").verify(place, begun)
     write_state(place, Batch(1, (None,), ({},), 1), folder.batch(folder.run(), 1, begun, "1"))
-    folder.run().look(place, "")
+    folder.run().verify(place, "")
     folder.storage.delete("1")
     with pytest.raises(CheckpointError, match=r"'1' in '.*state' is missing"):
-        folder.run().look(place, "")
+        folder.run().verify(place, "")
 
 
 @pytest.mark.rule("look before taking over")
 def test_a_start_does_not_take_files_for_missing_that_a_running_job_has_deleted(tmp_path: Path) -> None:
-    class Slow(States):
+    class Slow(StateHistory):
         """The job goes on by three batches whenever a manifest was read."""
 
-        def after(self, reference: str) -> Manifest:
-            found, last = super().after(reference), found_last[-1]
+        def state_after(self, reference: str) -> Manifest:
+            found, last = super().state_after(reference), found_last[-1]
             if len(found_last) < 3:
                 number = len(found_last) * 3
                 found_last.append(committed(folder, running, number + 3, last, since=number))
@@ -172,11 +172,11 @@ def test_a_start_does_not_take_files_for_missing_that_a_running_job_has_deleted(
     running = folder.run()
     found_last = [committed(folder, running, 3)]
     write_state(place, Batch(2, (None,), ({},), 1), found_last[0])
-    Slow(folder.storage, Fitting({"step": STEP}), "the checkpoint").look(place, "")
+    Slow(folder.storage, Fitting({"step": STEP}), "the checkpoint").verify(place, "")
     assert len(found_last) == 3
     folder.storage.delete("8")
     with pytest.raises(CheckpointError, match=r"'8' in .* is missing"):
-        Slow(folder.storage, Fitting({"step": STEP}), "the checkpoint").look(place, "")
+        Slow(folder.storage, Fitting({"step": STEP}), "the checkpoint").verify(place, "")
 
 
 @pytest.mark.rule("look before taking over")
@@ -213,7 +213,7 @@ def test_steps_are_not_taken_for_new_while_the_storage_does_not_answer(tmp_path:
 def test_a_table_that_may_lack_a_committed_batch_is_named(folder: Folder) -> None:
     states, now = folder.run(), Sinks((), ("kafka 'a' topic", "print 'r'"))
     state = folder.batch(states, 0, "", "0")
-    made = replace(states.after(state), sinks=Sinks(("kafka 'a' topic",), ("print 'r'",)))
+    made = replace(states.state_after(state), sinks=Sinks(("kafka 'a' topic",), ("print 'r'",)))
     former = states.write(replace(made, sinks=None), "0-a.manifest")
     state = states.write(made, "0-b.manifest")
     states = folder.run()

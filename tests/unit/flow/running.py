@@ -47,7 +47,7 @@ class Running:
     zone: str = "UTC"
     #: The time to live of the state.
     ttl: timedelta | None = None
-    #: Whether rows without an event time are late, instead of ending the job.
+    #: Whether rows without an event time are late, instead of failing the job.
     lenient: bool = True
 
     def __post_init__(self) -> None:

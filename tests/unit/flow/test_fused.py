@@ -126,6 +126,16 @@ def test_sinks_that_filter_differently_have_columns_of_their_own():
     assert [len(each) for each in taken(sinks, rows(), rows())] == [4, 4, 6]
 
 
+def test_a_batch_has_the_columns_of_one_output_however_many_there_are():
+    sinks = tuple(sink(select("id", where(f"id = {number}")), table=f"t{number}") for number in range(100))
+    found = fused(sinks)
+    assert isinstance(found, Fused)
+    made = list(found.stage(Stage(_all, pa.schema([]))).run(Task(0, 1), iter([rows(), rows()])))
+    structs = [[name for name in each.schema.names if name not in (*HIDDEN.names, KIND)] for each in made]
+    assert structs == [["sink_1"], ["sink_2"], ["sink_3"]]
+    assert [each.num_rows for each in made] == [2, 2, 2]
+
+
 @pytest.mark.parametrize("apart", [False, True])
 def test_dead_letters_go_to_their_sink_and_to_no_other(apart):
     letters = sink(DeadLetters(LETTERS, SCAN), "`value` BYTES", "letters")

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from penstock.connectors.blackhole.factory import BlackholeSinkSpec
-from penstock.spi import Batch, Committer, JobContext, OnDriver, Output, Published, Stage, Task, Written
+from penstock.spi import Batch, Committer, JobContext, OnDriver, Output, Published, Stage, Task, Written, outputs_in
 from penstock.types import quoted_name
 
 #: The records of each output, from one task.
@@ -59,6 +59,6 @@ class BlackholeCommitter(Committer):
 def _dropped(outputs: Sequence[Output], _: Task, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     counts = [0] * len(outputs)
     for batch in rows:
-        for number, output in enumerate(outputs):
+        for number, output in outputs_in(batch, outputs):
             counts[number] += output.rows(batch)[0].num_rows
     yield pa.RecordBatch.from_arrays([pa.array([counts], _COUNTED.field("records").type)], schema=_COUNTED)

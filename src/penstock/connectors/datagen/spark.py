@@ -92,7 +92,7 @@ class DatagenSource(Source):
         """The only partition."""
         return (SourcePartition(self._making.ordinal * PARTITIONS_PER_SOURCE, "0", ended=self.ended(end)),)
 
-    def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
+    def count_records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """The rows between the two positions."""
         return int(end["row"]) - (int(start["row"]) if start else self._making.start)
 

@@ -83,7 +83,7 @@ class FilesystemRuntime:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadSpec:
     """What a reading process must know: the files, in their order, and the number of the first."""
 
     scan: FilesystemScanSpec
@@ -113,58 +113,58 @@ class FilesSource(Source):
             former="files",
         )
         start = int(known.get("start", {"file": 0})["file"])
-        self._reading = Reading(
+        self._read_spec = ReadSpec(
             scan, ordinal, tuple(File(**each) for each in known["files"]), start, context.settings.batch
         )
 
     def frame(self, stage: SentStage | None = None) -> DataFrame:
         """The streaming DataFrame, or the result of ``stage`` on it."""
-        schema = frame_schema(self._reading.scan.schema)
-        frame: DataFrame = read_frame(self._spark, FilesDataSource, schema, self._reading, stage)
+        schema = frame_schema(self._read_spec.scan.schema)
+        frame: DataFrame = read_frame(self._spark, FilesDataSource, schema, self._read_spec, stage)
         return frame
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """A task reads a file."""
-        return self.records(start, end)
+        return self.count_records(start, end)
 
     def place(self, number: int, offset: int, end: dict[str, Any]) -> str:
         """The file and the line, or the row in a file of Parquet."""
-        file = number - self._reading.ordinal * PARTITIONS_PER_SOURCE
-        if not 0 <= file < len(self._reading.files):
+        file = number - self._read_spec.ordinal * PARTITIONS_PER_SOURCE
+        if not 0 <= file < len(self._read_spec.files):
             return ""
-        return place_of(self._reading.scan, self._reading.files[file], offset)
+        return place_of(self._read_spec.scan, self._read_spec.files[file], offset)
 
     def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
         """The files. Event time waits for those that are not read yet; if there are none, it has ended."""
-        first, count = self._reading.ordinal * PARTITIONS_PER_SOURCE, len(self._reading.files)
-        if self._reading.start == count:
+        first, count = self._read_spec.ordinal * PARTITIONS_PER_SOURCE, len(self._read_spec.files)
+        if self._read_spec.start == count:
             return (SourcePartition(first, "0", ended=True),)
-        numbers = range(self._reading.start, count)
+        numbers = range(self._read_spec.start, count)
         return tuple(SourcePartition(first + each, str(each), ended=each < end["file"]) for each in numbers)
 
-    def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
+    def count_records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """The files between the two positions."""
-        return int(end["file"]) - (int(start["file"]) if start else self._reading.start)
+        return int(end["file"]) - (int(start["file"]) if start else self._read_spec.start)
 
     def ended(self, reached: dict[str, Any] | None) -> bool:
         """Whether the last file is read."""
-        file = int(reached["file"]) if reached else self._reading.start
-        return file == len(self._reading.files)
+        file = int(reached["file"]) if reached else self._read_spec.start
+        return file == len(self._read_spec.files)
 
     def lag(self, reached: dict[str, Any]) -> int | None:
         """The files that are not read yet."""
-        return len(self._reading.files) - int(reached["file"])
+        return len(self._read_spec.files) - int(reached["file"])
 
 
 class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and reads files in tasks."""
 
-    def __init__(self, reading: Reading, stage: str | None = None):
-        self._reading, self._stage = reading, stage
+    def __init__(self, read_spec: ReadSpec, stage: str | None = None):
+        self._read_spec, self._stage = read_spec, stage
 
     def initialOffset(self) -> dict[str, Any]:
         """The first file, or that of a savepoint."""
-        return {"file": self._reading.start}
+        return {"file": self._read_spec.start}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """As many files as a batch takes."""
@@ -175,8 +175,8 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next batch reads."""
-        file, files, left = int(start["file"]), self._reading.files, _BATCH_BYTES
-        if self._reading.whole:
+        file, files, left = int(start["file"]), self._read_spec.files, _BATCH_BYTES
+        if self._read_spec.whole:
             return {"file": len(files)}
         while file < len(files) and (left > 0 or file == start["file"]):
             left -= files[file].size
@@ -197,10 +197,10 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return unreported(rows)
 
     def _rows(self, number: int) -> Iterator[pa.RecordBatch]:
-        reading = self._reading
-        place = reading.ordinal * PARTITIONS_PER_SOURCE + number
-        for rows, offsets in guarded(read)(reading.scan, reading.files[number]):
-            yield placed(rows.columns, reading.scan.schema, place, pa.array(offsets))
+        read_spec = self._read_spec
+        place = read_spec.ordinal * PARTITIONS_PER_SOURCE + number
+        for rows, offsets in guarded(read)(read_spec.scan, read_spec.files[number]):
+            yield placed(rows.columns, read_spec.scan.schema, place, pa.array(offsets))
 
 
 class FilesDataSource(ScanDataSource, DataSource):

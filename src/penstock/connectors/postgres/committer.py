@@ -24,6 +24,7 @@ from penstock.delivery import (
     decide,
 )
 from penstock.errors import (
+    BatchError,
     CheckpointError,
     DatabaseError,
     DatabaseUnavailableError,
@@ -33,14 +34,14 @@ from penstock.errors import (
     PossibleDataLossError,
     Problem,
 )
-from penstock.spi import Batch, Committer, JobContext, Output, Published, Standing
+from penstock.spi import Batch, CommitStatus, Committer, JobContext, Output, Published
 
 
 class PostgresCommitter(Committer):
     """One transaction per batch inserts the rows of all tables of a database and records the job's progress.
 
-    Each task copies rows into staging tables, in a transaction of its own, and the driver's transaction brings them
-    from there into the tables: all rows, or the last change of each key. The protocol and its rules are described in
+    Each task copies rows into staging tables, in its own transaction, and the driver's transaction brings them from
+    there into the tables: all rows, or the last change of each key. The protocol and its rules are described in
     docs/decisions/0015-postgresql.md.
     """
 
@@ -215,7 +216,7 @@ class PostgresCommitter(Committer):
         context = self._context
         with self._database.transaction() as transaction:
             rows = self._rows.of_query(transaction, context.query_id)
-        upcoming = context.next_batch()  # after the rows, since a healthy run goes on with the checkpoint
+        upcoming = context.next_batch()  # after the rows, since a healthy run still writes the checkpoint
         batch = Progress.of(context.query_id, upcoming.id, upcoming.start, None)
         self._states = {row.progress.batch_id: row.progress.state for row in rows if row.progress}
         names, here = set(self._names), dict[int, set[str]]()
@@ -242,8 +243,8 @@ class PostgresCommitter(Committer):
             )
 
     def _inherit(self) -> None:
-        """Write to the row what other rows record of its tables. These rows go on with the next batch, which may be the
-        last one before a restart."""
+        """Write to the row what other rows record of its tables. These rows continue with the next batch, which may be
+        the last one before a restart."""
         known, covering = self._progress, self._covering
         if covering is None or (
             known is not None and (known.query_id != covering.query_id or known.batch_id >= covering.batch_id)
@@ -286,22 +287,22 @@ class PostgresCommitter(Committer):
             check_stateless(self._context, self._progress)
         else:
             frame = batch.results.frame()
-        errors = DatabaseError, KafkaError
+        errors = BatchError, DatabaseError, KafkaError
         published = attempted(lambda: self._owned_attempt(batch, frame, progress), batch.id, self._context, errors)
         self._progress, self._published = progress, True
         return published
 
-    def standing(self, batch: Batch) -> Standing:
+    def commit_status(self, batch: Batch) -> CommitStatus:
         """Whether its row has the batch, and the state that it refers to."""
         progress = Progress.of_batch(self._context.query_id, batch, self._names)
         if self._is_done(progress, warns=False):
-            return Standing(True, self._progress.state if self._progress else "")
+            return CommitStatus(True, self._progress.state if self._progress else "")
         if batch.id == 0:
-            return Standing(False, "")
+            return CommitStatus(False, "")
         known = self._progress
         if known is not None and (known.query_id, known.batch_id) == (progress.query_id, batch.id - 1):
-            return Standing(False, known.state)
-        return Standing(False, self._states.get(batch.id - 1))
+            return CommitStatus(False, known.state)
+        return CommitStatus(False, self._states.get(batch.id - 1))
 
     def state(self, upcoming: int) -> str:
         """The reference in the row of this query; in one of other tables, where its own has none or is behind."""
@@ -313,7 +314,7 @@ class PostgresCommitter(Committer):
     def _owned_attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:
         try:
             return self._attempt(batch, frame, progress)
-        except (DatabaseError, KafkaError):
+        except (BatchError, DatabaseError, KafkaError):
             self.check_owner()  # another run that took over is the better explanation
             raise
 

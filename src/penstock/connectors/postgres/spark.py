@@ -55,7 +55,7 @@ class PostgresRuntime:
 
 
 def _copy_rows(frame: DataFrame, spec: StageSpec) -> Staged:
-    """Copy the rows. Raises the error of a task, and AbortableError when a worker or an executor was lost."""
+    """Copy the rows. Raises the error of a task, and BatchError when a worker or an executor was lost."""
     from penstock.connectors.postgres.staging import STAGED, Staged, stage_rows
 
     def stage(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

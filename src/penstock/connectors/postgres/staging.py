@@ -1,8 +1,8 @@
 """The work of writing tasks: copy rows into staging tables.
 
 A staging table has the columns ``writer`` and ``c0``, ``c1`` and so on, in the order of the sink's. Each attempt of a
-task has a writer's number of its own. Only rows of writers in the tasks' results count. The rows of an attempt that
-failed, or that Spark ran twice, stay in the table and are cleared later.
+task has its own writer's number. Only rows of writers in the tasks' results count. The rows of an attempt that failed,
+or that Spark ran twice, stay in the table and are cleared later.
 
 That of a sink with a key has two columns more: ``place``, the place of a change among those of its task, and
 ``deleted``. The numbers of writers have the order of their tasks, so that ``writer`` and ``place`` give the order of
@@ -27,7 +27,7 @@ from penstock.connectors.postgres.changes import LastChanges, deletions
 from penstock.connectors.postgres.columns import stage_type
 from penstock.connectors.postgres.database import CommitOutcomeError, Transaction, database_at
 from penstock.errors import DatabaseUnavailableError, RecordError
-from penstock.spi import KIND, Output, Written, origin_of
+from penstock.spi import KIND, Output, Written, origin_of, outputs_in
 
 #: How long a running job waits for a database that cannot be reached.
 PATIENCE_SECONDS = 30.0
@@ -95,7 +95,7 @@ class Staged:
         )
 
 
-#: Copies the rows of a frame in tasks. Raises the error of a task, and AbortableError when a worker was lost.
+#: Copies the rows of a frame in tasks. Raises the error of a task, and BatchError when a worker was lost.
 CopyRows = Callable[[Any, StageSpec], Staged]
 
 
@@ -138,8 +138,8 @@ def stage_rows(spec: StageSpec, task: int, rows: Iterable[pa.RecordBatch]) -> It
                 stage.copy(transaction, spec.namespace, staged)
 
             for batch in rows:
-                for stage in stages:
-                    copy(stage, stage.add(batch))
+                for at, _ in outputs_in(batch, spec.branches):
+                    copy(stages[at], stages[at].add(batch))
             for stage in stages:
                 copy(stage, stage.rest())
                 if transaction is not None and stage.branch.insert and stage.records:

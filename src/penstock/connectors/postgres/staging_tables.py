@@ -16,7 +16,7 @@ from penstock.connectors.postgres.staging import (
     staging_name,
 )
 from penstock.connectors.postgres.tables import Table
-from penstock.errors import AbortableError, DatabaseError
+from penstock.errors import BatchError, DatabaseError
 from penstock.spi import JobContext, Output
 
 #: Clearing does not wait long for a lock: it can be done later.
@@ -62,7 +62,7 @@ class StagingTables:
     def move(self, transaction: Transaction, staged: Staged, tables: Sequence[Table]) -> None:
         """Bring the rows that were copied into the ``tables``, one for each output.
 
-        Raises AbortableError if some of them are not there any more.
+        Raises BatchError if some of them are not there any more.
         """
         everything = zip(tables, self.branches, staged.records, staged.deletions, strict=True)
         for table, branch, writers, deletions in everything:
@@ -85,7 +85,7 @@ class StagingTables:
         sql = f"SELECT writer, count(*) FROM {staging} WHERE {which} GROUP BY writer"  # noqa: S608 - quoted names
         counted = dict(transaction.rows(sql))
         if counted != writers:
-            raise AbortableError(
+            raise BatchError(
                 f"tasks have copied {sum(writers.values())} rows for {where}, but its staging table has "
                 f"{sum(counted.values())}; did the database restart?"
             )

@@ -108,7 +108,7 @@ class RowsSource(Source):
         ended = self._scan.options.bounded and self.ended(end)
         return (SourcePartition(self._ordinal * PARTITIONS_PER_SOURCE, "0", ended=ended),)
 
-    def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
+    def count_records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """The rows between the two positions, if they count as records."""
         if not self._scan.counted:
             return 0

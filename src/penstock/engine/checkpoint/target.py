@@ -9,13 +9,13 @@ from typing import Any
 from penstock.delivery import canonical
 from penstock.engine.checkpoint.committed import keeps_nothing, read_state, write_state
 from penstock.errors import AnotherCopyError, CheckpointError, PossibleDataLossError
-from penstock.spi import Batch, Checkpoint, Committer, Published, Standing
+from penstock.spi import Batch, Checkpoint, CommitStatus, Committer, Published
 
 
 @dataclass(eq=False)
 class CheckpointTarget(Committer):
-    """Keeps the reference to the state of a job none of whose tables is exactly-once: their rows may be repeated, the
-    state counts each row once. ``keeps_rows``: a step of the job has state; UNNEST has none."""
+    """Keeps the reference to the state of a job none of whose tables is exactly-once: their rows may be repeated, but
+    the state counts each row once. ``keeps_rows``: a step of the job has state; UNNEST has none."""
 
     checkpoint: Checkpoint
     keeps_rows: bool = True
@@ -24,14 +24,15 @@ class CheckpointTarget(Committer):
     _before: dict[str, Any] = field(default_factory=dict, init=False)
     keeps_state = True
 
-    def standing(self, batch: Batch) -> Standing:
-        """By the checkpoint's document. Raises PossibleDataLossError if it has other positions than the batch."""
+    def commit_status(self, batch: Batch) -> CommitStatus:
+        """Decides by the checkpoint's document. Raises PossibleDataLossError if its positions differ from the
+        batch's."""
         where = f"the checkpoint '{self.checkpoint.location}' continues with batch {batch.id}"
         known = self._known()
         self._batch, self._before = batch.id, known
         if not known and batch.id > 0:
-            if not self.keeps_rows:  # the job had no such step before, and none needs the rows that were read then
-                return Standing(False, "")
+            if not self.keeps_rows:  # the job had no such step before, and needs none of the rows that were read then
+                return CommitStatus(False, "")
             raise CheckpointError(
                 f"{where}, but has no state: the job had none before, or another guarantee. Start the former "
                 "definition, or a new checkpoint"
@@ -39,14 +40,14 @@ class CheckpointTarget(Committer):
         known = known or {"batch": -1, "state": ""}
         if known["batch"] < batch.id - 1 and keeps_nothing(self.checkpoint, known["state"]):
             # The batches since left no document: the job had a definition without steps for a while.
-            return Standing(False, known["state"])
+            return CommitStatus(False, known["state"])
         if known["batch"] not in (batch.id - 1, batch.id):
             raise CheckpointError(
                 f"{where}, but its state is that after batch {known['batch']}; restore the checkpoint with all its "
                 "files, or start the job with a new one"
             )
         self._check_positions(batch, known)
-        return Standing(known["batch"] == batch.id, known["state"])
+        return CommitStatus(known["batch"] == batch.id, known["state"])
 
     def _check_positions(self, batch: Batch, known: Mapping[str, Any]) -> None:
         """Raises PossibleDataLossError unless the document ends where the batch does, or begins. A batch has its number
@@ -71,7 +72,7 @@ class CheckpointTarget(Committer):
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Write the document. Raises AnotherCopyError if another copy of the job has written it since the batch began:
-        its state goes on from there."""
+        its state continues from there."""
         state = batch.results.state if batch.results else ""
         write_state(self.checkpoint, batch, state)
         last = self._known()

@@ -27,8 +27,8 @@ from penstock.engine.runs.batch_times import BatchTimes
 from penstock.engine.runs.batches import StepProgress
 from penstock.engine.runs.identity import shown_sink
 from penstock.engine.runs.operator_reports import OperatorReport, next_wake, operator_reports, operator_times
-from penstock.engine.runs.sources import Readings
-from penstock.engine.runs.states import States, known_steps
+from penstock.engine.runs.sources import SourceSet
+from penstock.engine.runs.states import StateHistory, known_steps
 from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, Problem, UnsupportedError
@@ -110,7 +110,7 @@ class FlowRun:
     origin: str = ""
     #: The reference to the state after the last batch that was published.
     _state: str = field(default="", init=False)
-    _readings: Readings | None = field(default=None, init=False)
+    _source_set: SourceSet | None = field(default=None, init=False)
     #: What the operators of the batch under way report, by uid.
     _operator_reports: dict[str, OperatorReport] = field(default_factory=dict, init=False)
     _batch_times: BatchTimes = field(init=False)
@@ -143,7 +143,7 @@ class FlowRun:
         )
         self._hops = {number: node for number, (node, _) in planner.hops.items()}
         fitting = planner.fitting(settings.reset_state)
-        self._states = States(Storage.of(self.place), fitting, self.context.checkpoint.location)
+        self._states = StateHistory(Storage.of(self.place), fitting, self.context.checkpoint.location)
         for vertex in self.flow.vertices:
             if vertex.tables:
                 self._show(vertex.operator.uid)
@@ -168,9 +168,9 @@ class FlowRun:
         }
 
     def check(self) -> None:
-        """Raises CheckpointError where the state that the checkpoint names shows that the job cannot go on. Called
+        """Raises CheckpointError where the state that the checkpoint names shows that the job cannot continue. Called
         before a committer is opened."""
-        self._states.look(self.context.checkpoint, self.origin)
+        self._states.verify(self.context.checkpoint, self.origin)
         if self.job.settings.batch and self.origin:
             raise CheckpointError(
                 f"job '{self.context.job}' is in batch mode, which begins without state, and the savepoint that it is "
@@ -182,33 +182,33 @@ class FlowRun:
                 f"from the checkpoint '{self.context.checkpoint.location}': start it with another checkpoint directory"
             )
 
-    def frame(self, readings: Readings) -> DataFrame:
+    def frame(self, source_set: SourceSet) -> DataFrame:
         """The rows of the exchange that the reading tasks send. Called when the committers are open.
 
         Raises CheckpointError if a file of the state is missing.
         """
-        self._readings = readings
+        self._source_set = source_set
         upcoming = self.context.next_batch().id
         known = [state for each in self._targets if (state := each.state(upcoming))]
         self._states.check(known if known or upcoming else [self.origin])
-        frames = [self._reading(readings, n, scan) for n, scan in enumerate(self.scans)]
+        frames = [self._reading(source_set, n, scan) for n, scan in enumerate(self.scans)]
         if self.flow.processing and (self.context.planned or self.origin):  # windows of a former run may be due
             self._ask(0)
         return reduce(DataFrame.unionAll, frames)
 
-    def _reading(self, readings: Readings, number: int, scan: Scan) -> DataFrame:
+    def _reading(self, source_set: SourceSet, number: int, scan: Scan) -> DataFrame:
         work = partial(_read, self.flow, number)
         if scan.spec.capabilities.staged and number not in self._hops:
-            return readings.staged(scan, Stage(work, EXCHANGE))
+            return source_set.staged(scan, Stage(work, EXCHANGE))
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             context: Any = TaskContext.get()
             yield from work(Task(context.partitionId(), 0, context.getLocalProperty(INSTRUCTIONS)), batches)
 
         frame = (
-            rows_of(self._hops[number], readings, kernel_session(self.context.spark, self.job.settings))
+            rows_of(self._hops[number], source_set, kernel_session(self.context.spark, self.job.settings))
             if number in self._hops
-            else readings.frame(scan)
+            else source_set.frame(scan)
         )
         return mapped(frame, run, from_arrow_schema(EXCHANGE))
 
@@ -239,7 +239,7 @@ class FlowRun:
     @property
     def _times(self) -> EventTimes:
         """The event time of the job's sources."""
-        return EventTimes(self.flow.timings, self._readings.sources if self._readings is not None else ())
+        return EventTimes(self.flow.timings, self._source_set.sources if self._source_set is not None else ())
 
     # --- operators -------------------------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ class FlowRun:
                 f"job '{self.context.job}' is in batch mode and has state of a former batch in its checkpoint "
                 f"'{self.context.checkpoint.location}': start it with another checkpoint directory to compute all rows"
             )
-        before = self._states.before(state or self.origin)
+        before = self._states.state_before(state or self.origin)
         restated = bool(state or self.origin) and before is not self._states.last
         now = self._batch_times.next(before.time_ms, now_ms())
         name, rows = attempted(
@@ -272,7 +272,7 @@ class FlowRun:
         times = self._times.after(batch, before, self._measured)
         results = [of_target(edge, target) for target in range(len(self.outputs)) for edge in (ENCODED, ROWS)]
         output = rows.filter(pc.is_in(rows.column("edge"), pa.array(results, pa.int32())))
-        # The manifest says for which tables the batch is. Without state, only those that repeat batches matter.
+        # The manifest records the batch's tables. Without state, only those that repeat batches matter.
         sinks = self._sinks
         changed = sinks != before.sinks and bool(state or sinks.repeating)
         if final or reports or self._several or times != before.times or changed or restated:
@@ -290,7 +290,7 @@ class FlowRun:
         """The attempt at a batch with the state after it, by the output that it has kept."""
         if not batch.tasks:
             return FlowAttempt(self, state, EXCHANGE.empty_table())
-        output = self._states.after(state).output
+        output = self._states.state_after(state).output
         if output is None or output.tables != self._tables:
             tables = ", ".join(map(repr, itertools.chain(*output.tables))) if output else "one target"
             raise CheckpointError(
@@ -360,7 +360,7 @@ class FlowRun:
         return name, table.cast(EXCHANGE)
 
     def load(self, outputs: Sequence[Output], parts: Sequence[pa.RecordBatch]) -> DataFrame:
-        """A frame of the rows of these outputs."""
+        """A frame with the rows of these outputs."""
         spark: SparkSession = self.context.spark
         schema = placed_schema(outputs)
 
@@ -381,8 +381,8 @@ class FlowRun:
             each.count(self.context.operator(uid))
 
     def _ask(self, at: int | None) -> None:
-        """Ask the sources for a batch at this time; None for no batch."""
-        for source in () if self._readings is None else self._readings.sources:
+        """Request a batch from the sources at this time; None cancels the request."""
+        for source in () if self._source_set is None else self._source_set.sources:
             source.wake(at)
 
     # --- state -----------------------------------------------------------------------------------------------
@@ -400,12 +400,12 @@ class FlowRun:
 
     def committed(self, batch: Batch) -> None:
         """Count what was done in the batch that was published last, tell the sources its event time, and delete the
-        files that neither the state after it needs nor the one before it. Only warns if that fails: the batch is
+        files that neither the state after it nor the one before it needs. Only warns if that fails: the batch is
         committed.
 
         Where the reference to the state is in the progress of a target, the checkpoint gets it too, for savepoints and
-        for those who look at it. Raises CheckpointError if it cannot be written: a batch that Spark logged without it
-        would be missing from them.
+        for inspection. Raises CheckpointError if it cannot be written: a batch that Spark logged without it would be
+        missing from them.
         """
         state = self._state
         self._count()
@@ -434,7 +434,7 @@ def _own(
 
 
 def _spill_folder() -> str:
-    """Where a task may keep bytes: a folder that Spark itself spills to, if it says so to its processes."""
+    """Where a task may keep bytes: a folder that Spark itself spills to, if its processes are told of one."""
     return os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or tempfile.gettempdir()
 
 

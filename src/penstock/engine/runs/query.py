@@ -25,11 +25,11 @@ from penstock.engine.runs.failures import FOREIGN, explained, gone, stopped_by_o
 from penstock.engine.runs.flows import FlowRun, check_committers
 from penstock.engine.runs.identity import identify, ordered_scans, uids_of
 from penstock.engine.runs.reports import Reports, reports_of
-from penstock.engine.runs.sources import Readings, runtime
+from penstock.engine.runs.sources import SourceSet, runtime
 from penstock.engine.runs.states import check_no_state
 from penstock.engine.session import close_idle_callbacks, is_alive, kernel_session
 from penstock.engine.translate import build, computed
-from penstock.errors import AbortableError, ExecutionError, PenstockError, RecordError
+from penstock.errors import BatchError, ExecutionError, PenstockError, RecordError
 from penstock.flow.graph.fused import Fused, fused
 from penstock.flow.graph.routes import stateful
 from penstock.plan.nodes import Job, Scan
@@ -74,7 +74,7 @@ class Query:
     lease: Lease
     #: Takes what is neither a warning nor an error.
     say: Callable[[str], None] = lambda _: None
-    #: Whether it goes on from a checkpoint or a savepoint, once it is started.
+    #: Whether it continues from a checkpoint or a savepoint, once it is started.
     continues: bool = field(default=False, init=False)
     #: Spark's handle on it, once it is started.
     spark_query: StreamingQuery | None = field(default=None, init=False)
@@ -133,20 +133,20 @@ class Query:
         if self._flow is not None:
             self._flow.check()
             self.progress = self._with_state(self._flow)
-        # Before and after: a copy that was taken over from may have stood still in between, and shuts nobody out.
+        # Before and after: a copy that was taken over from may have been stopped in between, and fences nobody.
         self.lease.claim(self.stopping)
         for committer in self._committers:
             committer.open()
         self.lease.look()
         with translated():
-            readings = Readings(self._sources, context, self._scans)
+            source_set = SourceSet(self._sources, context, self._scans)
             if self._flow is not None:
-                frame = self._flow.frame(readings)
+                frame = self._flow.frame(source_set)
             else:
                 frame = (
-                    readings.staged(*staged)
+                    source_set.staged(*staged)
                     if staged
-                    else build(self.job.sinks, outputs, readings, kernel_session(self.spark, self.job.settings))
+                    else build(self.job.sinks, outputs, source_set, kernel_session(self.spark, self.job.settings))
                 )
         write_started(self.checkpoint, self._run)
         self._reached = self.checkpoint.offsets(self.checkpoint.first_batch() - 1)
@@ -192,7 +192,7 @@ class Query:
     def wait(self) -> bool:
         """Wait for the end: True when all sources were read, False when the query was stopped. Raises the PenstockError
         that ended it. A query that is being stopped raises only errors that a restart would not heal, because the stop
-        itself may cause any other."""
+        itself may cause other errors."""
         if self._writer is None:
             raise ExecutionError(f"job '{self.job.name}' was not started; call start() first")
         try:
@@ -243,7 +243,7 @@ class Query:
 
     def check_log(self) -> None:
         """Raise CheckpointError unless Spark's log has the batch that this run has published last as it was: another
-        copy of the job may have replaced the entry, and then nobody would read what is between the two ends."""
+        copy of the job may have replaced the entry, and then the records between the two ends would never be read."""
         if self._last is not None:
             number, planned = self._last
             logged = self.checkpoint.offsets(number)
@@ -253,7 +253,7 @@ class Query:
     def close(self) -> None:
         """End the Spark query, abort what it left open and release connections. Safe to call more than once.
 
-        A step that fails does not keep the others from running. Raises ExecutionError with all failures.
+        All steps run, even if one fails. Raises ExecutionError with all failures.
         """
         failures: list[Exception] = []
         _close(self._end, failures)
@@ -272,7 +272,7 @@ class Query:
         """Record which batch was published last, for savepoints. Skipped after a failed batch, which a committer may
         still have committed, and after a takeover; an abort by the only committer is safe."""
         aborts = len(self._committers) == 1 and self._committers[0].keeps_state
-        aborted = aborts and isinstance(self._failure, AbortableError)
+        aborted = aborts and isinstance(self._failure, BatchError)
         if self._published is not None and (aborted or not self._unfinished):
             write_stopped(self.checkpoint, self._run, self._published)
         self._published = None
@@ -297,8 +297,8 @@ class Query:
         return sum(known) if known and len(known) == len(lags) else None
 
     def gather(self, small: OnDriver | None = None) -> None:
-        """Take in the reports of the last batches' tasks. Spark has them a moment after a batch is done. That of a
-        ``small`` batch, the present one, is there at once."""
+        """Take in the reports of the last batches' tasks. Spark has them a moment after a batch is done. The report of
+        a ``small`` batch, the present one, is available at once."""
         if self.spark_query is None:
             return
         try:
@@ -307,7 +307,7 @@ class Query:
                 self._reports.deliver_one(self._current, small.report, self._sources[0])
         except FOREIGN:  # without Spark there are no more reports
             pass
-        except Exception as error:  # noqa: BLE001 - reports are figures, which fail no committed batch
+        except Exception as error:  # noqa: BLE001 - reports are statistics, which must not fail a committed batch
             if not self._misses_reports:
                 self._misses_reports = True
                 self.warn(f"job '{self.job.name}': its metrics and watermarks lack the reports of a batch: {error}")
@@ -357,8 +357,8 @@ class Query:
             records_in=before.records_in + self._read(batch, done, of_files=False),
             files_in=before.files_in + self._read(batch, done, of_files=True),
             files_left=files,
-            records_out=before.records_out + sum(each.records for each in done),
-            bytes_out=before.bytes_out + sum(each.bytes for each in done),
+            records_out=before.records_out + sum(each.record_count for each in done),
+            bytes_out=before.bytes_out + sum(each.byte_count for each in done),
             batches=before.batches + 1,
             committed_at=time.time(),
         )
@@ -368,7 +368,7 @@ class Query:
         if all(each.skipped for each in done):
             return 0
         places = zip(self._sources, batch.start, batch.end, strict=True)
-        return sum(source.records(start, end) for source, start, end in places if source.of_files == of_files)
+        return sum(source.count_records(start, end) for source, start, end in places if source.of_files == of_files)
 
     def _with_state(self, flow: FlowRun) -> JobProgress:
         """The progress with what the job's steps keep now."""
@@ -381,7 +381,7 @@ class Query:
         if self._stage is None or not batch.tasks:
             return None
         source, start, end = self._sources[0], batch.start[0], batch.end[0]
-        if source.records(start, end) > self.job.settings.driver_records:
+        if source.count_records(start, end) > self.job.settings.driver_records:
             return None
         return source.on_driver(self._stage, start, end)
 

@@ -26,7 +26,7 @@ def runtime(connector: str) -> Any:
 
 
 @dataclass(eq=False)
-class Readings:
+class SourceSet:
     """Makes the sources of a job and their frames. ``sources`` grows in the order of ``scans``, in which Spark logs
     positions."""
 

@@ -23,18 +23,19 @@ _GRACE_MS = 24 * 3600 * 1000
 
 
 @dataclass(eq=False)
-class States:
+class StateHistory:
     """The states of a job in one run, in the folder ``storage``. ``fitting`` knows the job's steps, ``location`` is
     that of its checkpoint, for messages."""
 
     storage: Storage
     fitting: Fitting
     location: str
-    #: The one that was read or written last, and its reference.
+    #: The state that was read or written last, and its reference.
     _last: tuple[str, Manifest] = field(default=("", Manifest()), init=False)
-    #: Those after the last two committed batches, the older one first: what it alone needs goes after the next one.
+    #: The states after the last two committed batches, the older one first: what it alone needs is deleted after the
+    #: next one.
     _former: list[tuple[str, Manifest]] = field(default_factory=list, init=False)
-    #: Files that are old, of which those that no state needs go after the next commit.
+    #: Old files; those that no state needs are deleted after the next commit.
     _old: frozenset[str] = field(default=frozenset(), init=False)
 
     @property
@@ -43,47 +44,47 @@ class States:
         return self._last[1]
 
     def check(self, references: Iterable[str]) -> None:
-        """Look at the newest of these states, so that a start does not wait for the next batch to find out: whether it
-        fits the job, and whether all of its files are there; and for files that are old. Once a target has a batch, the
-        state before it may be gone.
+        """Check the newest of these states at the start, rather than with the next batch: whether it fits the job, and
+        whether all of its files exist. Also look for old files. Once a target has a batch, the state before it may be
+        deleted.
 
-        Raises CheckpointError as :meth:`after`, and if a file is missing, with its name.
+        Raises CheckpointError as :meth:`state_after`, and if a file is missing, with its name.
         """
         found = {each: Manifest.read(self.storage, each) for each in references if each}
         if found:
             newest = max(found, key=lambda each: found[each].batch)
             check_state(self.storage, newest)
             self.fitting.fitted(found[newest], self.storage, self._where)
-        # Later a copy of the job may have taken over: what it has written since is not among these.
+        # List them now: later a copy of the job may have taken over, whose new files must not be among these.
         latest = now_ms() - _GRACE_MS
         self._old = frozenset(each.name for each in self.storage.files() if 0 < each.written_ms <= latest)
 
-    def look(self, checkpoint: Checkpoint, origin: str) -> None:
+    def verify(self, checkpoint: Checkpoint, origin: str) -> None:
         """Check the state that the checkpoint names (or ``origin``) before taking the targets over, so that a healthy
         run is not fenced for nothing (rule "look before taking over").
 
-        Raises CheckpointError as :meth:`after`, and if a file of it is missing.
+        Raises CheckpointError as :meth:`state_after`, and if a file of it is missing.
         """
         while True:
             known = read_state(checkpoint)
             reference = (known or {}).get("state") or origin
             try:
-                if self.after(reference).operators:
+                if self.state_after(reference).operators:
                     check_state(self.storage, reference)
                 return
             except CheckpointError:
                 if read_state(checkpoint) == known:
-                    raise  # else the run that is healthy goes on, and has deleted what it needs no more
+                    raise  # else the healthy run continues, and has deleted what it does not need any more
 
-    def before(self, reference: str) -> Manifest:
+    def state_before(self, reference: str) -> Manifest:
         """The committed state that a batch begins with, without that of steps which begin empty. Raises CheckpointError
-        as :meth:`after`."""
+        as :meth:`state_after`."""
         found = self._read(reference)
         if reference and not self._former:  # that of a former run
             self._former.append((reference, found))
         return self.fitting.fitted(found, self.storage, self._where)
 
-    def after(self, reference: str) -> Manifest:
+    def state_after(self, reference: str) -> Manifest:
         """The state of a reference. Raises CheckpointError if it is not there, or does not fit the job."""
         found = self._read(reference)
         self.fitting.fitted(found, self.storage, self._where)
@@ -97,7 +98,7 @@ class States:
         """Raise CheckpointError if ``batch``, whose state is ``reference``, was committed by one table and may be
         missing from an at-least-once table that the job did not write, or wrote exactly-once, at the time.
         ``everywhere``: every table has the batch."""
-        had = self.after(reference).sinks
+        had = self.state_after(reference).sinks
         lacking = [] if had is None else sinks.lacking(had, everywhere=everywhere)
         if lacking:
             raise CheckpointError(
@@ -135,7 +136,7 @@ class States:
 
 def known_steps(storage: Storage, checkpoint: Checkpoint, origin: str) -> Mapping[str, StepIdentity]:
     """The identities of the steps in the state that the checkpoint names (or ``origin``), by uid; none if it is not
-    there, which :meth:`States.look` says. A job that runs may delete it at any time, and names another one then.
+    there, which :meth:`StateHistory.verify` says. A job that runs may delete it at any time, and then names another.
 
     Raises CheckpointUnavailableError: without them the steps could not be told from others.
     """
@@ -155,7 +156,7 @@ def check_no_state(checkpoint: JobCheckpoint, origin: str) -> None:
     is the reference to the state that its job began with; empty for none."""
     reference = (read_state(checkpoint) or {}).get("state") or origin
     if reference:
-        States(Storage.of(checkpoint.folder(STATE)), Fitting({}), checkpoint.location).after(reference)
+        StateHistory(Storage.of(checkpoint.folder(STATE)), Fitting({}), checkpoint.location).state_after(reference)
 
 
 def _file(reference: str) -> str:

@@ -36,7 +36,7 @@ _EVENT_TIME = {"spark.watermarkDelayMs": 0}
 _MEASURED = "__measured"
 
 
-class Reading(Protocol):
+class ScanFrames(Protocol):
     """Where the frames of scans come from."""
 
     def position(self, scan: Scan) -> int:
@@ -68,24 +68,24 @@ def computed(sinks: Sequence[Sink]) -> tuple[Output, ...]:
     return tuple(Output(i, sink.table, sink.spec, sink.schema, f"sink_{i}") for i, sink in enumerate(sinks))
 
 
-def build(sinks: Sequence[Sink], outputs: Sequence[Output], reading: Reading, session: Session) -> DataFrame:
+def build(sinks: Sequence[Sink], outputs: Sequence[Output], scan_frames: ScanFrames, session: Session) -> DataFrame:
     """The frame that holds the rows of all ``sinks``, where ``outputs`` (:func:`computed`) say. Raises as
     :func:`penstock.flow.graph.scan_work.scan_works`."""
     branches = [SinkBranch(sink, output.column) for output, sink in zip(outputs, sinks, strict=True)]
-    works = sorted(scan_works(branches, session), key=lambda work: reading.position(work.scan))
-    frames = (_frame(work, sinks, reading, session) for work in works)
+    works = sorted(scan_works(branches, session), key=lambda work: scan_frames.position(work.scan))
+    frames = (_frame(work, sinks, scan_frames, session) for work in works)
     return reduce(lambda frame, other: frame.unionByName(other, allowMissingColumns=True), frames)
 
 
-def _frame(work: ScanWork, sinks: Sequence[Sink], reading: Reading, session: Session) -> DataFrame:
+def _frame(work: ScanWork, sinks: Sequence[Sink], scan_frames: ScanFrames, session: Session) -> DataFrame:
     """The rows that a scan gives the sinks."""
     columns = StructType([*_columns(work.branches), *_carried(work)])
     watched = _measuring(work.scan, sinks)
     if work.scan.spec.capabilities.staged and not work.watermarked and watched is None:
-        return reading.staged(work.scan, Stage(work.batches, work.schema), columns)
-    frame = reading.frame(work.scan)
+        return scan_frames.staged(work.scan, Stage(work.batches, work.schema), columns)
+    frame = scan_frames.frame(work.scan)
     if watched is not None:
-        frame = _observed(watched, frame, reading, session)
+        frame = _observed(watched, frame, scan_frames, session)
     return mapped(frame, partial(_run, work.batches, _types(work.scan)), columns)
 
 
@@ -130,7 +130,7 @@ def _types(node: Node) -> dict[str, pa.DataType]:
     return {each.name: arrow_type(native.get(each.name, each.type)) for each in node.schema.fields}
 
 
-def rows_of(node: Node, reading: Reading, session: Session) -> DataFrame:
+def rows_of(node: Node, scan_frames: ScanFrames, session: Session) -> DataFrame:
     """The rows of a node, dead letters among them. Raises UnsupportedError for an expression that has no kernel."""
     works: list[Calc | Called] = []
     at = node
@@ -147,10 +147,10 @@ def rows_of(node: Node, reading: Reading, session: Session) -> DataFrame:
         at = at.input
     if not isinstance(at, Scan):
         raise SchemaError((Problem(f"the engine does not run {type(at).__name__} nodes"),))
-    frame = reading.frame(at)
+    frame = scan_frames.frame(at)
     watched = _measuring(at, [node])
     if watched is not None:
-        frame = _observed(watched, frame, reading, session)
+        frame = _observed(watched, frame, scan_frames, session)
     hidden = [each for each in frame.schema.fields if each.name in (*HIDDEN.names, KIND, DEAD_LETTER)]
     columns = [_field(each.name, each.type) for each in node.schema.fields]
     chain = partial(_chained, tuple(reversed(works)), tuple(each.name for each in (*columns, *hidden)))
@@ -184,7 +184,7 @@ def _measuring(scan: Scan, roots: Sequence[Node]) -> AssignWatermarks | None:
     return found[0] if found else None
 
 
-def _observed(node: AssignWatermarks, frame: DataFrame, reading: Reading, session: Session) -> DataFrame:
+def _observed(node: AssignWatermarks, frame: DataFrame, scan_frames: ScanFrames, session: Session) -> DataFrame:
     """``frame``, of the scan below the node, whose watermarks Spark observes (decision 0019)."""
     rows = Rows.of(node.input)
     value = rows.expressed(node.watermark)
@@ -196,7 +196,7 @@ def _observed(node: AssignWatermarks, frame: DataFrame, reading: Reading, sessio
     assert isinstance(rows.base, Scan)  # noqa: S101 - so it was found
     columns = StructType([_field(_MEASURED, BIGINT), *frame.schema.fields])
     wider = mapped(frame, partial(_run, partial(_measured, measured), _types(rows.base)), columns)
-    return reading.watched(node, wider, F.col(_MEASURED)).drop(_MEASURED)
+    return scan_frames.watched(node, wider, F.col(_MEASURED)).drop(_MEASURED)
 
 
 def _measured(calc: Calc, _: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

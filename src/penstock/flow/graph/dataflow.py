@@ -47,7 +47,7 @@ _LAST_MILLIS = 253_402_300_799_999
 
 
 class Passing:
-    """The calculation that changes nothing."""
+    """The identity calculation."""
 
     def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
         """The same batch."""
@@ -134,14 +134,13 @@ class Vertex:
 
 @dataclass(frozen=True)
 class BatchInstructions:
-    """What the driver tells the tasks of one batch. ``owners`` tasks share the keys; ``whole``: the one reading
-    task does everything. ``name`` distinguishes the attempt at the batch; names of segments begin with it. ``tasks`` is
-    the number of reading tasks. ``tables`` has the state before the batch, ``now_ms`` is the time of the batch and
+    """What the driver tells the tasks of one batch. ``owners`` tasks share the keys; ``whole``: the one reading task
+    does everything. ``name`` distinguishes the attempt at the batch; names of segments begin with it. ``tasks`` is the
+    number of reading tasks. ``tables`` has the state before the batch, ``now_ms`` is the time of the batch and
     ``before_ms`` that of the batch before, in milliseconds since the epoch. ``awaited`` has the event time of each
     timing, by its number. A task sends rows when ``waiting_bytes`` of them wait, combines them if they are at least
-    ``combined_rows``, and an owner takes about ``owned_bytes`` of its rows at a time. ``last``: no batch goes
-    on from the state, which is not kept. ``names`` are those of columns in the state, where they have other ones
-    now."""
+    ``combined_rows``, and an owner takes about ``owned_bytes`` of its rows at a time. ``last``: no batch continues from
+    the state, which is not kept. ``names`` are those of columns in the state, where they have other ones now."""
 
     name: str
     tasks: int
@@ -336,7 +335,7 @@ class _Work:
                 self.measured.add(bytes(data))
 
     def take(self, edge: Edge, rows: Iterable[pa.RecordBatch]) -> None:
-        """Rows of the exchange for this owner that came through an edge, as far as they are of this part."""
+        """Rows of the exchange for this owner that came through an edge, limited to this part."""
         taken = self.inputs.setdefault((edge.vertex, edge.input), [])
         for batch in itertools.chain.from_iterable(map(self.receiver.batches, rows)):
             if self.parts == self.instructions.owners:  # all that the owner got
@@ -372,7 +371,7 @@ class _Work:
             inputs.append(in_order(joined(self.inputs.pop((vertex.number, number), []), schema)))
         clock = clock_of(vertex.timings, self.instructions.awaited, self.measured, self.instructions.now_ms)
         if isinstance(operator, TimedOperator) and operator.processing:
-            # The present millisecond is not over: rows may still come in it.
+            # The present millisecond is not over: more rows may come in it.
             clock = Clock(self.instructions.before_ms - 1, self.instructions.now_ms - 1, self.instructions.now_ms)
         timed = isinstance(operator, TimedOperator) and clock.moves
         if not timed and not any(each.num_rows for each in inputs):
@@ -449,12 +448,9 @@ class _Work:
                 self.sender.hand(of_target(ENCODED, number), 0, batch, inline=True)
 
     def _results(self, target: Target) -> Iterator[pa.RecordBatch]:
-        """The rows of a target's outputs."""
-        outputs = self.flow.outputs
-        schema = placed_schema([outputs[number] for number in target.outputs])
+        """The rows of a target's outputs, each batch with those of one."""
         for number in target.outputs:
-            for rows in _placed_in_order(outputs[number], self.results.get(number, ())):
-                yield completed(rows, schema)
+            yield from _placed_in_order(self.flow.outputs[number], self.results.get(number, ()))
 
 
 def placed(output: Output, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -36,8 +36,8 @@ class EventTimes:
         return found
 
     def tell(self, batch: Batch, measured: Measured) -> None:
-        """Tell sources that do not measure event time themselves what was measured in a batch: they plan by it which
-        partitions are idle."""
+        """Give sources that do not measure event time themselves the measured watermarks of a batch, from which they
+        plan idle partitions."""
         for number, timing in enumerate(self.timings):
             source, reached = self.sources[timing.scan], measured.by_timing.get(number)
             if reached and not source.measures:

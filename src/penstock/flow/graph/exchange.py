@@ -40,7 +40,7 @@ ORDER = ("edge", "scan", "task", "ordinal")
 ENCODED, ROWS, STATE, REPORTS = -1, -2, -3, -4
 #: The ``edge`` of event times that reading tasks have measured: every owner gets all, in every stage, and the driver.
 TIMES = -5
-#: Each target has edges of its own for its results: those of the target before it, less this.
+#: Each target has its own edges for its results: the edges of the target before it, less this.
 _EDGES_OF_TARGET = 1000
 
 
@@ -69,7 +69,7 @@ class Origin:
 
 class Sender:
     """Sends the batches of one task. With ``folder`` their bytes go to one file there, which is complete when the
-    ``with`` block ends; without it they are in the rows. Raises ExecutionError if the folder takes no more."""
+    ``with`` block ends; without it they are in the rows. Raises ExecutionError if the folder cannot be written."""
 
     def __init__(self, origin: Origin, folder: str = ""):
         self.origin = origin
@@ -159,8 +159,8 @@ class Receiver:
 
 class Spill:
     """Keeps rows of :data:`EXCHANGE` whose bytes are in them: the first ``most`` bytes in memory, the others in a file
-    in ``folder``, which is deleted at the end of the ``with`` block. Raises ExecutionError if the folder takes no
-    more."""
+    in ``folder``, which is deleted at the end of the ``with`` block. Raises ExecutionError if the folder cannot be
+    written."""
 
     def __init__(self, folder: str, most: int):
         self._folder = folder

@@ -17,6 +17,9 @@ from penstock.plan.nodes import AssignWatermarks, DeadLetters, MapRows, Node, Sc
 from penstock.plan.walk import base, fold, scans
 from penstock.spi import DEAD_LETTER, Output, Stage, Task
 
+#: Rows that several sinks filter are gathered: so many for each of them, and no more than so many rows and bytes.
+_GATHERED_ROWS_OF_EACH, _GATHERED_ROWS, _GATHERED_BYTES = 1 << 13, 1 << 18, 1 << 26
+
 
 @dataclass(frozen=True, eq=False)
 class Fused:
@@ -52,16 +55,16 @@ def _staged(
 
 @dataclass(frozen=True, eq=False)
 class Branches:
-    """The rows of several sinks that filter differently: each row of a batch has one of the struct columns ``names``,
-    and dead letters have none. Picklable."""
+    """The rows of several sinks that filter differently: a batch has one of the struct columns ``names``, and one of
+    dead letters none. Picklable."""
 
     calcs: tuple[Calc, ...]
     names: tuple[str, ...]
 
     def batches(self, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of each calc, one after the other for each of the given batches, then its dead letters. Raises
-        RecordError as :meth:`Calc.batch`."""
-        for each in given:
+        """The rows of each calc, one after the other for some of the given batches at a time, then their dead letters.
+        Raises RecordError as :meth:`Calc.batch`."""
+        for each in _gathered(given, min(_GATHERED_ROWS, _GATHERED_ROWS_OF_EACH * len(self.calcs))):
             letters = None
             if DEAD_LETTER in each.schema.names and each.column(DEAD_LETTER).null_count < each.num_rows:
                 letters = each.filter(each.column(DEAD_LETTER).is_valid())
@@ -71,19 +74,29 @@ class Branches:
                 if made.num_rows:
                     yield self._placed(made, number)
             if letters is not None:
-                yield self._placed(letters, None)
+                yield letters.select([name for name in letters.schema.names if name not in self.calcs[0].columns])
 
-    def _placed(self, rows: pa.RecordBatch, number: int | None) -> pa.RecordBatch:
-        """``rows`` of a calc, or dead letters, with all struct columns."""
-        structs = [pa.nulls(rows.num_rows, pa.struct(list(each.schema))) for each in self.calcs]
-        first = self.calcs[0]
-        carried = [name for name in rows.schema.names if name not in first.columns]
-        if number is not None:
-            made = self.calcs[number].schema
-            carried = rows.schema.names[len(made) :]
-            structs[number] = pa.StructArray.from_arrays(rows.columns[: len(made)], fields=list(made))
-        arrays = [*structs, *(rows.column(name) for name in carried)]
-        return pa.RecordBatch.from_arrays(arrays, names=[*self.names, *carried])
+    def _placed(self, rows: pa.RecordBatch, number: int) -> pa.RecordBatch:
+        """``rows`` of a calc in its struct column."""
+        made = self.calcs[number].schema
+        struct = pa.StructArray.from_arrays(rows.columns[: len(made)], fields=list(made))
+        carried = rows.schema.names[len(made) :]
+        return pa.RecordBatch.from_arrays([struct, *rows.columns[len(made) :]], names=[self.names[number], *carried])
+
+
+def _gathered(given: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of at least so many, as far as there are: many conditions are computed on them, each of
+    which leaves a few rows over."""
+    waiting: list[pa.RecordBatch] = []
+    count = size = 0
+    for each in given:
+        waiting.append(each)
+        count, size = count + each.num_rows, size + each.nbytes
+        if count >= rows or size >= _GATHERED_BYTES:
+            yield pa.concat_batches(waiting)
+            waiting, count, size = [], 0, 0
+    if waiting:
+        yield pa.concat_batches(waiting)
 
 
 def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | Lacking:

@@ -124,7 +124,7 @@ def _plain(way: _Way, session: Session) -> Calc | Lacking:
 @dataclass
 class Planner:
     """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers; ``ttl`` is the job's time
-    to live of state. ``batch``: there is one batch, in which all results are final, so that no row is taken back.
+    to live of state. ``batch``: there is one batch, in which all results are final, so that no row is retracted.
     ``lenient``: rows without an event time are late, instead of ending the job.
 
     Where a branch calls a Python function, ``hops`` has the node whose rows go through Spark, by the number of the
@@ -177,7 +177,7 @@ class Planner:
                 raise UnsupportedError((Problem(reason, where=str(lacking.place or ""), hint=hint),))
 
     def fitting(self, reset: Collection[str] = (), *, unclaimed: bool = False, zone: str | None = None) -> Fitting:
-        """What decides whether the job can go on from a state, with the steps that may ``reset`` theirs, and whether
+        """What decides whether the job can continue from a state, with the steps that may ``reset`` theirs, and whether
         state that is ``unclaimed`` is left out. ``zone`` is the session's time zone where that of the plan is not the
         one in which the job runs, empty if it is not known."""
         steps = self._steps(self.session.zone if zone is None else zone)
@@ -283,13 +283,13 @@ class Planner:
         self.branches.append(Branch(number, calc, edge, output, awaited))
 
     def _keeps(self, edge: Edge | None) -> bool:
-        """Whether rows without a window go through an edge: the operator counts them."""
+        """Whether rows without a window pass an edge: the operator counts them."""
         return self.lenient and edge is not None and isinstance(self.vertices[edge.vertex].operator, TimedOperator)
 
     def _local(self, operator: Operator | TimedOperator, ways: Sequence[Sequence[_Way]]) -> bool:
         """Whether the rows of each key are in one task already: the operator has one input, from one vertex, whose keys
         pass unchanged and are its own, in the same order. The end of an output keeps no state by hash: it needs all
-        rows of a key, whatever the order, and without keys nothing."""
+        rows of a key, in any order, and without keys nothing."""
         if len(ways) != 1 or len(ways[0]) != 1 or isinstance(ways[0][0].origin, Scan):
             return False
         (way,), keys = ways[0], operator.inputs[0].keys
@@ -413,7 +413,7 @@ def _rows_of_scan(node: Node) -> Rows:
 
 
 def _moment_and_lag(watermark: Expression) -> tuple[Expression, int]:
-    """A watermark as a moment and the microseconds that are taken off."""
+    """A watermark as a timestamp and the microseconds that are subtracted."""
     match watermark:
         case Call(function="-", args=(moment, Literal(value=timedelta() as lag))):
             return moment, lag // timedelta(microseconds=1)

@@ -12,8 +12,8 @@ from penstock.plan.walk import fold, scans
 
 
 def stateful(job: Job) -> bool:
-    """Whether the job is a dataflow: it keeps state, unites rows, or gives one several times; or it is told to drop
-    state, which its first batch does in the commit of its rows."""
+    """Whether the job is a dataflow: it keeps state, unites rows, or emits one several times; or it has to drop state,
+    which its first batch does in the commit of its rows."""
     if job.settings.reset_state and not job.settings.batch:
         return True
 

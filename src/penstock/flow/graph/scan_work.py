@@ -1,4 +1,4 @@
-"""What becomes of the rows of a scan on their way through Spark to the sinks of a job."""
+"""The work on the rows of a scan on their way through Spark to the sinks of a job."""
 
 from __future__ import annotations
 

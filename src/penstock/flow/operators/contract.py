@@ -13,7 +13,7 @@ from penstock.flow.time.times import Clock
 
 
 class Combiner(Protocol):
-    """Makes fewer rows of those of an operator's input, before they are sent to the owners of their keys. Picklable."""
+    """Combines rows of an operator's input into fewer, before they are sent to the owners of their keys. Picklable."""
 
     def combined(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
         """The rows that an owner gets instead, with ``__weight`` and ``__hash``; None if they would hardly be fewer."""

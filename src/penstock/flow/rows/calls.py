@@ -1,4 +1,4 @@
-"""Functions of the user's on Arrow batches."""
+"""User-defined functions on Arrow batches."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Called:
         dead = _dead(batch)
         alive = np.setdiff1d(np.arange(batch.num_rows), dead) if len(dead) else None
         arrays, origin = self.rows(function, batch, alive)
-        if len(dead):  # they go along without a row
+        if len(dead):  # they pass without a row
             arrays, origin, _ = beside(dead, arrays, origin)
         every = len(origin) == batch.num_rows and bool((origin == np.arange(batch.num_rows)).all())
         taken = [batch.column(name) if every else batch.column(name).take(pa.array(origin)) for name in carried]

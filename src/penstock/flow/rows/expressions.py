@@ -252,7 +252,7 @@ class _Compiler:
         return self._step((meaning, args), _Step(kernel, args))
 
     def _volatile(self, call: Call, kernel: Kernel) -> int:
-        """A call that has another value later, or, of chance, each time it is written."""
+        """A call whose value changes with time, or, if random, with each occurrence."""
         args = tuple(map(self.compiled, call.args))
         meaning = object() if call.function in CHANCE else (call.function, args)
         return self._step(meaning, _Step(kernel, args, volatile=True))

@@ -81,7 +81,7 @@ class KeptOutput:
 @dataclass(frozen=True)
 class Sinks:
     """The tables that a batch was computed for: those ``keeping`` the state, and those ``repeating`` batches, which
-    have the batch before one of the others commits it."""
+    write the batch before one of the others commits it."""
 
     keeping: tuple[str, ...] = ()
     repeating: tuple[str, ...] = ()
@@ -99,11 +99,11 @@ class Manifest:
 
     ``time_ms`` is the time of the batch, in milliseconds since the epoch: no batch has an earlier one than the batch
     before it. ``times`` says how far event time has come, by the names of timings, and ``operator_times`` what
-    operators have seen of it, by uid. ``output`` is that of the batch, if the job has several targets that
-    commit the state. ``sinks`` are the tables of the job; None in the manifests of former versions. ``final``: the
-    batch was that of a job in batch mode, which keeps no state, so that no other one can follow. ``identities`` say
-    what the meaning of the state of each step depends on, by uid, as :mod:`penstock.plan.step_identity` has it; former
-    versions wrote none. ``measures`` say the same of ``times``: what is measured, by the names of timings.
+    operators have seen of it, by uid. ``output`` is that of the batch, if the job has several targets that commit the
+    state. ``sinks`` are the tables of the job; None in the manifests of former versions. ``final``: a batch job wrote
+    it; no batch may follow. ``identities`` say what the meaning of the state of each step depends on, by uid, as
+    :mod:`penstock.plan.step_identity` has it; former versions wrote none. ``measures`` say the same of ``times``: what
+    is measured, by the names of timings.
     """
 
     batch: int = -1

@@ -42,7 +42,7 @@ class Clock:
 @dataclass(frozen=True)
 class Timing:
     """How the event time of a scan's rows is measured: ``calc`` computes a timestamp of each, from which ``lag``
-    microseconds are taken off. ``name`` is that in manifests, where ``measure`` says what the timestamp is."""
+    microseconds are subtracted. ``name`` is that in manifests, where ``measure`` says what the timestamp is."""
 
     name: str
     scan: int

@@ -1,4 +1,4 @@
-"""Operators of each window by itself, whose result is given when the window closes."""
+"""Operators that run for each window separately and give its result when it closes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ _RESULT = "result"
 class InWindowsOperator:
     """Runs ``inner`` for the rows of each window.
 
-    An operator with one input runs in each batch, on a state of the window's own, and the rows that its changes come to
-    are kept. A join would keep pairs that way: the rows of both sides are kept instead, and joined when the window
-    closes.
+    An operator with one input runs in each batch, on the window's own state, and the net result is kept. For a join
+    that would keep pairs: instead the rows of both sides are kept, and joined when the window closes.
     """
 
     inner: Operator

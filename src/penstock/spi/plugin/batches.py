@@ -1,4 +1,4 @@
-"""One batch, and what its committers know and tell of it."""
+"""One batch, and what its committers know and report about it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Results:
 
 
 @dataclass(frozen=True)
-class Standing:
+class CommitStatus:
     """What a committer that keeps the state knows of a batch: whether it is ``done``, and the reference to the state
     after it; before it is done, that to the state before it, or None where progress does not tell."""
 
@@ -68,11 +68,11 @@ class Published:
     consumed: Mapping[int, bool] = field(default_factory=dict)
 
     @property
-    def records(self) -> int:
+    def record_count(self) -> int:
         """Records written to all outputs."""
         return sum(each.records for each in self.written)
 
     @property
-    def bytes(self) -> int:
+    def byte_count(self) -> int:
         """Bytes written to all outputs."""
         return sum(each.bytes for each in self.written)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from penstock.spi.plugin.envelope import HIDDEN, KIND
-from penstock.types import RowType, quoted_name
+from penstock.types import RowType, arrow_type, quoted_name
 
 
 @dataclass(frozen=True)
 class Output:
-    """One sink of a committer, and where its rows are in the frame: in the struct column ``column`` (null: no row), or
-    (None) in the frame's columns ``columns``, which are in the order of the sink's."""
+    """One sink of a committer, and where its rows are in a batch or frame: in the struct column ``column`` (missing or
+    null: no row), or (None) in the columns ``columns``, which are in the order of the sink's."""
 
     index: int
     table: str
@@ -29,6 +30,9 @@ class Output:
         hidden = batch.select([name for name in (*HIDDEN.names, KIND) if name in batch.schema.names])
         if self.column is None:
             columns = [batch.column(name) for name in self.columns]
+        elif self.column not in batch.schema.names:
+            hidden = hidden[:0]
+            columns = [pa.nulls(0, arrow_type(each.type)) for each in self.schema.fields]
         else:
             struct = batch.column(self.column)
             if struct.null_count == len(struct):
@@ -47,3 +51,13 @@ class Output:
             struct = frame[quoted_name(self.column)]
             frame, columns = frame.where(struct.isNotNull()), [struct[name] for name in self.schema.names]
         return frame, [each.alias(name) for each, name in zip(columns, self.schema.names, strict=True)]
+
+
+_O = TypeVar("_O", bound=Output)
+
+
+def outputs_in(batch: pa.RecordBatch, outputs: Sequence[_O]) -> Iterator[tuple[int, _O]]:
+    """Those of the ``outputs`` that have columns in a batch, with their numbers. So a batch costs what its rows cost,
+    however many outputs there are."""
+    names = set(batch.schema.names)
+    return ((at, each) for at, each in enumerate(outputs) if each.column is None or each.column in names)

@@ -14,7 +14,7 @@ from penstock.spi.plugin.tables import Connector
 
 _T = TypeVar("_T")
 
-#: Connectors of Flink, Flink CDC and related services: their names are not misspellings of ours.
+#: Connectors of Flink, Flink CDC and related services, whose names are not treated as misspellings.
 _FLINK = """
 adb3.0 clickhouse db2 db2-cdc dynamodb doris elasticsearch elasticsearch-6 elasticsearch-7 firehose
 fluss hbase-1.4 hbase-2.2 hive hologres hudi iceberg jdbc kinesis lindorm maxcompute mongodb mongodb-cdc mysql mysql-cdc
@@ -65,8 +65,7 @@ class Registry(Generic[_T]):
         return plugin
 
     def _entries(self) -> tuple[EntryPoint, ...]:
-        built_in = (EntryPoint(name, path, self.group) for name, path in self.built_in)
-        return (*built_in, *_entries(self.group))
+        return (*_built_in_entries(self.group, self.built_in), *_entries(self.group))
 
 
 def unknown_connector(name: str, known: Sequence[str], shown: str = "") -> tuple[str, str]:
@@ -81,6 +80,11 @@ def unknown_connector(name: str, known: Sequence[str], shown: str = "") -> tuple
     if name in _FLINK.split():
         return f"there is no connector {shown} yet", listed
     return f"there is no connector {shown}", nearest(name, known) or listed
+
+
+@cache
+def _built_in_entries(group: str, built_in: tuple[tuple[str, str], ...]) -> tuple[EntryPoint, ...]:
+    return tuple(EntryPoint(name, path, group) for name, path in built_in)
 
 
 @cache

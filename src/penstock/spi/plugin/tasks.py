@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import AbortableError, PenstockError
+from penstock.errors import BatchError, PenstockError
 
 #: The property of a Spark job that holds the instructions of its tasks.
 INSTRUCTIONS = "penstock.instructions"
@@ -24,7 +24,7 @@ class Task:
 
     ``instructions`` come from the driver and are the same for all tasks of a Spark job. ``attempt`` counts Spark's
     earlier attempts at the task. ``folder`` is for results on their way, where all tasks run on one machine.
-    ``abandoned`` tells whether nobody wants the result any more, where that may happen to a task that goes on.
+    ``abandoned`` tells whether the result is not wanted any more, where that may happen to a task that still runs.
     """
 
     number: int
@@ -69,12 +69,12 @@ class OnDriver:
     report: bytes | None = field(default=None, init=False)
 
     def collect(self, instructions: str = "") -> list[dict[str, Any]]:
-        """The rows. Raises the errors of the source and of the stage, and AbortableError for any other one."""
+        """The rows. Raises the errors of the source and of the stage, and BatchError for any other one."""
         try:
             table, self.report = self.run(instructions)
         except PenstockError:
             raise
         except Exception as error:
-            raise AbortableError(f"{type(error).__name__}: {error}") from error
+            raise BatchError(f"{type(error).__name__}: {error}") from error
         rows: list[dict[str, Any]] = table.to_pylist()
         return rows

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 
 import pyarrow as pa
 
-from penstock.errors import AbortableError, ExecutionError, PenstockError, RecordError, from_wire, to_wire
+from penstock.errors import BatchError, ExecutionError, PenstockError, RecordError, from_wire, to_wire
 from penstock.spi.plugin.envelope import DEAD_LETTER, HIDDEN, REPORT
 from penstock.spi.plugin.tasks import INSTRUCTIONS, SentStage, Stage, Task
 from penstock.types import RowType, arrow_schema, spark_ddl
@@ -34,7 +34,7 @@ _CALL = "An error occurred while calling "
 
 
 def cause_of(text: str) -> str:
-    """The most telling line of Spark's report: the first error that Python raised, else the first line that is not
+    """The most informative line of Spark's report: the first error that Python raised, else the first line that is not
     Py4J's on which Java call failed."""
     raised = _RAISED.findall(text)
     lines = [line.strip(": ") for line in (raised or text.splitlines()) if line.strip()]
@@ -42,9 +42,9 @@ def cause_of(text: str) -> str:
 
 
 def failure_of(job: Exception) -> PenstockError:
-    """The error of a Spark job: the one that a task raised (:func:`guarded`), else AbortableError, since a worker or an
+    """The error of a Spark job: the one that a task raised (:func:`guarded`), else BatchError, since a worker or an
     executor was lost, or the user's own code failed."""
-    return from_wire(str(job)) or AbortableError(cause_of(str(job)))
+    return from_wire(str(job)) or BatchError(cause_of(str(job)))
 
 
 class ScanDataSource:

@@ -19,7 +19,7 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import EncodedBatch
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import session_for
-from penstock.spi import Output, ScratchFile, Task, unpickled, without_dead_letters
+from penstock.spi import Output, ScratchFile, Task, outputs_in, unpickled, without_dead_letters
 
 #: The output of writing tasks. A record batch on its way to the task that owns its partition has ``data``, or the
 #: ``file`` and ``position`` of its ``bytes``. An acknowledgement, one per task and partition, has sequences instead.
@@ -229,9 +229,9 @@ def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Ite
     ]
     for batch in rows:
         kept = without_dead_letters(batch)
-        for number, (branch, encoder) in enumerate(zip(spec.branches, encoders, strict=True)):
+        for number, branch in outputs_in(batch, spec.branches):
             part, hidden = branch.rows(kept if branch.column is None else batch)
-            for topic, encoded in encoder.encode(part, hidden):
+            for topic, encoded in encoders[number].encode(part, hidden):
                 yield number, topic, encoded
     for number, encoder in enumerate(encoders):
         for topic, encoded in encoder.finish():

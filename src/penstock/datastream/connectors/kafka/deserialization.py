@@ -148,11 +148,11 @@ def read_steps(schema: KafkaRecordDeserializationSchema) -> tuple[Step, ...]:
         if isinstance(schema.schema, FormatDeserializationSchema):
             converts = schema.schema.converts
             return (Step("map", converts, info, "map", "Deserialize"),) if converts else ()
-        return (Step("present", Reading(schema.schema), info, "map", "Deserialize"),)
+        return (Step("present", DeserializeFunction(schema.schema), info, "map", "Deserialize"),)
     reader = schema.reader if isinstance(schema, Whole) else schema
     if isinstance(reader, ArrowFunction):
         return (Step("map", reader, info, name="Deserialize"),)
-    function = Reading(reader) if isinstance(reader, KafkaDeserializationSchema) else reader
+    function = DeserializeFunction(reader) if isinstance(reader, KafkaDeserializationSchema) else reader
     return (Step("present", function, info, "map", "Deserialize"),)
 
 
@@ -165,7 +165,7 @@ def read_info(schema: KafkaRecordDeserializationSchema) -> TypeInformation:
     return Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 
-class Reading(Function):
+class DeserializeFunction(Function):
     """A schema of the user's as a function."""
 
     def __init__(self, schema: Any):
@@ -189,7 +189,7 @@ class Reading(Function):
         return value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Reading) and other._schema is self._schema
+        return isinstance(other, DeserializeFunction) and other._schema is self._schema
 
     def __hash__(self) -> int:
         return hash(id(self._schema))
