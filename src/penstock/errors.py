@@ -33,7 +33,7 @@
          ├─ UnknownOutcomeError     the outcome of a transaction is not known; the next start finds out
          ├─ PossibleDataLossError   positions that cannot be reconciled; terminal
          └─ CheckpointError         the checkpoint is unreadable, foreign or older than what was published; terminal
-             ├─ AnotherCopyError    another copy of the job writes it too; the newer one goes on
+             ├─ AnotherCopyError    another copy of the job writes it too; the newer one continues
              └─ CheckpointUnavailableError  its storage cannot be read or written at present
 
 A class's constructor arguments are its ``args``, so that errors survive pickling between the processes of a
@@ -306,7 +306,7 @@ class CheckpointError(ExecutionError):
 
 class AnotherCopyError(CheckpointError):
     """Another copy of the job has written what this one was about to write to the checkpoint. Nothing is lost: the copy
-    that has the checkpoint's lease goes on from what is there, the other one ends."""
+    that has the checkpoint's lease continues from what is there, the other one ends."""
 
 
 class CheckpointUnavailableError(CheckpointError):

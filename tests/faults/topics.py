@@ -137,7 +137,7 @@ _ONE_IN = 4
 
 
 def dead_letters(trial: Trial, *, mid_publish: bool) -> Outcome:
-    """A quarter of the records cannot be decoded, and go to a topic of their own."""
+    """A quarter of the records cannot be decoded, and go to a separate topic."""
     dead = second_topic(trial)
     job = trial.job(trial.sql(source={"scan.dead-letter.topic": dead}, sink=ONE_BY_ONE))
     writer = NumberedWriter(trial.numbered, producer(trial))

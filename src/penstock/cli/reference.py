@@ -29,7 +29,7 @@ from penstock.spi import ChangeFormat, Connector, Format, WatermarkOptions, conn
 from penstock.sql.bind.expressions.builtin_functions import CATALOGUE, Builtin
 
 _NOTE = "<!-- Rendered from the code by `penstock reference docs/reference`. Change the declarations, not this. -->"
-#: Connectors with a page of their own; all others share one.
+#: Connectors with their own page; all others share one.
 _OWN_PAGE = "kafka"
 
 

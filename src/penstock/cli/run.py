@@ -81,7 +81,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _add_state(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that decide which state a job goes on from."""
+    """Add the arguments that decide which state a job continues from."""
     parser.add_argument("--checkpoint-dir", metavar="DIR", help="directory or URI that keeps the jobs' progress")
     add_pairs(parser, "-D", "a setting of the jobs; overrides the file")
     parser.add_argument("--from", dest="savepoint", metavar="DIR", help="start a new job from a savepoint")

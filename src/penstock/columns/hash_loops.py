@@ -13,7 +13,7 @@ _STEP = np.uint64(0xD6E8FEB86659FD93)
 _LEFT = np.uint64(0xBF58476D1CE4E5B9)
 _RIGHT = np.uint64(0x94D049BB133111EB)
 
-#: What stands for NULL, and what the hash of a list begins with.
+#: The hash of NULL, and the initial value of a list's hash.
 NULL_WORD = np.uint64(0x6E1F4C93A7D02B85)
 LIST_WORD = np.uint64(0x27B4A8D5C3916EF1)
 START = np.uint64(0x51ED270B9F3A68CD)
@@ -43,7 +43,7 @@ def fold_words(states: Vector, words: Vector) -> None:
 
 @compiled
 def add_words(sums: Vector, seed: Word, words: Vector) -> None:
-    """Add what ``seed`` makes of one word to each of ``sums``, unless it is that of NULL."""
+    """Mix one word with ``seed`` and add it to each of ``sums``, unless it is the hash of NULL."""
     for row in range(len(sums)):
         if words[row] != NULL_WORD:
             sums[row] += _folded(seed, words[row])
@@ -51,7 +51,7 @@ def add_words(sums: Vector, seed: Word, words: Vector) -> None:
 
 @compiled
 def fold_lists(offsets: Vector, words: Vector, out: Vector) -> None:
-    """A word per list from the words of its elements, which stand between its offsets."""
+    """A word per list from the words of its elements, which are between its offsets."""
     for row in range(len(out)):
         state = _folded(LIST_WORD, np.uint64(offsets[row + 1] - offsets[row]))
         for at in range(offsets[row], offsets[row + 1]):
@@ -89,13 +89,13 @@ def compare_bytes(
         out[pair] = size == int(other_offsets[right + 1]) - first and same_bytes(data, start, others, first, size)
 
 
-#: More rows than these are not sorted by inserting one after the other.
+#: The most rows that are sorted by insertion.
 _FEW = 24
 
 
 @compiled
 def sort_rows(hashes: Vector, order: Vector, begins: Vector) -> None:
-    """The rows by hash, and as they came within a hash, and whether each one's hash differs from the one before.
+    """The rows by hash, stable within a hash, and whether each one's hash differs from the previous one's.
 
     Hashes are spread evenly over their range. So each row goes into one of as many buckets as there are rows, by the
     highest bits of its hash, and what is left to sort are buckets of a few rows.
@@ -123,8 +123,7 @@ def sort_rows(hashes: Vector, order: Vector, begins: Vector) -> None:
 
 @compiled
 def _spread(ordered: Vector, order: Vector, start: int, end: int) -> Vector:
-    """Move the rows from ``start`` up to ``end`` into buckets, in which they stay as they came. Returns the ends of the
-    buckets."""
+    """Move the rows from ``start`` up to ``end`` into buckets, stably. Returns the ends of the buckets."""
     low, high = ordered[start], ordered[start]
     for at in range(start, end):
         low, high = min(low, ordered[at]), max(high, ordered[at])
@@ -148,8 +147,8 @@ def _spread(ordered: Vector, order: Vector, start: int, end: int) -> Vector:
 
 @compiled
 def _sort_many(ordered: Vector, order: Vector, start: int, end: int) -> None:
-    """Sort the rows from ``start`` up to ``end``: those of one hash, or of hashes that lie in small parts of their
-    range, because they are those of one key and many values."""
+    """Sort the rows from ``start`` up to ``end``: those of one hash, or of hashes in small parts of the range, as one
+    key with many values has."""
     same = True
     for at in range(start + 1, end):
         same = same and ordered[at] == ordered[start]
@@ -250,7 +249,7 @@ def find_hashes(
     ends: Vector,
 ) -> int:
     """Look up the hashes ``asked[which]`` among the ascending ``hashes`` by their index. Writes which ones are there,
-    and their rows: from where up to but not where. Returns how many are there."""
+    and their rows: from where, and until where (exclusive). Returns how many are there."""
     count, most, rows = 0, np.uint64(len(filters)), len(hashes)
     for each in which:
         key = asked[each]
@@ -279,7 +278,7 @@ def find_hashes(
 @inlined
 def _first_not_below(hashes: Vector, key: Word, start: Word, end: Word) -> Word:
     """The first row from ``start`` on whose hash is not below ``key``, at most ``end``. In a full bucket, whose hashes
-    lie close together, their distances say about where it is."""
+    are close together, their distances estimate its position."""
     guess = True
     while end - start > _FEW:
         first, last = hashes[start], hashes[end - 1]

@@ -134,7 +134,7 @@ def repeated(hashes: Hashes) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Rows by key. Groups stand in the order of their hashes, and groups of one hash in that of their first rows."""
+    """Rows by key. Groups are in the order of their hashes, and groups of one hash in the order of their first rows."""
 
     #: Of the groups, ascending. Two groups have the same hash only if their keys collide.
     hashes: Hashes

@@ -1,10 +1,10 @@
-"""An index of ascending hashes: which may be there, and about where.
+"""An index of ascending hashes: whether a hash may be present, and about where.
 
 Hashes are spread evenly over their range. Their highest bits name one of as many buckets as a quarter to an eighth of
-the rows. Of a bucket the index has a filter of 64 bits, of which each hash sets three, and its first row: a hash that
-is not there is mostly refused by one look at a filter, and one that is there is one of a few neighbours. Where hashes
-lie in small parts of their range, because many values of a few keys have their hashes, most buckets are empty. Then
-hashes are spread over the filters by all of their bits.
+the rows. Of a bucket the index has a filter of 64 bits, of which each hash sets three, and its first row: an absent
+hash is mostly rejected by one look at a filter, and a present one is one of a few neighbours. Where hashes are in small
+parts of the range, because a few keys have many values, most buckets are empty. Then hashes are spread over the filters
+by all of their bits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class HashIndex:
 
     low: np.uint64
     shift: np.uint64
-    #: Whether filters are not those of the buckets.
+    #: Whether hashes are spread over the filters, independently of buckets.
     spread: bool
     filters: npt.NDArray[np.uint64]
     #: The first row of each bucket, and the number of all.
@@ -66,7 +66,7 @@ class HashIndex:
         self, hashes: npt.NDArray[np.uint64], asked: npt.NDArray[np.uint64], which: Rows
     ) -> tuple[Rows, Rows, Rows]:
         """Those of ``which`` for which ``asked[which]`` is among ``hashes``, and their rows there: from the second
-        result up to but not the third."""
+        result until the third (exclusive)."""
         found, starts, ends = (np.empty(len(which), np.int64) for _ in range(3))
         index = self.low, self.shift, self.spread, self.filters, self.firsts
         count = find_hashes(hashes, *index, asked, which, found, starts, ends)

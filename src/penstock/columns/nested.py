@@ -35,7 +35,7 @@ from penstock.loops.strings import gather_strings
 from penstock.loops.type_roots import nested_root, root_of
 from penstock.types import ArrayType, DataType, MapType, RowType, arrow_schema, arrow_type
 
-#: The columns of ``nodes``, whose row ``n`` is about node ``n``: its type root; the words of a value; the start of its
+#: The columns of ``nodes``, whose row ``n`` describes node ``n``: its type root; the words of a value; the start of its
 #: words and of its validity; the number of values that it has room for.
 ROOT, WIDTH, BASE, VALID_BASE, CAPACITY = 0, 1, 2, 3, 4
 

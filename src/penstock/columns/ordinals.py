@@ -17,7 +17,7 @@ Ordinals = npt.NDArray[np.int64]
 
 def ordinals(column: pa.Array) -> Ordinals:
     """A number per value that orders the values of this column: equal values have equal ones, smaller values smaller
-    ones. Under nulls anything stands.
+    ones. Under nulls the values are undefined.
 
     -0.0 is 0.0, and NaN is larger than everything, as in Java. Strings are ordered by their bytes in UTF-8.
     """

@@ -50,7 +50,7 @@ def weighted_limb_sums(
     return _carried([weighted_sums(index, part, weights, groups) for part in parts], groups)
 
 
-#: Decimals of so many digits fit in one word.
+#: Decimals of up to this many digits fit in one word.
 _SHORT = 18
 
 
@@ -107,7 +107,7 @@ def _magnitude(limbs: Limbs) -> tuple[Limbs, Flags]:
 
 
 def _negated(limbs: Limbs, which: Flags) -> Limbs:
-    """The numbers, some with the other sign."""
+    """The numbers, some negated."""
     if not which.any():
         return limbs
     flipped = np.where(which, limbs ^ _LOW, limbs)
@@ -116,7 +116,7 @@ def _negated(limbs: Limbs, which: Flags) -> Limbs:
 
 
 def _fits(magnitude: Limbs, digits: int) -> Flags:
-    """Whether numbers have at most so many digits: from the highest limb on, they are less than the power of ten."""
+    """Whether numbers have at most so many digits: compared with the power of ten from the highest limb on."""
     bound = 10**digits
     less = np.zeros(magnitude.shape[1], np.bool_)
     equal = ~less

@@ -73,16 +73,16 @@ class JobClient:
         return CompletableFuture._done(JobStatus[self._running.status.upper()])
 
     def cancel(self) -> CompletableFuture[None]:
-        """End the job after its current batch. Its checkpoint stays: a job of the same name goes on from there."""
+        """End the job after its current batch. Its checkpoint stays: a job of the same name continues from there."""
         return _later(self._running.stop)
 
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture[str]:
-        """End the job, and make a savepoint of all that it has committed, in the directory or in that of
+        """End the job, and make a savepoint of all that it has committed, in the directory or in the one of
         ``execution.checkpointing.savepoint-dir``. The result is its path, from which ``execution.state-recovery.path``
-        or `penstock run --from` starts other jobs. Without a directory it is that of the checkpoint, from which a job
-        of the same name goes on.
+        or `penstock run --from` starts other jobs. Without a directory it is the path of the checkpoint, from which a
+        job of the same name continues.
 
         Raises UnsupportedError for an end of event time.
         """
@@ -97,7 +97,7 @@ class JobClient:
         return _later(stop)
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Make a savepoint of the last committed batch, while the job goes on, in the directory or in that of
+        """Make a savepoint of the last committed batch, while the job continues, in the directory or in the one of
         ``execution.checkpointing.savepoint-dir``. The result is its path.
 
         Raises OptionsError without a directory.

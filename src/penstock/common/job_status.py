@@ -26,5 +26,5 @@ class JobStatus(enum.Enum):
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
     def is_terminal_state(self) -> bool:
-        """Whether the job has ended, perhaps to go on elsewhere."""
+        """Whether the job has ended, perhaps to continue elsewhere."""
         return self.is_globally_terminal_state() or self is JobStatus.SUSPENDED

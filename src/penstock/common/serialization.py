@@ -1,7 +1,7 @@
 """Schemas that decode and encode messages, by PyFlink's names.
 
-A schema of a format names it and its options; it has no code of its own, so builders and SQL decode alike. A schema of
-the user's is a class with a method in Python, which is called for each message.
+A format's schema names the format and its options and has no code, so builders and SQL decode alike. A user's schema is
+a class with a method in Python, which is called for each message.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class TypeInformationSerializationSchema(DeserializationSchema, SerializationSch
         return type(self), (self._info,)
 
     def deserialize(self, message: bytes | None) -> Any:
-        """The value of a message; None for one without a value. Raises RecordError for bytes that are no value of the
+        """The value of a message; None for one without a value. Raises RecordError for bytes that cannot be read as the
         type."""
         if message is None:
             return None

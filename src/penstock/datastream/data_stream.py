@@ -80,8 +80,8 @@ class DataStream:
         """Each value changed by ``func``: a Python function, ``call_sql`` with a select list, or ``call_arrow`` with a
         function of arrays, which needs ``output_type``.
 
-        Without ``output_type`` the results of a Python function are pickled values of any kind. SQL has types of its
-        own. Raises SqlError, SchemaError and UnsupportedError.
+        Without ``output_type`` the results of a Python function are pickled values of any kind. SQL gives the types
+        itself. Raises SqlError, SchemaError and UnsupportedError.
         """
         if isinstance(func, SqlExpression):
             return self._select(func, output_type)
@@ -287,12 +287,12 @@ class DataStream:
         return self
 
     def start_new_chain(self) -> DataStream:
-        """The function before does not run together with those before it: it gets its values in a stage of its own."""
+        """The function before does not run together with those before it: it gets its values in a separate stage."""
         self._step.starts_chain = True
         return self
 
     def disable_chaining(self) -> DataStream:
-        """The function before does not run together with others: it gets its values in a stage of its own."""
+        """The function before does not run together with others: it gets its values in a separate stage."""
         self._step.starts_chain = self._step.ends_chain = True
         return self
 

@@ -71,7 +71,7 @@ def _say(text: str) -> None:
 
 
 class Handed:
-    """A job that a function runs in a thread of its own."""
+    """A job that a function runs in a separate thread."""
 
     def __init__(self, job: Job, run_job: Callable[[Job], Any]):
         self.checkpoint: Any = None

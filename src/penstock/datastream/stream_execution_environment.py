@@ -447,7 +447,7 @@ class StreamExecutionEnvironment:
 
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
         """Start the program and return a handle on it. Raises a PenstockError if it cannot be started. Flink's default
-        name stands for that of the settings, or for this project's."""
+        name is replaced by the settings' name, or by this project's."""
         return JobClient._of(execution.start(self._job(None if job_name == "Flink Streaming Job" else job_name)))
 
     def close(self) -> None:

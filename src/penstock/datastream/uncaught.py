@@ -10,8 +10,8 @@ from penstock.errors import DefinitionError, PenstockError, verbose
 
 
 def show_messages() -> None:
-    """Have Python show the message alone of a PenstockError that ends the program. A program that shows errors in a way
-    of its own goes on to do so, and PENSTOCK_VERBOSE leaves Python's traceback."""
+    """Have Python show the message alone of a PenstockError that ends the program. A program with its own
+    ``sys.excepthook`` keeps it, and with PENSTOCK_VERBOSE Python's traceback stays."""
     if sys.excepthook is sys.__excepthook__ and not verbose():
         sys.excepthook = _show
 

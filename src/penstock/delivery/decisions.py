@@ -8,7 +8,7 @@ from penstock.delivery.progress import Progress, canonical
 from penstock.errors import CheckpointError, PossibleDataLossError
 from penstock.spi import JobContext
 
-#: What to do when the definition of a job has changed while a batch was half done.
+#: What to do when the definition of a job has changed during a half-done batch.
 FINISH_BATCH = (
     "Start the job once with its former definition so that it finishes this batch, stop it, then start it with the new "
     "one"
@@ -46,7 +46,7 @@ def decide(record: Progress | None, batch: Progress, *, place: str, adopt: bool 
 
     ``adopt`` continues although progress is missing or behind. Raises PossibleDataLossError if the batch was published
     with other offsets, does not begin at the end of the one before it, or progress is behind; CheckpointError if the
-    checkpoint is older or foreign. Both errors name both positions.
+    checkpoint is older or foreign. Each error names both positions.
     """
     if record is None:
         if batch.batch_id == 0:
@@ -68,7 +68,7 @@ def decide(record: Progress | None, batch: Progress, *, place: str, adopt: bool 
             record.query_id,
         )
     if record.batch_id == batch.batch_id - 1:
-        # One entry of Spark's offset log holds both, so they differ only if another log was published from.
+        # One entry of Spark's offset log holds both, so they differ only if the batch was published from another log.
         if canonical(record.end) == canonical(batch.start):
             return Publish()
         raise PossibleDataLossError(
@@ -107,7 +107,7 @@ def check_ahead(record: Progress, batch: Progress, place: str) -> None:
 
 
 def check_stateless(context: JobContext, record: Progress | None) -> None:
-    """Raises CheckpointError when a job without state had some by its last recorded progress, of whichever batch."""
+    """Raises CheckpointError when a job without state had some according to its last recorded progress."""
     if record is None or record.query_id != context.query_id or not record.state or context.keeps_nothing(record.state):
         return
     raise CheckpointError(

@@ -16,7 +16,7 @@ def attempted(
     publish: Callable[[], T], batch_id: int, context: JobContext, retried: tuple[type[PenstockError], ...]
 ) -> T:
     """The result of ``publish``, which is called again, with a warning, after a retriable error of the ``retried``
-    classes: three times in all, and not when the job is being stopped."""
+    classes: three attempts in all, and none when the job is being stopped."""
     attempt = 1
     while True:
         try:

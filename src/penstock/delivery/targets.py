@@ -48,13 +48,13 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
     """Publish a batch to each target that does not have it yet.
 
     Targets that keep the state commit one after the other. The first of these commits binds the attempt: the others get
-    the output of this attempt and no other, also when the job has died in between. Targets that repeat batches come
-    before the first commit: once it is made, they have the batch too, if the job wrote them then. They take rows of a
+    the output of this attempt and no other, even if the job dies in between. Targets that repeat batches are written
+    before the first commit: after it, they have the batch too, if the job wrote them then. They would accept rows of a
     run that was taken over while its operators ran, so the targets that keep the state are asked for the owner first.
     The last is a target that records what the sources have consumed, if there is one.
 
     Raises CheckpointError when the state before the batch is not known, when the output of the bound attempt is gone,
-    or when a target that repeats batches came to the job after that attempt.
+    or when a target that repeats batches was added to the job after that attempt.
     """
     statuses = {number: each.commit_status(batch) for number, each in enumerate(targets) if each.keeps_state}
     left = [number for number, status in statuses.items() if not status.done]
@@ -76,7 +76,7 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
     except CheckpointError:
         check_owners()  # a new owner deletes files that this run has not read yet
         raise
-    if repeating:  # nothing shuts a former owner out of these
+    if repeating:  # nothing fences a former owner from these
         check_owners()
     left.sort(key=lambda number: any(map(targets[number].can_commit_offsets, batch.consumed)))
     done = dict(enumerate(skipped))
@@ -89,7 +89,7 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
 
 
 def _before(batch: Batch, statuses: Mapping[int, CommitStatus]) -> str:
-    """The reference to the state before a batch that no target has."""
+    """The reference to the state before a batch that no target has committed."""
     found = _agreed(batch, [each.state for each in statuses.values()])
     if found is None:
         raise CheckpointError(

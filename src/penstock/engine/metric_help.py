@@ -36,7 +36,7 @@ HELP: Mapping[str, str] = {
     "currentSendTime": "Milliseconds from the last Produce request to its answer",
 }
 
-#: Names of other documents for metrics that have a name here; Prometheus gets one of each.
+#: Aliases, in other documents, of metrics that have a name here; Prometheus gets one name of each.
 SECOND_NAMES = frozenset({"numBytesInPerScond"})
 
 

@@ -70,7 +70,7 @@ class _Collector(Collector):
 
 
 def _name(metric: Metric) -> tuple[str, dict[str, str]]:
-    """The metric's name, and its labels: the groups that are one of many."""
+    """The metric's name, and its labels: the groups of which there are many."""
     parts, labels = ["penstock"], {}
     for part in metric.scope:
         if isinstance(part, tuple):

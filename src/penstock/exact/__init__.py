@@ -1,1 +1,1 @@
-"""The exact, slow ways from text to values and back, for what compiled loops leave to them."""
+"""Exact, slow conversions from text to values and back, for what compiled loops leave to them."""

@@ -161,7 +161,7 @@ class _Lowering:
         return tuple(each for each in made if each is not None)
 
     def _check_sink(self) -> None:
-        """The problems of the sink when the source has problems of its own, so that its columns are not known."""
+        """The problems of the sink when the source has problems too, so that its columns are not known."""
         sink = self.defn.sink
         if not self._known(sink):
             return

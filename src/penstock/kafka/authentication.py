@@ -62,7 +62,7 @@ class Authentication:
 
 
 async def _beside(net: Any, work: Callable[[], Any]) -> Any:
-    """The result of ``work``, which runs in a thread of its own, so that connections to other brokers do not wait."""
+    """The result of ``work``, which runs in a separate thread, so that connections to other brokers do not wait."""
     result = Future()
 
     def run() -> None:

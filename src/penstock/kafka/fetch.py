@@ -35,7 +35,7 @@ _PARTITION_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class Range:
-    """Offsets of one partition, from ``start`` up to but without ``end``.
+    """Offsets of one partition, from ``start`` to ``end`` (exclusive).
 
     With ``topic_id``, a topic that was deleted and created again under the same name is noticed. ``leader_epoch`` is
     the one in which the range was planned: earlier leaders are not asked, as they may lack the end.

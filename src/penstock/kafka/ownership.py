@@ -30,7 +30,7 @@ _CLAIM_SECONDS = 2.0
 
 
 def claim(session: Session, client: TransactionClient, topic: ProgressTopic, run_id: str) -> Claim:
-    """Commit a claim in a transaction of its own, so that a fenced run can name the winner (rule "fence, claim, then
+    """Commit a claim in a separate transaction, so that a fenced run can name the winner (rule "fence, claim, then
     read").
 
     If the broker aborts the claim, it is written again. Raises FencedError, which names the winner, if another run has

@@ -169,7 +169,7 @@ _OWN = declared_properties(ClientConfig)
 #: Properties with the same effect as in the Java client.
 ACTS: Mapping[str, Property] = {**_OWN, **TLS_PROPERTIES, **LOGIN_PROPERTIES}
 
-#: How the properties of others begin, which come along in tables: they are no misspellings.
+#: Prefixes of properties for other programs, which tables contain too: they are not misspellings.
 _OF_OTHERS = ("confluent.", "flink.", "key.subject.", "schema.registry.", "value.subject.", "zookeeper.")
 
 

@@ -70,7 +70,7 @@ TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
 
 class ControlType(IntEnum):
-    """The type of a control batch. NONE stands for data batches and for control batches emptied by compaction."""
+    """The type of a control batch. NONE is the type of data batches and of control batches emptied by compaction."""
 
     NONE = -1
     ABORT = 0
@@ -485,9 +485,9 @@ def encode(
     a null list means no headers.
 
     A batch ends when its records reach ``batch_bytes`` before compression (default: ``max_batch_bytes``; 0 puts every
-    record into a batch of its own). After compression it has at most ``max_batch_bytes``, header included. A batch that
+    record into a separate batch). After compression it has at most ``max_batch_bytes``, header included. A batch that
     compression does not make smaller stays uncompressed. Raises RecordTooLargeError for a record that does not fit a
-    batch of its own, SchemaError for columns of other types or lengths.
+    batch alone, SchemaError for columns of other types or lengths.
     """
     rows = len(values)
     key_column, value_column = binary_column(keys, rows), binary_column(values, rows)

@@ -488,7 +488,7 @@ _pool_lock = threading.Lock()
 
 
 def session_for(config: ClientConfig) -> Session:
-    """The session of this process for a configuration. A forked process gets a session of its own."""
+    """The session of this process for a configuration. A forked process gets its own session."""
     with _pool_lock:
         key = (os.getpid(), config)
         if key not in _pool:

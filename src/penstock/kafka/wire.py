@@ -240,7 +240,7 @@ class _Transfer:
                 error = self._receive()
             except kafka.errors.KafkaError as raised:
                 error = raised
-            except Exception as raised:  # noqa: BLE001 - of decoders, for bytes that are no answer
+            except Exception as raised:  # noqa: BLE001 - of decoders, for bytes that are not an answer
                 error = kafka.errors.KafkaProtocolError(f"{type(raised).__name__}: {raised}")
                 error.__cause__ = raised
             self.last_read = time.monotonic()

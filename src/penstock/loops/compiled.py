@@ -35,7 +35,7 @@ def borrowed(_: Any, array: Any) -> Any:
     decrements the count of each array argument, with a locked instruction each.
 
     Borrow only the arguments of a compiled function, or parts of them; its caller keeps them alive. An array that is
-    created inside has no other owner: it would be freed at the last use of its own variable, and the borrowed one would
+    created inside has no other owner: it would be freed at the last use of its variable, and the borrowed one would
     dangle.
     """
 

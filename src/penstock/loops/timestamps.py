@@ -20,8 +20,9 @@ DAY_MICROS = 86_400_000_000
 
 #: 0000-01-01 and 9999-12-31.
 _FIRST_DAY, _LAST_DAY = -719528, 2932896
-#: What stands in ``yyyy-MM-`` and in ``dd HH:mm``, with 0 for digits, the first byte lowest; and what, added to the
-#: differences of a text from it, sets the highest bit of a byte that is no digit, or not what it has to be.
+#: The bytes of ``yyyy-MM-`` and of ``dd HH:mm``, with 0 for digits, the first byte lowest; and what, added to the
+#: differences of a text from it, sets the highest bit of a byte that is not a digit, or not the separator that it has
+#: to be.
 _MONTH, _WRONG_IN_MONTH = np.uint64(0x2D30302D30303030), np.uint64(0x7F76767F76767676)
 _MINUTE, _WRONG_IN_MINUTE = np.uint64(0x30303A3030003030), np.uint64(0x76767F76767F7676)
 _TEN, _SIXTY, _BILLION = np.uint64(10), np.uint64(60), np.uint64(1_000_000_000)
@@ -117,7 +118,7 @@ def parse_timestamp(text: Vector, start: int, end: int, separator: int, zone: bo
         end -= 1
     if end - start < 19 or text[start + 16] != chars.COLON:
         return REFUSED
-    # Eight bytes at a time: digits become 0 to 9, and what stands between them 0.
+    # Eight bytes at a time: digits become 0 to 9, and the separators 0.
     month = eight_bytes(text, start) ^ _MONTH
     minute = eight_bytes(text, start + 8) ^ (_MINUTE | np.uint64(separator) << np.uint64(16))
     wrong = (month + _WRONG_IN_MONTH) | month | (minute + _WRONG_IN_MINUTE) | minute

@@ -147,7 +147,7 @@ PATTERN = Codec("Regex", _pattern)
 LIST = Codec("List<String>", _list, ";".join)
 #: The form of lists in the properties of Java clients: at least one item, separated by commas.
 COMMA_LIST = Codec("List<String>", _comma_list, ",".join)
-#: Pairs, sorted by key. Each pair may also be an option of its own: ``<option>.<key of the pair>``.
+#: Pairs, sorted by key. Each pair may also be a separate option: ``<option>.<key of the pair>``.
 MAP = Codec("Map", _map, _show_map)
 CHARACTER = Codec("Character", _character, _show_character)
 

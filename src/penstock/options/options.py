@@ -215,13 +215,13 @@ def _placed(problem: Problem, origin: Origin, prefix: str) -> Problem:
 
 
 def _entries(option: Option, given: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """The entries of a map that are given as options of their own."""
+    """The entries of a map that are given as separate options."""
     if option.codec is not MAP:
         return {}
     return {key: value for start in option.all_keys for key, value in properties_of(given, f"{prefix}{start}.")}
 
 
-#: Options that others have and a component does not: their names, in which * is any text, to a reason and a hint.
+#: Options of others that a component does not have: their names, in which * is any text, to a reason and a hint.
 Absent = Mapping[str, tuple[str, str]]
 
 

@@ -1,4 +1,4 @@
-"""Keys in the order in which the state has them: their hash depends on it, and the result of a step does not."""
+"""Keys in the order of the state: their hash depends on the order, the result of a step does not."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _arranged(node: Node, known: StepIdentity, lineage: Lineage) -> Node:
 
 
 def _order(below: Node, keys: Sequence[str], known: StepIdentity, side: str, lineage: Lineage) -> tuple[int, ...]:
-    """The places of the keys in the order of the state; as they are, if they are others."""
+    """The places of the keys in the order of the state; unchanged, if the keys differ."""
     own = [meaning(lineage.column(below, each)) for each in keys]
     stored = [each.meaning for each in known.keys.get(side, ())]
     if own == stored or sorted(own) != sorted(stored) or len(set(own)) < len(own):

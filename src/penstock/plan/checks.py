@@ -99,7 +99,7 @@ def _taken(sink: Sink) -> frozenset[RowKind]:
 
 
 def _changing(sink: Sink, taken: frozenset[RowKind]) -> str:
-    """Where the changes come from that a sink does not take: the lowest such table, or step with state."""
+    """The origin of the changes that a sink does not take: the lowest such table, or step with state."""
     found: list[str] = []
 
     def visit(node: Node, below: tuple[Traits, ...]) -> Traits:
@@ -147,8 +147,8 @@ def _within(one: str, other: str) -> bool:
 
 
 def check_conflicts(sinks: Sequence[Sink], settings: Settings) -> None:
-    """Raises SchemaError for each sink of which several rows of the query may have one key, where nothing says that the
-    last one stays and the settings ask for it."""
+    """Raises SchemaError for each sink where several rows of the query may have one primary key, and the statement
+    lacks the ON CONFLICT that the settings require."""
     problems = []
     for sink in sinks if settings.require_on_conflict else ():
         key = set(sink.spec.capabilities.upsert_keys)
@@ -161,8 +161,8 @@ def check_conflicts(sinks: Sequence[Sink], settings: Settings) -> None:
 
 
 def check_determinism(job: Job) -> None:
-    """Raises UnsupportedError for expressions that depend on chance or on the time, of rows that are updated or deleted
-    later, below a step with state: it could not find the row again that is taken back."""
+    """Raises UnsupportedError for expressions that are nondeterministic, of rows that are updated or deleted later,
+    below a step with state: it could not find the row that is retracted."""
     problems: dict[Problem, None] = {}
 
     def visit(
@@ -199,8 +199,7 @@ def _watermark_in(condition: Expression) -> Expression | None:
 
 
 def check_reads(job: Job) -> None:
-    """Raises UnsupportedError for columns that have other values each time, and are read above steps that read their
-    rows twice."""
+    """Raises UnsupportedError for nondeterministic columns that are read above steps that read their rows twice."""
     problems: dict[Problem, None] = {}
 
     def visit(node: Node, _: tuple[None, ...]) -> None:
@@ -227,7 +226,7 @@ def check_guarantees(job: Job) -> None:
     """Raises OptionsError for each sink whose guarantee the job cannot keep.
 
     Exactly-once needs a checkpoint that lasts (rule "unsafe setups are refused"). A sink that rewrites rows when a
-    batch is retried stands beside an exactly-once one only if its table says that this is intended (rule "targets
+    batch is retried may be beside an exactly-once one only if its table says that this is intended (rule "targets
     commit independently").
     """
     exact = [sink for sink in job.sinks if sink.spec.capabilities.guarantee is Guarantee.EXACTLY_ONCE]

@@ -1,4 +1,4 @@
-"""Dead letters: records that cannot be decoded go to a sink of their own, beside the job's other sinks."""
+"""Dead letters: records that cannot be decoded go to a separate sink, beside the job's other sinks."""
 
 from __future__ import annotations
 

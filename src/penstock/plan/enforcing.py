@@ -1,4 +1,4 @@
-"""What the columns of a sink demand of its rows: NOT NULL, and lengths."""
+"""The constraints of a sink's columns: NOT NULL, and lengths."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from penstock.settings import DROP, IGNORE, Settings
 from penstock.types import BOOLEAN, STRING, Field
 from penstock.types.logical import MAX_LENGTH, BinaryType, StringType
 
-#: Functions of a sink's values: the value, which must not be NULL; the value in the length of its type. Both have the
-#: names of the table and the column behind it, the latter also what becomes of a value of another length.
+#: Functions of a sink's values: the value, which must not be NULL; the value in the length of its type. Both then take
+#: the names of the table and the column; the latter also takes what to do with a value of another length.
 NOT_NULL, FITTED = "NOT NULL", "FITTED"
 
 
@@ -50,7 +50,7 @@ def _with_lengths(sink: Sink, strategy: str) -> Sink:
 
 def _of_known(sink: Sink) -> Sink:
     node = sink.input
-    if isinstance(node, Materialize):  # which is put above the other steps
+    if isinstance(node, Materialize):  # placed above the other steps
         return sink
     pairs = zip(fields_of(node.schema), sink.schema.fields, strict=True)
     wanted = [value for value, to in pairs if not to.type.nullable and value.type.nullable and _known(to, sink)]
@@ -62,8 +62,8 @@ def _of_known(sink: Sink) -> Sink:
 
 
 def _is_fitted(node: Node) -> bool:
-    """Whether values of another length are gone already."""
-    if isinstance(node, Materialize):  # which is put above the other steps
+    """Whether values of another length have been handled already."""
+    if isinstance(node, Materialize):  # placed above the other steps
         return True
     while isinstance(node, Filter):
         node = node.input

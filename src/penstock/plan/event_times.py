@@ -23,8 +23,8 @@ from penstock.spi import NeedsTimes
 
 
 def with_times(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
-    """The sinks, above scans that treat a record without an event time as a bad one where it would end the job later. A
-    condition on the way may leave such rows out, which the scan cannot know."""
+    """The sinks, above scans that treat a record without an event time as a bad one where it would fail the job later.
+    A condition in between may leave such rows out, which the scan cannot know."""
     known: set[tuple[int, bool]] = set()
     found = {scan for sink in sinks for scan in _timed_scans(sink, known, needed=False)}
 

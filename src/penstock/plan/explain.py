@@ -274,7 +274,7 @@ def _call(call: AggregateCall) -> str:
 
 
 def more_arguments(call: AggregateCall) -> str:
-    """What stands behind the argument of an aggregate."""
+    """What follows the argument of an aggregate."""
     if call.function == "LISTAGG":
         return f", {flink_sql(Literal(call.separator, type=STRING))}"
     return " IGNORE NULLS" if call.function == "ARRAY_AGG" and not call.nulls else ""

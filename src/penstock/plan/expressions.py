@@ -143,15 +143,15 @@ class AggregateExpression(Expression):
 
 @dataclass(frozen=True)
 class Unrepeatable(Expression):
-    """The column ``name``, which has other values each time it is computed, above steps that read their rows twice;
-    ``reason`` says why it cannot be read there. Exists until the columns that nobody reads are gone."""
+    """The nondeterministic column ``name`` above steps that read their rows twice; ``reason`` says why it cannot be
+    read there. Exists until the columns that nobody reads are gone."""
 
     name: str
     reason: str
 
 
 def call(function: str, *args: Expression, type: DataType = BOOLEAN, place: Place | None = None) -> Call:
-    """A call, written short. Its value may be null if an argument may, unless ``type`` is NOT NULL."""
+    """Makes a call. Its value may be null if an argument may, unless ``type`` is NOT NULL."""
     nullable = type.nullable and any(arg.type.nullable for arg in args)
     return Call(function, args, type=type.with_nullability(nullable), place=place)
 
@@ -233,19 +233,19 @@ def disjunction(conditions: Sequence[Expression]) -> Expression:
 
 
 def substituted(expression: Expression, values: Mapping[str, Expression]) -> Expression:
-    """An expression with other ``values`` in place of the columns that they are given for, by name."""
+    """An expression with columns replaced by ``values``, by name."""
     return rewrite(expression, lambda each: values.get(each.name, each) if isinstance(each, ColumnRef) else each)
 
 
 def renamed(expression: Expression, name: Callable[[str], str]) -> Expression:
-    """An expression of columns with other names, which ``name`` makes of their own."""
+    """The expression with its columns renamed by ``name``."""
     return rewrite(
         expression, lambda each: replace(each, name=name(each.name)) if isinstance(each, ColumnRef) else each
     )
 
 
 def is_deterministic(expression: Expression) -> bool:
-    """Whether the value follows from the row alone: neither from chance nor from when it is computed."""
+    """Whether the value is deterministic: it follows from the row alone, not from chance or the time."""
     return not any(
         isinstance(each, Unrepeatable)
         or (isinstance(each, Call) and (each.function in _VOLATILE or each == _NOW_IN_SECONDS))

@@ -199,7 +199,7 @@ def _word(expression: Expression) -> Any:
 
 
 def _json(call: Call, args: list[str]) -> str:
-    """What is between the parentheses of a JSON function, without what is so by default."""
+    """What is between the parentheses of a JSON function, without defaults."""
     words = [_word(each) for each in call.args]
     root, first, second = call.type.text().removesuffix(" NOT NULL"), ", ".join(args[:2]), ", ".join(args[1:])
     returning = f" RETURNING {root}" if root != "STRING" else ""

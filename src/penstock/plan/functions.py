@@ -21,7 +21,7 @@ class OpenFunction(Protocol):
         ...
 
     def close(self) -> None:
-        """The task needs it no longer."""
+        """The task does not need it any more."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""How long steps with state keep rows that nobody has written since."""
+"""How long steps with state keep rows after their last change."""
 
 from __future__ import annotations
 

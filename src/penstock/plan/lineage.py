@@ -1,8 +1,8 @@
-"""What the columns of a step are made of: expressions of the columns of tables, whatever the columns are called on the
-way.
+"""What the columns of a step are made of: expressions of the columns of tables, independent of the columns' names in
+between.
 
-An expression has two texts: its ``meaning``, the same for all ways of writing one computation, and the text that users
-read, without what they did not write.
+An expression has two texts: its ``meaning``, the same for equivalent computations, and the text that users read, as
+they wrote it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from penstock.plan.windowing import Attached, WindowColumns, Windowing
 from penstock.types import BIGINT, STRING, DataType, TimestampType, quoted_name
 from penstock.types.logical import root
 
-#: The longest meaning that is kept as it is; of longer ones a digest.
+#: The longest meaning that is kept; a longer one becomes a digest.
 _LONGEST = 400
 #: The longest text that users read.
 _LONGEST_SHOWN = 160
@@ -75,7 +75,7 @@ class _Origin(ColumnRef):
 
 @dataclass(frozen=True)
 class _Implied(Cast):
-    """A CAST that nobody wrote."""
+    """An implicit CAST."""
 
 
 @dataclass(frozen=True)
@@ -121,13 +121,13 @@ class Lineage:
         return self._known[key]
 
     def expression(self, node: Node, expression: Expression) -> Expression:
-        """An expression of the columns of ``node``, in terms of what these are made of."""
+        """An expression of the columns of ``node``, in terms of their origins."""
         found = rewrite(expression, _implied)
         names = {each.name for each in walk(found) if isinstance(each, ColumnRef)}
         return substituted(found, {name: self.column(node, name) for name in names})
 
     def joined(self, node: Join, condition: Expression) -> Expression:
-        """The condition of a join, in terms of what the columns of both sides are made of."""
+        """The condition of a join, in terms of the origins of both sides' columns."""
         found, lefts = rewrite(condition, _implied), node.left.schema.names
         names = {each.name for each in walk(found) if isinstance(each, ColumnRef)}
         sides = {each: node.left if each in lefts else node.right for each in names}
@@ -262,7 +262,7 @@ def _part(columns: WindowColumns, name: str) -> str:
 
 
 def _implied(expression: Expression) -> Expression:
-    """A cast that has the place of its operand was not written."""
+    """A cast that has the place of its operand is implicit."""
     if isinstance(expression, Cast) and expression.place is not None and expression.place == expression.operand.place:
         return _Implied(expression.operand, safe=expression.safe, type=expression.type, place=expression.place)
     return expression

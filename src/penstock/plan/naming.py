@@ -42,7 +42,7 @@ _KINDS: dict[type[Node], str] = {
 
 def named(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
     """The sinks, with a ``uid`` for each step with state that the user gave none: its sink, kind and tables, and a
-    number where there are several, from the sink downwards. What is computed is not part of it, nor are other sinks.
+    number where there are several, from the sink downwards. It depends neither on what is computed nor on other sinks.
     Raises SchemaError if the user gave one uid twice."""
     names: dict[int, str] = {}
     for sink in sinks:

@@ -22,7 +22,7 @@ from penstock.types import DataType, Field, RowType
 class Node:
     """A step that gives rows of ``schema``, from the rows of its ``inputs``.
 
-    A checkpoint finds the node by its ``uid`` after other steps of the job changed; users set it where they need it.
+    A checkpoint finds the node by its ``uid`` after other steps of the job changed; users may set it.
     """
 
     schema: RowType
@@ -73,7 +73,7 @@ class TwoInputs(Node):
 @dataclass(frozen=True)
 class Scan(Node):
     """Reads a table. ``spec`` is the connector's own frozen description. The default ``uid`` is the table's name.
-    ``key`` has the columns of the table's PRIMARY KEY, which is believed."""
+    ``key`` has the columns of the table's PRIMARY KEY, which is not checked."""
 
     table: str
     connector: str
@@ -288,7 +288,7 @@ class SortColumn:
 
 
 class Ranking(enum.Enum):
-    """How rows are numbered: each by its own number, or equal ones by the same, behind which numbers are left out, or
+    """How rows are numbered: each by its own number, or equal ones by the same, after which numbers are skipped, or
     not."""
 
     ROW_NUMBER = "row number"
@@ -299,8 +299,8 @@ class Ranking(enum.Enum):
 @dataclass(frozen=True)
 class Rank(Step):
     """Orders the rows of each key by the columns ``order``, and keeps those from the number ``first`` to ``last``, both
-    counted from 1, by this ``ranking``. Rows that are equal there are in the order in which they came, with ``latest``
-    the other way round. ``schema`` has the input's columns, then, if it has a name, the ``number``."""
+    counted from 1, by this ``ranking``. Rows that are equal there are in the order of arrival, with ``latest`` in
+    reverse. ``schema`` has the input's columns, then, if it has a name, the ``number``."""
 
     keys: tuple[str, ...]
     order: tuple[SortColumn, ...]
@@ -314,7 +314,7 @@ class Rank(Step):
 @dataclass(frozen=True)
 class TemporalSort(Step):
     """Gives rows that are only added in the order of the event time in ``time``, when the watermark reaches them, and
-    equal ones in that of the columns ``order``; with no ``time`` the rows of each batch in the order of ``order``.
+    equal ones in the order of the columns ``order``; without ``time`` the rows of each batch in the order of ``order``.
     Rows that are equal there are in the order in which they came. The schema is the input's."""
 
     time: str
@@ -331,7 +331,7 @@ class Sort(Step):
 
 @dataclass(frozen=True)
 class Materialize(Step):
-    """The last row of each key to arrive, of those that were not taken back. The schema is the input's."""
+    """The last row of each key to arrive, of those that were not retracted. The schema is the input's."""
 
     keys: tuple[str, ...]
 
@@ -372,8 +372,8 @@ STATEFUL = (
 
 @dataclass(frozen=True)
 class Sink(Step):
-    """Writes the input's rows to a table; columns are matched by position and cast to ``schema``. ``deduplicates``: it
-    is said that the last of several rows of one key stays. ``at`` is the place of the statement in its file."""
+    """Writes the input's rows to a table; columns are matched by position and cast to ``schema``. ``deduplicates``: the
+    statement has ON CONFLICT DO DEDUPLICATE. ``at`` is the place of the statement in its file."""
 
     table: str
     connector: str

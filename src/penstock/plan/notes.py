@@ -10,7 +10,7 @@ from penstock.spi import WithNotes
 
 
 def notes_of(job: Job) -> tuple[str, ...]:
-    """The notes of all tables, each once, with the table's name. Not every spec has some."""
+    """The notes of all tables, each once, with the table's name. Specs may have none."""
     return tuple(dict.fromkeys(_notes(job)))
 
 

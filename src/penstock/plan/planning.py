@@ -43,17 +43,17 @@ from penstock.types import RowType
 
 
 def planned(job: Job) -> Job:
-    """``job`` as it runs; to plan it again changes nothing.
+    """``job`` as it runs. Idempotent.
 
     Tables of upserts become tables of changes, except where a sink takes the same upserts. Equal steps with state
-    become one. They get the columns that somebody reads, and a ``uid`` each. Raises SchemaError or UnsupportedError for
+    become one. They get only the columns that are read, and a ``uid`` each. Raises SchemaError or UnsupportedError for
     a table whose changes do not say what its rows are, for a sink that cannot keep what it is given, and for steps that
-    could not take rows back.
+    could not retract rows.
     """
     check_modes(job.sinks)
     check_overwrites(job)
-    # Steps that differed in columns which nobody reads, such as PROCTIME(), are equal once these are gone: therefore
-    # equal ones are found twice.
+    # Steps that differ only in unread columns, such as PROCTIME(), are equal once these are removed, so equal steps are
+    # looked for twice.
     if job.settings.batch:
         check_batch(job)
         sinks = without_nulls(fitted(_timed(job), job.settings), job.settings)
@@ -117,7 +117,7 @@ def _deduplicated(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ..
 
 
 def _normalized(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
-    """The sinks, with the changes of each table of upserts where the upserts themselves do not do."""
+    """The sinks, with the changes of each table of upserts, where the upserts themselves are not enough."""
     done: set[int] = set()
 
     def note(node: Node, _: tuple[None, ...]) -> None:
@@ -157,7 +157,7 @@ def _passes(sink: Sink) -> bool:
 
 def _materialized(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
     """The sinks that keep one row for each value of their key, with a step before those whose rows have another key:
-    several of them may have one value, and which of them comes last would be left to chance."""
+    several of them may have one value, and which comes last would be random."""
     return tuple(_last_rows(sink) if _needs_last_rows(sink, settings) else sink for sink in sinks)
 
 
@@ -180,8 +180,8 @@ def _last_rows(sink: Sink) -> Sink:
 
 
 def _shared(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
-    """The sinks, with one step in place of equal ones with state, which would keep the same twice. Steps whose rows
-    depend on chance or on a user's function stay apart."""
+    """The sinks, with one step in place of equal ones with state, which would keep the same state twice. Steps whose
+    rows depend on chance or on a user's function stay apart."""
     known: dict[Node, Node] = {}
     repeatable: dict[int, bool] = {}
 

@@ -1,4 +1,4 @@
-"""Only columns that somebody reads go to steps with state: they are sent between tasks there, and kept."""
+"""Only columns that are read go to steps with state, where they are sent between tasks and kept."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Names = frozenset[str]
 
 
 def pruned(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
-    """The sinks, fed by the same rows without the columns that nobody reads. Sinks without state stay as they are."""
+    """The sinks, fed by the same rows without unread columns. Sinks without state stay as they are."""
     kept: set[int] = set()
     fold([sink for sink in sinks if not traits(sink).stateful], lambda node, _: kept.add(id(node)))
     return tuple(each for each in _without_unread(sinks, kept) if isinstance(each, Sink))
@@ -66,7 +66,7 @@ def repeatable_columns(node: Node) -> Names:
 
 
 def _without_unread(roots: tuple[Node, ...], kept: Collection[int]) -> list[Node]:
-    """The roots above nodes without the columns that nobody reads. Nodes whose ids are ``kept`` stay as they are."""
+    """The roots above nodes without unread columns. Nodes whose ids are ``kept`` stay as they are."""
     order: list[Node] = []
     fold(roots, lambda node, _: order.append(node))
     wanted = {id(root): frozenset(root.schema.names) for root in roots}
@@ -87,7 +87,7 @@ def _all(node: Node) -> tuple[Names, ...]:
 
 
 def _reads(node: Node, wanted: Names) -> tuple[Names, ...]:
-    """The columns that a node reads of each input, if the ``wanted`` ones of its own are read."""
+    """The columns that a node reads of each input, if its ``wanted`` columns are read."""
     match node:
         case Filter(condition=condition):
             return (wanted | _columns(condition),)
@@ -150,12 +150,12 @@ def _columns(expression: Expression) -> Names:
 
 
 def _items(node: Project, wanted: Names) -> tuple[Item, ...]:
-    """The columns of a projection that are wanted; a constant if none is, for a row has a column."""
+    """The columns of a projection that are wanted; a constant if none is, since a row needs a column."""
     return tuple(each for each in node.items if each.name in wanted) or (Item(node.items[0].name, _ANY),)
 
 
 def _calls(node: GroupAggregate, wanted: Names) -> tuple[AggregateCall, ...]:
-    """The aggregates that are wanted; at least one where a row would have no column without."""
+    """The aggregates that are wanted; at least one if a row would have no column otherwise."""
     found = tuple(each for each in node.calls if each.name in wanted)
     return found if found or node.keys else node.calls[:1]
 
@@ -209,8 +209,8 @@ def _pruned(node: Node, inputs: tuple[Node, ...], wanted: Names) -> Node:
 
 
 def _pruned_join(node: Join, left: Node, right: Node) -> Join:
-    """A join of two inputs that have some of the columns of its own. One that nobody reads may have become a constant,
-    of another type."""
+    """A join of two inputs that have some of the columns of its own. An unread one may have become a constant, of
+    another type."""
     count, names = len(node.left.schema.names), node.schema.names
     fields: list[Field] = []
     for before, now, own, null in (

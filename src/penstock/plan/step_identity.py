@@ -1,7 +1,7 @@
 """What the meaning of a step's state depends on, and which changes of it the state survives.
 
-An identity is kept beside the state, so its form is part of the format of checkpoints: names, types and texts, nothing
-of how penstock computes. :data:`VERSION` counts its forms.
+An identity is kept beside the state, so its form is part of the format of checkpoints: names, types and texts, and
+nothing about how penstock computes. :data:`VERSION` counts its forms.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.types.parse import parse_type
 VERSION = 1
 #: The sides of a step with two inputs; that of one with one input has no name.
 SIDES = ("left", "right")
-#: What facts are about that are treated in a way of their own.
+#: The subjects of facts that are treated specially.
 TIME_ZONE, KIND_OF_ROWS = "time zone", "kind of rows that it takes"
 
 
@@ -30,7 +30,7 @@ class Fact:
 
     @classmethod
     def of(cls, text: str) -> Fact:
-        """A fact that reads as it is compared."""
+        """A fact whose text for users is its meaning."""
         return cls(text, text)
 
 
@@ -48,11 +48,11 @@ class Column:
 class StepIdentity:
     """The identity of a step with state.
 
-    ``facts`` must stay as they are, by what they are about; what is said in ``notes`` may change. ``keys`` are the
-    columns that its state is found by, and ``rows`` those of the rows that it keeps, by the side of the step.
-    ``aggregates`` are the columns of the state of groups, ``tables`` those of its tables that have values, and
-    ``calls`` the aggregates that users wrote. Columns may be added to the rows of the sides in ``growing``: they are
-    NULL in rows of before. This last field is not kept.
+    ``facts``, by subject, must stay the same; ``notes`` may change. ``keys`` are the columns that its state is found
+    by, and ``rows`` those of the rows that it keeps, by the side of the step. ``aggregates`` are the columns of the
+    state of groups, ``tables`` those of its tables that have values, and ``calls`` the aggregates that users wrote.
+    Columns may be added to the rows of the sides in ``growing``: they are NULL in earlier rows. This last field is not
+    stored.
     """
 
     step: str
@@ -98,8 +98,8 @@ class StepIdentity:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What has changed between two identities: what the state does not survive, and what it does. Both are clauses of
-    a sentence."""
+    """What has changed between two identities: the changes that the state does not survive, and those that it does.
+    Both are clauses of a sentence."""
 
     refused: tuple[str, ...]
     noted: tuple[str, ...]
@@ -164,7 +164,7 @@ def _changed(before: Mapping[str, Fact], now: Mapping[str, Fact]) -> Iterator[st
         yield f"the {about} was {was.shown or 'not set'}, and is {is_.shown or 'not set'}"
 
 
-#: Facts that are compared only where both are known: the other one is of no matter, or follows from the aggregates.
+#: Facts that are compared only where both are known: otherwise they do not matter, or follow from the aggregates.
 _MAY_BE_UNKNOWN = frozenset({TIME_ZONE, KIND_OF_ROWS})
 
 
@@ -180,7 +180,7 @@ def _keys(before: StepIdentity, now: StepIdentity) -> Iterator[str]:
 
 
 def _aggregates(before: StepIdentity, now: StepIdentity) -> Iterator[str]:
-    """Groups of before have no value for what is new. What is gone leaves the rest as it is."""
+    """Earlier groups have no value for a new aggregate. A removed one leaves the others as they are."""
     if before.calls == now.calls and len({each.facts.get(KIND_OF_ROWS) for each in (before, now)} - {None}) > 1:
         return  # which says it
     pairs = [*_matched(before.aggregates, now.aggregates), *_matched(before.tables, now.tables)]
@@ -220,7 +220,7 @@ def _rows(
 
 
 def _matched(before: tuple[Column, ...], now: tuple[Column, ...]) -> list[tuple[Column, Column | None]]:
-    """Each column with that of before which has the same meaning, and the same name if there are several."""
+    """Each column with its former one: with the same meaning, and the same name if there are several."""
     left = list(before)
     found: dict[str, Column] = {}
     for same_name in (True, False):
@@ -233,7 +233,7 @@ def _matched(before: tuple[Column, ...], now: tuple[Column, ...]) -> list[tuple[
 
 
 def _same_type(before: str, now: str) -> bool:
-    """Whether values of one type are values of the other, in the state: lengths do not matter."""
+    """Whether two types have the same values in the state: lengths do not matter."""
     return before == now or alike(parse_type(before), parse_type(now))
 
 

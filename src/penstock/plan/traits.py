@@ -64,8 +64,8 @@ class Traits:
     has the columns of the window that each row belongs to, and how it was assigned to it.
 
     ``upsert_keys`` are the keys of the table that the rows make up, such that all changes of a key's row come in order;
-    the empty key stands for a table of one row. ``stateful``: whether the rows depend on those before them, are in
-    windows or come from collections.
+    the empty key means a table of one row. ``stateful``: whether the rows depend on those before them, are in windows
+    or come from collections.
     """
 
     kinds: frozenset[RowKind]
@@ -176,7 +176,7 @@ def _in_windows(inner: Node, own: Traits, inputs: tuple[Traits, ...]) -> Traits:
 
 
 def _left_out(condition: Expression, below: Traits) -> frozenset[RowKind]:
-    """The kinds that a filter adds: an update to a row that it leaves out deletes the one before, unless the filter
+    """The kinds that a filter adds: an update to a row that it leaves out deletes the former row, unless the filter
     decides by a key, which no update changes."""
     if not below.kinds & _UPDATES or any(columns_of(condition) <= set(key) for key in below.upsert_keys):
         return frozenset()
@@ -184,7 +184,7 @@ def _left_out(condition: Expression, below: Traits) -> frozenset[RowKind]:
 
 
 def _kept(expression: Expression) -> str:
-    """The column whose different values stay different in ``expression``, which shows nothing else; else nothing."""
+    """The column of which ``expression`` is an injective function; nothing if it is none."""
     while isinstance(expression, Cast) and widens(expression.operand.type, expression.type):
         expression = expression.operand
     return expression.name if isinstance(expression, ColumnRef) else ""
@@ -240,7 +240,7 @@ def _joined(join: Join, left: Traits, right: Traits) -> Traits:
     of_right = [key for key in right.upsert_keys if set(key) >= set(join.right_keys)]
     keys: list[Key] = []
     if join.kind in (JoinKind.INNER, JoinKind.LEFT):
-        # Beside a left row, the columns of the right join key say nothing new.
+        # The columns of the right join key equal those of the left row.
         rest = [tuple(rights[each] for each in key if each not in join.right_keys) for key in of_right]
         keys += [(*(lefts[each] for each in key), *more) for key in of_left for more in rest]
         keys += [tuple(lefts[each] for each in key) for key in of_left if _unique(right, join.right_keys)]
@@ -268,7 +268,8 @@ def _same_window(union: Node, members: tuple[Traits, ...]) -> Windowed | None:
 
 
 def _compared(node: SetOperation, kind: SetKind, left: Traits, right: Traits) -> Traits:
-    """The traits of rows that are compared with those of another side: they come and go, and are never updated."""
+    """The traits of rows that are compared with those of another side: they are added and removed, and never
+    updated."""
     keeps = kind in (SetKind.INTERSECT, SetKind.INTERSECT_ALL, SetKind.SEMI)
     grows = keeps and not left.changing and not right.changing
     once = kind in (SetKind.INTERSECT, SetKind.EXCEPT)
@@ -291,7 +292,7 @@ def _ranked(rank: Rank, below: Traits) -> Traits:
         found.append((*rank.keys, rank.number))
     if not (rank.order or rank.latest or below.changing):  # the first rows to arrive are never replaced
         return replace(below, upsert_keys=tuple(dict.fromkeys(found)), stateful=True)
-    # Without changes below, a number that was given stays given, unless several rows have it.
+    # Without changes below, a number stays with its row, unless several rows have it.
     stays = rank.number and rank.ranking is Ranking.ROW_NUMBER and not below.changing
     gone = INSERTIONS if stays else _DELETE
     return replace(below, kinds=INSERTIONS | _UPDATES | gone, upsert_keys=tuple(dict.fromkeys(found)), stateful=True)

@@ -1,4 +1,4 @@
-"""The one way through a plan: ``fold`` and ``rewrite``, which visit each node once, inputs first."""
+"""Traversal of plans: ``fold`` and ``rewrite``, which visit each node once, inputs first."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def scans(*roots: Node) -> tuple[Scan, ...]:
 
 
 def base(node: Node) -> Node:
-    """The nearest node at or below this one that is more than expressions: branches of one group share it."""
+    """The nearest node at or below this one that does not only compute expressions: branches of one group share it."""
     while isinstance(node, AssignWatermarks | DeadLetters | Filter | Project):
         node = node.input
     return node

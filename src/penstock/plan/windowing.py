@@ -9,7 +9,7 @@ from penstock.plan.expressions import Place
 
 
 class WindowKind(enum.Enum):
-    """The windows that there are."""
+    """The kinds of windows."""
 
     TUMBLE = "tumble"
     HOP = "hop"
@@ -21,9 +21,9 @@ class WindowKind(enum.Enum):
 class Windowing:
     """Windows over the column ``time``, all lengths in milliseconds.
 
-    ``size`` is the length of a window, of CUMULATE the greatest, of SESSION the gap that ends one. ``step`` is the time
-    between the starts of windows of HOP, and between the ends of those of CUMULATE. Windows begin ``offset`` after full
-    ones since 1970. ``zoned``: they are windows of the local time of moments. ``processing``: the time is that of
+    ``size`` is the length of a window, for CUMULATE the greatest, for SESSION the gap that ends one. ``step`` is the
+    time between the starts of windows of HOP, and between the ends of those of CUMULATE. Windows begin ``offset`` after
+    full ones since 1970. ``zoned``: they are windows of the local time of moments. ``processing``: the time is that of
     processing, whatever the column has. Sessions are those of rows with equal ``keys``, or, if ``grouped``, of the rows
     of each group. ``place`` is where they are written, if that is a text.
     """
@@ -63,7 +63,7 @@ class Attached:
 
     @property
     def processing(self) -> bool:
-        """Never: such windows are those of event time."""
+        """Never: such windows are windows of event time."""
         return False
 
     def describe(self) -> str:

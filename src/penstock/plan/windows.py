@@ -93,7 +93,7 @@ class _Rows:
 
 def _unassigned(group: GroupAggregate, columns: WindowColumns) -> WindowAggregate | None:
     """The groups of windows that the aggregate itself assigns rows to: it need not see a row once for each window. None
-    where the rows' windows are of interest before, or they are grouped by copies of the window's ``columns`` too."""
+    where the rows' windows are used before, or they are grouped by copies of the window's ``columns`` too."""
     rows = _Rows.of(group.input)
     if rows is None:
         return None
@@ -162,7 +162,7 @@ def in_windows(node: Join | Step) -> Node:
 
 
 def _lengths(own: Traits) -> object:
-    """What two windowings have in common whose windows are the same."""
+    """A key that is equal for two windowings with the same windows."""
     windowing = own.window.windowing if own.window is not None else None
     return replace(windowing, time="") if isinstance(windowing, Windowing) else None
 

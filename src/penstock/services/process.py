@@ -16,7 +16,7 @@ from pathlib import Path
 from penstock.deadline import awaited
 from penstock.errors import ServiceError
 
-#: How long a server may take to end or to stand still.
+#: How long a server may take to end or to stop.
 GRACE_SECONDS = 20.0
 
 _PROC = Path("/proc")
@@ -68,8 +68,8 @@ class Identity:
         return False
 
     def freeze(self, name: str) -> bool:
-        """Stops the process, which keeps its connections, and returns when all its threads stand still. False if it
-        has ended.
+        """Stops the process, which keeps its connections, and returns when all its threads are stopped. False if it has
+        ended.
 
         Raises:
             ServiceError: the process, which people call ``name``, does not stop.

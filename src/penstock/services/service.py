@@ -100,13 +100,13 @@ class Service(ABC):
         self._down.add(node)
 
     def pause(self, node: int = 1) -> None:
-        """Freezes a node, which keeps its connections and answers nothing. Returns when all its threads stand still."""
+        """Freezes a node, which keeps its connections and answers nothing. Returns when all its threads are stopped."""
         if not self._process(node).freeze(self._title(node)):
             raise ServiceError(f"{self._title(node)} does not run and cannot be paused; start it again first")
         self._down.add(node)
 
     def resume(self, node: int = 1) -> None:
-        """Lets a paused node go on."""
+        """Lets a paused node continue."""
         self._process(node).signal(signal.SIGCONT)
         self._down.discard(node)
 

@@ -28,7 +28,7 @@ from penstock.services.service import Service
 
 _MASTER = 1
 _CLASSES = "org.apache.spark.deploy"
-#: Without the server for submissions, which has a port of its own.
+#: Without the server for submissions, which has its own port.
 _JVM = ("-XX:+UseSerialGC", "-Dspark.master.rest.enabled=false")
 _EXECUTOR = b"CoarseGrainedExecutorBackend"
 
@@ -74,7 +74,7 @@ class SparkCluster(Service):
         return tuple(range(_MASTER, _MASTER + 1 + self._workers))
 
     def executors(self, node: int) -> list[Identity]:
-        """The running executors of a worker, each a process of its own."""
+        """The running executors of a worker, each a separate process."""
         folder = str(self._work(node))
         found = []
         for each in Path("/proc").glob("[0-9]*"):

@@ -72,8 +72,8 @@ class GivenSettings:
 
     def put(self, key: str, text: str, place: str, *, at: str = "", shown: str | None = None) -> None:
         """Add a setting. ``place`` is that of its text, ``at`` that of its key if it differs. Errors quote ``shown``,
-        the text before variables were replaced, since these may be secret. Raises OptionsError for an unknown key, and
-        for a text that cannot be read."""
+        the text before variables were replaced, since their values may be secret. Raises OptionsError for an unknown
+        key, and for a text that cannot be read."""
         self._check_known(key, at or place)
         ignored = ignored_key(key)
         try:
@@ -153,7 +153,8 @@ class GivenSettings:
         )
 
     def over(self, before: Settings) -> Settings:
-        """``before`` with the settings that were given in place of its own. Raises OptionsError as :meth:`settings`."""
+        """``before`` with the settings that were given in place of the former ones. Raises OptionsError as
+        :meth:`settings`."""
         own = self.settings()
         composed = {name: getattr(own, name) for name, texts in self._texts.items() if texts}
         return replace(before, **{name: value for name, value in self._values.items() if name}, **composed)

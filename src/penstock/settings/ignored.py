@@ -21,7 +21,7 @@ class Ignored:
     meaning: str
     default: str
     codec: Codec
-    #: Values, as the codec reads them, that ask for what applies here anyway, so that they need no warning.
+    #: Values, as the codec reads them, that match what applies here anyway, so that they need no warning.
     fulfilled: tuple[Any, ...] = ()
 
     @property
@@ -30,8 +30,8 @@ class Ignored:
         return None if self.default == "(none)" else self.codec.parse(self.default)
 
 
-#: What applies here, with the keys: the other fields of :class:`Ignored` for each. A key that ends in ``*`` stands for
-#: all that begin with what is before it.
+#: What applies here, with the keys: the other fields of :class:`Ignored` for each. A key that ends in ``*`` means all
+#: keys with that prefix.
 _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "A batch is the checkpoint; there are no barriers.": {
         "execution.checkpointing.aligned-checkpoint-timeout": ("When an aligned checkpoint becomes unaligned.", "0 ms"),
@@ -266,7 +266,7 @@ def _known() -> Mapping[str, Ignored]:
     return dict(sorted({**found, **former}.items()))
 
 
-#: The keys, sorted. One that ends in ``*`` stands for all that begin with what is before it.
+#: The keys, sorted. One that ends in ``*`` means all keys with that prefix.
 WITHOUT_EFFECT: Mapping[str, Ignored] = _known()
 _FAMILIES = tuple(key.removesuffix("*") for key in WITHOUT_EFFECT if key.endswith("*"))
 

@@ -246,12 +246,12 @@ class Settings(OptionSet):
 
     @property
     def lenient(self) -> bool:
-        """Whether rows without an event time are late, instead of ending the job."""
+        """Whether rows without an event time are late, instead of failing the job."""
         return self.null_event_time == LATE
 
     @property
     def strict(self) -> bool:
-        """Whether what overflows fails."""
+        """Whether an overflow fails the job."""
         return self.overflow == FAIL
 
     @property
@@ -261,5 +261,6 @@ class Settings(OptionSet):
 
     @property
     def once(self) -> bool:
-        """Whether each start reads what is there then, and a later one goes on. A batch has all rows: none goes on."""
+        """Whether each start reads what is there then, and a later one continues. A batch job has all rows: none
+        continues."""
         return self.available_now and not self.batch

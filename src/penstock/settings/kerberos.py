@@ -32,7 +32,7 @@ def _pair(settings: KerberosSettings) -> Iterator[Problem]:
 
 @dataclass(frozen=True, kw_only=True)
 class KerberosSettings(OptionSet):
-    """For tables with `sasl.mechanism` GSSAPI and no `sasl.jaas.config` of their own."""
+    """For tables with `sasl.mechanism` GSSAPI and without `sasl.jaas.config`."""
 
     use_ticket_cache: bool = opt(
         "use-ticket-cache",

@@ -1,4 +1,4 @@
-"""ALTER TABLE: what is left of the CREATE TABLE statement after a change."""
+"""ALTER TABLE: the CREATE TABLE statement after a change."""
 
 from __future__ import annotations
 

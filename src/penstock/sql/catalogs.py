@@ -51,7 +51,7 @@ class Catalog:
 @dataclass
 class Catalogs:
     """All catalogs. A temporary table or view hides a permanent one of its name. ``version`` counts the changes after
-    which a view may give something else."""
+    which a view may give other rows."""
 
     current: Space = (DEFAULT_CATALOG, DEFAULT_DATABASE)
     catalogs: dict[str, Catalog] = field(
@@ -92,7 +92,7 @@ class Catalogs:
     def put(self, path: Path, entry: Entry, *, temporary: bool) -> None:
         """Add a table or a view."""
         if self.version or path in self.permanent:
-            self.version += 1  # a view may have read what had this name before
+            self.version += 1  # a view may have read another table of this name
         (self.temporary if temporary else self.permanent)[path] = entry
 
     def holder(self, path: Path) -> dict[Path, Entry]:
@@ -111,7 +111,7 @@ def shown_path(path: Path) -> str:
 @dataclass(frozen=True)
 class Visible(Mapping[tuple[str, ...], DeclaredTable | Relation | None]):
     """The tables and views that a statement sees in the database ``space``, by the parts of their names. ``resolve``
-    gives what a view stands for, and raises KeyError if it reads a table or view that was dropped."""
+    gives the rows of a view, and raises KeyError if it reads a table or view that was dropped."""
 
     catalogs: Catalogs
     space: Space

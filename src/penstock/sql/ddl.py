@@ -50,7 +50,7 @@ from penstock.sql.parse.syntax import Name, TableName
 from penstock.sql.table_as import with_columns
 from penstock.types import RowType
 
-#: The one type of catalogs that there is, and its options.
+#: The only type of catalogs, and its options.
 _IN_MEMORY, _IN_MEMORY_OPTIONS = "generic_in_memory", ("type", "default-database", "property-version")
 Definition = (
     CreateTable
@@ -84,7 +84,7 @@ class Definitions:
     _broken: dict[int, str] = field(default_factory=dict)
 
     def run(self, statement: Statement) -> bool:
-        """Run a statement, if it is one that defines. Raises DefinitionError with its problems."""
+        """Run a statement, if it is a definition. Raises DefinitionError with its problems."""
         if not isinstance(statement, Definition):
             return False
         match statement:
@@ -134,7 +134,7 @@ class Definitions:
         return found
 
     def unknown(self, table: TableName) -> DefinitionError:
-        """The error for a name that stands for nothing that can be read."""
+        """The error for an unknown table or view."""
         found = self.catalogs.entry(self.path(table))
         if found is not None and id(found) in self._binding:
             return self.source.error(table.at, f"view '{table.text}' reads itself", "name a table")
@@ -157,7 +157,7 @@ class Definitions:
         return None if found is None else found.schema
 
     def fail(self, parts: tuple[str, ...]) -> None:
-        """Take note of a table whose statement has problems: those that read it have none because of that."""
+        """Remember a table whose statement has problems, so that its readers get no further ones."""
         path = self.catalogs.path(parts)
         if self.catalogs.entry(path) is None:
             nothing = CreateTable(0, TableName(path[2], 0), False, (), None, None, (), ())
@@ -234,7 +234,7 @@ class Definitions:
         return Declaration(statement, self.source, Errors()).connector_problem(self.connectors)
 
     def _key(self, table: TableName) -> tuple[str, ...]:
-        """The primary key of a table, if it has one: who copies it has the same."""
+        """The primary key of a table, if it has one: a copy of the table has the same."""
         found = self.entry(table)
         return found.found.definition.primary_key if isinstance(found, TableEntry) and found.found is not None else ()
 
@@ -329,7 +329,7 @@ class Definitions:
         entry.version = self.catalogs.version
 
     def _bind(self, entry: ViewEntry) -> None:
-        """Find what a view gives now. Raises DefinitionError with the problems of its query."""
+        """Bind the query of a view. Raises DefinitionError with the problems of its query."""
         errors = Errors()
         self._binding.append(id(entry))
         try:
@@ -340,7 +340,7 @@ class Definitions:
         errors.check()
 
     def _resolved(self, entry: ViewEntry) -> Relation | None:
-        """What a view gives now. Raises KeyError if it reads a table or view that was dropped."""
+        """The rows of a view now. Raises KeyError if it reads a table or view that was dropped."""
         if entry.version != self.catalogs.version:
             if id(entry) in self._binding:
                 raise KeyError(entry.statement.view.name)

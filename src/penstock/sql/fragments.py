@@ -79,7 +79,7 @@ def columns(text: str, *, origin: str = "") -> tuple[Column, ...]:
 
 
 def tables(text: str, *, origin: str = "") -> tuple[TableSchema, ...]:
-    """The tables of ``CREATE TABLE db.t (id BIGINT, ...); ...``, which have no options of their own.
+    """The tables of ``CREATE TABLE db.t (id BIGINT, ...); ...``, which have no options.
 
     Raises as :func:`expression` does, with every problem of the text.
     """

@@ -1,4 +1,4 @@
-"""CREATE TABLE .. LIKE: a statement that has all that another table has, too."""
+"""CREATE TABLE .. LIKE: a statement that includes the parts of another table."""
 
 from __future__ import annotations
 

@@ -59,11 +59,11 @@ def parse_script(
 ) -> Script:
     """The jobs of a file of Flink SQL.
 
-    Each INSERT INTO is a job of its own; those of a statement set are one job with several sinks. A job is named by
+    Each INSERT INTO is a separate job; a statement set is one job with several sinks. A job is named by
     ``pipeline.name``, else ``default_name``, else ``insert-into_<table>``; a name that is taken gets ``-<table>``.
     ``variables`` replace ``${NAME}``. Raises SqlError, SchemaError, OptionsError or UnsupportedError (SqlError when
-    they are mixed) with every problem of the file, each with file, line and column; PluginError for a connector
-    that does not load.
+    they are mixed) with every problem of the file, each with file, line and column; PluginError for a connector that
+    does not load.
     """
     source = SourceText(text, file)
     reader = _ScriptReader(source, connectors, default_name)
@@ -145,7 +145,7 @@ class _ScriptReader:
         warnings = [
             f"{problem.where}: table '{table.definition.name}' cannot be read or written: {problem.reason}"
             for table, problem in self.definitions.unusable()
-            if table.connector  # without one it may be there for LIKE
+            if table.connector  # without one it may serve LIKE only
         ]
         return Script(tuple(self.jobs), (*self.settings.warnings, *warnings), tuple(self.printed))
 

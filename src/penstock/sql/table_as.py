@@ -19,7 +19,7 @@ def with_columns(
     statement: CreateTableAs, selected: Sequence[Selected], key: Sequence[str], source: SourceText
 ) -> tuple[CreateTable, Insert]:
     """The statement without its query, whose columns are ``selected``, and how they are written. Its own columns come
-    first; those that the query has too give their types. ``key`` is the primary key if it has none of its own. Raises
+    first; those that the query has too give their types. ``key`` is the primary key if it declares none. Raises
     DefinitionError with every problem of the columns."""
     created, errors = statement.created, Errors()
     names = [each.name for each in projected(list(selected))]

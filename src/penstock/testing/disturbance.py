@@ -68,7 +68,7 @@ class Disturbance:
             raise ServiceError(f"no record was read in {seconds:g} s at which {self.mishap.value}")
 
     def release(self) -> None:
-        """Lets a task that waits go on."""
+        """Lets a task that waits continue."""
         (self.folder / "released").touch()
 
     def happen(self) -> None:

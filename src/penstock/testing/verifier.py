@@ -157,7 +157,7 @@ class Verifier:
     def restarted(self) -> None:
         """Notes that the job is started again now, or that a fault is injected now from which it has to recover."""
         now = time.monotonic()
-        self._beside.catch_up(_MOMENT_SECONDS)  # records that were visible before are no sign of recovery
+        self._beside.catch_up(_MOMENT_SECONDS)  # records that were visible before do not show recovery
         self._restarted = (now, self.seen)
 
     # --- afterwards ------------------------------------------------------------------------------------------

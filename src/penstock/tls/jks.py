@@ -126,7 +126,7 @@ class _Reader:
         return self.take(self.number(layout))
 
     def text(self) -> str:
-        # Java's modified UTF-8 differs from UTF-8 in characters that aliases hardly have, and nothing depends on them.
+        # Java's modified UTF-8 differs from UTF-8 in characters that are rare in aliases, and nothing depends on them.
         return self.sized(">H").decode("utf-8", "replace")
 
     def der(self, tag: int) -> bytes:

@@ -1,7 +1,7 @@
-"""Key stores of Java clients: PEM files, PKCS #12 and JKS, told apart by their content.
+"""Key stores of Java clients: PEM files, PKCS #12 and JKS, distinguished by their content.
 
-As in Java 9 and later, a store of type JKS or PKCS12 is opened as whichever of the two it is
-(``keystore.type.compat``), and a PEM file needs the type PEM.
+As in Java 9 and later, a store of type JKS or PKCS12 is opened by its actual format (``keystore.type.compat``), and a
+PEM file needs the type PEM.
 """
 
 from __future__ import annotations

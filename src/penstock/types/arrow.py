@@ -61,7 +61,7 @@ def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 
 def in_python(value: pa.Scalar) -> bool:
-    """Whether Python has the value: not that of a date or timestamp outside the years 1 to 9999."""
+    """Whether Python has the value: not a date or timestamp outside the years 1 to 9999."""
     try:
         value.as_py()
     except OverflowError:

@@ -156,9 +156,9 @@ def common_type(types: tuple[DataType, ...]) -> DataType | None:
 
 
 def merged_type(types: tuple[DataType, ...]) -> DataType | None:
-    """The type to which COALESCE casts its arguments, by Flink's ``LogicalTypeMerging``; None if
-    there is none. Other than :func:`common_type`, a TIMESTAMP becomes a DATE or a TIME beside one, and a DECIMAL before
-    a FLOAT becomes one."""
+    """The type to which COALESCE casts its arguments, by Flink's ``LogicalTypeMerging``; None if there is none. Unlike
+    in :func:`common_type`, a TIMESTAMP becomes a DATE or a TIME beside one, and a DECIMAL before a FLOAT becomes
+    one."""
     found = types[0]
     for each in types[1:]:
         pair = {root(found): found, root(each): each}
@@ -223,7 +223,7 @@ def _common_number(left: DataType, right: DataType) -> DataType:
 
 def comparable(left: DataType, right: DataType, ordered: bool) -> DataType | None:
     """The type as which two values are compared; None if they cannot be. As in Flink, strings are cast to dates and
-    times, but not to numbers, and a date is no timestamp."""
+    times, but not to numbers, and a date is not a timestamp."""
     roots = {root(left), root(right)}
     if "STRING" in roots and len(roots) == 2:
         other = left if root(right) == "STRING" else right

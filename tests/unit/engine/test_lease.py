@@ -1,4 +1,4 @@
-"""The lease of a checkpoint: a second start sees the first, and of two copies the newer one goes on."""
+"""The lease of a checkpoint: a second start sees the first, and of two copies the newer one continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a supervisor does when there is another copy of the job: the newer one goes on, the older one ends."""
+"""What a supervisor does when there is another copy of the job: the newer one continues, the older one ends."""
 
 from __future__ import annotations
 

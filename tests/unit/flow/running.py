@@ -47,7 +47,7 @@ class Running:
     zone: str = "UTC"
     #: The time to live of the state.
     ttl: timedelta | None = None
-    #: Whether rows without an event time are late, instead of ending the job.
+    #: Whether rows without an event time are late, instead of failing the job.
     lenient: bool = True
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class Running:
         self.scans = planner.scans
         output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)
         flow = Dataflow(
-            tuple(planner.branches), planner.ordered(), (output,), self.folder, timings=tuple(planner.timings)
+            tuple(planner.branches), planner.ordered(), (output,), self.folder, generators=tuple(planner.generators)
         )
         self.driver = Driver(flow, manifest=self.manifest, batch=self.manifest.batch + 1, sizes=(100, 500, 2))
 

@@ -1,4 +1,4 @@
-"""The one way through a plan: each node once, inputs first, and what is shared stays shared."""
+"""Traversal of plans: each node once, inputs first, and what is shared stays shared."""
 
 from __future__ import annotations
 

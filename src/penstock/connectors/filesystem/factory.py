@@ -20,7 +20,7 @@ from penstock.types import RowType
 
 class FilesystemConnector:
     """Tables in the files of a folder. Reading ends with the last of the files that are there when the job starts for
-    the first time; hidden files, whose names begin with `.` or `_`, are left out. Each batch writes files of its own,
+    the first time; hidden files, whose names begin with `.` or `_`, are left out. Each batch writes its own files,
     which appear when the batch is complete; a batch that is published again replaces its files. INSERT OVERWRITE, in
     batch mode, lets all other files go, or, of a table with partitions, those of the folders that it writes to."""
 

@@ -83,7 +83,7 @@ class FilesystemScanSpec(FilesystemSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class FilesystemSinkSpec(FilesystemSpec):
-    """Writes files of its own; with ``overwrite``, others go."""
+    """Writes new files; with ``overwrite``, deletes all others."""
 
     overwrite: bool = False
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.connectors.kafka.sink.committer import writable_topics
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
+from penstock.connectors.kafka.sink.topics import writable_topics
 from penstock.connectors.kafka.source.bounds import (
     listed,
     note_epochs,
@@ -33,7 +33,7 @@ def check_scan(scan: KafkaScanSpec, ordinal: int, context: StartContext) -> None
     """Raise what stops the source of this number: topics that are missing, offsets that the log does not have, and the
     checkpoint of another source."""
     session = session_for(scan.client_config)
-    if context.checkpoint is None:  # where reading goes on is not known yet: a topic that is gone may have been read
+    if context.checkpoint is None:  # where reading continues is not known yet: a topic that is gone may have been read
         topics_there(session, scan)
         return
     known = check_source(context.checkpoint, ordinal, scan.table, source_data(session, scan))

@@ -15,7 +15,7 @@ _CHECK_EVERY_SECONDS = 0.1
 
 
 def until_stopped(work: Callable[[Callable[[], bool]], _T], stopping: Callable[[], bool]) -> _T:
-    """The result of ``work``, which is done in a thread of its own.
+    """The result of ``work``, which runs in a separate thread.
 
     Raises AbortableError when the job is to end before: brokers that do not answer would hold it up. The work is given
     a function that tells whether it was left in this way, so that it ends too. The abort of its transaction raises the

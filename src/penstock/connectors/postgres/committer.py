@@ -40,8 +40,8 @@ from penstock.spi import Batch, CommitStatus, Committer, JobContext, Output, Pub
 class PostgresCommitter(Committer):
     """One transaction per batch inserts the rows of all tables of a database and records the job's progress.
 
-    Each task copies rows into staging tables, in a transaction of its own, and the driver's transaction brings them
-    from there into the tables: all rows, or the last change of each key. The protocol and its rules are described in
+    Each task copies rows into staging tables, in its own transaction, and the driver's transaction brings them from
+    there into the tables: all rows, or the last change of each key. The protocol and its rules are described in
     docs/decisions/0015-postgresql.md.
     """
 
@@ -216,7 +216,7 @@ class PostgresCommitter(Committer):
         context = self._context
         with self._database.transaction() as transaction:
             rows = self._rows.of_query(transaction, context.query_id)
-        upcoming = context.next_batch()  # after the rows, since a healthy run goes on with the checkpoint
+        upcoming = context.next_batch()  # after the rows, since a healthy run still writes the checkpoint
         batch = Progress.of(context.query_id, upcoming.id, upcoming.start, None)
         self._states = {row.progress.batch_id: row.progress.state for row in rows if row.progress}
         names, here = set(self._names), dict[int, set[str]]()
@@ -243,8 +243,8 @@ class PostgresCommitter(Committer):
             )
 
     def _inherit(self) -> None:
-        """Write to the row what other rows record of its tables. These rows go on with the next batch, which may be the
-        last one before a restart."""
+        """Write to the row what other rows record of its tables. These rows continue with the next batch, which may be
+        the last one before a restart."""
         known, covering = self._progress, self._covering
         if covering is None or (
             known is not None and (known.query_id != covering.query_id or known.batch_id >= covering.batch_id)

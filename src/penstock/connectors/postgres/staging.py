@@ -1,8 +1,8 @@
 """The work of writing tasks: copy rows into staging tables.
 
 A staging table has the columns ``writer`` and ``c0``, ``c1`` and so on, in the order of the sink's. Each attempt of a
-task has a writer's number of its own. Only rows of writers in the tasks' results count. The rows of an attempt that
-failed, or that Spark ran twice, stay in the table and are cleared later.
+task has its own writer's number. Only rows of writers in the tasks' results count. The rows of an attempt that failed,
+or that Spark ran twice, stay in the table and are cleared later.
 
 That of a sink with a key has two columns more: ``place``, the place of a change among those of its task, and
 ``deleted``. The numbers of writers have the order of their tasks, so that ``writer`` and ``place`` give the order of

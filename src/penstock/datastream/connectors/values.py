@@ -31,8 +31,8 @@ class ValuesSource(Source):
 
 
 class ValuesSink(Sink):
-    """Keeps the rows of a stream. :meth:`rows` returns them, during the job and after it. With ``repeats`` it may stand
-    beside an exactly-once sink: rows of a batch that is retried are kept again."""
+    """Keeps the rows of a stream. :meth:`rows` returns them, during the job and after it. With ``repeats`` it may be
+    used beside an exactly-once sink: rows of a batch that is retried are kept again."""
 
     def __init__(self, repeats: bool = False) -> None:
         self._data_id = values.register(())

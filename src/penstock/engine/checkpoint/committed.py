@@ -16,7 +16,7 @@ from penstock.spi import Batch, Checkpoint
 STATE = "state"
 #: The document that names the run which was started last.
 _RUN = "run"
-#: The document of a run that ended in good order: the batch that it published last, and the one planned last.
+#: The document of a run that ended cleanly: its last published batch, and its last planned one.
 _STOPPED = "stopped"
 
 
@@ -56,32 +56,32 @@ def read_state(checkpoint: Checkpoint) -> dict[str, Any] | None:
 
 
 def keeps_nothing(checkpoint: Checkpoint, state: str) -> bool:
-    """Whether the state of this reference is that of no step, as UNNEST has none. Raises CheckpointUnavailableError."""
+    """Whether the state of this reference has no steps, since UNNEST keeps none. Raises CheckpointUnavailableError."""
     try:
         return not Manifest.read(Storage.of(checkpoint.folder(STATE)), state).operators
     except CheckpointUnavailableError:
         raise
-    except CheckpointError:  # its file is missing, or another one: whoever needs the state says so
+    except CheckpointError:  # its file is missing or changed: whoever needs the state reports it
         return False
 
 
 def write_started(checkpoint: Checkpoint, run: str) -> None:
-    """Write that a run begins. From now on a batch may be committed that the document of a former run does not know."""
+    """Write that a run begins. From now on a batch may be committed that the document of a former run does not
+    contain."""
     checkpoint.write(_RUN, {"run": run})
 
 
 def write_stopped(checkpoint: JobCheckpoint, run: str, batch: int) -> None:
-    """Write that a run ended in good order, and which batch it published last. That counts for nothing if another run
-    was started since, which may have published the batch planned last: then nothing is written, so that the document of
-    the other one stays."""
+    """Write that a run ended cleanly, and which batch it published last. Writes nothing if another run was started
+    since, which may have published the batch planned last: its document stays."""
     if (checkpoint.read(_RUN) or {}).get("run") != run:
         return
     checkpoint.write(_STOPPED, {"run": run, "batch": batch, "planned": checkpoint.last("offsets")})
 
 
 def _stopped(checkpoint: JobCheckpoint) -> dict[str, Any]:
-    """The document of the run that was started last, if it has ended in good order; else an empty one. Former versions
-    named no run, and emptied the document at each start."""
+    """The document of the run that was started last, if it has ended cleanly; else an empty one. Former versions named
+    no run, and emptied the document at each start."""
     found, started = checkpoint.read(_STOPPED) or {}, checkpoint.read(_RUN) or {}
     return found if found.get("run") == started.get("run") else {}
 
@@ -91,8 +91,8 @@ def committed(checkpoint: JobCheckpoint) -> Committed:
 
     Spark logs a batch as done a moment after it was committed, and not at all if it was stopped in between: so the
     documents that penstock writes after a commit count too. In a job with state its document alone counts: a batch of
-    Spark's log and the state of another would be torn. But one that is behind, and whose steps kept nothing, is of a
-    former definition of the job.
+    Spark's log and the state of another would not fit together. But a document that is behind, and whose steps kept
+    nothing, is from a former definition of the job.
     """
     known = checkpoint.read("job")
     if known is None:

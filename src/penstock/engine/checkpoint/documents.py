@@ -16,7 +16,7 @@ from penstock.engine.checkpoint.local import NO_LOCKS, Lock
 from penstock.errors import CheckpointError, CheckpointUnavailableError
 
 _FOLDER = "penstock"
-#: Errors that do not pass by themselves.
+#: Errors that are not transient.
 _LASTING = NO_LOCKS | {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
 
 
@@ -60,7 +60,7 @@ class JobCheckpoint:
 
     @property
     def spark_uri(self) -> str:
-        """The location as Hadoop's paths have it: what other addresses escape, such as a blank, stands for itself."""
+        """The location as Hadoop's paths have it: what other addresses escape, such as a blank, is left as it is."""
         return unquote(self.uri) if self.uri.startswith("file:") else self.uri
 
     def read(self, name: str) -> dict[str, Any] | None:
@@ -71,8 +71,8 @@ class JobCheckpoint:
         return None if text is None else self._parse(text, path)
 
     def write(self, name: str, document: Mapping[str, Any], *, durable: bool = True) -> None:
-        """Write the document ``name`` atomically. Without ``durable`` the disk is not waited for: for what says nothing
-        any more when the machine has failed. Raises CheckpointError."""
+        """Write the document ``name`` atomically. Without ``durable`` it does not wait for the disk: for content that
+        is meaningless after a machine failure. Raises CheckpointError."""
         self._put(partial(self._files.write, durable=durable), name, document)
 
     def latest(self, name: str) -> dict[str, Any] | None:
@@ -80,14 +80,14 @@ class JobCheckpoint:
         number, as former versions wrote it; None if there is neither."""
         while numbers := list(self._numbers(name)):
             found = self.read(f"{name}.{max(numbers)}")
-            if found is not None:  # else it was deleted since: there is one with a higher number
+            if found is not None:  # else it was deleted meanwhile: a document with a higher number exists
                 return found
         return self.read(name)
 
     def advance(self, name: str, number: int, document: Mapping[str, Any], *, replace: bool = False) -> None:
-        """Write the document ``name`` with this number, unless it exists, or ``replace`` it. So a copy of the job that
-        is late neither replaces a document nor becomes the latest. Documents are written with one number after the
-        other; that before the last one is deleted, and stays without harm if that fails. Raises CheckpointError."""
+        """Write the document ``name`` with this number, unless it exists, or ``replace`` it. So a late copy of the job
+        neither replaces a document nor becomes the latest. Numbers are consecutive; the previous document is deleted,
+        and may stay if that fails. Raises CheckpointError."""
         self._put(self._files.write if replace else self._files.create, f"{name}.{number}", document)
         self.delete(f"{name}.{number - 2}")
 
@@ -100,10 +100,10 @@ class JobCheckpoint:
 
     def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
         """Replace the content of ``name`` (at first an empty one) by ``change(content)``, and return the new content.
-        If another copy of the job was quicker, ``change`` is called again on its result, so that no change is lost.
+        If another copy of the job wrote first, ``change`` is called again on its result, so that no change is lost.
         Raises CheckpointError.
 
-        Each revision is a file of its own, which is created once and never removed.
+        Each revision is a separate file, which is created once and never removed.
         """
         mine = uuid.uuid4().hex
         while True:
@@ -116,7 +116,7 @@ class JobCheckpoint:
                 return after
 
     def delete(self, name: str) -> None:
-        """Delete the document ``name``, if there is one; one that stays does no harm."""
+        """Delete the document ``name``, if it exists; a failure is ignored."""
         with suppress(OSError):
             self._files.delete(self._path(name))
 

@@ -1,4 +1,4 @@
-"""Whether a job can go on from the state of its checkpoint, or of the savepoint that it starts with: known without
+"""Whether a job can continue from the state of its checkpoint, or of the savepoint that it starts with: known without
 Spark, before anything is started (rule "look before taking over")."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class StateReport:
 
     @property
     def title(self) -> str:
-        """What the lines are about."""
+        """The heading of the lines."""
         return f"state of {self.where}, after batch {self.batch}:"
 
     def lines(self) -> Iterator[tuple[str, bool]]:
@@ -49,8 +49,8 @@ class StateReport:
 
 
 def readable_checkpoint(job: Job) -> JobCheckpoint | None:
-    """The checkpoint of a job if it can be read without Spark: one on this machine, and that of a job with state, which
-    is read so too. Elsewhere Spark may have rights that only its settings name."""
+    """The checkpoint of a job if it can be read without Spark: one on this machine, and any job with state, which is
+    read without Spark. Elsewhere Spark may have rights that only its settings name."""
     root = job_location(job.settings.checkpoint_dir, job.name)
     if local_checkpoint(root) is None and not stateful(job):
         return None
@@ -61,8 +61,8 @@ def readable_checkpoint(job: Job) -> JobCheckpoint | None:
 
 
 def state_report(job: Job) -> StateReport | None:
-    """What becomes of the state that a start of ``job``, which is planned, would go on from. None if there is none, if
-    only Spark can read its place, or in batch mode, which keeps none.
+    """What becomes of the state that a start of ``job``, which is planned, would continue from. None if there is none,
+    if only Spark can read its place, or in batch mode, which keeps none.
 
     Raises CheckpointError for files that are missing or damaged, and UnsupportedError for a job that cannot be
     computed.
@@ -96,20 +96,20 @@ def state_report(job: Job) -> StateReport | None:
         except CheckpointError:
             again = _committed(place)
             if not again or again == reference:
-                raise  # else the job runs, and has deleted what it needs no more
+                raise  # else the job runs, and has deleted what it no longer needs
             reference = again
 
 
 def claimed_steps(job: Job, savepoint: str) -> frozenset[str]:
-    """The uids under which a savepoint has the state of the steps of ``job``: of several of one name the numbers change
-    when others come or go. Raises CheckpointError, and UnsupportedError as :func:`state_report`."""
+    """The uids under which a savepoint has the state of the steps of ``job``: when several have one name, their numbers
+    change as steps are added and removed. Raises CheckpointError, and UnsupportedError as :func:`state_report`."""
     place = read_location(savepoint)
     manifest = Manifest.read(Storage.of(place.folder(STATE)), read_savepoint(place).content.state)
     return fitting_of(job, manifest).claimed(manifest)
 
 
 def fitting_of(job: Job, manifest: Manifest, *, unclaimed: bool = False) -> Fitting:
-    """What decides whether a job can go on from a state, as far as that is known without Spark: not its time zone,
+    """What decides whether a job can continue from a state, as far as that is known without Spark: not its time zone,
     unless it is set."""
     settings = job.settings
     if not stateful(job):

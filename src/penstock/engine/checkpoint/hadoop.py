@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 from penstock.engine.checkpoint.local import Lock
 from penstock.spi import cause_of
 
-#: The capability of a store (in Hadoop's ``CommonPathCapabilities``) whose files appear when they are closed.
+#: The capability (in Hadoop's ``CommonPathCapabilities``) of a store in which files become visible when they are
+#: closed.
 _ABORTABLE = "fs.capability.outputstream.abortable"
 #: How the clients of Hadoop's file systems report a missing right: names of classes, and of HTTP's statuses.
 _DENIED = re.compile(r"AccessControlException|AuthorizationException|AccessDenied|Forbidden|Unauthorized")
@@ -27,7 +28,7 @@ class HadoopFiles:
 
     A file is written to a draft, which is renamed. Object stores rename by copying and deleting, so that a crash in
     between would leave no file of the name; but what is written there appears when it is closed, whole and at once.
-    Such a store says that a stream can be given up (as Spark asks it for its own logs), and needs no draft.
+    Such a store declares that a stream can be aborted (Spark checks that for its own logs), and needs no draft.
     """
 
     def __init__(self, spark: SparkSession, root: str):
@@ -105,7 +106,7 @@ class HadoopFiles:
                 stream.write(text.encode("utf-8"))
             except Py4JJavaError:
                 if self._whole:
-                    stream.abort()  # else the part that was written would appear
+                    stream.abort()  # else the part written so far would become visible
                 raise
             finally:
                 stream.close()

@@ -13,16 +13,16 @@ from penstock.flow.state.inspection import TableSize, count_keys, oldest_seen, r
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.segments import SEEN, WEIGHT, SegmentRef
 from penstock.flow.state.storage import Storage
-from penstock.flow.time.times import OperatorTime
+from penstock.flow.time.watermarks import OperatorTime
 
-#: How the columns of the state's own are called here.
+#: The names shown for the state's internal columns.
 _OWN = {WEIGHT: "(times)", SEEN: "(last change)"}
 
 
 @dataclass(frozen=True)
 class TableState:
-    """A table of a step: its key columns, about how many keys it has, how large it is, and when the row was written
-    that was not written for longest, in milliseconds since the epoch (None without times to live)."""
+    """A table of a step: its key columns, about how many keys it has, how large it is, and when its oldest row was
+    written, in milliseconds since the epoch (None without times to live)."""
 
     name: str
     key: tuple[str, ...]
@@ -51,9 +51,9 @@ class JobState:
     steps: tuple[StepState, ...]
 
     def rows(self, uid: str, table: str) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]]:
-        """The names of the columns of a table, and its rows in no order: those of the key, those of the value, then of
-        rows that may be there several times how often, and where they have a time to live, when each was last changed.
-        Raises CheckpointError for files that are missing or damaged."""
+        """The names of the columns of a table, and its rows in no order: the key's columns, the value's columns, then
+        the count of rows that may repeat, and the time of the last change of rows with a time to live. Raises
+        CheckpointError for files that are missing or damaged."""
         refs = self.operators[uid][table]
         spec = stored_spec(self.storage, refs, table, uid)
         if spec is None:
@@ -69,7 +69,7 @@ class JobState:
 
 
 def job_state(place: JobCheckpoint) -> JobState:
-    """The state of the checkpoint or the savepoint at ``place``. Raises CheckpointError if there is none of both."""
+    """The state of the checkpoint or the savepoint at ``place``. Raises CheckpointError if there is neither."""
     found = committed(place) if place.read("job") is not None else read_savepoint(place).content
     storage = Storage.of(place.folder(STATE))
     manifest = Manifest.read(storage, found.state)

@@ -1,7 +1,7 @@
 """The lease of a checkpoint: which process runs its job, so that a second start sees the first.
 
 A lease stops accidents and says which copy of a job is the newer one. It does not make a job exactly once: a process
-may stand still between two of its looks, and targets shut that one out (docs/decisions/0043-second-starts.md).
+may be stopped between two of its looks, and the targets fence it (docs/decisions/0043-second-starts.md).
 
 The document ``owner.N`` names the owner since the N-th start. ``alive.N`` is written again every few seconds, for
 starts on other machines, which cannot look at the process. Where the checkpoint is on a file system with locks, the
@@ -25,25 +25,25 @@ from penstock.errors import AlreadyRunningError, CheckpointError, CheckpointUnav
 
 #: How often an owner says that it is alive, and looks whether it still is the owner.
 RENEWAL_SECONDS = 5.0
-#: An owner on another machine that says nothing for so long has ended.
+#: An owner on another machine that is silent for this long has ended.
 SILENCE_SECONDS = 20.0
-#: An owner whose last word has this age, by the clocks of two machines, has ended: nobody listens for more. It is more
-#: than clocks differ that nobody looks after.
+#: An owner whose last sign of life is this old, by the clocks of two machines, has ended, without further waiting. It
+#: exceeds the difference even of clocks that are not synchronized.
 _OLD_MS = 600_000
 _POLL_SECONDS = 0.2
 _MOST_RIVALS = 8
 
 _OWNER, _ALIVE, _LOCK = "owner", "alive", "owner.lock"
 
-#: The ids of the owners that this process is. A sandbox, or a machine that was restored from a picture of itself, may
-#: give a process the number and the start of one that has ended.
+#: The ids of the owners that this process is. In a sandbox, or on a machine restored from a snapshot, a process may
+#: have the number and the start of one that has ended.
 _PRESENT: set[str] = set()
 
 
 @dataclass(eq=False)
 class Lease:
     """The lease of ``checkpoint``, from :meth:`acquire` until :meth:`release`. ``owner`` is this process. ``number`` is
-    that of its document, 0 until :meth:`claim`. ``former`` is the owner that it has taken over from, if that was alive.
+    its document's, 0 until :meth:`claim`. ``former`` is the owner that it has taken over from, if that was alive.
     """
 
     checkpoint: JobCheckpoint
@@ -53,7 +53,7 @@ class Lease:
     _lock: Lock
     number: int = field(default=0, init=False)
     former: Owner | None = field(default=None, init=False)
-    #: Called, in a thread of its own, when another copy of the job was seen to have taken over.
+    #: Called, in a separate thread, when another copy of the job was seen to have taken over.
     on_lost: Callable[[FencedError], None] | None = field(default=None, init=False)
     _renewals: int = field(default=0, init=False)
     _looked: float = field(default_factory=time.monotonic, init=False)
@@ -64,7 +64,7 @@ class Lease:
     def acquire(
         cls, checkpoint: JobCheckpoint, job: str, *, take_over: bool = False, warn: Callable[[str], None]
     ) -> Lease:
-        """Become the owner, unless the owner of now still runs. Waits up to :data:`SILENCE_SECONDS` to see whether an
+        """Become the owner, unless the present owner still runs. Waits up to :data:`SILENCE_SECONDS` to see whether an
         owner on another machine is alive. With ``take_over`` it may run: then :meth:`claim` ends it.
 
         Raises AlreadyRunningError, which names the owner, and CheckpointUnavailableError.
@@ -84,9 +84,9 @@ class Lease:
         return lease
 
     def claim(self, stopping: Callable[[], bool]) -> None:
-        """Be the owner from now on, for the others too. Called when nothing else keeps the job from its start: who was
-        the owner ends when it sees that, and is waited for. One that stands still, or does not see it for
-        :data:`SILENCE_SECONDS`, is shut out by the targets.
+        """Announce to others that this process is the owner from now on. Called when nothing else keeps the job from
+        its start: the former owner ends when it sees that, and is waited for. The targets fence one that is stopped, or
+        does not see it for :data:`SILENCE_SECONDS`.
 
         Raises FencedError if another copy of the job has become the owner since.
         """
@@ -116,7 +116,7 @@ class Lease:
                     continue
             live = here = _live(before)
             if live is not None and live.locked and mine.locked and _locks_here(live.process):
-                here = None  # with its lock, this folder is a copy of the one where the former works
+                here = None  # it has the lock, so this folder is a copy of the one that the former owner uses
             rivals = [*(before.rivals if before else ()), *([str(here.process)] if here else ())]
             owner = replace(mine, rivals=tuple(dict.fromkeys(rivals))[-_MOST_RIVALS:])
             found = checkpoint.create(f"{_OWNER}.{number + 1}", owner.to_json())
@@ -149,13 +149,13 @@ class Lease:
             )
 
     def _has_document(self) -> bool:
-        """Whether the document of this number is that of this process. It is not in a checkpoint that was restored or
-        emptied under it, and in a store where two that start at once may both find the name free: what it wrote there
-        would end the other one."""
+        """Whether the document of this number is that of this process. It is not if the checkpoint was restored or
+        emptied meanwhile, or in a store where two simultaneous starts may both find the name free: writing there would
+        end the other one."""
         return _document(self.checkpoint, f"{_OWNER}.{self.number}").get("id") == self.owner.id
 
     def check(self) -> None:
-        """As :meth:`look`, unless that was done a moment ago: this process may have stood still since."""
+        """As :meth:`look`, unless that was done a moment ago: this process may have been stopped since."""
         if time.monotonic() - self._looked > RENEWAL_SECONDS:
             self.look()
 
@@ -169,8 +169,8 @@ class Lease:
         return process in self.owner.rivals
 
     def release(self) -> None:
-        """The job has ended: the next start need not ask whether this process does. Safe to call more than once. Raises
-        CheckpointError."""
+        """Record that the job has ended, so that the next start need not check this process. Safe to call more than
+        once. Raises CheckpointError."""
         if self._over.is_set():
             return
         self._over.set()
@@ -200,7 +200,7 @@ class Lease:
         self._renewals += 1
         said = {"id": self.owner.id, "renewals": self._renewals, "at_ms": now_ms()}
         self.checkpoint.write(f"{_ALIVE}.{self.number}", said, durable=False)
-        if not self.owner.locked:  # the former owner may have had it
+        if not self.owner.locked:  # the former owner may have held it
             self._lock = self.checkpoint.lock(_LOCK)
             if self._lock.taken and self._has_document():
                 self.owner = replace(self.owner, locked=True)
@@ -217,13 +217,13 @@ class _Watch:
     held: bool
 
     def check(self, number: int, owner: Owner | None) -> None:
-        """Raise AlreadyRunningError if the owner of now, whose document has this number, does."""
+        """Raise AlreadyRunningError if the present owner, whose document has this number, still runs."""
         owner = _live(owner)
         if owner is None:
             return
         me, process = this_process(), owner.process
         if process == me and owner.locked:
-            runs: bool | None = self.held  # another folder, if nobody holds its lock
+            runs: bool | None = self.held  # a copied folder, if nobody holds its lock
         elif me.is_neighbour(process):
             runs = True
         elif _locks_here(process) and owner.locked:
@@ -237,7 +237,7 @@ class _Watch:
             raise self._refusal(owner, still)
 
     def _listen(self, number: int, owner: Owner) -> None:
-        """Raise AlreadyRunningError if an owner on another machine says that it is alive."""
+        """Raise AlreadyRunningError if an owner on another machine gives a sign of life."""
         first, age = _document(self.checkpoint, f"{_ALIVE}.{number}"), _age_ms(self.checkpoint, number, owner)
         if age > _OLD_MS:
             return
@@ -249,7 +249,7 @@ class _Watch:
         while time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
             if _latest(self.checkpoint) != (number, owner):
-                return  # it has ended, or there is another: the caller looks again
+                return  # it has ended, or there is another: the caller checks again
             if _document(self.checkpoint, f"{_ALIVE}.{number}") != first:
                 raise self._refusal(owner, "")
 
@@ -275,12 +275,12 @@ def _has_ended(owner: Owner) -> bool:
 
 
 def _age_ms(checkpoint: JobCheckpoint, number: int, owner: Owner) -> int:
-    """How long ago the owner whose document has this number has said something, by the clocks of two machines."""
+    """The age of the last sign of life of the owner whose document has this number, by the clocks of two machines."""
     return now_ms() - int(_document(checkpoint, f"{_ALIVE}.{number}").get("at_ms", owner.since_ms))
 
 
 def _locks_here(process: Process) -> bool:
-    """Whether a lock that a process has, in another container perhaps, is one that this process sees."""
+    """Whether this process sees a lock that another process holds, perhaps in another container."""
     return process.kernel == this_process().kernel
 
 

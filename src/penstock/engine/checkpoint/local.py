@@ -21,8 +21,8 @@ _HELD = {errno.EWOULDBLOCK, errno.EACCES}
 
 @dataclass(frozen=True)
 class Lock:
-    """An attempt at a lock, which ends with the process. ``held``: another has it. Neither ``taken`` nor ``held`` where
-    the file system has no locks."""
+    """An attempt at a lock, which ends with the process. ``held``: another process holds it. Neither ``taken`` nor
+    ``held`` where the file system has no locks."""
 
     file: TextIO | None = None
     held: bool = False
@@ -33,7 +33,7 @@ class Lock:
         return self.file is not None
 
     def release(self) -> None:
-        """Let go of it. Safe to call more than once."""
+        """Release it. Safe to call more than once."""
         if self.file is not None:
             self.file.close()
 
@@ -85,7 +85,7 @@ class LocalFiles:
         try:
             file = path.open("a")
         except PermissionError:
-            file = path.open()  # another user's: the folder is shared, and its other files are replaced, not written
+            file = path.open()  # of another user: the folder is shared, and its other files are replaced, not written
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -36,12 +36,12 @@ def open_checkpoint(spark: SparkSession, location: str | None, job: str) -> JobC
     """
     from penstock.engine.checkpoint.hadoop import HadoopFiles
 
-    # A savepoint's state is there before the first batch, in a folder in which Spark would have its own.
+    # A savepoint's state exists before the first batch, in the folder that Spark uses for its own.
     spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
     root = job_location(location, job)
     found = local_checkpoint(root)
     if found is not None:
-        # Hadoop's default manager forks a process per file on a local disk; this one renames just as atomically.
+        # Hadoop's default manager forks a process per file on a local disk; this one renames as atomically.
         spark.conf.set(_MANAGER, _LOCAL_MANAGER)
         return found
     spark.conf.unset(_MANAGER)

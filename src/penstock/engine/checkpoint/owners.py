@@ -14,7 +14,7 @@ from typing import Any
 from penstock.clock import now_ms
 from penstock.delivery import utc
 
-#: The states of processes (proc(5)) that have ended, and of those that stand still.
+#: The states of processes (proc(5)) that have ended, and of those that are stopped.
 _ENDED, _STOPPED = "ZX", "Tt"
 
 
@@ -22,8 +22,8 @@ _ENDED, _STOPPED = "ZX", "Tt"
 class Process:
     """A process of a host. ``kernel`` identifies the system that runs there, which is another one after each boot, and
     ``namespace`` the set of process ids that ``pid`` belongs to: containers have their own. ``ticks`` is the start of
-    the process in the kernel's ticks since the boot, so that another process which gets the same number later is not
-    taken for it; 0 where the system does not tell."""
+    the process in the kernel's ticks since the boot, which distinguishes it from a later process with the same number;
+    0 where the system does not report it."""
 
     host: str
     pid: int
@@ -53,7 +53,7 @@ class Process:
         return "" if state in _ENDED or (self.ticks and ticks != self.ticks) else state
 
     def runs(self) -> bool:
-        """Whether a process of this machine has not ended; it may stand still."""
+        """Whether a process of this machine has not ended; it may be stopped."""
         return self.state() != ""
 
     def stands_still(self) -> bool:
@@ -105,7 +105,7 @@ class Owner:
 
 
 def _stat(pid: int) -> tuple[str, int] | None:
-    """The state of a process and the ticks of its start; an ended one where there is none of the number. None without
+    """The state of a process and the ticks of its start; an ended state if no process has the number. None without
     /proc."""
     if not Path("/proc/self/stat").exists():
         return None

@@ -20,7 +20,7 @@ VERSION = 1
 _DOCUMENT = "savepoint"
 #: How often a savepoint of a running job is begun again because files were deleted meanwhile.
 _ATTEMPTS = 20
-#: How many files are copied at a time: those of the last batch are soon gone.
+#: How many files are copied at a time: the last batch's are soon deleted.
 _COPIES = 8
 
 
@@ -35,7 +35,7 @@ class Savepoint:
 
     @property
     def note(self) -> str:
-        """What its maker should know: that a batch may be published which is not in it; empty if there is none."""
+        """A note for the user: a batch may be published that is not in it; empty if there is none."""
         if self.content.begun is None:
             return ""
         return (
@@ -46,8 +46,8 @@ class Savepoint:
 
 
 def write_savepoint(checkpoint: JobCheckpoint, target: JobCheckpoint) -> Savepoint:
-    """Copy what the checkpoint of a job knows to be committed to ``target``, where nothing may be. The job may run
-    meanwhile: the savepoint is that of its last committed batch.
+    """Copy what the checkpoint of a job knows to be committed to ``target``, which must be empty. The job may run
+    meanwhile: the savepoint has its last committed batch.
 
     Raises CheckpointError if the job has committed nothing yet, or there is a savepoint or a checkpoint already.
     """
@@ -68,7 +68,7 @@ def write_savepoint(checkpoint: JobCheckpoint, target: JobCheckpoint) -> Savepoi
             operators = _copied(found.state, checkpoint.folder(STATE), target.folder(STATE))
             break
         except CheckpointError as error:
-            # Files of a former batch: the job went on, and no longer needs them.
+            # Files of a former batch, which the job, still running, no longer needs.
             if committed(checkpoint).state == found.state:
                 raise
             if attempt == _ATTEMPTS:
@@ -168,7 +168,7 @@ def origin_of(
         before = Manifest.read(Storage.of(place.folder(STATE)), content.state)
         operators_kept = {uid: before.operators[uid] for uid in kept}
         times = {uid: each for uid, each in before.operator_times.items() if uid in operators_kept}
-        # A step that is left out is not known either: those above it would not be told that it begins empty.
+        # Forget the steps that are left out too: else those above them would not learn that they begin empty.
         left = before.operators.keys() - operators_kept.keys()
         manifest = replace(
             before,
@@ -198,7 +198,7 @@ def origin_of(
 def check_origin(
     place: JobCheckpoint, checkpoint: JobCheckpoint, known: Mapping[str, Any], warn: Callable[[str], None]
 ) -> None:
-    """Warns that a job which began with the savepoint at ``place`` goes on from its checkpoint. ``known`` is the
+    """Warns that a job which began with the savepoint at ``place`` continues from its checkpoint. ``known`` is the
     checkpoint's document ``job``. Raises CheckpointError for a job that did not begin with it."""
     if known.get("origin", {}).get("savepoint") != place.location:
         raise CheckpointError(
@@ -214,8 +214,8 @@ def check_origin(
 
 
 def write_starts(checkpoint: JobCheckpoint, known: Mapping[str, Any]) -> None:
-    """Write where the sources of a job start that began with a savepoint, unless that was done before. ``known`` is the
-    checkpoint's document ``job``."""
+    """Write the start positions of the sources of a job that began with a savepoint, unless that was done before.
+    ``known`` is the checkpoint's document ``job``."""
     starts = known.get("origin", {}).get("sources", {})
     for number, uid in enumerate(known.get("sources", ())):
         if uid in starts:
@@ -233,8 +233,8 @@ def _copied(reference: str, source: str, target: str) -> tuple[str, ...]:
 
 
 def _copy(names: Collection[str], source: str, target: str) -> None:
-    """Copy files that are not there yet, or only in part: an attempt before may have died. The newest come first: a job
-    that goes on deletes those of its last batches soon."""
+    """Copy files that are not there yet, or only in part: an earlier attempt may have been killed. The newest come
+    first: a job that continues deletes those of its last batches soon."""
     here, there = Storage.of(source), Storage.of(target)
     sizes, present = ({each.name: each.bytes for each in storage.files()} for storage in (here, there))
     lacking = (name for name in names if name not in present or present[name] != sizes.get(name))

@@ -14,8 +14,8 @@ from penstock.spi import Batch, Checkpoint, CommitStatus, Committer, Published
 
 @dataclass(eq=False)
 class CheckpointTarget(Committer):
-    """Keeps the reference to the state of a job none of whose tables is exactly-once: their rows may be repeated, the
-    state counts each row once. ``keeps_rows``: a step of the job has state; UNNEST has none."""
+    """Keeps the reference to the state of a job none of whose tables is exactly-once: their rows may be repeated, but
+    the state counts each row once. ``keeps_rows``: a step of the job has state; UNNEST has none."""
 
     checkpoint: Checkpoint
     keeps_rows: bool = True
@@ -25,12 +25,13 @@ class CheckpointTarget(Committer):
     keeps_state = True
 
     def commit_status(self, batch: Batch) -> CommitStatus:
-        """By the checkpoint's document. Raises PossibleDataLossError if it has other positions than the batch."""
+        """Decides by the checkpoint's document. Raises PossibleDataLossError if its positions differ from the
+        batch's."""
         where = f"the checkpoint '{self.checkpoint.location}' continues with batch {batch.id}"
         known = self._known()
         self._batch, self._before = batch.id, known
         if not known and batch.id > 0:
-            if not self.keeps_rows:  # the job had no such step before, and none needs the rows that were read then
+            if not self.keeps_rows:  # the job had no such step before, and needs none of the rows that were read then
                 return CommitStatus(False, "")
             raise CheckpointError(
                 f"{where}, but has no state: the job had none before, or another guarantee. Start the former "
@@ -71,7 +72,7 @@ class CheckpointTarget(Committer):
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Write the document. Raises AnotherCopyError if another copy of the job has written it since the batch began:
-        its state goes on from there."""
+        its state continues from there."""
         state = batch.results.state if batch.results else ""
         write_state(self.checkpoint, batch, state)
         last = self._known()

@@ -1,4 +1,4 @@
-"""The times of batches, up to which windows of processing time and times to live are counted."""
+"""The times of batches, by which windows of processing time close and times to live expire."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-#: By how much the time of the last batch may be ahead of the clock: those of two machines never agree exactly.
+#: How far the time of the last batch may be ahead of the clock: two machines' clocks never agree exactly.
 _AHEAD_MS = 60_000
 
 
@@ -19,8 +19,8 @@ class BatchTimes:
     _warned: bool = field(default=False, init=False)
 
     def next(self, before_ms: int, now_ms: int) -> int:
-        """The time of a batch after one at ``before_ms``: that of the clock, but no earlier one. Warns once of a clock
-        that is far behind, since windows neither close nor rows expire until it is there."""
+        """The time of a batch after one at ``before_ms``: the clock's, but never an earlier time than ``before_ms``.
+        Warns once of a clock that is far behind, since windows neither close nor rows expire until it is there."""
         if now_ms < before_ms - _AHEAD_MS and not self._warned:
             self._warned = True
             self.warn(

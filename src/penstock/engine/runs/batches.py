@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.errors import AnotherCopyError, CheckpointError
 from penstock.flow.state.inspection import TableSize
-from penstock.flow.time.times import OperatorTime
+from penstock.flow.time.watermarks import OperatorTime
 from penstock.plan.nodes import Job
 from penstock.spi import Batch, Committer, Published, Source
 
@@ -32,7 +32,7 @@ class StepProgress:
 
     @classmethod
     def of(cls, size: TableSize, time: OperatorTime) -> StepProgress:
-        """The progress of an operator with state of this size, which has seen this of event time."""
+        """The progress of an operator, from the size of its state and its event time."""
         return cls(size.rows, size.bytes, time.reached, time.late)
 
 
@@ -88,7 +88,7 @@ def described(
     before = [(number - 1, logged, planned_start)] if logged else []
     for entry, positions, planned in (*before, (number, end, planned_end)):
         if positions != planned:
-            if entry == number:  # nothing was published: the entry that is there can be
+            if entry == number:  # nothing was published yet: the present entry can be
                 raise AnotherCopyError(_difference(job, location, entry, positions, planned))
             raise replaced(job, location, entry, positions, planned)
     start: Sequence[dict[str, Any] | None] = logged if logged is not None else [None] * len(end)

@@ -34,12 +34,12 @@ from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, Problem, UnsupportedError
 from penstock.flow.graph.dataflow import BatchInstructions, Dataflow, Target, completed, placed_schema
 from penstock.flow.graph.event_times import EventTimes
-from penstock.flow.graph.exchange import ENCODED, EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, of_target
+from penstock.flow.graph.exchange import ENCODED, EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, edge_of_target
 from penstock.flow.graph.planner import Planner
 from penstock.flow.state.inspection import TableSize, size_of
 from penstock.flow.state.manifest import KeptOutput, Manifest, Sinks, merged
 from penstock.flow.state.storage import Storage
-from penstock.flow.time.times import Measured, OperatorTime
+from penstock.flow.time.watermarks import MeasuredWatermarks, OperatorTime
 from penstock.plan.arranging import arranged
 from penstock.plan.nodes import Job, Scan
 from penstock.spi import (
@@ -115,7 +115,7 @@ class FlowRun:
     _operator_reports: dict[str, OperatorReport] = field(default_factory=dict, init=False)
     _batch_times: BatchTimes = field(init=False)
     #: The event time that was measured in the batch under way.
-    _measured: Measured = field(default_factory=Measured, init=False)
+    _measured: MeasuredWatermarks = field(default_factory=MeasuredWatermarks, init=False)
 
     def __post_init__(self) -> None:
         check_attempts(self.context.spark)
@@ -139,7 +139,7 @@ class FlowRun:
             tuple(outputs),
             self.place,
             tuple(targets),
-            tuple(planner.timings),
+            tuple(planner.generators),
         )
         self._hops = {number: node for number, (node, _) in planner.hops.items()}
         fitting = planner.fitting(settings.reset_state)
@@ -168,7 +168,7 @@ class FlowRun:
         }
 
     def check(self) -> None:
-        """Raises CheckpointError where the state that the checkpoint names shows that the job cannot go on. Called
+        """Raises CheckpointError where the state that the checkpoint names shows that the job cannot continue. Called
         before a committer is opened."""
         self._states.verify(self.context.checkpoint, self.origin)
         if self.job.settings.batch and self.origin:
@@ -239,7 +239,7 @@ class FlowRun:
     @property
     def _times(self) -> EventTimes:
         """The event time of the job's sources."""
-        return EventTimes(self.flow.timings, self._source_set.sources if self._source_set is not None else ())
+        return EventTimes(self.flow.generators, self._source_set.sources if self._source_set is not None else ())
 
     # --- operators -------------------------------------------------------------------------------------------
 
@@ -268,11 +268,11 @@ class FlowRun:
         self._operator_reports = operator_reports(_data(rows, REPORTS))
         if self.flow.processing:
             self._ask(next_wake(self._operator_reports.values(), before.time_ms, now))
-        self._measured = Measured.of(_data(rows, TIMES))
-        times = self._times.after(batch, before, self._measured)
-        results = [of_target(edge, target) for target in range(len(self.outputs)) for edge in (ENCODED, ROWS)]
+        self._measured = MeasuredWatermarks.from_reports(_data(rows, TIMES))
+        times = self._times.progress_after(batch, before, self._measured)
+        results = [edge_of_target(edge, target) for target in range(len(self.outputs)) for edge in (ENCODED, ROWS)]
         output = rows.filter(pc.is_in(rows.column("edge"), pa.array(results, pa.int32())))
-        # The manifest says for which tables the batch is. Without state, only those that repeat batches matter.
+        # The manifest records the batch's tables. Without state, only those that repeat batches matter.
         sinks = self._sinks
         changed = sinks != before.sinks and bool(state or sinks.repeating)
         if final or reports or self._several or times != before.times or changed or restated:
@@ -332,7 +332,7 @@ class FlowRun:
         whole = alone and len(scans) == 1
         owners = 1 if alone else max(1, self.context.parallelism)
         name = f"{batch.id:09d}-{uuid.uuid4().hex[:12]}"
-        awaited = self._times.awaited(batch, before)
+        awaited = self._times.pending_partitions(batch, before)
         instructions = BatchInstructions(
             name,
             batch.tasks,
@@ -360,7 +360,7 @@ class FlowRun:
         return name, table.cast(EXCHANGE)
 
     def load(self, outputs: Sequence[Output], parts: Sequence[pa.RecordBatch]) -> DataFrame:
-        """A frame of the rows of these outputs."""
+        """A frame with the rows of these outputs."""
         spark: SparkSession = self.context.spark
         schema = placed_schema(outputs)
 
@@ -381,7 +381,7 @@ class FlowRun:
             each.count(self.context.operator(uid))
 
     def _ask(self, at: int | None) -> None:
-        """Ask the sources for a batch at this time; None for no batch."""
+        """Request a batch from the sources at this time; None cancels the request."""
         for source in () if self._source_set is None else self._source_set.sources:
             source.wake(at)
 
@@ -400,19 +400,19 @@ class FlowRun:
 
     def committed(self, batch: Batch) -> None:
         """Count what was done in the batch that was published last, tell the sources its event time, and delete the
-        files that neither the state after it needs nor the one before it. Only warns if that fails: the batch is
+        files that neither the state after it nor the one before it needs. Only warns if that fails: the batch is
         committed.
 
         Where the reference to the state is in the progress of a target, the checkpoint gets it too, for savepoints and
-        for those who look at it. Raises CheckpointError if it cannot be written: a batch that Spark logged without it
-        would be missing from them.
+        for inspection. Raises CheckpointError if it cannot be written: a batch that Spark logged without it would be
+        missing from them.
         """
         state = self._state
         self._count()
         if self._keepers:
             write_state(self.context.checkpoint, batch, state, bound=True)
-        self._times.tell(batch, self._measured)
-        self._measured = Measured()
+        self._times.report_to_sources(batch, self._measured)
+        self._measured = MeasuredWatermarks()
         try:
             self._states.committed(state)
         except CheckpointError as error:
@@ -434,7 +434,7 @@ def _own(
 
 
 def _spill_folder() -> str:
-    """Where a task may keep bytes: a folder that Spark itself spills to, if it says so to its processes."""
+    """Where a task may keep bytes: a folder that Spark itself spills to, if its processes are told of one."""
     return os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or tempfile.gettempdir()
 
 
@@ -458,8 +458,10 @@ class FlowAttempt:
 
     def results(self, target: int) -> Results:
         """The results for the committer of that number."""
-        receiver, rows = Receiver(), _of(self.output, of_target(ROWS, target))
-        encoded = [each for sent in _of(self.output, of_target(ENCODED, target)) for each in receiver.batches(sent)]
+        receiver, rows = Receiver(), _of(self.output, edge_of_target(ROWS, target))
+        encoded = [
+            each for sent in _of(self.output, edge_of_target(ENCODED, target)) for each in receiver.batches(sent)
+        ]
         outputs = self.flow.outputs[target] if target < len(self.flow.outputs) else ()
         return Results(
             self.state,

@@ -28,8 +28,8 @@ def identify(
     """The document ``job`` of the checkpoint: id and secret of the query, name and sinks of its job. A new checkpoint
     gets one, with what ``origin`` takes from the savepoint at ``job.settings.savepoint``.
 
-    A restart has the ``former_id`` of the query that ran before, and continues no other one: in an empty folder that
-    took the checkpoint's place it would publish everything again. Raises CheckpointError.
+    A restart has the ``former_id`` of the query that ran before, and continues no other one: with an empty folder in
+    the checkpoint's place it would publish everything again. Raises CheckpointError.
     """
     location = checkpoint.location
     known = checkpoint.read("job")
@@ -73,7 +73,7 @@ def identify(
 
 
 def check_owner(job: Job, checkpoint: JobCheckpoint) -> None:
-    """Raises CheckpointError for the checkpoint of another job, and for one that does not tell whose it is."""
+    """Raises CheckpointError for the checkpoint of another job, and for one that does not name its job."""
     location, known = checkpoint.location, checkpoint.read("job")
     if known is None:
         if checkpoint.offsets(0) is not None or checkpoint.first_batch() > 0:
@@ -84,7 +84,7 @@ def check_owner(job: Job, checkpoint: JobCheckpoint) -> None:
     elif known.get("job", job.name) != job.name:
         raise CheckpointError(
             f"the checkpoint '{location}' belongs to job '{known['job']}', or is a copy of its checkpoint, and job "
-            f"'{job.name}' would shut that job out. Start with an empty directory; if the job was renamed, change "
+            f"'{job.name}' would fence that job. Start with an empty directory; if the job was renamed, change "
             "'job' in the directory's 'penstock/job.json'"
         )
 
@@ -125,7 +125,7 @@ def in_order_of(
     known: Sequence[str], scans: Sequence[Scan], *, where: str, warn: Callable[[str], None]
 ) -> dict[str, Scan]:
     """The scans by uid, in the order of the uids that the checkpoint knows. Scans with new uids take the places of
-    those that are gone, with a warning: the source checks whether it is the same.
+    removed ones, with a warning: the source checks whether it is the same.
 
     Raises CheckpointError if there are more scans than before, or fewer.
     """

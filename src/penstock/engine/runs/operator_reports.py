@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.flow.time.times import END_OF_TIME, NEVER, OperatorTime
+from penstock.flow.time.watermarks import END_OF_TIME, NEVER, OperatorTime
 from penstock.spi import MetricGroup
 
 
@@ -28,8 +28,8 @@ class OperatorReport:
 
 def next_wake(reports: Iterable[OperatorReport], before_ms: int, now_ms: int) -> int | None:
     """When operators need another batch after one at ``now_ms`` that has these reports, and came after one at
-    ``before_ms``; None if they need none. Where the clock of the machine was set back, so that no time has passed,
-    operators without rows have not run, and are asked again."""
+    ``before_ms``; None if they need none. Where the machine's clock was set back, so that no time has passed, operators
+    without rows have not run, and their requests stay."""
     if now_ms <= before_ms:
         return now_ms + 1
     return min((each.wake for each in reports if each.wake is not None), default=None)
@@ -39,7 +39,7 @@ def operator_times(
     before: Mapping[str, OperatorTime], reports: Mapping[str, OperatorReport]
 ) -> dict[str, OperatorTime]:
     """What operators have seen of event time by the end of a batch with these reports, from what they had seen before.
-    Those that go by the clock of the machine have no part in it."""
+    Those that use processing time are left out."""
     found = dict(before)
     for uid, each in reports.items():
         if uid in before or each.watermark > NEVER:

@@ -74,7 +74,7 @@ class Query:
     lease: Lease
     #: Takes what is neither a warning nor an error.
     say: Callable[[str], None] = lambda _: None
-    #: Whether it goes on from a checkpoint or a savepoint, once it is started.
+    #: Whether it continues from a checkpoint or a savepoint, once it is started.
     continues: bool = field(default=False, init=False)
     #: Spark's handle on it, once it is started.
     spark_query: StreamingQuery | None = field(default=None, init=False)
@@ -133,7 +133,7 @@ class Query:
         if self._flow is not None:
             self._flow.check()
             self.progress = self._with_state(self._flow)
-        # Before and after: a copy that was taken over from may have stood still in between, and shuts nobody out.
+        # Before and after: a copy that was taken over from may have been stopped in between, and fences nobody.
         self.lease.claim(self.stopping)
         for committer in self._committers:
             committer.open()
@@ -192,7 +192,7 @@ class Query:
     def wait(self) -> bool:
         """Wait for the end: True when all sources were read, False when the query was stopped. Raises the PenstockError
         that ended it. A query that is being stopped raises only errors that a restart would not heal, because the stop
-        itself may cause any other."""
+        itself may cause other errors."""
         if self._writer is None:
             raise ExecutionError(f"job '{self.job.name}' was not started; call start() first")
         try:
@@ -243,7 +243,7 @@ class Query:
 
     def check_log(self) -> None:
         """Raise CheckpointError unless Spark's log has the batch that this run has published last as it was: another
-        copy of the job may have replaced the entry, and then nobody would read what is between the two ends."""
+        copy of the job may have replaced the entry, and then the records between the two ends would never be read."""
         if self._last is not None:
             number, planned = self._last
             logged = self.checkpoint.offsets(number)
@@ -253,7 +253,7 @@ class Query:
     def close(self) -> None:
         """End the Spark query, abort what it left open and release connections. Safe to call more than once.
 
-        A step that fails does not keep the others from running. Raises ExecutionError with all failures.
+        All steps run, even if one fails. Raises ExecutionError with all failures.
         """
         failures: list[Exception] = []
         _close(self._end, failures)
@@ -297,8 +297,8 @@ class Query:
         return sum(known) if known and len(known) == len(lags) else None
 
     def gather(self, small: OnDriver | None = None) -> None:
-        """Take in the reports of the last batches' tasks. Spark has them a moment after a batch is done. That of a
-        ``small`` batch, the present one, is there at once."""
+        """Take in the reports of the last batches' tasks. Spark has them a moment after a batch is done. The report of
+        a ``small`` batch, the present one, is available at once."""
         if self.spark_query is None:
             return
         try:
@@ -307,7 +307,7 @@ class Query:
                 self._reports.deliver_one(self._current, small.report, self._sources[0])
         except FOREIGN:  # without Spark there are no more reports
             pass
-        except Exception as error:  # noqa: BLE001 - reports are figures, which fail no committed batch
+        except Exception as error:  # noqa: BLE001 - reports are statistics, which must not fail a committed batch
             if not self._misses_reports:
                 self._misses_reports = True
                 self.warn(f"job '{self.job.name}': its metrics and watermarks lack the reports of a batch: {error}")

@@ -1,4 +1,4 @@
-"""Back channels from tasks to the driver: columns of reports, which Spark observes while it reads rows.
+"""Channels from tasks back to the driver: columns of reports, which Spark observes while it reads rows.
 
 Spark collects observed values with the results of the tasks, so reports need no second Spark job. They arrive with the
 progress of a batch, a moment after the batch is done.
@@ -108,8 +108,8 @@ class Reports:
                         self._progressed(source, ordinal, each, checkpoint)
 
     def deliver_one(self, batch: int, report: bytes, source: Source) -> None:
-        """Give the source the report of a batch that the driver has read. Spark has none of it, nor of any before it
-        that is still to come."""
+        """Give the source the report of a batch that the driver has read. Spark has no report of it, and none of an
+        earlier batch is still to come."""
         with self._lock:
             self._last = max(self._last, batch)
             source.reported([report])

@@ -1,5 +1,5 @@
 """What is checked before Spark is started: a start that cannot succeed fails within a second or two, and starts no
-process. What is known only later, or may change until then, is checked again when the query starts."""
+process. What is known only later, or may change meanwhile, is checked again when the query starts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def check_checkpoint(start: JobStart) -> None:
 
 
 def take_lease(start: JobStart) -> None:
-    """No other process runs the job, as far as can be seen, and from now on that is seen of this one. Raises
+    """No other process is seen to run the job, and from now on others see that this one does. Raises
     AlreadyRunningError, and CheckpointError if the checkpoint cannot be written."""
     if start.checkpoint is not None:
         job, take_over = start.job, start.job.settings.take_over
@@ -66,7 +66,7 @@ def take_lease(start: JobStart) -> None:
 
 def check_savepoint(start: JobStart) -> None:
     """The savepoint exists, and the job has its steps and sources. Raises CheckpointError. A checkpoint that is not new
-    needs it no more."""
+    does not need it any more."""
     settings = start.job.settings
     if settings.savepoint is None:
         return
@@ -80,7 +80,7 @@ def check_savepoint(start: JobStart) -> None:
 
 
 def check_state(start: JobStart) -> None:
-    """The steps fit the state that they go on from. Raises CheckpointError."""
+    """The steps fit the state that they continue from. Raises CheckpointError."""
     report = state_report(start.job)
     if report is not None:
         report.check()
@@ -121,7 +121,7 @@ def check_sinks(start: JobStart) -> None:
             connector.check_sinks(group, context)
 
 
-#: In this order: what a file of the checkpoint tells comes before what brokers and databases are asked for.
+#: The checks, in order: those of the checkpoint's files come before those that ask brokers and databases.
 CHECKS: tuple[Callable[[JobStart], None], ...] = (
     check_checkpoint,
     take_lease,

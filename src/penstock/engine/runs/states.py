@@ -30,11 +30,12 @@ class StateHistory:
     storage: Storage
     fitting: Fitting
     location: str
-    #: The one that was read or written last, and its reference.
+    #: The state that was read or written last, and its reference.
     _last: tuple[str, Manifest] = field(default=("", Manifest()), init=False)
-    #: Those after the last two committed batches, the older one first: what it alone needs goes after the next one.
+    #: The states after the last two committed batches, the older one first: what it alone needs is deleted after the
+    #: next one.
     _former: list[tuple[str, Manifest]] = field(default_factory=list, init=False)
-    #: Files that are old, of which those that no state needs go after the next commit.
+    #: Old files; those that no state needs are deleted after the next commit.
     _old: frozenset[str] = field(default=frozenset(), init=False)
 
     @property
@@ -43,9 +44,9 @@ class StateHistory:
         return self._last[1]
 
     def check(self, references: Iterable[str]) -> None:
-        """Look at the newest of these states, so that a start does not wait for the next batch to find out: whether it
-        fits the job, and whether all of its files are there; and for files that are old. Once a target has a batch, the
-        state before it may be gone.
+        """Check the newest of these states at the start, rather than with the next batch: whether it fits the job, and
+        whether all of its files exist. Also look for old files. Once a target has a batch, the state before it may be
+        deleted.
 
         Raises CheckpointError as :meth:`state_after`, and if a file is missing, with its name.
         """
@@ -54,7 +55,7 @@ class StateHistory:
             newest = max(found, key=lambda each: found[each].batch)
             check_state(self.storage, newest)
             self.fitting.fitted(found[newest], self.storage, self._where)
-        # Later a copy of the job may have taken over: what it has written since is not among these.
+        # List them now: later a copy of the job may have taken over, whose new files must not be among these.
         latest = now_ms() - _GRACE_MS
         self._old = frozenset(each.name for each in self.storage.files() if 0 < each.written_ms <= latest)
 
@@ -73,7 +74,7 @@ class StateHistory:
                 return
             except CheckpointError:
                 if read_state(checkpoint) == known:
-                    raise  # else the run that is healthy goes on, and has deleted what it needs no more
+                    raise  # else the healthy run continues, and has deleted what it does not need any more
 
     def state_before(self, reference: str) -> Manifest:
         """The committed state that a batch begins with, without that of steps which begin empty. Raises CheckpointError

@@ -44,8 +44,8 @@ from penstock.spi import MetricGroup
 
 _log = logging.getLogger("penstock")
 
-#: How often a job goes on after another copy of it before it has published a batch again. The other one ends when it
-#: looks; a program that does not look would go on for ever.
+#: How often a job continues after another copy of it before it has published a batch again. The other one ends when it
+#: looks; a program that does not look would continue for ever.
 _MOST_CONFLICTS = 5
 
 
@@ -167,7 +167,7 @@ def _note_report(failure: PenstockError) -> None:
 class RunningJob:
     """A started job: wait for it, look at its progress, stop it.
 
-    A thread of its own waits for the run to end, and starts the next one if it failed and the job's strategy allows it.
+    A separate thread waits for the run to end, and starts the next one if it failed and the job's strategy allows it.
     """
 
     def __init__(
@@ -370,8 +370,8 @@ class RunningJob:
 
     def _outlives(self, failure: PenstockError) -> bool:
         """Whether the failure comes from a copy of the job that this one has taken over from: a batch in the log or a
-        state in the checkpoint that this one did not write, or a target that the other one has taken back late. Then
-        this one goes on from where the checkpoint and the targets are, whatever its strategy."""
+        state in the checkpoint that this one did not write, or a target that the other one has late taken over again.
+        Then this one continues from where the checkpoint and the targets are, whatever its strategy."""
         count, batches = self._conflicts
         count = count + 1 if batches == self.progress.batches else 1
         match failure:
@@ -395,7 +395,7 @@ class RunningJob:
 
     @staticmethod
     def _advise(failure: PenstockError) -> None:
-        """Say what to do where another copy of the job does not end."""
+        """Warn that another copy of the job does not end, and say what to do."""
         if isinstance(failure, AnotherCopyError):
             failure.add_note("find what else writes to this folder, stop it, then start the job again")
 
@@ -418,7 +418,7 @@ class RunningJob:
         return failure
 
     def _started(self) -> PenstockError | None:
-        """Start the run. What has kept it from that; then it is closed."""
+        """Start the run. Returns the error that prevented it, after closing the run; None if it has started."""
         try:
             _check_session(self.job, self._spark)
             self._run.start()

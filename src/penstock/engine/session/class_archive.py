@@ -22,7 +22,7 @@ from pyspark.find_spark_home import _find_spark_home
 from penstock.services.class_archive import sharing
 from penstock.services.folders import cache_folder
 
-#: Environment variables that have a say in Spark's class path.
+#: Environment variables that affect Spark's class path.
 _PATHS = ("SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "SPARK_CLASSPATH", "SPARK_PREPEND_CLASSES", "PYSPARK_SUBMIT_ARGS")
 #: Archives are about 200 MB each. The last ones are kept.
 _KEPT = 2

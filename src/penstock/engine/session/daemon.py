@@ -28,7 +28,7 @@ def warm() -> None:
 
 def work(sock: socket.socket, authenticated: bool) -> int:
     """Run one task, as Spark's own daemon does. The code for its end is not 0 if no further task comes: Spark has
-    closed the socket of a task that it does not need any more, which is no error."""
+    closed the socket of a task that it does not need any more, which is not an error."""
     try:
         return _WORK(sock, authenticated)
     except (BrokenPipeError, ConnectionResetError):
@@ -42,5 +42,5 @@ if __name__ == "__main__":
     daemon.worker = work
     warm()
     gc.collect()
-    gc.freeze()  # workers collect garbage after each task; what was imported here is none
+    gc.freeze()  # workers collect garbage after each task; what was imported here is never garbage
     daemon.manager()

@@ -29,9 +29,9 @@ _CHECK_EVERY_SECONDS = 0.02
 class Jvm:
     """A JVM that was started with spark-submit, and may still be starting.
 
-    It has a process group of its own, so that Ctrl-C and other signals to our group reach this process only, which can
-    let the JVM finish its work. The JVM reads from a pipe that closes when this process ends, and then ends too. Its
-    standard error passes through this process, so it prints nothing after this process was killed.
+    It has its own process group, so that Ctrl-C and other signals to our group reach this process only, which can let
+    the JVM finish its work. The JVM reads from a pipe that closes when this process ends, and then ends too. Its
+    standard error passes through this process, so it prints nothing after this process is killed.
     """
 
     def __init__(self, configuration: Mapping[str, str]):

@@ -48,7 +48,7 @@ _DEFAULTS = {
     "spark.api.mode": "classic",
     # Workers are forked from a process that has the data plane loaded already.
     "spark.python.daemon.module": "penstock.engine.session.daemon",
-    # On a TCP socket, small writes wait up to 40 ms for the other side's acknowledgement of the one before.
+    # On a TCP socket, small writes wait up to 40 ms for the acknowledgement of the previous one.
     "spark.python.unix.domain.socket.enabled": "true",
     # Hadoop starts two processes for each small file that it writes with a checksum, to set the files' modes.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",

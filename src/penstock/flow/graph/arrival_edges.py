@@ -1,5 +1,5 @@
-"""Which rows of a dataflow carry the order of their arrival: those that come to an operator whose result depends on it,
-on a way where it would be lost."""
+"""Which rows of a dataflow carry their order of arrival: those on a path to an operator whose result depends on it,
+where the order would be lost."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class _Needs:
 def carrying_arrivals(
     branches: Sequence[Branch], vertices: Sequence[Vertex]
 ) -> tuple[tuple[Branch, ...], tuple[Vertex, ...]]:
-    """The same dataflow, whose vertices stand after those that feed them, with the edges that carry the order of
-    arrival. To do it again changes nothing.
+    """The same dataflow, whose vertices come after those that feed them, with the edges that carry the order of
+    arrival. Idempotent.
 
     The rows of one scan come in their order, and need nothing. Where operators keep the last row of a key, every change
     of it comes through, as row by row; others give the net change of a batch, each row at the place of its cause.

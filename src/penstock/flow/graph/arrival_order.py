@@ -2,7 +2,7 @@
 
 Operators group rows by the hashes of their keys, on several owners, and give them in that order. Where the result of a
 later operator depends on arrival, rows have the column :data:`ARRIVED` from the scan on: the place, in its batch, of
-the row that caused the change. The later operator takes its rows in that order. Nobody else pays for it.
+the row that caused the change. The later operator takes its rows in that order. No other operator pays for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.flow.operators.first_rows import FirstRowOperator
 from penstock.flow.operators.set_operation import SetOperator
 from penstock.flow.operators.temporal_sort import TemporalSortOperator
 from penstock.flow.rows.envelope import ARRIVED, arrivals_of, hashes_of
-from penstock.flow.time.times import millis_of
+from penstock.flow.time.watermarks import millis_of
 from penstock.flow.windows.in_windows import InWindowsOperator
 
 #: The places of the rows of a task, and those of a scan, begin at a multiple of these.
@@ -51,8 +51,9 @@ def in_order(rows: pa.RecordBatch) -> pa.RecordBatch:
 def passed_on(operator: KeepsState, inputs: Sequence[pa.RecordBatch], rows: pa.RecordBatch) -> pa.RecordBatch:
     """The rows that an operator has made of ``inputs``, with the places of those that caused them.
 
-    A row that was part of the input has its own place; any other, such as a sum, that of the last row of its key. What
-    time gives, as when a window closes, has its time as its place. Joins say themselves what caused a row.
+    A row that was part of the input has its own place; any other, such as a sum, has the place of the last row of its
+    key. A result of time passing, as when a window closes, has its time as its place. Joins report themselves what
+    caused a row.
     """
     if ARRIVED in rows.schema.names:
         return rows
@@ -104,7 +105,7 @@ def _last(hashes: Hashes, places: Rows, asked: Hashes) -> Rows:
 
 
 def _moments(operator: TimedOperator, rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """The times of rows that are given when it is time: that of each, or the end of its window."""
+    """The times of rows that are emitted by time: each row's own, or the end of its window."""
     match operator:
         case FirstRowOperator(order=name):
             column = rows.column(name)

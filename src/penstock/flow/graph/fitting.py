@@ -1,4 +1,4 @@
-"""Whether the steps of a job can go on from a state, which may be that of a former definition."""
+"""Whether the steps of a job can continue from a state, which a former definition may have written."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from penstock.flow.state.manifest import Tables as StoredTables
 from penstock.flow.state.parts import part_of
 from penstock.flow.state.segments import SegmentReader, TableSpec
 from penstock.flow.state.storage import Storage
-from penstock.flow.time.times import Reached
+from penstock.flow.time.watermarks import WatermarkProgress
 from penstock.plan.step_identity import StepIdentity, compared, renamed, stored_names, table_names
 
 #: The names of columns in the state, by uid, by the side of the step and by their present names.
 ColumnNames: TypeAlias = Mapping[str, Mapping[str, Mapping[str, str]]]
 
-#: What becomes of the state of a step: it is kept; there is none yet; there was none left when the step changed; it is
-#: dropped, because the user said so; it does not fit; or no step has it.
+#: What happens to the state of a step: it is kept; there is none yet; there was none left when the step changed; the
+#: user drops it; it does not fit; or no step has it.
 Fate: TypeAlias = Literal["kept", "new", "empty", "reset", "refused", "unclaimed"]
 
 
 @dataclass(frozen=True)
 class FlowStep:
     """A step with state: its identity, its tables, and the uids of the steps from which it takes rows, at once or by
-    others. ``timed``: what it does depends on the watermark. ``changing``: rows that it takes may be taken back.
+    others. ``timed``: what it does depends on the watermark. ``changing``: rows that it takes may be retracted.
     ``may_have`` says whether its tables may have a part of a time."""
 
     identity: StepIdentity
@@ -66,12 +66,12 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Fitting:
-    """How the ``steps`` of a job, by uid, go on from a state. The steps in ``reset`` begin empty if their state does
+    """How the ``steps`` of a job, by uid, continue from a state. The steps in ``reset`` begin empty if their state does
     not fit, and their state is left out if the job does not have them; with ``unclaimed`` the state of all steps that
-    it does not have is."""
+    the job does not have is left out."""
 
     steps: Mapping[str, FlowStep]
-    #: What is measured as event time, by the names of timings.
+    #: What is measured as event time, by the names of watermark generators.
     measures: Mapping[str, str] = field(default_factory=dict)
     reset: Collection[str] = ()
     unclaimed: bool = False
@@ -90,11 +90,11 @@ class Fitting:
         return (*found.values(), *map(self._unclaimed, gone))
 
     def _forgets(self, verdict: Verdict, manifest: Manifest) -> bool:
-        """Whether a step begins empty and does not know rows of before that may be taken back, or that it gave."""
+        """Whether a step begins empty and does not know earlier rows that may be retracted, or that it gave."""
         step = self.steps[verdict.uid]
         if verdict.fate != "new" or not step.changing or not manifest.identities:
             return verdict.fate == "reset"
-        family = _family(verdict.uid)  # in which a step may be known that has kept nothing so far
+        family = _family(verdict.uid)  # of which a step may be known that has kept nothing so far
         return not any(
             _family(uid) == family and not _compared(known, step.identity)[0]
             for uid, known in manifest.identities.items()
@@ -110,8 +110,8 @@ class Fitting:
         return Verdict(uid, "unclaimed")
 
     def _former(self, manifest: Manifest) -> dict[str, str]:
-        """The uids under which the steps have their state. Steps of one kind have numbers in an order that changes when
-        others come or go: what fits best is theirs, and of what fits alike the state under their own uid."""
+        """The uids under which the steps have their state. The numbers of steps of one kind change when others are
+        added or removed: each gets the state that fits best, and its own uid's among equals."""
         found: dict[str, str] = {}
         for exactly in (True, False):
             for own in (True, False):
@@ -143,7 +143,7 @@ class Fitting:
         return Verdict(uid, "reset" if uid in self.reset else "refused", refused)
 
     def fitted(self, manifest: Manifest, storage: Storage, where: str) -> Manifest:
-        """The state that the job goes on from; the same one if nothing of it changes. ``where`` is the place of the
+        """The state that the job continues from; the same one if nothing of it changes. ``where`` is the place of the
         state, for the message.
 
         Raises CheckpointError if it does not fit the job.
@@ -181,8 +181,8 @@ class Fitting:
         present = {each.name for each in step.tables}
         return {name: refs for name, refs in tables.items() if _table(name) in present}
 
-    def _times(self, manifest: Manifest, kept: Collection[str]) -> Mapping[str, Reached]:
-        """The watermarks, without those of other times than before, unless a step has seen them."""
+    def _times(self, manifest: Manifest, kept: Collection[str]) -> Mapping[str, WatermarkProgress]:
+        """The watermarks, without those whose meaning has changed, unless a step has seen them."""
         if any(self.steps[uid].timed for uid in kept):
             return manifest.times
         new = {name for name, each in self.measures.items() if manifest.measures.get(name, each) != each}

@@ -42,9 +42,9 @@ from penstock.plan.walk import fold
 from penstock.plan.windowing import Attached, Windowing, WindowKind
 from penstock.types import BIGINT
 
-#: What is kept for some aggregates depends on whether rows may be taken back.
+#: What is kept for some aggregates depends on whether rows may be retracted.
 _BY_ROWS = ORDERED | {"MIN", "MAX"}
-#: How the columns of a window read.
+#: The names of a window's columns in messages.
 _BOUNDS = ("window_start", "window_end")
 _TAKEN_BACK, _ADDED = Fact.of("rows that may be taken back"), Fact.of("rows that are only added")
 
@@ -253,7 +253,7 @@ class Identifier:
     # --- times and notes ----------------------------------------------------------------------------------------
 
     def _lives(self, node: Node, operator: Operator | TimedOperator) -> Iterator[tuple[str, Fact]]:
-        """Whether rows of tables are forgotten that have several of a key: such a table cannot begin or cease to."""
+        """Whether tables with several rows per key have a time to live: it cannot be added or removed later."""
         several = {each.side for each in operator.tables if each.kind == "multiset" and each.side is not None}
         for number, life in enumerate(self.lives):
             if number in several and not isinstance(node, _BY_WATERMARK):

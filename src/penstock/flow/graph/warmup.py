@@ -9,7 +9,7 @@ from penstock.flow.rows.expressions import Evaluator, compile_expressions
 from penstock.plan.expressions import ColumnRef, call, cast
 from penstock.types import DATE, DOUBLE, INT, STRING, TimestampType
 
-#: Rows, so many that compiled loops are worth it.
+#: A number of rows for which compiled loops are used.
 _MANY = 64
 
 

@@ -40,7 +40,7 @@ def _split(found: re.Match[str]) -> str:
 
 
 def joined(text: str) -> str:
-    """The inverse of :func:`units`. As in Java's UTF-8, a surrogate that stands alone becomes a question mark."""
+    """The inverse of :func:`units`. As in Java's UTF-8, a lone surrogate becomes a question mark."""
     return text if text.isascii() else _ALONE.sub("?", _PAIR.sub(_merged, text))
 
 

@@ -41,7 +41,7 @@ class Vector:
 
     @property
     def constant(self) -> bool:
-        """Whether one value stands for all rows."""
+        """Whether all rows have one value."""
         return isinstance(self.values, pa.Scalar)
 
     def spread(self, rows: int) -> pa.Array:

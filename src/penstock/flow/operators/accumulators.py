@@ -151,7 +151,7 @@ class Accumulators:
         before = counts_of(stored.column(0))
         after = np.maximum(before + net.weights, 0) if table.spec.timed else before + net.weights
         change = (after > 0).astype(np.int64) - (before > 0)
-        put = (net.weights != 0 if self.retracts else ~found) | table.spec.timed  # what comes again lives on
+        put = (net.weights != 0 if self.retracts else ~found) | table.spec.timed  # a value that comes again stays
         kept = after[put] if self.retracts else np.ones(np.count_nonzero(put), np.int64)
         weights = pa.RecordBatch.from_arrays([pa.array(kept)], names=["weight"])
         table.put(select_groups(pairs, put), weights, kept != 0)
@@ -240,8 +240,8 @@ def overflowed(what: str, kind: str, keys: pa.RecordBatch, row: int) -> RecordEr
 
 
 def _approximate(old: pa.Array, given: GroupValues, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """The sums of whole numbers as floating-point numbers: the error is far below the distance of two sums of 64 bits
-    that are taken for each other."""
+    """The sums of whole numbers as floating-point numbers: their error is far below the distance of two sums that are
+    equal in 64 bits."""
     kept: Any = fixed_values(old)
     values: Any = fixed_values(given.values)
     total = np.where(valid_of(old), kept, 0).astype(np.float64)

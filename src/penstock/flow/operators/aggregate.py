@@ -62,15 +62,15 @@ class GroupAggregateOperator:
     schema: pa.Schema
     calls: tuple[AggregateCall, ...]
     states: GroupStates
-    #: What groups the rows where they come from, if the owners of the keys can go on from that.
+    #: What groups the rows where they come from, if the owners of the keys can continue from that.
     local: LocalAggregate | None
-    #: Whether what overflows fails.
+    #: Whether an overflow fails the job.
     strict: bool = False
 
     @classmethod
     def of(cls, node: GroupAggregate, *, retracts: bool, strict: bool = False) -> GroupAggregateOperator:
         """The operator of a plan's node. Without ``retracts`` its input never has negative weights; MIN and MAX then
-        keep no values. Raises UnsupportedError for calls that there are not."""
+        keep no values. Raises UnsupportedError for unknown calls."""
         given = Input(arrow_schema(node.input.schema), node.keys)
         needs: dict[Argument, set[str]] = {}
         for call in node.calls:
@@ -115,7 +115,7 @@ class GroupAggregateOperator:
     def _keep(self, table: KeyedState, groups: Groups, found: Flags, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
         every = np.arange(len(groups))
         counts = counts_of(new.column(ROWS))
-        # A group may be asked to take back rows that it has forgotten; and rows that change nothing keep it alive.
+        # A group may get retractions of rows that it has forgotten; and rows that change nothing keep it alive.
         present = counts > 0 if table.spec.timed else counts != 0
         changed = table.spec.timed | ~same_rows(old.columns, every, new.columns, every)
         changed &= found | present
@@ -135,12 +135,12 @@ class GroupAggregateOperator:
 
 
 def _remembered(weights: npt.NDArray[np.int64], groups: Groups, found: Flags) -> npt.NDArray[np.int64]:
-    """The weights, 0 for retractions that come first in groups that have no state: it was forgotten. So does Flink."""
+    """The weights, 0 for retractions that come first in groups whose state was forgotten. As in Flink."""
     if not (weights < 0).any():
         return weights
     size = len(weights)
     added = np.where(weights[groups.order] > 0, np.arange(size), size)
-    firsts = np.empty(size, np.int64)  # by row, where the first addition of its group stands
+    firsts = np.empty(size, np.int64)  # by row, the place of the first addition of its group
     firsts[groups.order] = np.repeat(
         np.where(found, -1, np.minimum.reduceat(added, groups.starts)), np.diff(groups.starts, append=size)
     )

@@ -32,8 +32,8 @@ def ends_of_added(old: Mapping[str, pa.Array], given: GroupValues, groups: int) 
 
 
 def lists_of_changed(old: pa.ListArray, given: GroupValues, groups: int) -> pa.ListArray:
-    """The lists of groups after these changes, which are in the order of their arrival: what is added comes to the end,
-    what is retracted takes away the first value that is equal to it, or nothing."""
+    """The lists of groups after these changes, which are in the order of their arrival: an added value is appended, a
+    retraction removes the first value that is equal to it, or nothing."""
     stored = pc.list_flatten(old)
     added, removed = np.flatnonzero(given.weights > 0), np.flatnonzero(given.weights < 0)
     new = np.repeat(added, given.weights[added])
@@ -60,7 +60,7 @@ def ends_of_lists(lists: pa.ListArray, *, last: bool) -> pa.Array:
 
 def only_values(lists: pa.ListArray, place: Place | None) -> pa.Array:
     """The one value of each list; null for an empty one. Raises ExecutionError for a list of several values, with the
-    ``place`` of the query that stands for a value."""
+    ``place`` of the query that is used as a value."""
     if (_sizes(lists) > 1).any():
         where = f"{place}: " if place else ""
         hint = "aggregate its rows, as in MAX(..), or keep one of them with ORDER BY .. LIMIT 1"

@@ -91,7 +91,7 @@ class Changes:
 def _upserts(
     of: NDArray[np.int64], count: int, weights: NDArray[np.int64], updated: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The row of each group that tells its change, and the kind: the last added row, else a retracted one."""
+    """The row of each group that expresses its change, and the kind: the last added row, else a retracted one."""
     last = np.full(count, -1, np.int64)
     gone, there = np.flatnonzero(weights < 0), np.flatnonzero(weights > 0)
     last[of[gone]] = gone

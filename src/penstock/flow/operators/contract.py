@@ -9,11 +9,11 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from penstock.flow.state.store import StateStore, TableSpec
-from penstock.flow.time.times import Clock
+from penstock.flow.time.watermarks import Clock
 
 
 class Combiner(Protocol):
-    """Makes fewer rows of those of an operator's input, before they are sent to the owners of their keys. Picklable."""
+    """Combines rows of an operator's input into fewer, before they are sent to the owners of their keys. Picklable."""
 
     def combined(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
         """The rows that an owner gets instead, with ``__weight`` and ``__hash``; None if they would hardly be fewer."""

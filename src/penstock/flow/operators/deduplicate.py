@@ -27,12 +27,12 @@ SEEN = "seen"
 
 @dataclass(frozen=True)
 class DeduplicateOperator:
-    """Keeps one row of each key, of rows that are never retracted.
+    """Keeps one row of each key. Its input never has retractions.
 
     By arrival the first row stays forever, and the last one is replaced by each that comes. By the column ``order`` a
     smaller row replaces the first one and an equal or larger row the last one, as in Flink; NULL is the smallest.
 
-    With ``every_change`` it gives what it would give if each row came in a batch of its own, with the column
+    With ``every_change`` it gives what it would give if each row came in a separate batch, with the column
     :data:`ARRIVED`.
     """
 
@@ -73,7 +73,7 @@ class DeduplicateOperator:
         found, values = table.get(groups)
         chosen, kept = last_rows(groups), values
         if self.order:
-            # A key has one value in all its rows.
+            # All rows of a key have one value.
             kept = groups.keys if self.order in given.keys else values
             chosen = leading(groups.index, rows.column(self.order), found, kept.column(self.order), last=self.last)
         newer = chosen >= 0
@@ -97,7 +97,7 @@ class DeduplicateOperator:
     def _every_change(
         self, groups: Groups, batch: pa.RecordBatch, index: Rows, stored: tuple[Flags, pa.RecordBatch]
     ) -> pa.RecordBatch:
-        """What rows of the groups ``index`` give that replace one another and the ``stored`` ones."""
+        """The changes when rows of the groups ``index`` replace one another and the ``stored`` ones."""
         (given,) = self.inputs
         own = Groups.of(hashes_of(batch), batch.select(given.keys))
         which = index[own.order[own.starts]]
@@ -112,8 +112,9 @@ def seen_table(given: Input) -> TableSpec:
 
 
 def leading(index: Rows, new: pa.Array, found: Flags, stored: pa.Array, *, last: bool) -> Rows:
-    """For each group the first (or ``last``) of the values ``new``, whose groups are ``index``, if it comes before (or
-    not before) the ``stored`` one, where that is ``found``; else -1."""
+    """Per group, the position in ``new`` of the value that replaces the ``stored`` one: the first of the smallest, or
+    with ``last`` the last of the largest; -1 if none does. ``index`` has the groups of ``new``; ``found``: a value is
+    stored."""
     size = len(found)
     order = _positions(pa.concat_arrays([stored, new]))
     candidates = np.concatenate([np.flatnonzero(found), size + np.arange(len(new))])
@@ -123,8 +124,8 @@ def leading(index: Rows, new: pa.Array, found: Flags, stored: pa.Array, *, last:
 
 
 def leading_so_far(groups: Groups, new: pa.Array, found: Flags, stored: pa.Array, *, last: bool) -> Rows:
-    """The rows, in their order, whose value in ``new`` comes before (or with ``last`` not before) those of their group
-    until then, the ``stored`` one among them where that is ``found``."""
+    """The rows, in order, whose value in ``new`` comes before (with ``last``, not before) all earlier ones of their
+    group, including the ``stored`` one, if ``found``."""
     size = len(found)
     ranks = 1 + np.unique(_positions(pa.concat_arrays([stored, new])), return_inverse=True)[1]
     ranks = ranks if last else len(ranks) + 1 - ranks

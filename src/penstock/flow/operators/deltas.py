@@ -40,7 +40,7 @@ class Delta:
 
     @staticmethod
     def nothing(schema: pa.Schema) -> pa.RecordBatch:
-        """No change of rows of this schema, as an operator gives it."""
+        """An empty result of an operator with this schema."""
         return _weighted([pa.nulls(0, each.type) for each in schema], schema, np.zeros(0, np.int64))
 
     def __len__(self) -> int:
@@ -53,8 +53,8 @@ class Delta:
         return Delta(taken(self.rows, indices), self.weights[indices], self.hashes[indices], arrivals)
 
     def netted(self, *, ordered: bool = False) -> Delta:
-        """The same change in which no row cancels another. Rows that are only added stay as they are; with ``ordered``
-        all stay in their order, each where it came last."""
+        """The same change in which no row cancels another. Rows that are only added are unchanged; with ``ordered`` all
+        stay in order, each where it came last."""
         negative = self.weights < 0
         if not negative.any():
             return self if self.weights.all() else self.at(self.weights != 0)
@@ -105,7 +105,7 @@ def last_rows(groups: Groups) -> Rows:
 
 
 def select_groups(groups: Groups, chosen: Flags) -> Groups:
-    """Some of the groups, as if each had one row."""
+    """Some of the groups, each with one row."""
     which = np.flatnonzero(chosen)
     each = np.arange(len(which))
     return Groups(groups.hashes[which], taken(groups.keys, which), each, each, each)
@@ -119,7 +119,7 @@ def whole_rows(given: Input, keys: pa.RecordBatch, values: pa.RecordBatch) -> pa
 
 
 def stacked(parts: Sequence[Sequence[pa.Array]], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """One batch of columns that stand on one another."""
+    """The batches concatenated, column by column."""
     columns = [pa.concat_arrays(each) for each in zip(*parts, strict=True)]
     return batch_of(columns, schema, rows)
 

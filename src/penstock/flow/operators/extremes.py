@@ -47,7 +47,7 @@ def extremes_of_changed(
 ) -> dict[str, pa.Array]:
     """``MIN`` and ``MAX`` of each group after these net changes of its values, of which ``stored`` has those before.
 
-    Only groups that lost their old extreme, and got no better value, are read from there.
+    Only groups that lost their old extreme, and got no better value, are read from the table.
     """
     added, removed = np.flatnonzero(given.weights > 0), np.flatnonzero(given.weights < 0)
     size = len(groups)
@@ -92,7 +92,7 @@ def _live(groups: Groups, lost: Flags, given: GroupValues, stored: MultisetState
 
 
 def _ascending(name: str, order: Ordinals) -> Ordinals:
-    """Such that the extreme is the smallest."""
+    """Ordered so that the extreme is the smallest."""
     return ~order if name == "MAX" else order
 
 

@@ -16,7 +16,7 @@ from penstock.flow.operators.deltas import Delta, select_groups, stacked, whole_
 from penstock.flow.operators.normalize import ROWS, rows_table
 from penstock.flow.operators.timers import TIMERS, parts_of, set_timers, timers_table, woken_groups
 from penstock.flow.state.store import StateStore, TableSpec
-from penstock.flow.time.times import Clock, millis_of
+from penstock.flow.time.watermarks import Clock, millis_of
 from penstock.plan.nodes import Deduplicate
 from penstock.types import arrow_schema
 
@@ -24,14 +24,14 @@ from penstock.types import arrow_schema
 @dataclass(frozen=True)
 class FirstRowOperator:
     """Keeps the first row of each key by the timestamps in ``order``, of rows that are never retracted, until the
-    watermark reaches it; of equal ones that which came first. It gives no other row of that key then.
+    watermark reaches it; of equal ones the one that came first. After that it emits no other row of the key.
 
     Rows before the watermark are late, as in Flink, and so are those without a timestamp. Rows that wait have no time
-    to live; that a key was given is forgotten in time.
+    to live; the record that a key was emitted has one.
 
-    Timers are parts of a table that name keys, by the time when they are looked at. The further away a row is, the
-    coarser is that time: never after the row's own. A key whose row is not due then gets another timer; one whose row
-    was replaced by an earlier one, or given, is left alone.
+    Timers are parts of a table that name keys, by the time when they are looked at. The time is coarser the further
+    away a row is, but never after the row's own. A key whose row is not due then gets another timer; one whose row was
+    replaced by an earlier one, or emitted, is left alone.
     """
 
     uid: str

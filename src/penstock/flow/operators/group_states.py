@@ -38,7 +38,7 @@ class GroupStates:
 
     @property
     def mergeable(self) -> bool:
-        """Whether states of one group can be put together: all that is known of a group stands in its row."""
+        """Whether states of one group can be put together: all that is known of a group is in its row."""
         return all(not each.tables and each.needs <= _MERGEABLE for each in self.accumulators)
 
     def updated(
@@ -95,7 +95,7 @@ class Pane:
 
     @property
     def groups(self) -> Groups:
-        """The groups, each of which is there once."""
+        """The groups, each once."""
         each = np.arange(len(self.hashes))
         return Groups(self.hashes, self.keys, each, each, each)
 

@@ -4,7 +4,7 @@ A change of the result is what the changes of both sides make of the stored rows
 rows are read only for keys whose other side changed, and pairs of which neither row changed are never made.
 
 Whether a row of an outer join has a match follows from the number of the other side's rows of its key. Where rows have
-a time to live, these may be forgotten while their pairs stand: there each row that is kept has its own number of
+a time to live, these may be forgotten while their pairs remain: there each row that is kept has its own number of
 matches, as in Flink.
 """
 
@@ -80,8 +80,8 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class SideChanges:
-    """The net change of a side in a batch: rows that may match, and, if they are kept, ``lone`` ones with a NULL in the
-    key."""
+    """The net change of a side in a batch: rows that may match, and, if rows without a match are kept, the ``lone``
+    ones with a NULL in the key."""
 
     side: Side
     delta: Delta
@@ -120,8 +120,8 @@ class SideRows:
 
     Row i is ``batch[places[i]]`` of the key ``groups[i]``, -1 for one with a NULL. It had the weight ``weights[i]``, 0
     if that was not read because it does not matter, and ``changes[i]`` is added to it. ``matches[i]`` is the number of
-    its matches where that is stored. Where the order of arrival is passed on, rows of a key stand in it, stored ones
-    first, and ``arrivals`` has the place of each row of ``batch``, -1 for a stored one.
+    its matches where that is stored. Where the order of arrival is passed on, rows of a key are in that order, stored
+    ones first, and ``arrivals`` has the place of each row of ``batch``, -1 for a stored one.
     """
 
     batch: pa.RecordBatch
@@ -134,7 +134,7 @@ class SideRows:
 
     @property
     def after(self) -> Weights:
-        """The weights after the batch. A row that was forgotten may be taken back: it had none."""
+        """The weights after the batch. A row that was forgotten may be retracted: it had none."""
         found: Weights = np.maximum(self.weights + self.changes, 0)
         return found
 
@@ -207,7 +207,7 @@ class JoinOperator:
     def _padded(
         self, given: SideChanges, rows: SideRows, others: SideRows, groups: Groups, unread: Flags, state: StateStore
     ) -> tuple[Rows, Weights]:
-        """The places and the changed weights of rows without a match. Stores what says that."""
+        """The places and the changed weights of rows without a match. Updates the state that tells them."""
         if given.side.counted:
             return _own_matches(given.side, rows, others, groups, state)
         other = self.right if given.side is self.left else self.left
@@ -223,7 +223,7 @@ class JoinOperator:
             columns += [column.take(indices) for column in side.batch.columns]
         rows, hashes = batch_of(columns, self.schema, len(weights)), np.zeros(len(weights), np.uint64)
         change = Delta(rows, weights, hashes, _arrivals(left, right, groups, lefts, rights))
-        if not self.left.input.keys:  # a row of nulls may be the match of one that had none
+        if not self.left.input.keys:  # a row of nulls may match one that had no match
             change = change.netted()
         elif self.left.kept and self.right.kept:
             change = _with_nulls_once(change)
@@ -360,8 +360,8 @@ def _unmatched(rows: SideRows, before: Weights, after: Weights) -> tuple[Rows, W
 def _own_matches(
     side: Side, rows: SideRows, others: SideRows, groups: Groups, state: StateStore
 ) -> tuple[Rows, Weights]:
-    """As :func:`_unmatched`, by the number of matches of each row, which is stored with it: of a row that is added that
-    of the other side's remembered rows, and from then on each of them that comes or goes."""
+    """As :func:`_unmatched`, by the number of matches of each row, which is stored with it: an added row starts with
+    the number of the other side's stored rows, and each of them that is added or removed changes it."""
     known = others.groups >= 0
     there, change = (
         np.append(sums(others.groups[known], each[known], len(groups)), 0)[rows.groups]

@@ -17,7 +17,7 @@ from penstock.flow.rows.envelope import HASH, WEIGHT, hashes_of, weights_of
 from penstock.flow.time.windows import AttachedSlices, Slices, time_column
 from penstock.flow.time.zones import Millis
 
-#: The end of a group's slice, and what comes before the names of a state's columns.
+#: The column with the end of a group's slice, and the prefix of a state's columns.
 _SLICE, _STATE = "__slice", "__state "
 
 

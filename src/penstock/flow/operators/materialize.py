@@ -24,7 +24,7 @@ _ROWS, _ARRIVAL = "rows", "__arrival"
 
 @dataclass(frozen=True)
 class MaterializeOperator:
-    """Keeps all rows of each key in the order in which they came, and gives the last one. A retraction takes back the
+    """Keeps all rows of each key in the order in which they came, and gives the last one. A retraction removes the
     first row that is equal to it, or nothing."""
 
     uid: str
@@ -63,7 +63,7 @@ class MaterializeOperator:
         hashes = groups.hashes[of]
         same = Groups.of(finer_hashes(hashes, rows.columns), rows)
 
-        # What is taken back goes from the first rows on, those of this batch after the stored ones.
+        # Retracted rows are removed from the first ones on, those of this batch after the stored ones.
         added = np.flatnonzero(delta.weights > 0)
         entries = np.concatenate([np.arange(stored), stored + added])
         counts = np.concatenate([weights, delta.weights[added]])
@@ -87,7 +87,7 @@ class MaterializeOperator:
 
 
 def _removed(classes: Rows, arrived: Rows, weights: Rows, removals: Rows) -> Rows:
-    """How often each row goes, if so many equal ones of each class do, the first ones first."""
+    """How many of each row are removed, if this many of each class of equal rows are, the first ones first."""
     order = np.lexsort((arrived, classes))
     sorted_classes, counts = classes[order], weights[order]
     ends = np.cumsum(counts)

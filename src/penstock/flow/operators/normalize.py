@@ -26,10 +26,10 @@ class NormalizeOperator:
     """Keeps the newest row of each key. Of the rows of a batch the last one of a key counts.
 
     INSERT and UPDATE_AFTER both put the row of a key; DELETE and UPDATE_BEFORE both remove it, whatever their other
-    columns are, as in Flink: after an UPDATE_BEFORE the row may come back under another key. Nothing happens where a
-    row is put that is there already, or removed that is not.
+    columns are, as in Flink: after an UPDATE_BEFORE the row may come back under another key. Putting a row that is
+    stored already, or removing one that is not, changes nothing.
 
-    With ``every_change`` it gives what it would give if each row came in a batch of its own, with the column
+    With ``every_change`` it gives what it would give if each row came in a separate batch, with the column
     :data:`ARRIVED`.
     """
 
@@ -81,13 +81,13 @@ def replaced(
 ) -> pa.RecordBatch:
     """Put ``rows``, one per key, instead of those that are ``stored``, or remove them where ``present`` is false.
 
-    Returns the rows that retract what is replaced and add what is new. Rows that stay the same give nothing.
+    Returns the rows that retract what is replaced and add what is new. Unchanged rows give nothing.
     """
     found, values = stored
     every = np.arange(len(groups))
     new = rows.select(given.value_schema.names)
     changed = (found != present) | (present & ~same_rows(values.columns, every, new.columns, every))
-    written = changed | (present & table.spec.timed)  # what comes again lives on
+    written = changed | (present & table.spec.timed)  # a value that comes again stays
     which = np.flatnonzero(written)
     table.put(select_groups(groups, written), taken(new, which), present[which])
     old = whole_rows(given, groups.keys, values)
@@ -102,7 +102,7 @@ def every_change(
     present: Flags,
     places: Rows,
 ) -> pa.RecordBatch:
-    """What ``rows`` give that come one after the other: each is put instead of the row of its key, or removes it where
+    """The changes when ``rows`` come one after the other: each replaces the row of its key, or removes it where
     ``present`` is false. The ``places`` are those of their arrival."""
     found, values = stored
     count = len(groups)

@@ -24,7 +24,7 @@ from penstock.types import arrow_schema
 
 Weights: TypeAlias = npt.NDArray[np.int64]
 _TOP, _REST = "first rows", "other rows"
-#: When a row of a table whose rows are only added came, among those of its key.
+#: The column with the order of arrival of a row among those of its key, in a table whose rows are only added.
 _ARRIVAL = "__arrival"
 
 

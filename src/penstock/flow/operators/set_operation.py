@@ -73,7 +73,7 @@ class SetOperator:
         return Delta(taken(groups.keys, kept), weights[kept], groups.hashes[kept]).output()
 
     def _result(self, left: Counts, right: Counts) -> Counts:
-        """How often rows are in the result that are so often in the inputs."""
+        """The count of rows in the result, from their counts in the inputs."""
         left, right = np.maximum(left, 0), np.maximum(right, 0)
         once = np.minimum(left, 1)
         results = {

@@ -17,7 +17,7 @@ from penstock.flow.operators.deltas import Delta, stacked
 from penstock.flow.operators.timers import parts_of
 from penstock.flow.rows.envelope import hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
-from penstock.flow.time.times import NEVER, Clock, millis_of
+from penstock.flow.time.watermarks import NEVER, Clock, millis_of
 from penstock.plan.nodes import Sort, SortColumn, TemporalSort
 from penstock.types import arrow_schema
 
@@ -33,9 +33,9 @@ class TemporalSortOperator:
     """Keeps rows until the watermark reaches the timestamps in ``time``, and gives them in that order; of equal ones in
     the order of other columns, and then as they came. The rows are never retracted.
 
-    Rows are late, as in Flink, when a row of their time or a later one was given. So are those without a timestamp.
-    There are no keys: all rows come to one task. Rows wait in parts of a table, by the time when they are
-    looked at, which is the earlier the further away they are: what is not due then goes to another part.
+    As in Flink, a row is late once a row of its time or a later one was emitted. So is one without a timestamp. There
+    are no keys: all rows come to one task. Rows wait in parts of a table, by the time when they are checked, which is
+    earlier the further away they are: rows that are not due then move to another part.
     """
 
     uid: str
@@ -115,7 +115,7 @@ class TemporalSortOperator:
 @dataclass(frozen=True)
 class BatchSortOperator:
     """Gives the rows of each batch in the order of some columns, and of equal ones as they came. It keeps nothing: the
-    batch is the only one, or the first of the columns is the processing time, which is one for all of its rows."""
+    batch is the only one, or the first column is the processing time, which all of its rows share."""
 
     uid: str
     inputs: tuple[Input]

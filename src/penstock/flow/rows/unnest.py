@@ -1,4 +1,4 @@
-"""Rows once for each element of a collection."""
+"""Repeats rows once for each element of a collection."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Unnesting:
         return cls(node.collection, made, node.outer, node.numbered, fields, counted)
 
     def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that come from those of a batch, which stay in their order."""
+        """The rows made from those of a batch, in the same order."""
         at = given.schema.get_field_index(self.collection)
         rows, elements, numbers = self._elements(given.column(at))
         rest = taken(given.remove_column(at), rows)

@@ -1,12 +1,12 @@
 """Which segments to merge when.
 
-At each point of the range of hashes, segments lie on one another, the newest on top. They have levels by size, each
+At each point of the range of hashes there is a stack of segments, the newest on top. They have levels by size, each
 eight times the one below. Eight neighbours of one level are merged to one of the next: so each row is rewritten once
 per level, and a look-up asks at most some eight segments per level. Where more than half of the rows are superseded,
 all are merged.
 
-A large merge is not done at once: a batch does a part of its range, which makes a segment of its own, and the merged
-ones are valid in the rest from then on. What is left to do follows from the references alone.
+A large merge is not done at once: a batch does a part of its range, which makes a separate segment, and the merged ones
+are valid in the rest from then on. What is left to do follows from the references alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.flow.state.segments import SegmentRef
 _FAN = 8
 #: Segments of fewer rows are merged whenever there are two.
 _SMALL = 4096
-#: What a batch may merge in any case, and what one merge may at most.
+#: How much a batch may merge in any case, and the most for one merge.
 _SOME, _MOST = 1 << 18, 1 << 21
 #: How many bytes one merge may read at most: it holds them, its result and the bytes of its segment in memory.
 _MOST_BYTES = 24 << 20
@@ -30,7 +30,7 @@ _MOST_BYTES = 24 << 20
 
 @dataclass(frozen=True)
 class Merge:
-    """Segments to be merged, newest first, from hash ``low`` up to but not ``high``. ``oldest``: no older one."""
+    """Segments to be merged, newest first, from hash ``low`` to ``high`` (exclusive). ``oldest``: no older one."""
 
     low: int
     high: int
@@ -170,7 +170,7 @@ def _density(ref: SegmentRef) -> float:
 
 
 def _due(stack: Sequence[SegmentRef], width: int, budget: float) -> tuple[int, int]:
-    """Which segments of a stack, newest first, to merge: from the first up to but not the second; (0, 0) for none."""
+    """Which segments of a stack, newest first, to merge: from the first to the second (exclusive); (0, 0) for none."""
     if len(stack) < 2:
         return 0, 0
     sizes = [_density(ref) * width for ref in stack]
@@ -184,8 +184,8 @@ def _due(stack: Sequence[SegmentRef], width: int, budget: float) -> tuple[int, i
         end = start + levels.count(levels[start])
         if end - start >= (_FAN if levels[start] else 2):
             size = sum(sizes[start:end])
-            # The result may be the last one that the next level needs. A merge that takes several batches is left for
-            # later, lest small segments wait for it.
+            # The result may be the last one that the next level needs. A merge that takes several batches waits, so
+            # that small segments do not wait for it.
             while end < len(stack) and _level(size) >= levels[end] and levels.count(levels[end]) + 1 >= _FAN:
                 after = end + levels.count(levels[end])
                 size += sum(sizes[end:after])

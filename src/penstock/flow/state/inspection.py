@@ -90,8 +90,7 @@ def _shown(segment: Segment) -> pa.RecordBatch:
 
 
 def oldest_seen(storage: Storage, refs: Sequence[SegmentRef], spec: TableSpec, uid: str = "") -> int | None:
-    """When the row was written that was not written for longest, in milliseconds since the epoch; None without times or
-    without rows."""
+    """When the oldest row was written, in milliseconds since the epoch; None without times or without rows."""
     if not spec.timed:
         return None
     times = (np.asarray(batch.column(SEEN)).min() for batch in read_rows(storage, refs, spec, uid))

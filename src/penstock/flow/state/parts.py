@@ -1,7 +1,7 @@
 """Tables with parts: one for each time, which comes with its first row and is dropped as a whole.
 
 What windows keep is in parts, by the end of the window. To close one, its part is read whole and dropped: nothing else
-is looked at, no row is deleted, and nothing is left to merge.
+is read, no row is deleted, and nothing is left to merge.
 """
 
 from __future__ import annotations

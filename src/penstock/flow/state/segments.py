@@ -4,7 +4,7 @@ A segment is an Arrow IPC stream of one batch: ``__hash`` (uint64, ascending), f
 of the values, ascending within a hash), the columns of the key as ``key.<name>`` and of the value as ``value.<name>``,
 for tables with times ``__seen`` (int64, when the row was last written, in milliseconds since the epoch), and
 ``__present`` (bool, keyed) or ``__weight`` (int64, multiset). It is not compressed, so that it is read where it is
-mapped into memory. Behind it stands the index of its hashes.
+mapped into memory. The index of its hashes follows it.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ Kind: TypeAlias = Literal["keyed", "multiset"]
 class TableSpec:
     """A table of an operator's state: its name, its key and value columns, and whether a key has one row (``keyed``) or
     rows with weights (``multiset``). ``exact``: no value columns may be added to it; a keyed one may lose some.
-    ``timed``: the time of its last writing is kept with each row. With ``ttl_ms`` rows are gone that were not written
-    for so long; ``side`` is the number of the operator's input whose time to live they have, None if they stay until
-    the operator deletes them. ``parted``: there is such a table for each of several times
+    ``timed``: the time of its last writing is kept with each row. With ``ttl_ms`` rows that were not written for that
+    long have expired; ``side`` is the number of the operator's input whose time to live they have, None if they stay
+    until the operator deletes them. ``parted``: there is such a table for each of several times
     (:mod:`penstock.flow.state.parts`). ``names`` has, by a column's name, its name in the segments where that differs:
     it had another when the first segments were written."""
 
@@ -95,8 +95,8 @@ class TableSpec:
 class SegmentRef:
     """A segment, as manifests name it: the bytes ``offset`` to ``offset + bytes`` of a file.
 
-    The hashes from ``low`` up to but not ``high`` are valid in it. Of two segments with the same hash, the one with the
-    greater ``newest`` is newer.
+    The hashes from ``low`` to ``high`` (exclusive) are valid in it. Of two segments with the same hash, the one with
+    the greater ``newest`` is newer.
     """
 
     file: str
@@ -108,7 +108,7 @@ class SegmentRef:
     high: int
     newest: int
     kind: Kind
-    #: Of how many rows, here and in older segments, they make one superfluous, about.
+    #: About how many rows, here and in older segments, they supersede.
     stale: int = 0
     #: The bytes of a row, about.
     width: int = 0
@@ -149,7 +149,7 @@ class SegmentRef:
             ) from error
 
     def within(self, low: int, high: int) -> SegmentRef | None:
-        """The part with hashes from ``low`` up to but not ``high``; None if there is none."""
+        """The part with hashes from ``low`` to ``high`` (exclusive); None if there is none."""
         low, high = max(low, self.low), min(high, self.high)
         if (low, high) == (self.low, self.high):
             return self
@@ -218,7 +218,7 @@ class Segment:
         return Segment.of(taken.set_column(last, taken.schema.field(last), pa.array(marks)), self.spec)
 
     def between(self, low: int, high: int) -> Segment:
-        """The rows with hashes from ``low`` up to but not ``high``."""
+        """The rows with hashes from ``low`` to ``high`` (exclusive)."""
         first = 0 if low <= 0 else int(np.searchsorted(self.hashes, np.uint64(low)))
         last = len(self) if high >= END else int(np.searchsorted(self.hashes, np.uint64(high)))
         if (first, last) == (0, len(self)):
@@ -273,7 +273,7 @@ class SegmentWriter:
 
 
 def _stream(rows: pa.RecordBatch) -> pa.Buffer:
-    """Rows as an IPC stream, in a buffer of just its size: one that grows would be copied."""
+    """Rows as an IPC stream, in a buffer of exactly its size: a growing one would be copied."""
     count = pa.MockOutputStream()
     with pa.ipc.new_stream(count, rows.schema) as stream:
         stream.write_batch(rows)

@@ -70,8 +70,8 @@ class Storage(abc.ABC):
 
     @abc.abstractmethod
     def create(self, name: str) -> AbstractContextManager[Write]:
-        """A new file, whose parts are written one after the other. When the context ends in good order, the file is
-        whole and durable. One that was cut short is never read, because nothing names it."""
+        """A new file, whose parts are written one after the other. When the context ends without an error, the file is
+        whole and durable. An incomplete one is never read, because nothing names it."""
 
     def write(self, name: str, parts: Iterable[Any]) -> None:
         """Write a new file of these parts, as :meth:`create`."""
@@ -142,7 +142,7 @@ class LocalStorage(Storage):
                 raise missing(name, self.folder) from error
 
     def take(self, name: str, source: Storage) -> None:
-        """As :meth:`Storage.take`. Files never change, so one of the same disk gets a second name. A copy gets its name
+        """As :meth:`Storage.take`. Files never change, so one on the same disk gets a hard link. A copy gets its name
         when it is whole, so that no crash leaves a part of it."""
         path = Path(self.folder, name)
         draft = path.with_name(f".{name}.{uuid.uuid4().hex}")
@@ -294,7 +294,7 @@ def _make(folder: Path) -> None:
 
 
 def _linked(path: Path, file: Path) -> bool:
-    """Give a file a second name. False where that cannot be: on another disk, or on one without links."""
+    """Make a hard link to a file. False where that is impossible: on another disk, or on one without links."""
     with suppress(OSError):
         path.hardlink_to(file)
         return True

@@ -17,7 +17,7 @@ __all__ = ["KeyedState", "MultisetState", "PartStore", "SegmentRef", "StateStore
 
 
 class StateStore:
-    """One task's access to the state of one operator: keys with hashes from ``low`` up to but not ``high``.
+    """One task's access to the state of one operator: keys with hashes from ``low`` to ``high`` (exclusive).
 
     ``refs`` are the segments of each table, of this range and perhaps of others, which are ignored. Files that it
     writes are named ``prefix`` and something unique. ``uid`` is the operator's, for messages.

@@ -48,7 +48,7 @@ class Table:
         self._stale = 0
 
     def flush(self, writer: SegmentWriter, low: int, high: int) -> Sequence[SegmentRef]:
-        """Add what was changed, and what it makes worth merging, to ``writer``; the segments after that."""
+        """Write the changes, and the merges that they make due, to ``writer``. Returns the segments after that."""
         change = self._change
         if change is None or not len(change):
             return joined(self.refs)
@@ -88,8 +88,8 @@ class Table:
         return merged(parts, self.spec, oldest=True, since=self._since)
 
     def _find(self, ref: SegmentRef, groups: Groups, which: Rows) -> tuple[Segment, Rows, Rows, Rows]:
-        """A segment, and those of the groups ``which``, ascending, that may have rows in it: from where up to but not
-        where."""
+        """A segment, and those of the groups ``which``, ascending, that may have rows in it: from where, and until
+        where (exclusive)."""
         segment, index = self._reader.indexed(ref, self.spec)
         first = 0 if ref.low == 0 else int(np.searchsorted(groups.hashes, np.uint64(ref.low)))
         last = len(groups) if ref.high == END else int(np.searchsorted(groups.hashes, np.uint64(ref.high)))
@@ -180,7 +180,7 @@ class MultisetState(Table):
     """A table of rows with weights by key. What a batch adds is seen from the next batch on.
 
     Its segments hold changes of weights, which add up. With times they hold weights: else a change that is forgotten
-    would leave the one that takes it back.
+    would leave its retraction.
     """
 
     def get(self, groups: Groups) -> tuple[Rows, pa.RecordBatch, npt.NDArray[np.int64]]:
@@ -224,7 +224,7 @@ class MultisetState(Table):
     def add(self, hashes: Hashes, keys: pa.RecordBatch, values: pa.RecordBatch, weights: npt.NDArray[np.int64]) -> None:
         """Add these rows with their weights; where the weights of a row add up to zero, it disappears.
 
-        With times, a weight that would become negative becomes zero: the row that is taken back was forgotten.
+        With times, a weight that would become negative becomes zero: the retracted row was forgotten.
         """
         if not len(hashes) or self.last:
             return
@@ -258,7 +258,7 @@ class MultisetState(Table):
 
 def _same_keys(segment: Segment, rows: Rows, ends: Rows, groups: Groups, which: Rows) -> tuple[Rows, Rows]:
     """Of these rows with the hashes of the groups ``which``, those with their keys. A row that has the hash but another
-    key is followed by others of its hash up to but not ``ends``."""
+    key is followed by others of its hash until ``ends`` (exclusive)."""
     same = same_rows(segment.keys, rows, groups.keys.columns, which)
     if same.all():
         return which, rows

@@ -1,4 +1,4 @@
-"""Rows without an event time, which belong to no window: by default they end the job."""
+"""Rows without an event time, which belong to no window: by default they fail the job."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columns.equality import Flags
-from penstock.flow.time.times import millis_of
+from penstock.flow.time.watermarks import millis_of
 from penstock.flow.time.zones import Millis, Zone
 from penstock.plan.windowing import Attached, Windowing, WindowKind
 
@@ -69,7 +69,7 @@ class Slices:
         return self.zone.instants(windows - 1)
 
     def _longest(self, end: int) -> int:
-        """The start of the windows of CUMULATE in which something ends."""
+        """The start of the windows of CUMULATE that contain this end."""
         each = self.windowing
         return end - 1 - (end - 1 - each.offset) % each.size
 
@@ -102,6 +102,6 @@ def time_column(windowing: Windowing | Attached) -> str:
 
 
 def last_windows(slices: Slices | AttachedSlices, ends: Millis) -> Millis:
-    """The last window of each slice; one that is closed at any time for a slice without windows."""
+    """The last window of each slice; for a slice without windows, one that is always closed."""
     found = [slices.windows(end) for end in ends.tolist()]
     return np.array([each[-1] if each else np.iinfo(np.int64).min + 1 for each in found], np.int64)

@@ -32,8 +32,8 @@ class Zone:
         return _replaced(found, instants, lambda micros: micros + ahead_at(place, micros))
 
     def instants(self, local: Millis) -> Millis:
-        """The moments at which the wall clock shows these times. Of two, when clocks were put back, the later one; if
-        it never does, as when they were put forward, the first moment after that. So does Flink."""
+        """The moments at which the wall clock shows these times. If it shows one twice, when clocks are set back, the
+        later moment; if never, when they are set forward, the first moment after the gap. As in Flink."""
         if not self.name or not len(local):
             return local
         times = pa.array(local, pa.timestamp("ms"))

@@ -28,7 +28,7 @@ class OfBatches(Protocol):
 
 @dataclass(frozen=True)
 class Chain:
-    """Works, one after the other."""
+    """A sequence of works."""
 
     works: Sequence[OfBatches]
 
@@ -45,8 +45,8 @@ class Chain:
 
 @dataclass(frozen=True)
 class Assigning:
-    """Gives rows of TUMBLE, HOP and CUMULATE. A row without a time ends the job; where it ``keeps`` those, they have a
-    window of nulls, by which the operator above counts them as late."""
+    """Gives rows of TUMBLE, HOP and CUMULATE. A row without a time fails the job; with ``keeps`` it gets a window of
+    nulls, and the operator above counts it as late."""
 
     slices: Slices
     columns: WindowColumns

@@ -1,4 +1,4 @@
-"""Operators of each window by itself, whose result is given when the window closes."""
+"""Operators that run for each window separately and give its result when it closes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.flow.state.segments import END, Segment
 from penstock.flow.state.storage import LocalStorage
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.missing_times import count_without_time
-from penstock.flow.time.times import Clock
+from penstock.flow.time.watermarks import Clock
 from penstock.flow.time.windows import AttachedSlices, time_column
 from penstock.flow.time.zones import Zone
 from penstock.plan.windowing import Attached
@@ -30,9 +30,8 @@ _RESULT = "result"
 class InWindowsOperator:
     """Runs ``inner`` for the rows of each window.
 
-    An operator with one input runs in each batch, on a state of the window's own, and the rows that its changes come to
-    are kept. A join would keep pairs that way: the rows of both sides are kept instead, and joined when the window
-    closes.
+    An operator with one input runs in each batch, on the window's own state, and the net result is kept. For a join
+    that would keep pairs: instead the rows of both sides are kept, and joined when the window closes.
     """
 
     inner: Operator

@@ -21,7 +21,7 @@ from penstock.flow.state.segments import END, TableSpec
 from penstock.flow.state.storage import LocalStorage
 from penstock.flow.state.store import StateStore
 from penstock.flow.time.missing_times import count_without_time
-from penstock.flow.time.times import Clock, millis_of
+from penstock.flow.time.watermarks import Clock, millis_of
 from penstock.flow.time.windows import time_column
 from penstock.flow.time.zones import Millis, Zone
 from penstock.loops.compiled import Vector, compiled
@@ -38,13 +38,14 @@ _BOUND = pa.schema([pa.field(_START, pa.int64()), pa.field(_END, pa.int64())])
 #: Where the order of arrival matters, the place of a row among those of its key; and, of a session, a place behind all
 #: of its rows.
 _ARRIVAL, _NEXT = "__arrival", "__next"
-#: The least time that a part of the timers stands for, in ms, and how many of them are in a gap.
+#: The shortest time that a part of the timers covers, in ms, and how many of them are in a gap.
 _LEAST, _PARTS = 1000, 64
 
 
 @compiled
 def _number_sessions(groups: Vector, starts: Vector, ends: Vector, out: Vector) -> None:
-    """The number of the session of each interval; these are sorted by group and start. What touches is one session."""
+    """The number of the session of each interval; these are sorted by group and start. Intervals that touch are one
+    session."""
     session, last = -1, 0
     for at in range(len(groups)):
         if at == 0 or groups[at] != groups[at - 1] or starts[at] > last:
@@ -73,8 +74,8 @@ class SessionOperator:
     """Keeps the bounds of the open sessions of each key, and their rows, which it gives when the session closes: as
     ``groups``, if there are any.
 
-    Timers are parts of a table, by the time at which one of their sessions may close; they name the keys. A session
-    that grew has another timer, and the former one finds nothing.
+    Timers are parts of a table, by the time at which a session may close; they name the keys. A session that grew has
+    another timer, and its former one has no effect.
     """
 
     uid: str
@@ -86,8 +87,8 @@ class SessionOperator:
 
     @classmethod
     def of(cls, node: WindowAggregate, *, retracts: bool, zone: str, strict: bool = False) -> SessionOperator:
-        """The operator of a plan's node, in a session with this time ``zone``. Raises UnsupportedError for calls that
-        there are not."""
+        """The operator of a plan's node, in a session with this time ``zone``. Raises UnsupportedError for unknown
+        calls."""
         windowing = node.windowing
         assert isinstance(windowing, Windowing)  # noqa: S101
         bounds = tuple(Field(name, BIGINT) for name in _BOUND.names)
@@ -230,7 +231,7 @@ class SessionOperator:
 
     @property
     def _width(self) -> int:
-        """The time that a part of the timers stands for."""
+        """The time that a part of the timers covers."""
         return max(_LEAST, self.windowing.size // _PARTS)
 
     # --- rows ------------------------------------------------------------------------------------------------

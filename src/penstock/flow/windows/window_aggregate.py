@@ -20,7 +20,7 @@ from penstock.flow.operators.local_aggregate import LocalAggregate
 from penstock.flow.rows.envelope import hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.missing_times import count_without_time
-from penstock.flow.time.times import Clock
+from penstock.flow.time.watermarks import Clock
 from penstock.flow.time.windows import AttachedSlices, Slices, last_windows, time_column
 from penstock.flow.time.zones import Millis, Zone
 from penstock.plan.nodes import GroupAggregate, WindowAggregate
@@ -32,9 +32,9 @@ from penstock.types import Field, RowType, arrow_schema
 class WindowAggregateOperator:
     """Groups the rows of each window by keys.
 
-    What is kept of a slice of time is in parts of the tables, by its end, and goes when its last window closes. A row
-    is late when its last window is closed; it is left out of earlier ones. Where states cannot be put together, a slice
-    is a window, and a row is in several.
+    The state of a slice of time is in parts of the tables, by its end, and is dropped when its last window closes. A
+    row is late when its last window is closed; it is left out of earlier ones. Where states cannot be put together, a
+    slice is a window, and a row is in several.
     """
 
     uid: str
@@ -45,8 +45,8 @@ class WindowAggregateOperator:
 
     @classmethod
     def of(cls, node: WindowAggregate, *, retracts: bool, zone: str, strict: bool = False) -> WindowAggregateOperator:
-        """The operator of a plan's node, in a session with this time ``zone``. Raises UnsupportedError for calls that
-        there are not."""
+        """The operator of a plan's node, in a session with this time ``zone``. Raises UnsupportedError for unknown
+        calls."""
         windowing = node.windowing
         zone_of = Zone(zone if windowing.zoned else "")
         slices: Slices | AttachedSlices

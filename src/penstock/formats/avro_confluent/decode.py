@@ -52,8 +52,8 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages, which may have different schemas. ``bad`` lists the refused messages.
 
-        Raises SchemaRegistryError if the registry refuses the request or cannot be reached, because this is no fault of
-        the messages.
+        Raises SchemaRegistryError if the registry refuses the request or cannot be reached, because the messages are
+        not at fault.
         """
         status = np.where(validity(messages) == 0, NO_ROW, READ).astype(np.uint8)
         spans = Spans.of(messages, status)

@@ -97,8 +97,8 @@ def settings_and_problems(
 ) -> tuple[RegistrySettings, list[Problem]]:
     """The settings from addresses and properties, and the problems of the properties.
 
-    ``given`` are the client's properties. ``own`` are options that stand for properties, by the option's key. Problems
-    name the key that the user wrote.
+    ``given`` are the client's properties. ``own`` are options that set properties, by the option's key. Problems name
+    the key that the user wrote.
     """
     problems: list[Problem] = []
     written = {name: f"properties.{name}" for name in given} | {_property_of(key): key for key in own}
@@ -123,7 +123,7 @@ def settings_and_problems(
 
 
 def _property_of(option: str) -> str:
-    """The client's property that an option stands for, as in Flink's RegistryAvroFormatFactory."""
+    """The client's property that an option sets, as in Flink's RegistryAvroFormatFactory."""
     return _SSL + option if option.startswith("ssl.") else option.replace("-", ".")
 
 

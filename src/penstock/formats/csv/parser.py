@@ -81,7 +81,7 @@ class _LineReader:
         return text.rstrip(" \t") if self.options.trim_spaces else text
 
     def _character(self) -> str:
-        """The next character, or the one that an escape stands for."""
+        """The next character, or the one that an escape means."""
         found = self._here()
         self.at += 1
         if found == self.options.escape_character:

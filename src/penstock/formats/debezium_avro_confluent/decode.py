@@ -42,8 +42,8 @@ class DebeziumAvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages, which may have different schemas. ``bad`` lists the refused messages.
 
-        Raises SchemaRegistryError if the registry refuses the request or cannot be reached, because this is no fault of
-        the messages.
+        Raises SchemaRegistryError if the registry refuses the request or cannot be reached, because the messages are
+        not at fault.
         """
         empty = pc.equal(pc.binary_length(messages), 0).fill_null(False)
         read = self._records.decode(pc.if_else(empty, pa.scalar(None, messages.type), messages))

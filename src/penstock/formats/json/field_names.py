@@ -11,7 +11,7 @@ from penstock.columns.nested import Shape, Vectors
 from penstock.loops import type_roots
 from penstock.loops.type_roots import root_of
 
-#: The columns of ``table``, whose row ``n`` is about node ``n``: the first and the number of its fields; precision and
+#: The columns of ``table``, whose row ``n`` describes node ``n``: the first and the number of its fields; precision and
 #: scale of a number or time.
 FIRST, ARITY, PRECISION, SCALE = 0, 1, 2, 3
 

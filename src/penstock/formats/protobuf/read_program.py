@@ -38,7 +38,7 @@ AS_TEXT = -1
 
 #: The most field numbers that are looked up; fields with larger numbers are searched for.
 MOST_DENSE = 256
-#: The message without fields, which stands for an unknown group.
+#: The message without fields, as which an unknown group is read.
 UNKNOWN = 0
 
 

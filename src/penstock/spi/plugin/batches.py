@@ -1,4 +1,4 @@
-"""One batch, and what its committers know and tell of it."""
+"""One batch, and what its committers know and report about it."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ class Committer(Protocol):
         return None
 
     def check(self) -> None:
-        """Raise all errors that must stop a start and show without taking ownership: another run of the job may be
-        healthy. All committers of a job are checked before one of them is opened."""
+        """Raise all errors that must stop a start and can be found without taking ownership: another run of the job may
+        be healthy. All committers of a job are checked before one of them is opened."""
         return
 
     def open(self) -> None:
@@ -39,22 +39,22 @@ class Committer(Protocol):
         return False
 
     def commit_status(self, batch: Batch) -> CommitStatus:
-        """What it has committed, when a batch of a job with state begins. Writes nothing, and raises what
-        :meth:`publish` would raise. For committers with ``keeps_state``."""
+        """What it has committed, when a batch of a job with state begins. Writes nothing. Raises what :meth:`publish`
+        would raise. For committers with ``keeps_state``."""
         return CommitStatus(False, None)
 
     def state(self, upcoming: int) -> str:
         """The reference to the state that its progress holds after the batch ``upcoming``, with which the checkpoint
-        goes on, or the one before it; empty if it holds none, and if it is behind: files of that state may be gone.
+        continues, or the one before it; empty if it holds none, and if it is behind: files of that state may be gone.
         Called after :meth:`open`. For committers with ``keeps_state``."""
         return ""
 
     def check_owner(self) -> None:
-        """Raise FencedError when another run has taken over: the better explanation of another error."""
+        """Raise FencedError when another run has taken over, which explains another error better."""
         return
 
     def publish(self, batch: Batch, frame: Any) -> Published:
-        """Write the batch and commit it; write nothing when it was committed before. All or nothing."""
+        """Write the batch and commit it, atomically; write nothing when it was committed before."""
 
     def close(self) -> None:
         """Abort an open transaction and release connections. May be called twice, and while ``publish`` runs in

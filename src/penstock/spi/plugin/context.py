@@ -68,7 +68,7 @@ class JobContext:
     stopping: Callable[[], bool]
     warn: Callable[[str], None]
     secret: str = field(default="", repr=False)
-    #: Whether a version that did not seal progress may have published with this checkpoint.
+    #: Whether a former version, which did not seal progress, may have published with this checkpoint.
     unsealed: bool = False
     #: The job's metrics. Those of a table are in the group that :meth:`operator` returns.
     metrics: MetricGroup = field(default_factory=MetricGroup)
@@ -78,7 +78,8 @@ class JobContext:
     restarted: bool = False
     #: Whether the job began with a savepoint.
     forked: bool = False
-    #: Whether the state of a reference in the job's progress is that of no step, so that a job without state may go on.
+    #: Whether the state of a reference in the job's progress belongs to no step, so that a job without state may
+    #: continue.
     keeps_nothing: Callable[[str], bool] = lambda _: False
 
     @property

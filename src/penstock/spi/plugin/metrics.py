@@ -32,7 +32,7 @@ class Counter:
 
 
 class Gauge:
-    """Computes its value on each call. None: there is none at the moment."""
+    """Computes its value on each call; None while there is none."""
 
     def __init__(self, value: Callable[[], float | None]):
         self._value = value
@@ -106,7 +106,7 @@ class Metric:
 @dataclass(eq=False)  # a mapping's
 class MetricGroup(Mapping[str, float]):
     """A group of metrics and of groups. A second call for a group, a counter or a meter returns the same one, so that
-    it goes on counting when a job is restarted; a gauge is replaced.
+    it continues to count when a job is restarted; a gauge is replaced.
 
     The group is also a mapping from the dotted identifiers, below this group, of all metrics with a value to the
     values.

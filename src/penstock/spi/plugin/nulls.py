@@ -1,4 +1,4 @@
-"""NULL where a table's columns do not allow it: a source looks for it, since plans rely on what columns declare."""
+"""NULL in columns that do not allow it: sources check for it, since plans rely on what columns declare."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pyarrow as pa
 from penstock.types import ArrayType, DataType, MapType, RowKind, RowType
 
 _Mask = npt.NDArray[np.bool_]
-#: The kinds of rows that take a row back. Some messages of that kind have no more than its key.
+#: The kinds of rows that retract a row. Some messages of that kind have no more than its key.
 _TAKING_BACK = (int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE))
 
 
 class NotNull:
     """Finds the rows of a table in which a column of ``schema`` is NULL that must not be.
 
-    Of a row that takes another back only the columns ``keys`` are looked at: its message may have no others.
+    Of a retraction only the columns ``keys`` are checked: its message may have no others.
     """
 
     def __init__(self, schema: RowType, keys: Collection[str] = ()):
@@ -29,7 +29,7 @@ class NotNull:
         self, columns: Mapping[str, pa.Array], kinds: npt.NDArray[np.int8] | None = None
     ) -> Sequence[tuple[str, _Mask]]:
         """The columns in which something is missing, each with the rows where it is. ``kinds[i]`` is the RowKind of row
-        ``i``; with None all are insertions. Costs next to nothing where nothing is missing."""
+        ``i``; with None all are insertions. Cheap where nothing is missing."""
         found = []
         for name, type_ in self._columns:
             mask = _missing(columns[name], type_)

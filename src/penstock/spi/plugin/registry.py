@@ -14,7 +14,7 @@ from penstock.spi.plugin.tables import Connector
 
 _T = TypeVar("_T")
 
-#: Connectors of Flink, Flink CDC and related services: their names are not misspellings of ours.
+#: Connectors of Flink, Flink CDC and related services, whose names are not treated as misspellings.
 _FLINK = """
 adb3.0 clickhouse db2 db2-cdc dynamodb doris elasticsearch elasticsearch-6 elasticsearch-7 firehose
 fluss hbase-1.4 hbase-2.2 hive hologres hudi iceberg jdbc kinesis lindorm maxcompute mongodb mongodb-cdc mysql mysql-cdc

@@ -67,8 +67,8 @@ class Source(Protocol):
         return ()
 
     def ended(self, reached: dict[str, Any] | None) -> bool:
-        """Whether the source has an end, and ``reached`` (None: its start) is at it. A query that ends before all its
-        sources are at their ends was stopped by somebody, even when all are ``bounded``."""
+        """Whether the source has an end, and ``reached`` (None: its start) has reached it. A query that ends before all
+        its sources are at their ends was stopped from outside, even when all are ``bounded``."""
 
     def start_text(self, reached: dict[str, Any] | None) -> str:
         """Where the run begins whose last position in the checkpoint is ``reached`` (None: it has none), and why, for
@@ -104,8 +104,8 @@ class Source(Protocol):
         return
 
     def wake(self, at: int | None) -> None:
-        """Plan a batch at this time, in ms since 1970, even if there is nothing to read, instead of one that was asked
-        for before. With None only that one is not needed any more."""
+        """Plan a batch at this time, in ms since 1970, even if there is nothing to read, instead of an earlier request.
+        With None, cancel that request."""
         return
 
     def close(self) -> None:

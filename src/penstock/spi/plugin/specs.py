@@ -1,7 +1,7 @@
 """Specs, which connectors make of table definitions and plans hold, and their capabilities.
 
 Specs are frozen, picklable and compared by value. The facts that decide whether a job is correct are declared in their
-capabilities, whose fields have no default where a wrong one would do harm.
+capabilities, whose fields have no default where a wrong one would be harmful.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class SinkSpec(Protocol):
 
 @runtime_checkable
 class NeedsTimes(Protocol):
-    """A :class:`ScanSpec` whose connector has ways for bad records."""
+    """A :class:`ScanSpec` whose connector can handle bad records."""
 
     def needing_times(self) -> ScanSpec:
         """The same scan, in which a record without an event time is a bad record."""

@@ -15,8 +15,8 @@ from penstock.spi.plugin.outputs import Output
 @dataclass(frozen=True)
 class StartContext:
     """What is known of a job before Spark is started. ``checkpoint`` is None where only Spark can read it. ``reached``
-    has the positions after the last planned batch, by the number of the source, before which nothing may be needed: the
-    batch may be committed. It is empty before the first."""
+    has the positions after the last planned batch, by the number of the source, before which records may no longer be
+    needed, since the batch may be committed. It is empty before the first."""
 
     job: str
     settings: Settings
@@ -29,8 +29,8 @@ class ChecksScans(Protocol):
     """A connector's runtime that finds errors of a source without Spark."""
 
     def check_scan(self, spec: Any, ordinal: int, context: StartContext) -> None:
-        """Raise what would stop the source of this number from starting, as far as that shows without Spark. Changes
-        nothing: the source looks again when it starts."""
+        """Raise what would stop the source of this number from starting, as far as it can be found without Spark.
+        Changes nothing: the source checks again when it starts."""
 
 
 @runtime_checkable
@@ -38,7 +38,7 @@ class ChecksSinks(Protocol):
     """A connector's runtime that finds errors of its sinks without Spark."""
 
     def check_sinks(self, outputs: Sequence[Output], context: StartContext) -> None:
-        """Raise what would stop the committer of these sinks from starting, as far as that shows without Spark and
+        """Raise what would stop the committer of these sinks from starting, as far as it can be found without Spark and
         without the checkpoint. Takes no ownership: another run of the job may be healthy."""
 
 

@@ -64,7 +64,7 @@ class TableDefinition:
     watermark: Watermark | None = None
     #: The columns of PARTITIONED BY, which only connectors :class:`WithPartitions` read.
     partitioned_by: tuple[str, ...] = ()
-    #: Whether the rows that were in the table before go when others are written, in connectors :class:`WithOverwrite`.
+    #: Whether writing replaces the rows that were in the table before, in connectors :class:`WithOverwrite`.
     overwrite: bool = False
 
     @property
@@ -155,7 +155,7 @@ class Writable(Connector, Protocol):
         """How to write ``table``. Raises DefinitionError with every problem found."""
 
 
-#: How the data of connectors that only write is read.
+#: Hints on reading the data of connectors that only write.
 _READING = {
     "postgres": "use it in INSERT INTO only; to read the database, let Debezium write its changes to a topic, and read "
     "that with 'format' = 'debezium-json', or join a table of 'upsert-kafka' that holds its rows"
@@ -183,8 +183,8 @@ def sink_spec(connector: Connector, table: TableDefinition) -> SinkSpec:
 
 @contextmanager
 def _without_event_time(table: TableDefinition) -> Iterator[TableDefinition]:
-    """The table as its connector sees it: what the options of event time say is in its watermark. Raises OptionsError
-    for what is wrong with them, with the problems that the connector found."""
+    """The table as its connector sees it: its watermark includes the options of event time. Raises OptionsError for
+    what is wrong with them, with the problems that the connector found."""
     if table.surface is not Surface.SQL:
         yield table
         return

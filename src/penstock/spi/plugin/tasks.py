@@ -24,7 +24,7 @@ class Task:
 
     ``instructions`` come from the driver and are the same for all tasks of a Spark job. ``attempt`` counts Spark's
     earlier attempts at the task. ``folder`` is for results on their way, where all tasks run on one machine.
-    ``abandoned`` tells whether nobody wants the result any more, where that may happen to a task that goes on.
+    ``abandoned`` tells whether the result is not wanted any more, where that may happen to a task that still runs.
     """
 
     number: int

@@ -42,7 +42,7 @@ class Watermark:
     ``column`` holds the event time of a row; when it is empty, the timestamp of the record is the event time. The
     watermark after a row is its event time less ``lag``, in ms, or, with None, another function of the row, which the
     engine computes. ``unit`` is the number of ms in a unit of an integer column. A partition without rows is idle after
-    ``idle_timeout``; None stands for the job's setting.
+    ``idle_timeout``; None means the job's setting.
     """
 
     column: str = ""

@@ -34,7 +34,7 @@ _CALL = "An error occurred while calling "
 
 
 def cause_of(text: str) -> str:
-    """The most telling line of Spark's report: the first error that Python raised, else the first line that is not
+    """The most informative line of Spark's report: the first error that Python raised, else the first line that is not
     Py4J's on which Java call failed."""
     raised = _RAISED.findall(text)
     lines = [line.strip(": ") for line in (raised or text.splitlines()) if line.strip()]

@@ -40,12 +40,12 @@ class ScratchFile:
         return position
 
     def flush(self) -> None:
-        """Let all that is written be read."""
+        """Make all that is written readable."""
         with self._errors():
             self._file.flush()
 
     def delete(self) -> None:
-        """Delete and close the file. What it could not write does not matter any more."""
+        """Delete and close the file. Write errors do not matter any more."""
         self.path.unlink()
         with contextlib.suppress(OSError):
             self._file.close()

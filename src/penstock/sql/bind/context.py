@@ -1,4 +1,4 @@
-"""What is the same for all parts of a query while it is bound."""
+"""The context that all parts of a query share while it is bound."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ from penstock.types import INT, STRING, DataType, Field, RowType
 from penstock.types.casts import comparable_keys, is_numeric, is_point
 from penstock.types.logical import root
 
-#: Precedes the names of the columns of an outer query: once those of the nearest, twice those of the next. No column's
-#: name begins with it.
+#: The prefix of names of columns of an outer query: once for the nearest, twice for the next. No column's name begins
+#: with it.
 OUTER = "\0"
 
 
@@ -139,7 +139,7 @@ class Domain:
         return [each for each in self.columns if each.type.nullable and each not in strict]
 
 
-#: That of a query that only compares outer columns.
+#: The domain of a query that only compares outer columns.
 NOTHING = Domain()
 
 

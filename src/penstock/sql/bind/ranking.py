@@ -78,7 +78,7 @@ class Ranked:
 
     def correlated_by(self, pairs: Sequence[tuple[Expression, Expression]], domain: Domain) -> Ranked:
         """The rows that belong to the rows of an outer query: those where the expressions of each pair, of the outer
-        query and of these rows, are equal. The rows of each outer row have numbers of their own."""
+        query and of these rows, are equal. The rows of each outer row are numbered separately."""
         names, hidden, conditions = list(self.schema.names), list[Item](), list[Expression]()
         for outer, own in pairs:
             name = free_name(name_of(own), names)

@@ -1,4 +1,4 @@
-"""Statements by their first words: catalogs, what prints, jobs and settings; and those that only Flink has."""
+"""Statements by their first words: catalogs, printing, jobs and settings; and those that only Flink has."""
 
 from __future__ import annotations
 

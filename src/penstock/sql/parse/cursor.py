@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 _TYPE_TOKENS = {TokenType.STRING: "text", TokenType.BYTES: "", TokenType.HINT: "", TokenType.END: ""}
 
 
-#: Words with which only statements begin, so that a semicolon is missing before them.
+#: Words that only begin statements, so that a semicolon is missing before them.
 _BEGINNINGS = {"ALTER", "BEGIN", "CREATE", "DESCRIBE", "DROP", "EXECUTE", "EXPLAIN", "INSERT", "RESET", "SHOW", "USE"}
 
 

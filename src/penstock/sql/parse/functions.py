@@ -1,4 +1,4 @@
-"""Functions with a grammar of their own between their parentheses, such as ``TRIM(BOTH 'x' FROM y)``."""
+"""Functions with their own grammar between the parentheses, such as ``TRIM(BOTH 'x' FROM y)``."""
 
 from __future__ import annotations
 

@@ -318,7 +318,7 @@ class Grammar(Cursor):
         return UnboundOver(at, name, args, self.over_window(f"{name} OVER", at))
 
     def over_window(self, of: str, at: int) -> OverWindow:
-        """The rows around a row, in parentheses, for errors of what at ``at``."""
+        """An OVER clause in parentheses; ``at`` is where errors point."""
         self.expect("(")
         words = ("PARTITION", "ORDER", "ROWS", "RANGE")
         base = None if self.sees(")") or self.token.keyword in words else self.name("the name of a window")

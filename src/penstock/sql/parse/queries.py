@@ -207,7 +207,7 @@ class QueryGrammar(WindowGrammar):
             raise self.unsupported(self.token.keyword, hint)
 
     def _grouping(self) -> tuple[tuple[Unbound, ...], ...]:
-        """The sets of GROUP BY: those of its elements, each with each."""
+        """The sets of GROUP BY: the cross product of its elements' sets."""
         found: tuple[tuple[Unbound, ...], ...] = ((),)
         for sets in self.listed(self._grouped):
             found = tuple((*one, *other) for one in found for other in sets)

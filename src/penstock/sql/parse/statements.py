@@ -68,8 +68,8 @@ class TableLike:
 
 @dataclass(frozen=True)
 class CreateTable(Statement):
-    """CREATE TABLE. ``watermark`` names the column and the expression. With ``like`` all that another table has
-    precedes its own."""
+    """CREATE TABLE. ``watermark`` names the column and the expression. With ``like`` the parts of another table precede
+    its own."""
 
     table: TableName
     if_not_exists: bool

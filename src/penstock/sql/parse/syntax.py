@@ -38,7 +38,7 @@ class Name:
 
 @dataclass(frozen=True)
 class UnboundName(Unbound):
-    """``column``, ``alias.column`` or ``column.field``. Only a schema tells them apart."""
+    """``column``, ``alias.column`` or ``column.field``. Only a schema distinguishes them."""
 
     parts: tuple[Name, ...]
 

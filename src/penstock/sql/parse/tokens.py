@@ -1,7 +1,7 @@
 """Flink SQL text to tokens. Every token has its offset. Variables are replaced here and nowhere else.
 
-A variable inside a string or a quoted name becomes part of that one token whatever its value holds, so a value
-can neither end a string nor appear in an error: tokens are shown as they were written, ``${NAME}``.
+A variable inside a string or a quoted name becomes part of that one token whatever its value is, so a value can neither
+end a string nor appear in an error: tokens are shown as they were written, ``${NAME}``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from penstock.sql.parse.source import SourceText
 
 
 class TokenType(enum.Enum):
-    """The types of tokens. Their values are the names of groups in :data:`_TOKEN`. The marks around hints are of a type
-    of their own."""
+    """The types of tokens. Their values are the names of groups in :data:`_TOKEN`. The marks around hints have their
+    own type."""
 
     WORD = "word"
     QUOTED = "quoted"
@@ -75,8 +75,8 @@ _LONGEST_NUMBER = 400
 
 def scan(source: SourceText, variables: Mapping[str, str]) -> tuple[Token, ...]:
     """The tokens of a text, the last of which is END. Raises SqlError for all undefined variables at once, for a
-    string, name or comment that is not closed, for an escape that is no character, and for a number that is longer than
-    any type holds."""
+    string, name or comment that is not closed, for an escape that is not a character, and for a number that is longer
+    than any type holds."""
     problems = [
         problem
         for match in _matches(source)
@@ -109,8 +109,8 @@ def _matches(source: SourceText) -> Iterator[re.Match[str]]:
 
 
 def _not_closed(source: SourceText, at: int, unclosed: str, closing: str) -> SqlError:
-    """The error of a string, name or comment at ``at`` that is not closed. A quote that is missing earlier turns all
-    strings after it inside out: then the first string that goes on to another line has it."""
+    """The error of a string, name or comment at ``at`` that is not closed. A quote that is missing earlier inverts all
+    strings after it: then the first string that continues to another line has it."""
     if closing == "'":
         strings = (match for match in _TOKEN.finditer(source.text, 0, at) if match.lastgroup == "string")
         earlier = next((match for match in strings if "\n" in match.group()), None)

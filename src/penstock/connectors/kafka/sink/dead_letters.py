@@ -1,4 +1,4 @@
-"""Dead letters: records that cannot be decoded, and go to a topic of their own."""
+"""Dead letters: records that cannot be decoded, and go to a separate topic."""
 
 from __future__ import annotations
 

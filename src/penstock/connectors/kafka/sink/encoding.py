@@ -260,7 +260,7 @@ class RowEncoder:
     def _headers(self, rows: pa.RecordBatch) -> pa.Array | None:
         for key in ("headers", "header-list"):
             if key in self._metadata:
-                # Spark has names of its own for the parts of maps and rows.
+                # Spark has its own names for the parts of maps and rows.
                 return rows.column(self._metadata[key]).cast(arrow_type(WRITABLE[key]))
         return None
 

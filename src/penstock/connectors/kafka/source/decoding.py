@@ -241,7 +241,7 @@ class RowReader:
         return column == self._scan.time_column and declared is not None and declared.type.nullable
 
     def _passes(self, decoder: Decoder) -> bool:
-        """Whether the job goes on after a record that it cannot read."""
+        """Whether the job continues after a record that it cannot read."""
         return self._keeps or self._scan.options.ignore_errors or decoder.ignores_errors
 
     def _error(self, found: DeadLetter, chosen: Records, split: Split, spec: FormatSpec, more: str = "") -> RecordError:

@@ -28,8 +28,8 @@ class ReaderSpec:
 
     ``start`` and ``stop`` were resolved once, before the query first started; ``stop`` is None for an unbounded scan.
     ``waits``: a stop was beyond the end of its log when the query was started. ``once``: the stops are the ends that
-    this start has found; a later start goes on from there. ``whole``: all records are one batch, which nothing limits.
-    ``notes`` is the file of :class:`~penstock.connectors.kafka.source.watermarks.Notes`.
+    this start has found; a later start continues from there. ``whole``: all records are one batch, which nothing
+    limits. ``notes`` is the file of :class:`~penstock.connectors.kafka.source.watermarks.Notes`.
     """
 
     scan: KafkaScanSpec

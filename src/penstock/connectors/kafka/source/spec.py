@@ -40,9 +40,9 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
 
     ``group_id`` is empty when no group is used. ``start_by`` and ``stop_by`` are objects of the user that choose the
     offsets instead of the options; they stay on the driver. ``dead_letters`` is the sink of records that cannot be
-    decoded. Messages that name another table than ``table_id`` are refused. Of rows that take others back, only the
-    columns of ``primary_key`` are sure to have values. ``asks_for_group``: the user has named the group and said that
-    its offsets are the start. ``timed``: a row without an event time cannot be used.
+    decoded. Messages that name another table than ``table_id`` are refused. Of retractions, only the columns of
+    ``primary_key`` are sure to have values. ``asks_for_group``: the user has named the group and said that its offsets
+    are the start. ``timed``: a row without an event time cannot be used.
     """
 
     produced: RowType

@@ -42,7 +42,7 @@ def completed(properties: Properties, group_id: str) -> Properties:
 
 
 def with_login(properties: Properties, kerberos: KerberosSettings | None) -> Properties:
-    """The properties with the job's Kerberos login, where they ask for Kerberos and have no login of their own."""
+    """The properties with the job's Kerberos login, where they ask for Kerberos and have no login."""
     given = dict(properties)
     asks = given.get("security.protocol", "").strip().upper().startswith("SASL_")
     asks = asks and given.get("sasl.mechanism", "GSSAPI").strip().upper() == "GSSAPI"

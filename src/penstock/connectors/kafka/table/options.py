@@ -101,7 +101,7 @@ def _short(text: str) -> str:
 #: The most bytes of a prefix, as in Flink.
 _LONGEST_PREFIX = 64_000
 _COUNT = _at_least(1, "1 or more")
-#: In Kafka's protocol negative times have other meanings: -1 stands for the end.
+#: In Kafka's protocol negative times have other meanings: -1 means the end.
 _MILLIS = _at_least(0, "milliseconds since 1970")
 
 

@@ -157,7 +157,7 @@ class ChosenOffsets:
     initializer: OwnOffsetsInitializer
 
     def offsets(self, partitions: tuple[TopicPartition, ...], retriever: Retriever) -> dict[TopicPartition, Any]:
-        """The initializer's offsets of ``partitions``. Raises the errors of its own."""
+        """The initializer's offsets of ``partitions``. Raises what the initializer raises."""
         named = [KafkaTopicPartition(*each) for each in partitions]
         found = self.initializer.get_partition_offsets(named, PartitionOffsetsRetriever(retriever))
         return {(topic, partition): offset for (topic, partition), offset in found.items()}

@@ -26,7 +26,7 @@ class TypeInformationKeyValueSerializationSchema(KafkaDeserializationSchema):
         self._value = TypeInformationSerializationSchema(value_type_info)
 
     def deserialize(self, record: ConsumerRecord) -> tuple[Any, Any]:
-        """The pair of a record. Raises RecordError for bytes that are no value of their type."""
+        """The pair of a record. Raises RecordError for bytes that cannot be read as their type."""
         return self._key.deserialize(record.key), self._value.deserialize(record.value)
 
     def get_produced_type(self) -> TypeInformation:

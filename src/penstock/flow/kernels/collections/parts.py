@@ -113,7 +113,7 @@ def _paired(*given: Any) -> list[tuple[Any, Any]]:
 
 
 def _hashable(key: Any) -> Any:
-    """A key, or what stands for one that is an array or a row."""
+    """A key, or a hashable value in place of one that is an array or a row."""
     match key:
         case list():
             return tuple(map(_hashable, key))

@@ -34,8 +34,8 @@ class UnsupportedPathError(Exception):
 
 @dataclass(frozen=True)
 class Step:
-    """A part of a path: the names or places to go on with; all of them if there are neither. ``deep``: from any value
-    below this one."""
+    """A part of a path: the names or places to follow; all of them if there are neither. ``deep``: from any value below
+    this one."""
 
     names: tuple[str, ...] = ()
     places: tuple[int, ...] = ()
@@ -98,7 +98,7 @@ def _below(value: Any) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Path:
-    """A path, and whether it is ``lax``: then a missing part is no error."""
+    """A path, and whether it is ``lax``: then a missing part is not an error."""
 
     steps: tuple[Step, ...]
     lax: bool

@@ -48,7 +48,7 @@ _LIMITS = {"M": (1, 12), "d": (1, 31), "H": (0, 23), "h": (1, 12), "m": (0, 59),
 
 def tokens(text: str, *, simple: bool = False) -> list[str] | None:
     """The parts of a pattern: runs of a letter; text between them, which begins with a quote; and brackets around what
-    may be missing, which ``simple`` patterns, those of SimpleDateFormat, do not have. None for a text that is no
+    may be missing, which ``simple`` patterns, those of SimpleDateFormat, do not have. None for a text that is not a
     pattern."""
     parts: list[str] = []
     at = 0

@@ -32,7 +32,7 @@ _SHORT = 18
 
 
 def integer(text: str) -> int | None:
-    """A whole number, without the digits after the point; None if the text is no number."""
+    """A whole number, without the digits after the point; None if the text is not a number."""
     found = _WHOLE.fullmatch(text.strip(" "))
     if found is None or len(found[2] or "") > 100:
         return None
@@ -119,12 +119,12 @@ def time_of_day(text: str) -> int | None:
 
 
 def double(text: str) -> float | None:
-    """The nearest DOUBLE; None if the text is no number."""
+    """The nearest DOUBLE; None if the text is not a number."""
     return _real(text, single=False)
 
 
 def single(text: str) -> float | None:
-    """The nearest FLOAT; None if the text is no number."""
+    """The nearest FLOAT; None if the text is not a number."""
     return _real(text, single=True)
 
 
@@ -136,8 +136,8 @@ def _real(text: str, *, single: bool) -> float | None:
 
 
 def decimal(text: str, target: DecimalType) -> Decimal | str:
-    """The DECIMAL; "malformed" if the text is no number, "range" if it has too many digits. As in Flink, a short text
-    for a DECIMAL of few digits has digits of ASCII only, others have those that ``BigDecimal`` knows."""
+    """The DECIMAL; "malformed" if the text is not a number, "range" if it has too many digits. As in Flink, a short
+    text for a DECIMAL of few digits has digits of ASCII only, others have those that ``BigDecimal`` knows."""
     if target.precision <= _SHORT and not text.isascii() and len(text.encode()) <= _SHORT:
         return "malformed"
     try:

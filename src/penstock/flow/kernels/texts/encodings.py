@@ -76,7 +76,7 @@ def _unhex(text: str) -> bytes | None:
         found = binascii.unhexlify(text if len(text) % 2 == 0 else "0" + text)
     except (binascii.Error, ValueError):
         return None
-    return found if len(text) % 2 == 0 else b"\0" + found[1:]  # as Flink, which loses a digit that stands alone
+    return found if len(text) % 2 == 0 else b"\0" + found[1:]  # as Flink, which loses a lone digit
 
 
 def _bin(value: int) -> str:

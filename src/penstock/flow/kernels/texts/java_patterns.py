@@ -248,7 +248,7 @@ class Reader:
         return "(?!)"  # Java takes it, and it matches nothing
 
     def _character(self, each: str) -> str:
-        """The character that an escape stands for."""
+        """The character that an escape means."""
         if each in _CONTROLS:
             return _CONTROLS[each]
         match each:

@@ -137,8 +137,8 @@ REGEXP_REPLACE = _by_pattern(_replace)
 
 
 def like_regex(pattern: str, escape: str, quote: Callable[[str], str]) -> str:
-    """The regular expression of a pattern of LIKE, in which ``quote`` makes a character stand for itself. Raises
-    ValueFailure for an escape before another character than a mark."""
+    """The regular expression of a pattern of LIKE, in which ``quote`` escapes a literal character. Raises ValueFailure
+    for an escape before another character than a mark."""
     parts, at = [], 0
     while at < len(pattern):
         each = pattern[at]

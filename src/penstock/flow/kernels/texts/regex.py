@@ -42,7 +42,7 @@ class _UnknownError(Exception):
 
 class _Translation:
     """Reads a pattern from left to right. ``chosen`` is the number of the group that becomes the only capturing one,
-    named ``g``; 0 stands for all of the pattern."""
+    named ``g``; 0 means the whole pattern."""
 
     def __init__(self, pattern: str, chosen: int):
         self._pattern, self._at = pattern, 0

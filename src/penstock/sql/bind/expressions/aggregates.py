@@ -48,9 +48,9 @@ _VARIANCES = {
 }
 #: Functions of values of any type.
 _OF_ANY = ("FIRST_VALUE", "LAST_VALUE", "ARRAY_AGG", "COLLECT", "SINGLE_VALUE")
-#: Functions that make a JSON document of a group.
+#: Functions that build a JSON document from a group.
 JSON_AGGREGATES = ("JSON_ARRAYAGG", "JSON_OBJECTAGG")
-#: The functions that there are.
+#: All functions.
 FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", *_OF_ANY, "LISTAGG", "PERCENTILE", *_VARIANCES, *JSON_AGGREGATES)
 #: Functions that count NULL too, unless IGNORE NULLS says otherwise.
 _WITH_NULLS = ("ARRAY_AGG", "SINGLE_VALUE")

@@ -1,6 +1,6 @@
 """Every built-in function of Flink SQL: those that exist here, and why others do not.
 
-What is here is bound by :data:`penstock.sql.bind.expressions.functions.SIGNATURES` or a form of its own, aggregates by
+What is here is bound by :data:`penstock.sql.bind.expressions.functions.SIGNATURES` or in its own form, aggregates by
 :mod:`penstock.sql.bind.expressions.aggregates`.
 """
 

@@ -1,7 +1,7 @@
 """The functions of Flink SQL that exist here, with the types of their arguments and results.
 
-Signatures are strings of one letter per argument: see :data:`FAMILIES`. A star stands for any number of arguments of
-the letter before it. Their kernels are in ``penstock.flow.kernels``, by the same names.
+Signatures are strings of one letter per argument: see :data:`FAMILIES`. A star means any number of arguments of the
+letter before it. Their kernels are in ``penstock.flow.kernels``, by the same names.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FAMILIES: dict[str, tuple[str, Callable[[DataType], bool]]] = {
 }
 
 
-#: What NULL is where it stands for a value of a family; other families have no type that all of their values have.
+#: The type of NULL as a value of a family; other families have no type that all of their values have.
 _OF_NULL: Mapping[str, DataType] = {
     "s": STRING,
     "y": BYTES,

@@ -43,8 +43,8 @@ def named_table(qualifier: str, schema: RowType, names: Sequence[str] = ()) -> N
 
 @dataclass(frozen=True)
 class Names:
-    """Finds the columns of ``schema``, which ``qualifier`` may precede, or, in a query of several tables, those of the
-    ``tables``. Raises SchemaError for an unknown name, with its place."""
+    """Finds the columns of ``schema``, which may be qualified by ``qualifier``, or, in a query of several tables, those
+    of the ``tables``. Raises SchemaError for an unknown name, with its place."""
 
     schema: RowType
     source: SourceText
@@ -61,7 +61,7 @@ class Names:
         return self.tables or (named_table(self.qualifier, self.schema),)
 
     def name(self, given: UnboundName) -> Expression:
-        """The column, or the field of a column, that a name stands for."""
+        """The column, or the field of a column, that a name means."""
         first, *rest = given.parts
         tables = [each for level in (self.named, *self.outer) for each in level]
         qualifiers = [each.qualifier for each in tables]

@@ -58,7 +58,7 @@ from penstock.types.logical import root
 
 #: The reason and the hint where an interval would leave a query.
 NO_INTERVAL = ("an interval cannot be a column of a table", "CAST it to STRING, or use TIMESTAMPDIFF")
-#: The same where NULL stands without a type.
+#: The same for a NULL without a type.
 UNTYPED_NULL = ("the type of NULL is not known here", "write CAST(NULL AS STRING)")
 
 
@@ -69,7 +69,7 @@ class Scope(Names):
 
     #: The columns with an event time that watermarks follow.
     event_times: tuple[str, ...] = ()
-    #: What aggregates are of, and where they are when they may not be.
+    #: What aggregates are over, and the clause where they are not allowed.
     grouping: Grouping = Grouping.NONE
     clause: str = "here"
     #: Whether there may be row numbers, and the windows that they are over, by their names.
@@ -171,7 +171,7 @@ class Scope(Names):
         return RowNumber(partition, order, descending, nulls_first, ranking, type=type_, place=place)
 
     def _window(self, given: OverWindow | Name) -> OverWindow:
-        """A window with what that of its base has. Raises SqlError for what both have."""
+        """A window with the parts of its base. Raises SqlError for parts that both have."""
         if isinstance(given, Name):
             found = self.windows.get(given.text)
             if found is None:
@@ -461,7 +461,7 @@ class Scope(Names):
 
 def _ordered(values: Sequence[Expression]) -> list[Expression]:
     """The values of a comparison of order, with strings as numbers or as BOOLEAN if others are: beside whole numbers
-    and decimals they are BIGINT, as in Flink. No '=' does so."""
+    and decimals they are BIGINT, as in Flink. '=' does not do so."""
     numbers = [each.type for each in values if is_numeric(each.type)]
     exact = numbers and not any(root(each) in ("FLOAT", "DOUBLE") for each in numbers)
     found = common_type((*numbers, BIGINT) if exact else tuple(numbers)) if numbers else None
@@ -484,8 +484,7 @@ def _listed(values: Sequence[Expression]) -> list[Expression]:
 
 @dataclass(frozen=True)
 class _Form:
-    """How a call with typing rules of its own is bound, and how many arguments it takes; ``most`` is 0 without a
-    limit."""
+    """How a call with its own typing rules is bound, and how many arguments it takes; ``most`` is 0 without a limit."""
 
     bind: Callable[[Scope, UnboundCall], Expression]
     least: int = 0

@@ -58,7 +58,7 @@ def _columns(item: SelectItem, scope: Scope, index: int) -> list[Selected]:
 
 
 def _star(given: Star, scope: Scope) -> list[tuple[str, Expression]]:
-    """The columns that a star stands for."""
+    """The columns that a star means."""
     if not given.parts:
         columns = [each for table in scope.named for each in table.own.items()]
         if not columns:

@@ -1,4 +1,4 @@
-"""Functions of Flink SQL with typing rules of their own, or with constants among their arguments."""
+"""Functions of Flink SQL with their own typing rules, or with constants among their arguments."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _STEPS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 _FLOORS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
-#: What EXTRACT takes, and the name of the part in the plan.
+#: The units of EXTRACT, and the name of the part in the plan.
 _PARTS = {
     **{
         unit: unit
@@ -47,7 +47,7 @@ _PARTS = {
     },
     "DOW": "DAYOFWEEK",
 }
-#: What intervals have: those of days and seconds, and those of months.
+#: The parts of intervals: of days and seconds, and of months.
 _INTERVAL_PARTS = (
     ("DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"),
     ("MILLENNIUM", "CENTURY", "YEAR", "QUARTER", "MONTH"),

@@ -1,4 +1,4 @@
-"""Joins: conditions become keys, names stand for the columns of both sides."""
+"""Joins: conditions become keys, names mean the columns of both sides."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ class _Plan:
         return Join(schema, left, right, kind, left_keys, right_keys, left_ttl=left_ttl, right_ttl=right_ttl)
 
     def _names_of(self, right: Node) -> dict[str, str]:
-        """The names in the join of the columns of the right side, keys included."""
+        """The names of the right side's columns in the join, keys included."""
         return {each: self._join.right_names.get(each, each) for each in right.schema.names}
 
     def _in_windows(self, plain: Join) -> Node:
@@ -294,7 +294,7 @@ class _Plan:
 
 
 def present_times(node: Node) -> dict[str, Expression]:
-    """The columns of ``node`` with the time of processing, which is the present time above a step with state, too."""
+    """The columns of ``node`` with the time of processing, which is the present time even above a step with state."""
     return {
         name: Call("CURRENT_TIMESTAMP", (), type=field.type)
         for name in traits(node).proctimes
@@ -394,7 +394,7 @@ def join(
     for each in right.schema.names:
         names[each] = free_name(each, taken)
         taken.append(names[each])
-    # The condition is about rows that match, in which no column is null for want of a match.
+    # The condition applies to rows that match, in which no column is null for lack of a match.
     matching = _sides(left, right, names, JoinKind.INNER)
     made = JoinSource(given.kind, left, right, names, _sides(left, right, names, given.kind), errors)
     made = replace(made, lifetimes=(hints.of_side(left), hints.of_side(right)))
@@ -449,7 +449,7 @@ class _OuterValues:
         return found
 
 
-#: That of a join whose sides depend on no outer columns.
+#: The sides of a join that depend on no outer columns.
 NO_OUTER_VALUES = _OuterValues()
 
 

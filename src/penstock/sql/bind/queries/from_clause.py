@@ -37,8 +37,8 @@ from penstock.sql.parse.syntax import (
     UnboundWindow,
 )
 
-#: Tables by the parts of their names: those of CREATE TABLE, and the rows of other queries; None stands for a table
-#: with problems.
+#: Tables by the parts of their names: those of CREATE TABLE, and the rows of other queries; None means a table with
+#: problems.
 Tables = Mapping[tuple[str, ...], DeclaredTable | Relation | None]
 
 
@@ -56,7 +56,7 @@ class FromClause:
     lateral: Callable[[UnboundQuery, Sequence[Name], Source], Relation | None]
     subqueries: SubqueryBinder
     hints: QueryHints
-    #: Gets what has no effect.
+    #: Gets warnings about what has no effect.
     warnings: list[str]
 
     def read(self, given: UnboundSource) -> Source | None:
@@ -125,7 +125,7 @@ class FromClause:
         self, given: UnboundJoin, left: Source, right: Source, lateral: Sequence[Expression] = ()
     ) -> Source | None:
         """The join of two sources, of rows for which the conditions ``lateral`` are true, too, which read the left one
-        as an outer query. Queries in the condition of an inner join filter its rows, as if they stood in WHERE."""
+        as an outer query. Queries in the condition of an inner join filter its rows, as if they were in WHERE."""
         if given.kind is not JoinKind.INNER:
             return join(given, left, right, self.hints, self.context, lateral=lateral)
         query = self.subqueries.value

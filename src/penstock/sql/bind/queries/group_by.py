@@ -53,7 +53,7 @@ class GroupBy:
             return BROKEN
         whole, hidden = not any(self.sets), 0
         if whole and having and Result(None, result.columns, (*result.conditions, *having)).outer is not None:
-            hidden, having = len(having), ()  # it is about the group without rows, too
+            hidden, having = len(having), ()  # it applies to the group without rows, too
             conditions_of = (Selected("$HAVING", each, offset_of(each)) for each in self.having)
             result = replace(result, columns=(*result.columns, *conditions_of))
         rows = errors.attempt(partial(groups_beside_outer, result, self.context, whole=whole))
@@ -94,7 +94,7 @@ class GroupBy:
     def _without_outer(
         self, result: Result, sets: list[tuple[Expression, ...]]
     ) -> tuple[Result, list[tuple[Expression, ...]]]:
-        """The result, and sets of keys that read no columns of the outer query: what consists of these alone is the
+        """The result, and sets of keys that read no columns of the outer query: an expression of these alone is the
         same for all rows of an outer row."""
         both = [key for keys in sets for key in keys if reads_outer(key) and reads_inner(key)]
         found = beside_outer(result, both, self.context) if both else result

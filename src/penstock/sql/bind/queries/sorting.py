@@ -23,7 +23,7 @@ from penstock.sql.parse.syntax import (
 )
 from penstock.types import ArrayType, MapType, RowType
 
-#: More rows than there are.
+#: More rows than any query has.
 _ALL = 2**62
 
 

@@ -1,4 +1,4 @@
-"""Window tables: TUMBLE, HOP, CUMULATE and SESSION in FROM, and those that GROUP BY TUMBLE(..) stands for."""
+"""Window tables: TUMBLE, HOP, CUMULATE and SESSION in FROM, and those that GROUP BY TUMBLE(..) means."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def grouped_by_window(
         raise source.unsupported(at, "a second window in GROUP BY is not supported", "leave one of them out")
     if result.node is None or result.columns is None:
         return result, keys, having
-    if window.kind is WindowKind.SESSION:  # the bounds of which are known when all its rows are
+    if window.kind is WindowKind.SESSION:  # its bounds are known only when all its rows are
         values = [each.value for each in result.columns if each is not None]
         aggregates = (each for value in (*values, *having) for each in walk(value) if isinstance(each, Aggregate))
         _check_sessions([*aggregates, *(each for each in keys if each is not window)], source)

@@ -30,7 +30,7 @@ from penstock.sql.bind.subqueries.values import has_subquery
 
 def beside_outer(result: Result, others: Sequence[Expression], context: Context) -> Result:
     """The rows of a result once for each of the distinct values of the outer columns that it and the ``others`` read;
-    what stands in the way is added to the errors."""
+    what prevents that is added to the errors."""
     return context.errors.attempt(partial(_beside_outer, result, others, context)) or BROKEN
 
 
@@ -60,7 +60,7 @@ def check_matched(domain: Domain, conditions: Sequence[Expression], context: Con
 
 def completed(result: Result, context: Context) -> Result:
     """An aggregate of all rows with its row for each of the distinct values of the outer columns, also for those that
-    have no rows; what stands in the way is added to the errors."""
+    have no rows; what prevents that is added to the errors."""
     return context.errors.attempt(partial(_completed, result, context)) or BROKEN
 
 

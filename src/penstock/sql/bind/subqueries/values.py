@@ -73,7 +73,7 @@ class SubqueryJoins:
         return rewrite(expression, self._value) if has_subquery(expression) else expression
 
     def in_aggregates(self, expression: Expression) -> Expression:
-        """``expression``, with columns in place of the queries that stand in its aggregates."""
+        """``expression``, with columns in place of the queries in its aggregates."""
         if isinstance(expression, Aggregate):
             return self.of(expression)
         operands = tuple(self.in_aggregates(each) for each in expression.operands)
@@ -126,8 +126,8 @@ class SubqueryJoins:
 def with_subquery_values(
     result: Result, having: tuple[Expression, ...], errors: Errors, *, in_aggregates: bool = False
 ) -> tuple[Result, tuple[Expression, ...]]:
-    """A result and its conditions on groups, with columns in place of their queries, or of those that stand
-    ``in_aggregates`` only."""
+    """A result and its conditions on groups, with columns in place of their queries, or of those ``in_aggregates``
+    only."""
     joins = SubqueryJoins(result.node, errors)
     of = joins.in_aggregates if in_aggregates else joins.of
     columns = result.columns

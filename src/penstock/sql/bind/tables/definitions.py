@@ -49,7 +49,7 @@ class ComputedColumn(Column):
 @dataclass(frozen=True)
 class DeclaredTable:
     """A table that CREATE TABLE declares. ``problem`` is why it can be neither read nor written; as in Flink, an error
-    only where that is done."""
+    only where it is used."""
 
     definition: TableDefinition
     connector: str

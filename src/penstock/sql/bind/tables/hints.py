@@ -54,7 +54,7 @@ class QueryHints:
     warnings about hints without effect."""
 
     lifetimes: Mapping[str, timedelta] = field(default_factory=dict)
-    #: Where each name stands.
+    #: The place of each name.
     places: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 

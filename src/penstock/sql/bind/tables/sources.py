@@ -111,7 +111,7 @@ class NodeSource:
 
 @dataclass(frozen=True)
 class RowsSource:
-    """Rows that are made already, as the ``node`` of them, with the ``tables`` of another source."""
+    """Rows that exist already, as a ``node``, with the ``tables`` of another source."""
 
     node: Node
     tables: tuple[NamedTable, ...]
