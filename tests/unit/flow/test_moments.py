@@ -59,7 +59,7 @@ def test_months_end_at_their_last_day():
     ],
 )
 def test_a_pattern_writes_and_reads(kind, pattern, text):
-    found = kind.of(pattern)
+    found = kind.from_text(pattern)
     assert found.readable
     moments = pa.array([datetime(2026, 1, 31, 10, 20, 30, 123456), None])
     assert found.write(np.array([1_769_854_830_123_456, 0]), moments).to_pylist() == [text, None]
