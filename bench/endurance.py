@@ -36,7 +36,7 @@ from penstock.flow.state.storage import Storage
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import create_topic
-from penstock.services import KafkaCluster
+from penstock_testing.services import KafkaCluster
 
 _PARTITIONS = 4
 _SAMPLE_SECONDS = 20
@@ -239,7 +239,7 @@ def sample(job: Job, events: Events, place: str, elapsed: float) -> Sample | Non
         known = read_committed(read_location(place))
         if known.batch < 0:
             return None
-        storage = Storage.of(f"{place}/{STATE}")
+        storage = Storage.from_uri(f"{place}/{STATE}")
         manifest = Manifest.read(storage, known.state)
         stored = list(storage.files())
     except CheckpointError:
@@ -252,7 +252,7 @@ def sample(job: Job, events: Events, place: str, elapsed: float) -> Sample | Non
         produced=events.written,
         read=sum(ends),
         batches=known.batch + 1,
-        state_rows=TableSize.of(refs).rows,
+        state_rows=TableSize.from_segments(refs).rows,
         state_bytes=manifest.bytes,
         files=len(stored),
         file_bytes=sum(each.bytes for each in stored),

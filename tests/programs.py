@@ -18,7 +18,7 @@ from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
 from penstock.flow.state.manifest import Manifest
 from penstock.plan.nodes import Job, Scan
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, KIND, Output
 from penstock.types import (
@@ -79,7 +79,7 @@ class _Running:
 
     def start(self) -> None:
         """Plan the job; all that is left of a former start is the state that the manifest names."""
-        job = planned(_jobs(self.program)[self.number])
+        job = plan_job(_jobs(self.program)[self.number])
         several = len(job.sinks) > 1
         self.outputs = tuple(
             Output(at, each.table, each.spec, each.schema, f"output{at}" if several else None, each.schema.names)
@@ -96,7 +96,7 @@ class _Running:
             planner.ordered(),
             self.outputs,
             self.folder,
-            timings=tuple(planner.timings),
+            generators=tuple(planner.generators),
         )
         self.scans = planner.scans
         self.now_ms += 60_000
@@ -115,7 +115,7 @@ class _Running:
                 self.done.add(number)
             if part:
                 tasks.append((number, [_batch(part, scan)]))
-        if ended and self.driver.flow.timings:
+        if ended and self.driver.flow.generators:
             tasks = tasks or [(0, [])]
         if not tasks:
             return

@@ -92,7 +92,7 @@ def test_the_loop_and_the_exact_path_give_the_same_changes(name: str, data: st.D
     with pytest.MonkeyPatch.context() as patch:
         names_of = FieldNames.from_shape
         patch.setattr(FieldNames, "from_shape", staticmethod(lambda shape: replace(names_of(shape), plain=False)))
-        assert not FieldNames.from_shape(Shape.of(parse_columns(COLUMNS))).plain
+        assert not FieldNames.from_shape(Shape.from_row_type(parse_columns(COLUMNS))).plain
         assert answer(name, found, metadata, ignore) == by_the_loop
 
 

@@ -56,7 +56,7 @@ def _check_start(session: Session, scan: KafkaScanSpec, start_time: int | None) 
     asks = (start_time is None and scan.options.startup_mode in startup) or scan.options.bounded_mode in bounded
     if asks and scan.group_id and partitions:
         try:
-            group_offsets(session, scan, partitions, session.deadline(_PENDING_MS))
+            group_offsets(session, scan.table, scan.group_id, partitions, session.deadline(_PENDING_MS))
         except RetriableError:
             return
     resolve_stop(session, scan, resolve_start(session, scan, start_time))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import Problem, RecordError, SchemaError
 from penstock.flow.kernels.session import UNKNOWN, Session
-from penstock.flow.rows.expressions import Evaluator, Lacking, NoKernel, compile_expressions
+from penstock.flow.rows.expressions import Evaluator, NoKernel, UnsupportedCall, compile_expressions
 from penstock.plan.enforcing import not_null
 from penstock.plan.expressions import ColumnRef, Expression, cast, coerce, rewrite
 from penstock.plan.nodes import Filter, Node, Project, Scan, Sink
@@ -62,7 +62,7 @@ class Calc:
         rows = given
         for number, condition in enumerate(self.conditions):
             left = {name for each in (*self.conditions[number + 1 :], self.items) for name in each.reads}
-            rows = _filtered(rows, condition, [*(name for name in self.columns if name in left), *carried])
+            rows = _filter(rows, condition, [*(name for name in self.columns if name in left), *carried])
         try:
             made = self.items.columns(rows)
         except RecordError as error:
@@ -71,7 +71,7 @@ class Calc:
         return pa.RecordBatch.from_arrays([*made, *map(rows.column, carried)], schema=pa.schema(fields))
 
 
-def _filtered(rows: pa.RecordBatch, condition: Evaluator, names: Sequence[str]) -> pa.RecordBatch:
+def _filter(rows: pa.RecordBatch, condition: Evaluator, names: Sequence[str]) -> pa.RecordBatch:
     """The columns ``names`` of the rows for which ``condition`` is true."""
     try:
         found = condition.column(rows)
@@ -84,16 +84,16 @@ def _filtered(rows: pa.RecordBatch, condition: Evaluator, names: Sequence[str]) 
 # --- from plans ----------------------------------------------------------------------------------------------
 
 
-def calc_of(node: Node, session: Session = UNKNOWN, *, watermarked: bool = False) -> Calc | Lacking:
+def calc_of(node: Node, session: Session = UNKNOWN, *, watermarked: bool = False) -> Calc | NoKernel:
     """The work between ``node`` and :func:`penstock.plan.walk.base` of it, on the batches of that: those of a scan as
     tasks read them, before columns are cast to their declared types. ``watermarked``: they may have the present
     watermark as a further column. Raises UnsupportedError for an expression that has no kernel."""
-    rows = Rows.of(node)
+    rows = Projection.from_node(node)
     return calc_of_rows(rows, rows.columns, session, watermarked=watermarked)
 
 
 @dataclass(frozen=True)
-class Rows:
+class Projection:
     """The rows of a node in terms of the columns of ``base``: those that meet the ``conditions``, with ``columns``."""
 
     base: Node
@@ -101,7 +101,7 @@ class Rows:
     columns: Mapping[str, Expression]
 
     @classmethod
-    def of(cls, node: Node) -> Rows:
+    def from_node(cls, node: Node) -> Projection:
         """The rows of ``node``."""
         below = base(node)
         conditions: tuple[Expression, ...] = ()
@@ -113,11 +113,11 @@ class Rows:
                 columns = {item.name: _in_terms_of(columns, item.expression) for item in step.items}
         return cls(below, conditions, columns)
 
-    def expressed(self, expression: Expression) -> Expression:
+    def substitute(self, expression: Expression) -> Expression:
         """An expression of the rows' columns, of those of the base."""
         return _in_terms_of(self.columns, expression)
 
-    def of_sink(self, sink: Sink) -> dict[str, Expression]:
+    def sink_columns(self, sink: Sink) -> dict[str, Expression]:
         """The columns of ``sink``, whose input these rows are: cast to the types that the table declares, then to those
         that the connector takes. Raises SchemaError if there are more or fewer."""
         given, wanted = tuple(self.columns.values()), sink.schema.fields
@@ -126,14 +126,14 @@ class Rows:
             raise SchemaError((Problem(reason, sink.table, hint="list the columns in INSERT INTO, or select as many"),))
         taken = {field.name: field.type for field in sink.spec.schema.fields}
         return {
-            target.name: _fitted(not_null(value, target, sink), target.type, taken[target.name])
+            target.name: _cast_for_sink(not_null(value, target, sink), target.type, taken[target.name])
             for value, target in zip(given, wanted, strict=True)
         }
 
 
 def calc_of_rows(
-    rows: Rows, columns: Mapping[str, Expression], session: Session, *, watermarked: bool = False
-) -> Calc | Lacking:
+    rows: Projection, columns: Mapping[str, Expression], session: Session, *, watermarked: bool = False
+) -> Calc | NoKernel:
     """The work that computes ``columns`` of the base's from ``rows``; as :func:`calc_of`."""
     given = _given(rows.base)
     schema = pa.schema([pa.field(name, arrow_type(each)) for name, each in given.items()])
@@ -142,15 +142,15 @@ def calc_of_rows(
     conditions = []
     for each in rows.conditions:
         condition = compile_expressions((each,), schema, session)
-        if isinstance(condition, NoKernel):
+        if isinstance(condition, UnsupportedCall):
             raise condition.error()
-        if isinstance(condition, Lacking):
+        if isinstance(condition, NoKernel):
             return condition
         conditions.append(condition)
     items = compile_expressions(tuple(columns.values()), schema, session)
-    if isinstance(items, NoKernel):
+    if isinstance(items, UnsupportedCall):
         raise items.error()
-    if isinstance(items, Lacking):
+    if isinstance(items, NoKernel):
         return items
     made = pa.schema([pa.field(name, arrow_type(each.type)) for name, each in columns.items()])
     return Calc(tuple(given), tuple(conditions), items, made)
@@ -173,7 +173,7 @@ def _in_terms_of(columns: Mapping[str, Expression], expression: Expression) -> E
     return rewrite(expression, lambda each: columns.get(each.name, each) if isinstance(each, ColumnRef) else each)
 
 
-def _fitted(value: Expression, declared: DataType, taken: DataType) -> Expression:
+def _cast_for_sink(value: Expression, declared: DataType, taken: DataType) -> Expression:
     """A value cast to the type that the table declares, then to the one that the connector takes."""
     if not alike(declared, taken):
         return cast(coerce(value, declared), taken)

@@ -216,7 +216,7 @@ def _committed(
     partitions: Iterable[TopicPartition],
     note_group: Callable[[Mapping[TopicPartition, CommittedOffset]], None] = lambda _: None,
 ) -> dict[TopicPartition, Position]:
-    found = group_offsets(session, scan, partitions)
+    found = group_offsets(session, scan.table, scan.group_id, partitions)
     note_group(found)
     return {tp: Position(each.offset, each.leader_epoch) for tp, each in found.items()}
 
@@ -321,7 +321,7 @@ def _chosen(
     """The positions that an object of the user chooses. Raises ExecutionError when it fails or returns others."""
     partitions = tuple(partitions)
     try:
-        chosen = dict(by.offsets(partitions, Retriever(session, scan)))
+        chosen = dict(by.offsets(partitions, Retriever(session, scan.table, scan.group_id)))
     except PenstockError:
         raise
     except Exception as error:

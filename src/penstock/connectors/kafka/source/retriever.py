@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from penstock.deadline import Deadline
 from penstock.errors import KafkaError
@@ -11,20 +10,20 @@ from penstock.kafka.offsets import EARLIEST, LATEST, CommittedOffset, LogOffset,
 from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.session import Session
 
-if TYPE_CHECKING:
-    from penstock.connectors.kafka.source.spec import KafkaScanSpec
-
 
 class Retriever:
-    """Answers questions about partitions, as Flink's ``OffsetsInitializer.PartitionOffsetsRetriever`` does."""
+    """Answers questions about partitions, as Flink's ``OffsetsInitializer.PartitionOffsetsRetriever`` does, to a scan
+    of ``table`` with the consumer group ``group`` (empty: none)."""
 
-    def __init__(self, session: Session, scan: KafkaScanSpec):
+    def __init__(self, session: Session, table: str, group: str):
         self._session = session
-        self._scan = scan
+        self._table, self._group = table, group
 
     def committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offsets that the scan's group has committed. Raises KafkaError without a group."""
-        return {tp: each.offset for tp, each in group_offsets(self._session, self._scan, partitions).items()}
+        return {
+            tp: each.offset for tp, each in group_offsets(self._session, self._table, self._group, partitions).items()
+        }
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The ends of the logs."""
@@ -45,9 +44,13 @@ class Retriever:
 
 
 def group_offsets(
-    session: Session, scan: KafkaScanSpec, partitions: Iterable[TopicPartition], deadline: Deadline | None = None
+    session: Session,
+    table: str,
+    group: str,
+    partitions: Iterable[TopicPartition],
+    deadline: Deadline | None = None,
 ) -> dict[TopicPartition, CommittedOffset]:
-    """The offsets that the scan's group has committed. Raises KafkaError without a group."""
-    if not scan.group_id:
-        raise KafkaError(f"table '{scan.table}': 'group-offsets' needs 'properties.group.id'; name the consumer group")
-    return committed_offsets(session, scan.group_id, partitions, deadline)
+    """The offsets that the ``group`` of a scan of ``table`` has committed. Raises KafkaError without a group."""
+    if not group:
+        raise KafkaError(f"table '{table}': 'group-offsets' needs 'properties.group.id'; name the consumer group")
+    return committed_offsets(session, group, partitions, deadline)
