@@ -57,6 +57,7 @@ def test_names_that_are_imported_late_are_there(package):
     assert [name for name in package.__all__ if not hasattr(package, name)] == []
 
 
+ROOT = Path(penstock.engine.__file__).parents[1]
 #: Packages whose modules import one another in a circle nowhere, those included that a function imports.
 WITHOUT_CIRCLES = ("connectors", "delivery", "engine", "formats", "kafka", "spi")
 
@@ -64,9 +65,9 @@ WITHOUT_CIRCLES = ("connectors", "delivery", "engine", "formats", "kafka", "spi"
 def imported() -> dict[str, set[str]]:
     """By the name of each module in those packages, the modules in them that it imports anywhere."""
     paths = {
-        ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__"): path
+        ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): path
         for package in WITHOUT_CIRCLES
-        for path in (SOURCE / package).rglob("*.py")
+        for path in (ROOT / package).rglob("*.py")
     }
     found = {}
     for module, path in paths.items():
