@@ -92,8 +92,8 @@ if TYPE_CHECKING:
     from penstock.connectors.kafka.sink.committer import Acknowledged, Consumed
     from penstock.connectors.kafka.sink.writer import Instructions, OpenTransaction, WriteSpec
 
-#: The most bytes of encoded rows that the driver publishes by itself: tasks have to be started, and on a cluster the
-#: rows have to be sent to them.
+#: The most bytes of encoded rows that the driver publishes by itself: starting tasks, and sending the rows to them on a
+#: cluster, takes longer.
 _MOST_BYTES_OF_DRIVER = 64 << 20
 #: The time limit of the last commit of a job, in ms.
 _LAST_COMMIT_MS = 5000
@@ -385,7 +385,7 @@ class KafkaScan(Source):
         self._notes.add((tp, watermarks[number]) for number, tp in partitions.items() if tp is not None)
 
     def wake(self, at: int | None) -> None:
-        """Have the planning process make a batch at this time; with None no longer."""
+        """Have the planning process make a batch at this time; None cancels that."""
         self._alarm.set(at)
 
     def close(self) -> None:
@@ -412,7 +412,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and reads ranges in tasks."""
 
     def __init__(self, spec: ReaderSpec, stage: str | None = None):
-        self._spec, self._stage = spec, stage  # the stage is unpickled by tasks only: it brings the data plane with it
+        self._spec, self._stage = spec, stage  # only tasks unpickle the stage, since that imports the data plane
         self._enumerator = Enumerator(self._spec)
 
     def initialOffset(self) -> dict[str, Any]:
@@ -420,7 +420,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._spec.start.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """At most 'scan.max-records-per-trigger' records, where they need not be one batch."""
+        """At most 'scan.max-records-per-trigger' records, unless they must be one batch."""
         return ReadAllAvailable() if self._spec.whole else ReadMaxRows(self._spec.scan.options.max_records_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -549,7 +549,7 @@ class SparkWriteJobs:
     @contextmanager
     def _folder(self) -> Iterator[str]:
         """The folder in which encoded batches wait for their owners when all tasks run on this machine: copied once
-        instead of a dozen times on the way through Spark. Empty on a cluster, where Spark shuffles them."""
+        instead of a dozen times through Spark. Empty on a cluster, where Spark shuffles them."""
         context = self._spark.sparkContext
         if not on_one_machine(context.master):
             yield ""

@@ -74,8 +74,8 @@ from penstock.spi import Batch, CommitStatus, Committer, JobContext, MetricGroup
 def writable_topics(
     session: Session, spec: KafkaSinkSpec, progress_topics: Collection[str], *, create: bool
 ) -> set[str]:
-    """The topics that a table names. ``create`` lets the brokers make them, if they are set to. Raises KafkaError for
-    one that does not exist, and OptionsError for one that no table may write."""
+    """The topics that a table names. ``create`` lets the brokers create them, if they are configured to. Raises
+    KafkaError for one that does not exist, and OptionsError for one that no table may write."""
     for name in spec.topics:
         topic = session.topic(name, create=create)
         if topic.internal or name in progress_topics:
@@ -197,7 +197,7 @@ class _Writing(Committer):
     @property
     def progress_topics(self) -> tuple[str, ...]:
         """The job's progress topics: the configured one, and the one that the checkpoint names."""
-        # Not a cached_property: until Python 3.12 its lock would make all jobs wait for a cluster that is not reached.
+        # Not a cached_property: until Python 3.12 its lock would make all jobs wait for an unreachable cluster.
         if self._progress_topics is None:
             kept = self.identity().get("progress_topic")
             self._progress_topics = tuple(dict.fromkeys(filter(None, (self.context.settings.progress_topic, kept))))
@@ -218,7 +218,7 @@ class _Writing(Committer):
         return known
 
     def one_writer_each(self, tasks: int) -> bool:
-        """Whether no two of ``tasks`` write to one partition: each has its own, if there are enough."""
+        """Whether no two of ``tasks`` write to one partition: each has its own partitions, if there are enough."""
         keyed = any(branch.spec.keyed for branch in self.branches)
         fewest = min((len(self.session.topic(name).partitions) for name in self._limits), default=0)
         return tasks == 1 or (not keyed and tasks <= fewest)
@@ -372,15 +372,15 @@ class KafkaCommitter(_Writing):
         if not self._known:
             self.check()
         self._client, self._progress = self._taken()
-        self._changed(self._known, self._known)  # after the claim: a copy that changes it later fences this run
+        self._changed(self._known, self._known)  # read after the claim: a copy that changes it later fences this run
 
     @property
     def _adopts(self) -> bool:
-        """Whether progress may be missing, which that of this run may not."""
+        """Whether progress may be missing; this run's own may not."""
         return self.context.settings.adopt_progress and not self._published
 
     def _changed(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-        """Change the checkpoint's document. Raises FencedError when another copy of the job was quicker."""
+        """Change the checkpoint's document. Raises FencedError when another copy of the job changed it first."""
 
         def change(now: dict[str, Any]) -> dict[str, Any]:
             if now != before:
@@ -435,7 +435,7 @@ class KafkaCommitter(_Writing):
     def _check_ahead(self) -> None:
         """Raises CheckpointError when the query has published more than the checkpoint knows. This comes before the id
         is taken: the run that published it may be healthy, and would be fenced for nothing. An outdated read only finds
-        less. Progress of another query proves nothing, since our own may be on its way. The checkpoint is read last,
+        less. Progress of another query proves nothing, since our own may still follow. The checkpoint is read last,
         because the healthy run writes it meanwhile."""
         context = self.context
         topic = self._progress_topic()
@@ -450,7 +450,7 @@ class KafkaCommitter(_Writing):
         timeout = transaction_timeout_ms(session, self.branches[0].client.transaction_timeout_ms)
         client = TransactionClient(session, self.transactional_id, timeout)
         client.init()
-        # Before progress is read: until then a former owner can take the id back and commit a batch.
+        # Before progress is read: until then a former owner can take the id over again and commit a batch.
         claim(session, client, topic, context.run_id)
         read = read_present_progress(session, topic, self.transactional_id)
         for reason in read.ignored:
@@ -509,7 +509,7 @@ class KafkaCommitter(_Writing):
         try:
             return decide(self._progress, batch, place=self._progress_topic().place, adopt=self._adopts)
         except (CheckpointError, PossibleDataLossError):
-            self.check_owner()  # another copy on the checkpoint is the better explanation
+            self.check_owner()  # another copy on the checkpoint explains the error better
             raise
 
     def _check_tables(self, published: Progress) -> None:

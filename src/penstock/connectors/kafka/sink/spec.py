@@ -14,7 +14,7 @@ from penstock.settings import Settings
 from penstock.spi import CHANGES, Guarantee, SinkCapabilities
 from penstock.types import RowType
 
-#: What may be lost with values of acks that do not wait for all replicas in sync.
+#: What may be lost with values of acks that do not wait for all in-sync replicas.
 _LOSSES = {
     "0": "a record counts as written once it is sent, and is lost when its broker fails or refuses it",
     "1": "a record counts as written once its leader has it, and is lost when that broker fails",

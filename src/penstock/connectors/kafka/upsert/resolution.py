@@ -1,4 +1,4 @@
-"""From the definition of an ``upsert-kafka`` table to options of the ``kafka`` connector that mean it."""
+"""From the definition of an ``upsert-kafka`` table to the equivalent options of the ``kafka`` connector."""
 
 from __future__ import annotations
 
