@@ -26,7 +26,7 @@ from penstock.services.java import MINIMUM_JAVA, find_java
 from penstock.services.registry import REGISTRY_JAVA, REGISTRY_VERSION, cached_registry
 from penstock.services.running import BackgroundCluster, BackgroundRegistry
 
-#: Modules of distributions that are not called like them.
+#: Modules of distributions whose names differ.
 _MODULES = {"kafka-python": "kafka", "protobuf": "google.protobuf", "pyyaml": "yaml"}
 _SPARK = "4.3"
 _PYTHON = (3, 11)
@@ -35,7 +35,7 @@ _BROKER_MS = 5_000.0
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check. ``remedy`` says how to mend it; empty when it is in order."""
+    """The result of one check. ``remedy`` says how to fix it; empty when nothing is wrong."""
 
     subject: str
     found: str

@@ -121,7 +121,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
     given = _given(arguments)
     jobs = [_configured(job, arguments, given) for job in _jobs(arguments)]
-    from penstock.engine.checkpoint.fits import state_report  # a file with mistakes is answered without them
+    from penstock.engine.checkpoint.fits import state_report  # a file with mistakes is reported without them
     from penstock.flow.graph.routes import route
 
     if arguments.file.suffix.lower() != ".py":  # the jobs of a program run one after the other
@@ -292,7 +292,7 @@ def _batches(number: int) -> str:
 
 
 def _nothing_read(job: Job, result: JobResult) -> str:
-    """Why a job has read nothing, and what can be done."""
+    """Why a job has read nothing, and what to do."""
     again = "use another --checkpoint-dir to read them again"
     if not result.continued:
         reason = "its sources had no records behind the places where they start, which are said above"
@@ -345,8 +345,8 @@ def _stopped_by_signals(received: list[int] | None = None) -> Iterator[list[int]
 
 @contextmanager
 def _without_tracebacks_of_py4j() -> Iterator[None]:
-    """Keeps the root logger from showing the tracebacks that py4j logs for every call when the JVM has gone. The error
-    that ends the job says what has happened."""
+    """Keeps the root logger from showing the tracebacks that py4j logs for every call after the JVM has ended. The
+    error that ends the job says what has happened."""
 
     def keep(record: logging.LogRecord) -> bool:
         return Path(record.pathname).parent.name != "py4j"

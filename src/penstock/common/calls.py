@@ -1,4 +1,4 @@
-"""The calls of PyFlink's that set something: what each does in Flink and what it does here.
+"""PyFlink's calls that set something: what each does in Flink and what it does here.
 
 The reference is rendered from this table, and warnings quote it, so that both say the same.
 """

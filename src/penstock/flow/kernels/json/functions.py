@@ -103,7 +103,7 @@ def _on(kernel: Callable[..., Any], call: Call, values: Sequence[int]) -> Kernel
 
 
 def _found(text: str, path: str) -> Any:
-    """What is at a path. Raises _Unreadable or PathError; also for the document ``null``, as Flink does."""
+    """The value at a path. Raises _Unreadable or PathError; also for the document ``null``, as Flink does."""
     try:
         way = parsed(path)
     except InvalidPathError:
@@ -382,7 +382,7 @@ def quoted(text: str) -> str:
 
 
 def unquoted(text: str) -> str | None:
-    """``JSON_UNQUOTE``: the text in a JSON string; other texts as they are."""
+    """``JSON_UNQUOTE``: the text in a JSON string; other texts unchanged."""
     if len(text) < 2 or not (text.startswith('"') and text.endswith('"')):
         return text
     try:
