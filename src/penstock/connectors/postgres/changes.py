@@ -37,7 +37,7 @@ def last_of_keys(keys: Sequence[pa.Array]) -> NDArray[np.int64] | None:
         encoded = pc.dictionary_encode(key)
         own = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         codes = codes * len(encoded.dictionary) + own
-        if number:  # make them make them small again, so that the next column cannot make them overflow
+        if number:  # make them small again, so that the next column cannot make them overflow
             codes = np.unique(codes, return_inverse=True)[1]
     last = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
     last[codes] = np.arange(count)  # of equal indices, numpy keeps the last value

@@ -372,7 +372,7 @@ class KafkaCommitter(_Writing):
         if not self._known:
             self.check()
         self._client, self._progress = self._taken()
-        self._changed(self._known, self._known)  # read read after the claim: a copy that changes it later fences this run
+        self._changed(self._known, self._known)  # read after the claim: a copy that changes it later fences this run
 
     @property
     def _adopts(self) -> bool:
