@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.connectors.kafka.sink.committer import Acknowledged
+from penstock.connectors.kafka.sink.acknowledgements import Acknowledged
 from penstock.settings import Settings
 from penstock.spi import JobContext
 

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.flow.rows.calc import calc_of
-from penstock.flow.rows.calls import Called
-from penstock.flow.rows.expressions import Lacking
+from penstock.flow.rows.calls import FunctionStage
+from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.nodes import Job, MapRows, Node, Scan
 from penstock.plan.walk import base
 from penstock.spi import HIDDEN, Task
@@ -20,10 +20,10 @@ def batch_of(node: Node, sources: dict[str, pa.RecordBatch]) -> pa.RecordBatch:
         return sources[node.table]
     if isinstance(node, MapRows):
         given = batch_of(node.input, sources)
-        (made,) = Called.of(node).batches(Task(0, 1), iter([given]))
+        (made,) = FunctionStage.from_node(node).batches(Task(0, 1), iter([given]))
         return made
     calc = calc_of(node)
-    assert not isinstance(calc, Lacking), calc
+    assert not isinstance(calc, NoKernel), calc
     return calc.batch(batch_of(base(node), sources))
 
 

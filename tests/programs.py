@@ -96,7 +96,7 @@ class _Running:
             planner.ordered(),
             self.outputs,
             self.folder,
-            timings=tuple(planner.timings),
+            generators=tuple(planner.generators),
         )
         self.scans = planner.scans
         self.now_ms += 60_000
@@ -115,7 +115,7 @@ class _Running:
                 self.done.add(number)
             if part:
                 tasks.append((number, [_batch(part, scan)]))
-        if ended and self.driver.flow.timings:
+        if ended and self.driver.flow.generators:
             tasks = tasks or [(0, [])]
         if not tasks:
             return

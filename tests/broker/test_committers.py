@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.sink.committer import Acknowledged, KafkaCommitter, PlainCommitter
+from penstock.connectors.kafka.sink.acknowledgements import Acknowledged
+from penstock.connectors.kafka.sink.committer import KafkaCommitter
+from penstock.connectors.kafka.sink.plain_committer import PlainCommitter
 from penstock.errors import AbortableError, RecordError
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for

@@ -19,7 +19,7 @@ from penstock.connectors.kafka.source.enumerator import Enumerator
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.connectors.kafka.source.reader import RangeReader
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
-from penstock.connectors.kafka.spark import KafkaDataSource
+from penstock.connectors.kafka.spark.reader import KafkaDataSource
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.partitions import TopicPartition
 from penstock.spi import Watermark, pickled
@@ -30,7 +30,7 @@ from tests.waiting import eventually
 PLANNING = """
 import json, sys
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from penstock.connectors.kafka.spark import KafkaDataSource
+from penstock.connectors.kafka.spark.reader import KafkaDataSource
 from penstock.spi import Watermark, pickled
 told = json.load(sys.stdin)
 reader = KafkaDataSource(told["options"]).streamReader(None)

@@ -21,7 +21,8 @@ import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.sink import committer
-from penstock.connectors.kafka.sink.committer import Acknowledged, KafkaCommitter
+from penstock.connectors.kafka.sink.acknowledgements import Acknowledged
+from penstock.connectors.kafka.sink.committer import KafkaCommitter
 from penstock.errors import (
     CheckpointError,
     FencedError,

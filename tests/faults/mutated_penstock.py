@@ -234,29 +234,30 @@ def offsets_outside() -> None:
 
 
 def _acknowledged(**flags: Any) -> None:
-    from penstock.connectors.kafka import spark
+    from penstock.connectors.kafka.spark import write_jobs
 
-    (kind,) = (each for each in vars(spark).values() if hasattr(each, "_collect"))
+    (kind,) = (each for each in vars(write_jobs).values() if hasattr(each, "_collect"))
     collect = kind._collect
     kind._collect = lambda *args, **kwargs: replace(collect(*args, **kwargs), **flags)
 
 
 def always_clean() -> None:
     """Spark runs again what has failed in a transaction, as it does by default, and nobody looks."""
-    from penstock.connectors.kafka import spark
+    from penstock.connectors.kafka.spark import runtime
     from penstock.engine.session import spark as session
 
     for key in ("spark.task.maxFailures", "spark.stage.maxConsecutiveAttempts"):
         session._ONE_ATTEMPT[key] = "4"
-    spark._check_attempts = lambda spark: None
+    runtime._check_attempts = lambda spark: None
     _acknowledged(doubt="")
 
 
 def always_one_writer() -> None:
     """Every task publishes its own rows, and that two of them wrote to one partition is not noticed."""
-    from penstock.connectors.kafka.sink.committer import KafkaCommitter, _Writing
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
+    from penstock.connectors.kafka.sink.writing_committer import WritingCommitter
 
-    _Writing.one_writer_each = lambda self, tasks: True
+    WritingCommitter.one_writer_each = lambda self, tasks: True
     KafkaCommitter._shared = property(lambda self: False, lambda self, found: None)
     _acknowledged(one_writer=True, whole=True)
 

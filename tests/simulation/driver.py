@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.sink.committer import Acknowledged, Consumed, KafkaCommitter
+from penstock.connectors.kafka.sink.acknowledgements import Acknowledged
+from penstock.connectors.kafka.sink.committer import KafkaCommitter
 from penstock.connectors.kafka.sink.writer import (
     PUBLISHING_ORDER,
     WRITTEN,
@@ -25,7 +26,7 @@ from penstock.connectors.kafka.sink.writer import (
 from penstock.delivery import Decision, Progress, deliver
 from penstock.errors import BatchError
 from penstock.kafka import partitioner
-from penstock.kafka.offsets import CommittedOffset
+from penstock.kafka.offsets import CommittedOffset, GroupOffsets
 from penstock.kafka.produce import Producer
 from penstock.kafka.session import session_for
 from penstock.settings import Settings
@@ -312,7 +313,7 @@ class Driver:
         consumed: tuple[Any, ...] = ()
         if self._pipeline.group:
             consumed = (
-                Consumed(
+                GroupOffsets(
                     "simulated",
                     group_of(self._pipeline.group, self._checkpoint.query),
                     {("input", 0): CommittedOffset(end)},

@@ -12,8 +12,9 @@ from typing import Any
 from unittest import mock
 
 from penstock import delivery
-from penstock.connectors.kafka.sink import committer
-from penstock.connectors.kafka.sink.committer import Acknowledged, KafkaCommitter
+from penstock.connectors.kafka.sink import committer, writing_committer
+from penstock.connectors.kafka.sink.acknowledgements import Acknowledged
+from penstock.connectors.kafka.sink.committer import KafkaCommitter
 from penstock.deadline import Deadline
 from penstock.delivery import Publish
 from penstock.errors import RetriableError
@@ -118,7 +119,7 @@ def _seal_unchecked() -> Sequence[Patch]:
 
 def _topics_unchecked() -> Sequence[Patch]:
     """Rows may go anywhere, to the partition of the progress record too, whose repetition the record then is."""
-    return [(committer._Writing, "check_topics", lambda *_: None)]
+    return [(writing_committer.WritingCommitter, "check_topics", lambda *_: None)]
 
 
 def _fencing_skipped() -> Sequence[Patch]:
@@ -175,11 +176,11 @@ def _progress_outside() -> Sequence[Patch]:
             (ack,) = producer.acks()
         return ack
 
-    return [(committer, "record", record)]
+    return [(committer, "write_progress", record)]
 
 
 def _counts_unchecked() -> Sequence[Patch]:
-    return [(committer, "_check_counts", lambda *_: None)]
+    return [(committer, "check_counts", lambda *_: None)]
 
 
 def _one_writer_always() -> Sequence[Patch]:
@@ -189,7 +190,10 @@ def _one_writer_always() -> Sequence[Patch]:
     def claimed(*args: Any, **kwargs: Any) -> Acknowledged:
         return replace(acknowledged(*args, **kwargs), one_writer=True)
 
-    return [(committer._Writing, "one_writer_each", lambda *_: True), (driver, "_acknowledged", claimed)]
+    return [
+        (writing_committer.WritingCommitter, "one_writer_each", lambda *_: True),
+        (driver, "_acknowledged", claimed),
+    ]
 
 
 def _id_of_each_prefix() -> Sequence[Patch]:

@@ -16,7 +16,7 @@ from typing import Any
 from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
-from penstock.connectors.kafka.spark import SparkWriteJobs
+from penstock.connectors.kafka.spark.write_jobs import SparkWriteJobs
 from tests.waiting import eventually
 
 _KEPT = 5

@@ -9,7 +9,7 @@ import pytest
 from penstock.connectors.kafka.sink.dead_letters import HEADERS
 from penstock.engine.runs import query
 from penstock.errors import KafkaError, RecordError
-from penstock.flow.rows.expressions import Lacking
+from penstock.flow.rows.expressions import NoKernel
 
 COLUMNS = "id INT, name STRING"
 BAD = {7: b'{"id": 7, "na', 11: b'{"id": "eleven", "name": "n"}', 40: b"[1, 2]", 59: b"no json"}
@@ -62,7 +62,7 @@ def test_bad_records_are_kept_as_they_were_with_the_reason(
     jobs, topics, topic, monkeypatch, insert, branches, guarantee
 ):
     if insert == THROUGH_SPARK:
-        monkeypatch.setattr(query, "fused", lambda sinks, session: Lacking("this test"))
+        monkeypatch.setattr(query, "fused", lambda sinks, session: NoKernel("this test"))
     source, dead, sinks = topic(1), topic(1), [topic(2) for _ in range(branches)]
     fill(topics, source)
     result = jobs.run(script(jobs, source, sinks, dead, insert, guarantee, scan_max__records__per__trigger="25"))

@@ -296,7 +296,7 @@ def test_a_record_that_is_too_large_is_named(jobs, topics, topic):
 
 @pytest.mark.rule("tasks run once")
 def test_a_stage_that_ran_twice_aborts_the_batch(jobs, topics, topic, monkeypatch):
-    from penstock.connectors.kafka.spark import SparkWriteJobs
+    from penstock.connectors.kafka.spark.write_jobs import SparkWriteJobs
 
     source, sink = topic(1), topic(1)
     topics.write_ids(source, 10)

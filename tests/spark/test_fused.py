@@ -9,7 +9,7 @@ import pytest
 from penstock.engine.runs import query
 from penstock.errors import RecordError
 from penstock.flow.graph.routes import route
-from penstock.flow.rows.expressions import Lacking
+from penstock.flow.rows.expressions import NoKernel
 from tests.spark.conftest import BY_TASKS
 
 COLUMNS = "id INT, name STRING, price DOUBLE, r ROW<x INT>"
@@ -31,7 +31,7 @@ def fill(topics, source):
 def way(request, monkeypatch, jobs):
     """Where the rows are computed."""
     if request.param == "through Spark":
-        monkeypatch.setattr(query, "fused", lambda sinks, session: Lacking("this test"))
+        monkeypatch.setattr(query, "fused", lambda sinks, session: NoKernel("this test"))
     elif request.param == "where they are read":
         parse = jobs.parse
         monkeypatch.setattr(jobs, "parse", lambda sql, *name: parse(BY_TASKS + sql, *name))
@@ -112,5 +112,5 @@ def test_a_pattern_may_be_a_column(jobs, topics, topic, way):
 
 
 def test_a_row_that_cannot_be_computed_is_named_on_its_way_through_spark(jobs, topics, topic, monkeypatch):
-    monkeypatch.setattr(query, "fused", lambda sinks, session: Lacking("this test"))
+    monkeypatch.setattr(query, "fused", lambda sinks, session: NoKernel("this test"))
     test_a_row_that_cannot_be_computed_is_named(jobs, topics, topic)

@@ -200,12 +200,12 @@ def test_a_record_of_a_new_partition_is_named_after_a_restart(jobs, kafka_admin,
 def test_a_batch_with_two_writers_of_one_partition_is_redone_through_owners(jobs, topics, topic, monkeypatch):
     """The driver knows more partitions than its workers do (yet): the tasks get in each other's way. Another attempt
     of the same kind would fail for as long as the workers keep what they know."""
-    from penstock.connectors.kafka.sink.committer import _Writing
+    from penstock.connectors.kafka.sink.writing_committer import WritingCommitter
 
     source, sink = topic(2), topic(1)
     for partition in range(2):
         topics.write_ids(source, 30_000, start=partition * 30_000, partition=partition)
-    monkeypatch.setattr(_Writing, "one_writer_each", lambda self, tasks: True)
+    monkeypatch.setattr(WritingCommitter, "one_writer_each", lambda self, tasks: True)
     jobs.run(jobs.copy(source, sink))
     assert any("is retried" in warning for warning in jobs.warnings)
     assert topics.read_ids(sink) == list(range(60_000))
@@ -279,7 +279,7 @@ def fail_once(monkeypatch, kind, call):
 
 def test_a_groups_offsets_are_committed_when_all_targets_have_the_batch(kafka, jobs, topics, topic, monkeypatch):
     """The job dies when one of its targets has the batch, and its checkpoint is lost."""
-    from penstock.connectors.kafka.sink.committer import PlainCommitter
+    from penstock.connectors.kafka.sink.plain_committer import PlainCommitter
 
     source, one, two = topic(1), topic(1), topic(1)
     topics.write_ids(source, 10)

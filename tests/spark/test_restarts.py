@@ -414,7 +414,7 @@ def test_what_a_restart_does_not_heal_is_told_of_a_job_that_is_being_stopped(job
 
 def fail_closings(monkeypatch, times):
     """Lets so many sources fail when they are closed, after they are."""
-    from penstock.connectors.kafka.spark import KafkaScan
+    from penstock.connectors.kafka.spark.scan import KafkaScan
 
     original, left = KafkaScan.close, [times]
 

@@ -50,12 +50,12 @@ def test_dead_letters_have_one_writer_for_each_partition(jobs, topics, topic):
 @pytest.mark.rule("one writer per partition")
 def test_a_batch_whose_sequences_clash_is_redone_through_owners(jobs, topics, topic, monkeypatch):
     """Two writers of one partition show as a gap in its sequences, before their acknowledgements can be compared."""
-    from penstock.connectors.kafka.sink.committer import _Writing
+    from penstock.connectors.kafka.sink.writing_committer import WritingCommitter
 
     source, sink = topic(2), topic(PARTITIONS)
     keyed(topics, source, [{"id": i} for i in range(RECORDS)])
     columns = "id BIGINT, k BYTES METADATA FROM '__raw_key__'"
-    monkeypatch.setattr(_Writing, "one_writer_each", lambda self, tasks: True)
+    monkeypatch.setattr(WritingCommitter, "one_writer_each", lambda self, tasks: True)
     jobs.run(
         jobs.bounded("s", columns, source)
         + jobs.exactly_once("t", columns, sink)

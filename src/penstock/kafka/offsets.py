@@ -49,6 +49,15 @@ class CommittedOffset:
     metadata: str = ""
 
 
+@dataclass(frozen=True)
+class GroupOffsets:
+    """The offsets of a consumer group in a cluster after a batch."""
+
+    cluster_id: str
+    group: str
+    offsets: dict[TopicPartition, CommittedOffset]
+
+
 def list_offsets(
     session: Session,
     partitions: Iterable[TopicPartition],

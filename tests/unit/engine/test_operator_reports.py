@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.engine.runs.operator_reports import OperatorReport, next_wake, operator_times
-from penstock.flow.time.times import NEVER, OperatorTime
+from penstock.flow.time.watermarks import NEVER, OperatorTime
 
 
 @pytest.mark.parametrize(

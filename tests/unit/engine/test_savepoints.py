@@ -34,7 +34,7 @@ from penstock.flow.state.manifest import Manifest, Sinks
 from penstock.flow.state.segments import END
 from penstock.flow.state.storage import LocalStorage, Storage
 from penstock.flow.state.store import StateStore, TableSpec
-from penstock.flow.time.times import END_OF_TIME, OperatorTime
+from penstock.flow.time.watermarks import END_OF_TIME, OperatorTime
 from penstock.spi import Batch, Committer, MetricGroup, Published
 
 pytestmark = pytest.mark.rule("savepoints fork identities")

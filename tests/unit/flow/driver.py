@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from penstock.flow.graph.dataflow import BatchInstructions, Dataflow
 from penstock.flow.graph.event_times import EventTimes
-from penstock.flow.graph.exchange import EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, of_target
+from penstock.flow.graph.exchange import EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, edge_of_target
 from penstock.flow.graph.fitting import ColumnNames
 from penstock.flow.state.manifest import Manifest, merged
 from penstock.flow.state.storage import Storage
-from penstock.flow.time.times import Measured
+from penstock.flow.time.watermarks import MeasuredWatermarks
 from penstock.spi import Batch, Source, SourcePartition, Task
 
 
@@ -60,11 +60,11 @@ class Driver:
         one owner and one task that task does everything. ``ended``: the scans end with this batch."""
         whole = owners == 1 and len(tasks) == 1
         name = f"{self.batch:04d}-{uuid.uuid4().hex[:6]}"
-        scans = 1 + max([each.scan for each in self.flow.timings], default=0)
-        times = EventTimes(self.flow.timings, [Partitions()] * scans)
+        scans = 1 + max([each.scan for each in self.flow.generators], default=0)
+        times = EventTimes(self.flow.generators, [Partitions()] * scans)
         end = {"numbers": self.partitions, "idle": self.idle, "ended": ended}
         batch = Batch(self.batch, (None,) * scans, (end,) * scans, len(tasks))
-        awaited = times.awaited(batch, self.manifest)
+        awaited = times.pending_partitions(batch, self.manifest)
         instructions = BatchInstructions(
             name,
             len(tasks),
@@ -100,7 +100,7 @@ class Driver:
             for edge in (STATE, TIMES, REPORTS)
         )
         self.late += sum(json.loads(each)["late"] for each in reports)
-        reached = times.after(batch, self.manifest, Measured.of(told))
+        reached = times.progress_after(batch, self.manifest, MeasuredWatermarks.from_reports(told))
         after = merged(self.manifest, self.batch, states, self.now_ms, reached)
         storage = Storage.of(self.flow.storage)
         self.manifest = Manifest.read(storage, after.write(storage, f"{name}.manifest"))
@@ -109,7 +109,7 @@ class Driver:
 
     def results(self, target: int) -> list[pa.RecordBatch]:
         """The rows of a target's outputs in the last batch."""
-        edge = of_target(ROWS, target)
+        edge = edge_of_target(ROWS, target)
         return list(Receiver().batches(self.edges[edge])) if edge in self.edges else []
 
 

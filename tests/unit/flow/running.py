@@ -70,7 +70,7 @@ class Running:
         self.scans = planner.scans
         output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)
         flow = Dataflow(
-            tuple(planner.branches), planner.ordered(), (output,), self.folder, timings=tuple(planner.timings)
+            tuple(planner.branches), planner.ordered(), (output,), self.folder, generators=tuple(planner.generators)
         )
         self.driver = Driver(flow, manifest=self.manifest, batch=self.manifest.batch + 1, sizes=(100, 500, 2))
 

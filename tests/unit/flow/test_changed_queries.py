@@ -71,7 +71,7 @@ class Running:
             self.planner.ordered(),
             tuple(outputs),
             folder,
-            timings=tuple(self.planner.timings),
+            generators=tuple(self.planner.generators),
         )
         self.fitting: Fitting = self.planner.fitting(reset)
 

@@ -13,10 +13,10 @@ from penstock.flow.graph.exchange import (
     Receiver,
     Sender,
     Spill,
-    joined,
+    concat_batches,
+    hash_range,
     owner_of,
-    range_of,
-    received,
+    split_by_edge,
 )
 from penstock.flow.rows.envelope import HASH
 
@@ -29,7 +29,7 @@ def batch(numbers, hashes):
 
 @pytest.mark.parametrize("owners", [1, 2, 3, 7, 128])
 def test_owners_have_contiguous_ranges_that_cover_all_hashes(owners):
-    ranges = [range_of(owner, owners) for owner in range(owners)]
+    ranges = [hash_range(owner, owners) for owner in range(owners)]
     assert ranges[0][0] == 0
     assert ranges[-1][1] == 1 << 64
     assert all(before[1] == after[0] for before, after in itertools.pairwise(ranges))
@@ -45,14 +45,14 @@ def test_rows_reach_their_owner_in_the_order_of_the_tasks(in_files, tmp_path):
         with Sender(Origin(0, task), str(tmp_path) if in_files else "") as sender:
             for part in range(2):
                 hashes = random.integers(0, 1 << 64, 50, np.uint64)
-                sender.send(4, batch(np.arange(50) + 1000 * task + 100 * part, hashes), 3)
-                sent += [sender.rows()]
+                sender.send_by_key(4, batch(np.arange(50) + 1000 * task + 100 * part, hashes), 3)
+                sent += [sender.take_rows()]
     table = pa.Table.from_batches(sent).sort_by([(name, "ascending") for name in ORDER])
     numbers = []
     for owner in range(3):
         mine = table.filter(pa.array([each == owner for each in table.column("owner").to_pylist()]))
-        edges, rows = zip(*received(mine.to_batches()), strict=True)
-        found = joined([each for part in rows for each in Receiver().batches(part)], SCHEMA)
+        edges, rows = zip(*split_by_edge(mine.to_batches()), strict=True)
+        found = concat_batches([each for part in rows for each in Receiver().batches(part)], SCHEMA)
         assert set(edges) == {4}
         assert set(owner_of(found.column(HASH).to_numpy(), 3)) == {owner}
         assert found.column("n").to_pylist() == sorted(found.column("n").to_pylist())
@@ -63,25 +63,25 @@ def test_rows_reach_their_owner_in_the_order_of_the_tasks(in_files, tmp_path):
 
 def test_rows_of_several_edges_are_told_apart():
     sender = Sender(Origin(0, 0))
-    sender.send(2, batch([1], [1]), 1)
-    sender.send(1, batch([2, 3], [1, 2]), 1)
-    ordered = pa.Table.from_batches([sender.rows()]).sort_by([(name, "ascending") for name in ORDER])
-    found = [(edge, list(Receiver().batches(rows))) for edge, rows in received(ordered.to_batches())]
+    sender.send_by_key(2, batch([1], [1]), 1)
+    sender.send_by_key(1, batch([2, 3], [1, 2]), 1)
+    ordered = pa.Table.from_batches([sender.take_rows()]).sort_by([(name, "ascending") for name in ORDER])
+    found = [(edge, list(Receiver().batches(rows))) for edge, rows in split_by_edge(ordered.to_batches())]
     assert [(edge, sum(each.num_rows for each in batches)) for edge, batches in found] == [(1, 2), (2, 1)]
 
 
 def test_a_task_without_rows_sends_none():
-    assert Sender(Origin(0, 0)).rows().schema == EXCHANGE
-    assert list(received([Sender(Origin(0, 0)).rows()])) == []
-    assert joined([], SCHEMA).schema == SCHEMA
+    assert Sender(Origin(0, 0)).take_rows().schema == EXCHANGE
+    assert list(split_by_edge([Sender(Origin(0, 0)).take_rows()])) == []
+    assert concat_batches([], SCHEMA).schema == SCHEMA
 
 
 def test_bytes_above_a_limit_are_kept_in_a_file(tmp_path):
     sender = Sender(Origin(0, 0))
     sent = []
     for number in range(4):
-        sender.send(1, batch([number] * 3, [1, 2, 3]), 1)
-        sent += [sender.rows()]
+        sender.send_by_key(1, batch([number] * 3, [1, 2, 3]), 1)
+        sent += [sender.take_rows()]
     with Spill(str(tmp_path), sent[0].column("data").nbytes) as spill:
         kept = [spill.keep(rows) for rows in sent]
         assert [rows.column("data").null_count for rows in kept] == [0, 1, 1, 1]

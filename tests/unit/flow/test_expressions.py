@@ -16,7 +16,7 @@ import pytest
 
 from penstock.errors import RecordError
 from penstock.flow.kernels.session import UNKNOWN, Session
-from penstock.flow.rows.expressions import Evaluator, Lacking, compile_expression, lacking
+from penstock.flow.rows.expressions import Evaluator, NoKernel, compile_expression, find_missing_kernel
 from penstock.sql import expression
 from penstock.types import arrow_schema, parse_columns
 
@@ -249,7 +249,7 @@ def test_an_evaluator_is_pickled():
 
 
 def test_what_lacks_a_kernel_is_named():
-    assert lacking(expression("i + 1", ROW)) is None
-    found = lacking(expression("i > 0 AND\n  REGEXP(s, '\\X') IS NULL", ROW))
-    assert isinstance(found, Lacking)
+    assert find_missing_kernel(expression("i + 1", ROW)) is None
+    found = find_missing_kernel(expression("i > 0 AND\n  REGEXP(s, '\\X') IS NULL", ROW))
+    assert isinstance(found, NoKernel)
     assert str(found) == "REGEXP(STRING, '\\X') at line 2, column 3"

@@ -11,7 +11,7 @@ import pytest
 from penstock.errors import SchemaError, UnsupportedError
 from penstock.flow.graph.fused import Fused, fused
 from penstock.flow.graph.routes import route
-from penstock.flow.rows.expressions import Lacking
+from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Job, MapRows, Project, Scan, Sink, Union, row_of
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Stage, Task
 from penstock.sql import condition, projection
@@ -205,7 +205,7 @@ TIME = projection("at", ROW)[0].expression
 )
 def test_what_keeps_rows_from_being_computed_where_they_are_read_is_named(sinks, reason):
     found = fused(sinks)
-    assert str(found if isinstance(found, Lacking) else "") == reason
+    assert str(found if isinstance(found, NoKernel) else "") == reason
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from penstock.flow.graph.exchange import EXCHANGE
 from penstock.flow.state.manifest import OUTPUT_VERSION, KeptOutput, Manifest, Sinks, check_state, merged
 from penstock.flow.state.segments import END, SegmentRef
 from penstock.flow.state.storage import Storage
-from penstock.flow.time.times import OperatorTime
+from penstock.flow.time.watermarks import OperatorTime
 
 
 def ref(file, low=0, high=END, newest=1):

@@ -132,7 +132,9 @@ def test_a_query_gives_what_it_means(tmp_path_factory, query, seed, into):
     sink, planner = _planned(query, into)
     output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)
     storage = str(tmp_path_factory.mktemp("state"))
-    flow = Dataflow(tuple(planner.branches), planner.ordered(), (output,), storage, timings=tuple(planner.timings))
+    flow = Dataflow(
+        tuple(planner.branches), planner.ordered(), (output,), storage, generators=tuple(planner.generators)
+    )
     driver = Driver(flow)
     changes = _streams(rng)
     waiting = [

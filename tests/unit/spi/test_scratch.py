@@ -35,14 +35,14 @@ def numbers(rows: int) -> pa.RecordBatch:
 
 def send(folder: Path, rows: int) -> None:
     with Sender(Origin(0, 0), str(folder)) as sender:
-        sender.hand(1, 0, numbers(rows))
+        sender.send_batch(1, 0, numbers(rows))
 
 
 def spill(folder: Path, rows: int) -> None:
     sender = Sender(Origin(0, 0))
-    sender.hand(1, 0, numbers(rows))
+    sender.send_batch(1, 0, numbers(rows))
     with Spill(str(folder), 0) as kept:
-        kept.keep(sender.rows())
+        kept.keep(sender.take_rows())
 
 
 def encode(folder: Path, rows: int) -> None:

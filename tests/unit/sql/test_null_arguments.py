@@ -13,7 +13,7 @@ import pytest
 
 from penstock.errors import DefinitionError, RecordError
 from penstock.flow.kernels.session import Session
-from penstock.flow.rows.expressions import Lacking, compile_expression
+from penstock.flow.rows.expressions import NoKernel, compile_expression
 from penstock.sql import expression
 from penstock.sql.bind.expressions.builtin_functions import CATALOGUE, REFUSED
 from penstock.sql.bind.expressions.functions import ALIASES, SIGNATURES
@@ -159,7 +159,7 @@ def test_null_as_an_argument_is_a_value_or_has_an_error(name: str, which: int):
         for whole in (text, f"COALESCE(CAST({text} AS STRING), '')", f"CASE WHEN ({text}) IS NULL THEN 1 END"):
             with contextlib.suppress(DefinitionError, RecordError):
                 found = compile_expression(expression(whole, SCHEMA), rows.schema, SESSION)
-                if isinstance(found, Lacking):  # a pattern, a zone or a seed that is none
+                if isinstance(found, NoKernel):  # a pattern, a zone or a seed that is none
                     assert which == 1 or name == "TO_TIMESTAMP_LTZ", whole
                     continue
                 assert found.column(rows).type == found.column(rows.slice(0, 0)).type

@@ -68,7 +68,7 @@ def _rows(job: Job, case: dict[str, Any], folder: str) -> list[str]:
     planner.add(sink, 0)
     planner.check()
     output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)
-    flow = Dataflow(tuple(planner.branches), planner.ordered(), (output,), folder, timings=tuple(planner.timings))
+    flow = Dataflow(tuple(planner.branches), planner.ordered(), (output,), folder, generators=tuple(planner.generators))
     (given,) = planner.scans
     table = Table()
     for batch in Driver(flow).run([(0, [_read(given, case)])], 1):

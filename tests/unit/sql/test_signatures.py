@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import DefinitionError
 from penstock.flow.kernels.session import Session
-from penstock.flow.rows.expressions import Lacking, compile_expressions
+from penstock.flow.rows.expressions import NoKernel, compile_expressions
 from penstock.plan.expressions import Literal
 from penstock.sql import expression
 from penstock.types import arrow_schema, parse_columns
@@ -124,7 +124,7 @@ def refusal(form: str, types: str) -> str | None:
         found = compile_expressions((expression(sql, SCHEMA),), BATCHES, Session("UTC"))
     except DefinitionError as error:
         return str(error)
-    return f"{found.function} has no kernel" if isinstance(found, Lacking) else None
+    return f"{found.function} has no kernel" if isinstance(found, NoKernel) else None
 
 
 def test_every_form_has_an_answer():

@@ -29,7 +29,7 @@ class KafkaConnector:
 
     identifier = "kafka"
     options: Mapping[str, type[OptionSet]] = {"Source": KafkaSourceOptions, "Sink": KafkaSinkOptions}
-    runtime = "penstock.connectors.kafka.spark:KafkaRuntime"
+    runtime = "penstock.connectors.kafka.spark.runtime:KafkaRuntime"
     metadata = READABLE
 
     def scan(self, table: TableDefinition) -> KafkaScanSpec:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.connectors.kafka.sink.committer import writable_topics
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
+from penstock.connectors.kafka.sink.topics import writable_topics
 from penstock.connectors.kafka.source.bounds import (
     listed,
     note_epochs,

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd  # noqa: F401 - Arrow imports it when it first makes an array
 import pyarrow as pa
 
-from penstock.connectors.kafka.sink import committer, writer  # noqa: F401 - tasks unpickle their classes
+from penstock.connectors.kafka.sink import committer, plain_committer, writer  # noqa: F401 - tasks unpickle their classes
 from penstock.connectors.kafka.source import reader  # noqa: F401
 from penstock.kafka.record_batches import encode, scan
 from penstock.spi import formats

@@ -13,7 +13,7 @@ from penstock.flow.state.inspection import TableSize, count_keys, oldest_seen, r
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.segments import SEEN, WEIGHT, SegmentRef
 from penstock.flow.state.storage import Storage
-from penstock.flow.time.times import OperatorTime
+from penstock.flow.time.watermarks import OperatorTime
 
 #: The names shown for the state's internal columns.
 _OWN = {WEIGHT: "(times)", SEEN: "(last change)"}

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.errors import AnotherCopyError, CheckpointError
 from penstock.flow.state.inspection import TableSize
-from penstock.flow.time.times import OperatorTime
+from penstock.flow.time.watermarks import OperatorTime
 from penstock.plan.nodes import Job
 from penstock.spi import Batch, Committer, Published, Source
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.flow.time.times import END_OF_TIME, NEVER, OperatorTime
+from penstock.flow.time.watermarks import END_OF_TIME, NEVER, OperatorTime
 from penstock.spi import MetricGroup
 
 

@@ -21,8 +21,8 @@ from penstock.flow.graph.scan_work import ScanWork, SinkBranch, scan_works
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import column, numbers, valid_rows
 from penstock.flow.rows.calc import Calc, Rows, calc_of, calc_of_rows
-from penstock.flow.rows.calls import Called
-from penstock.flow.rows.expressions import Lacking
+from penstock.flow.rows.calls import FunctionStage
+from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.expressions import Literal, call
 from penstock.plan.nodes import AssignWatermarks, MapRows, Node, Scan, Sink
 from penstock.plan.walk import base, fold, scans
@@ -132,18 +132,18 @@ def _types(node: Node) -> dict[str, pa.DataType]:
 
 def rows_of(node: Node, scan_frames: ScanFrames, session: Session) -> DataFrame:
     """The rows of a node, dead letters among them. Raises UnsupportedError for an expression that has no kernel."""
-    works: list[Calc | Called] = []
+    works: list[Calc | FunctionStage] = []
     at = node
     while True:
         watermarked = isinstance(base(at), Scan)
         calc = calc_of(at, session, watermarked=watermarked)
-        if isinstance(calc, Lacking):
+        if isinstance(calc, NoKernel):
             raise SchemaError((Problem(f"{calc} is not there", where=f"table '{scans(node)[0].table}'"),))
         works.append(calc)
         at = base(at)
         if not isinstance(at, MapRows):
             break
-        works.append(Called.of(at))
+        works.append(FunctionStage.from_node(at))
         at = at.input
     if not isinstance(at, Scan):
         raise SchemaError((Problem(f"the engine does not run {type(at).__name__} nodes"),))
@@ -159,11 +159,11 @@ def rows_of(node: Node, scan_frames: ScanFrames, session: Session) -> DataFrame:
 
 
 def _chained(
-    works: Sequence[Calc | Called], names: Sequence[str], task: Task, given: Iterator[pa.RecordBatch]
+    works: Sequence[Calc | FunctionStage], names: Sequence[str], task: Task, given: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     batches = given
     for work in works:
-        batches = work.batches(task, batches) if isinstance(work, Called) else work.batches(batches)
+        batches = work.batches(task, batches) if isinstance(work, FunctionStage) else work.batches(batches)
     yield from (each.select(list(names)) for each in batches)
 
 
@@ -191,7 +191,7 @@ def _observed(node: AssignWatermarks, frame: DataFrame, scan_frames: ScanFrames,
     for condition in rows.conditions:
         value = call("CASE", condition, value, Literal(None, type=value.type), type=value.type)
     measured = calc_of_rows(Rows(rows.base, (), {}), {_MEASURED: value}, session)
-    if isinstance(measured, Lacking):
+    if isinstance(measured, NoKernel):
         raise SchemaError((Problem(f"{measured} is not there", where=f"table '{scans(node)[0].table}'"),))
     assert isinstance(rows.base, Scan)  # noqa: S101 - so it was found
     columns = StructType([_field(_MEASURED, BIGINT), *frame.schema.fields])

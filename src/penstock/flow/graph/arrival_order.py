@@ -23,7 +23,7 @@ from penstock.flow.operators.first_rows import FirstRowOperator
 from penstock.flow.operators.set_operation import SetOperator
 from penstock.flow.operators.temporal_sort import TemporalSortOperator
 from penstock.flow.rows.envelope import ARRIVED, arrivals_of, hashes_of
-from penstock.flow.time.times import millis_of
+from penstock.flow.time.watermarks import millis_of
 from penstock.flow.windows.in_windows import InWindowsOperator
 
 #: The places of the rows of a task, and those of a scan, begin at a multiple of these.

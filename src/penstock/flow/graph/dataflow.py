@@ -23,11 +23,11 @@ from penstock.flow.graph.exchange import (
     Receiver,
     Sender,
     Spill,
-    joined,
-    of_target,
+    concat_batches,
+    edge_of_target,
+    hash_range,
     owner_of,
-    range_of,
-    received,
+    split_by_edge,
 )
 from penstock.flow.graph.fitting import ColumnNames
 from penstock.flow.operators.contract import Combiner, Operator, TimedOperator
@@ -36,7 +36,14 @@ from penstock.flow.state.segments import SegmentRef, TableSpec
 from penstock.flow.state.storage import Storage
 from penstock.flow.state.store import StateStore
 from penstock.flow.time.missing_times import check_times
-from penstock.flow.time.times import NEVER, Awaited, Clock, Measured, Timing, clock_of
+from penstock.flow.time.watermarks import (
+    NEVER,
+    Clock,
+    MeasuredWatermarks,
+    PendingPartitions,
+    WatermarkGenerator,
+    operator_clock,
+)
 from penstock.flow.windows.assigning import OfBatches
 from penstock.plan.step_identity import SIDES
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, WATERMARK, Output, Stage, Task, without_dead_letters
@@ -56,7 +63,7 @@ class Passing:
 
 @dataclass(frozen=True)
 class Edge:
-    """A way for rows of ``schema``: to the input number ``input`` of the vertex number ``vertex``, by ``keys``. Rows of
+    """A path for rows of ``schema`` to the input number ``input`` of the vertex number ``vertex``, by ``keys``. Rows of
     a ``local`` edge stay in their task, whose vertices have the same owners of keys. ``kinds``: the rows have the
     column :data:`KIND` instead of a weight. ``combined`` is the edge for what its ``combiner`` makes of many rows.
     ``numbered``: the rows have the column :data:`ARRIVED` too. ``time`` is a column that no row may lack."""
@@ -90,7 +97,8 @@ class Edge:
 @dataclass(frozen=True)
 class Branch:
     """The rows of a scan on their way to an edge; with ``output`` to that output of the job instead. Without ``calc``
-    they are the scan's dead letters. ``awaited`` are the numbers of the timings whose watermark it reads."""
+    they are the scan's dead letters. ``awaited`` are the numbers of the generators whose watermark it
+    reads."""
 
     scan: int
     calc: OfBatches | None
@@ -102,17 +110,17 @@ class Branch:
 @dataclass(frozen=True)
 class Vertex:
     """An operator, or the end of an output (:class:`Changes`), in the stage number ``stage`` after that of the scans.
-    Its results go through each of ``outs``. ``timings`` are the numbers of those that its rows have event time of.
+    Its results go through each of ``outs``. ``generators`` are the numbers of the watermark generators of its rows.
     ``ttls`` are the times to live, in milliseconds, of the rows that it keeps of each of its inputs; None: forever.
-    ``numbered`` are the inputs whose rows have the column :data:`ARRIVED`. ``awaited`` are the numbers of the timings
-    whose watermark is read behind it."""
+    ``numbered`` are the inputs whose rows have the column :data:`ARRIVED`. ``awaited`` are the numbers of the
+    generators whose watermark is read behind it."""
 
     number: int
     stage: int
     operator: Operator | TimedOperator
     outs: tuple[tuple[OfBatches | None, Edge], ...] = ()
     output: int | None = None
-    timings: tuple[int, ...] = ()
+    generators: tuple[int, ...] = ()
     ttls: tuple[int | None, ...] = ()
     numbered: frozenset[int] = frozenset()
     awaited: tuple[int, ...] = ()
@@ -138,7 +146,7 @@ class BatchInstructions:
     does everything. ``name`` distinguishes the attempt at the batch; names of segments begin with it. ``tasks`` is the
     number of reading tasks. ``tables`` has the state before the batch, ``now_ms`` is the time of the batch and
     ``before_ms`` that of the batch before, in milliseconds since the epoch. ``awaited`` has the event time of each
-    timing, by its number. A task sends rows when ``waiting_bytes`` of them wait, combines them if they are at least
+    generator, by its number. A task sends rows when ``waiting_bytes`` of them wait, combines them if they are at least
     ``combined_rows``, and an owner takes about ``owned_bytes`` of its rows at a time. ``last``: no batch continues from
     the state, which is not kept. ``names`` are those of columns in the state, where they have other ones now."""
 
@@ -150,7 +158,7 @@ class BatchInstructions:
     tables: Mapping[str, Mapping[str, Sequence[SegmentRef]]]
     now_ms: int = 0
     before_ms: int = 0
-    awaited: Mapping[int, Awaited] = field(default_factory=dict)
+    awaited: Mapping[int, PendingPartitions] = field(default_factory=dict)
     waiting_bytes: int = 1 << 25
     owned_bytes: int = 1 << 27
     combined_rows: int = 1 << 12
@@ -170,14 +178,14 @@ class Target:
 @dataclass(frozen=True)
 class Dataflow:
     """A job with state. ``storage`` is the location of the segments. By default one target has all outputs. Reading
-    tasks measure event time by the ``timings``."""
+    tasks measure event time by the ``generators``."""
 
     branches: tuple[Branch, ...]
     vertices: tuple[Vertex, ...]
     outputs: tuple[Output, ...]
     storage: str
     targets: tuple[Target, ...] = ()
-    timings: tuple[Timing, ...] = ()
+    generators: tuple[WatermarkGenerator, ...] = ()
 
     @property
     def processing(self) -> bool:
@@ -206,17 +214,17 @@ class Dataflow:
                 if ordered:
                     rows, count = numbered(rows, sender.origin, count), count + rows.num_rows
                 for branch in mine:
-                    work.branch(branch, batch if branch.calc is None else rows)
+                    work.run_branch(branch, batch if branch.calc is None else rows)
                 if work.waiting_bytes > instructions.waiting_bytes:
-                    work.send()
-                    yield sender.rows()
-            if self.timings or self.processing:
-                work.tell()
+                    work.send_waiting()
+                    yield sender.take_rows()
+            if self.generators or self.processing:
+                work.broadcast_times()
             if instructions.whole:
                 for stage in range(1, self.stages + 1):
-                    work.stage(stage)
-            work.end()
-            yield sender.rows()
+                    work.run_stage(stage)
+            work.finish()
+            yield sender.take_rows()
 
     def run(
         self, stage: int, instructions: BatchInstructions, owner: int, rows: Iterable[pa.RecordBatch], spill: str
@@ -234,7 +242,7 @@ class Dataflow:
             Spill(spill, instructions.owned_bytes) as spilled,
             Sender(Origin(len(self.branches) + stage, owner), instructions.folder) as sender,
         ):
-            for number, batch in received(rows):
+            for number, batch in split_by_edge(rows):
                 if number in edges:
                     sent.setdefault(number, []).append(spilled.keep(batch))
                     size += pc.sum(batch.column("bytes")).as_py()
@@ -250,12 +258,12 @@ class Dataflow:
                 )
                 for number, batches in sent.items():
                     if number == TIMES:
-                        work.hear(batches)
+                        work.receive_times(batches)
                     else:
-                        work.take(edges[number], batches)
-                work.stage(stage)
-                work.end()
-                yield sender.rows()
+                        work.receive_rows(edges[number], batches)
+                work.run_stage(stage)
+                work.finish()
+                yield sender.take_rows()
 
     def edges(self) -> Iterator[Edge]:
         """All edges."""
@@ -282,11 +290,11 @@ class _Work:
     results: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     waiting: dict[int, tuple[Edge, list[pa.RecordBatch]]] = field(default_factory=dict)
     receiver: Receiver = field(default_factory=Receiver)
-    measured: Measured = field(default_factory=Measured)
+    measured: MeasuredWatermarks = field(default_factory=MeasuredWatermarks)
     #: The size of the rows in ``waiting``.
     waiting_bytes: int = 0
 
-    def branch(self, branch: Branch, batch: pa.RecordBatch) -> None:
+    def run_branch(self, branch: Branch, batch: pa.RecordBatch) -> None:
         """Rows of a scan, through a branch."""
         if branch.output is not None:
             schema = self.flow.outputs[branch.output].schema
@@ -299,9 +307,9 @@ class _Work:
         if branch.edge.time:
             check_times(rows, branch.edge.time)
         if branch.edge.kinds:
-            self.give(branch.edge, branch.edge.keyed(_with_kinds(rows)))
+            self.route(branch.edge, branch.edge.keyed(_with_kinds(rows)))
         else:
-            self.give(branch.edge, branch.edge.keyed(with_weights(rows)))
+            self.route(branch.edge, branch.edge.keyed(with_weights(rows)))
 
     def _computed(self, branch: Branch, batch: pa.RecordBatch) -> pa.RecordBatch:
         assert branch.calc is not None  # noqa: S101
@@ -310,31 +318,31 @@ class _Work:
         made = branch.calc.batch(self._with_watermark(branch.awaited, batch))
         return made.select([name for name in made.schema.names if name != WATERMARK])
 
-    def _with_watermark(self, timings: Sequence[int], rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows with the watermark of these ``timings`` when the batch begins, NULL before there is one."""
-        found = min(self.instructions.awaited[each].watermark for each in timings)
+    def _with_watermark(self, generators: Sequence[int], rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows with the watermark of these ``generators`` when the batch begins, NULL before there is one."""
+        found = min(self.instructions.awaited[each].watermark for each in generators)
         value = pa.scalar(None if found == NEVER else min(found, _LAST_MILLIS), pa.int64())
         return rows.append_column(pa.field(WATERMARK, pa.int64()), pa.repeat(value, len(rows)))
 
     def measure(self, rows: pa.RecordBatch) -> None:
         """Measure the event time of rows of the scan that this task reads."""
-        for number, timing in enumerate(self.flow.timings):
-            if timing.scan == self.sender.origin.scan and rows.num_rows:
-                self.measured.note(number, timing.measured(rows))
+        for number, generator in enumerate(self.flow.generators):
+            if generator.scan == self.sender.origin.scan and rows.num_rows:
+                self.measured.add_watermarks(number, generator.generate(rows))
 
-    def tell(self) -> None:
+    def broadcast_times(self) -> None:
         """Send what was measured to every owner."""
         data = pa.py_buffer(self.measured.to_bytes())
         for owner in range(self.instructions.owners):
-            self.sender.put(TIMES, owner, data, 0, inline=True)
+            self.sender.send_bytes(TIMES, owner, data, 0, inline=True)
 
-    def hear(self, rows: Iterable[pa.RecordBatch]) -> None:
+    def receive_times(self, rows: Iterable[pa.RecordBatch]) -> None:
         """Take in what the reading tasks have measured."""
         for each in rows:
             for data in self.receiver.data(each):
-                self.measured.add(bytes(data))
+                self.measured.add_report(bytes(data))
 
-    def take(self, edge: Edge, rows: Iterable[pa.RecordBatch]) -> None:
+    def receive_rows(self, edge: Edge, rows: Iterable[pa.RecordBatch]) -> None:
         """Rows of the exchange for this owner that came through an edge, limited to this part."""
         taken = self.inputs.setdefault((edge.vertex, edge.input), [])
         for batch in itertools.chain.from_iterable(map(self.receiver.batches, rows)):
@@ -344,7 +352,7 @@ class _Work:
             chosen = np.flatnonzero(owner_of(batch.column(HASH).to_numpy(), self.parts) == self.part)
             taken.append(batch.take(pa.array(chosen)))
 
-    def give(self, edge: Edge, rows: pa.RecordBatch) -> None:
+    def route(self, edge: Edge, rows: pa.RecordBatch) -> None:
         """Rows for an edge: to a vertex of this task, or to other tasks."""
         if not rows.num_rows:
             return
@@ -354,9 +362,9 @@ class _Work:
             self.waiting.setdefault(edge.number, (edge, []))[1].append(rows)
             self.waiting_bytes += rows.nbytes
 
-    def stage(self, stage: int) -> None:
+    def run_stage(self, stage: int) -> None:
         """Run the vertices of a stage, in their order."""
-        low, high = range_of(self.part, self.parts)
+        low, high = hash_range(self.part, self.parts)
         for vertex in self.flow.vertices:
             if vertex.stage == stage:
                 self._run(vertex, low, high)
@@ -368,8 +376,8 @@ class _Work:
             change = pa.field(KIND, pa.int8()) if each.kinds else pa.field(WEIGHT, pa.int64())
             places = [pa.field(ARRIVED, pa.int64())] if number in vertex.numbered else []
             schema = pa.schema([*each.schema, change, *places, pa.field(HASH, pa.uint64())])
-            inputs.append(in_order(joined(self.inputs.pop((vertex.number, number), []), schema)))
-        clock = clock_of(vertex.timings, self.instructions.awaited, self.measured, self.instructions.now_ms)
+            inputs.append(in_order(concat_batches(self.inputs.pop((vertex.number, number), []), schema)))
+        clock = operator_clock(vertex.generators, self.instructions.awaited, self.measured, self.instructions.now_ms)
         if isinstance(operator, TimedOperator) and operator.processing:
             # The present millisecond is not over: more rows may come in it.
             clock = Clock(self.instructions.before_ms - 1, self.instructions.now_ms - 1, self.instructions.now_ms)
@@ -392,7 +400,7 @@ class _Work:
         if any(edge.numbered for _, edge in vertex.outs):
             rows = passed_on(operator, inputs, rows)
         if vertex.tables and not self.instructions.last:
-            self._keep(operator.uid, store.flush(), low, high)
+            self._report_state(operator.uid, store.flush(), low, high)
         if vertex.output is not None:
             self.results.setdefault(vertex.output, []).append(rows)
         if vertex.awaited:
@@ -402,7 +410,7 @@ class _Work:
                 made = rows if calc is None else calc.batch(rows)
                 if edge.time:
                     check_times(made, edge.time)
-                self.give(edge, edge.keyed(made))
+                self.route(edge, edge.keyed(made))
 
     def _processed(
         self, operator: Operator | TimedOperator, inputs: Sequence[pa.RecordBatch], store: StateStore, clock: Clock
@@ -412,40 +420,40 @@ class _Work:
         advance = operator.advance(inputs, store, clock)
         watermark = NEVER if operator.processing else clock.after
         report = {"uid": operator.uid, "late": advance.late, "watermark": watermark, "wake": advance.wake}
-        self.sender.put(REPORTS, 0, pa.py_buffer(json.dumps(report).encode()), 0, inline=True)
+        self.sender.send_bytes(REPORTS, 0, pa.py_buffer(json.dumps(report).encode()), 0, inline=True)
         return advance.rows
 
-    def _keep(self, uid: str, tables: Mapping[str, Sequence[SegmentRef]], low: int, high: int) -> None:
+    def _report_state(self, uid: str, tables: Mapping[str, Sequence[SegmentRef]], low: int, high: int) -> None:
         """Report an operator's state in a range of hashes to the driver."""
         listed = {table: [ref.to_json() for ref in refs] for table, refs in tables.items()}
         data = json.dumps({"uid": uid, "low": low, "high": high, "tables": listed}).encode()
-        self.sender.put(STATE, 0, pa.py_buffer(data), 0, inline=True)
+        self.sender.send_bytes(STATE, 0, pa.py_buffer(data), 0, inline=True)
 
-    def send(self) -> None:
+    def send_waiting(self) -> None:
         """Send the rows for other tasks."""
         for edge, batches in self.waiting.values():
-            rows = joined(batches, edge.sent)
-            way = edge.combined
-            if way is not None and way.combiner is not None and len(rows) >= self.instructions.combined_rows:
-                fewer = way.combiner.combined(rows)
-                edge, rows = (edge, rows) if fewer is None else (way, fewer)  # noqa: PLW2901
-            self.sender.send(edge.number, rows, self.instructions.owners)
+            rows = concat_batches(batches, edge.sent)
+            combined = edge.combined
+            if combined is not None and combined.combiner is not None and len(rows) >= self.instructions.combined_rows:
+                fewer = combined.combiner.combined(rows)
+                edge, rows = (edge, rows) if fewer is None else (combined, fewer)  # noqa: PLW2901
+            self.sender.send_by_key(edge.number, rows, self.instructions.owners)
         self.waiting, self.waiting_bytes = {}, 0
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Send all rows, those of outputs too."""
-        self.send()
+        self.send_waiting()
         if not self.results:
             return
         for number, target in enumerate(self.flow.targets or (Target(tuple(range(len(self.flow.outputs)))),)):
             batches = self._results(target)
             if target.stage is None:
                 for batch in batches:
-                    self.sender.hand(of_target(ROWS, number), 0, batch)
+                    self.sender.send_batch(edge_of_target(ROWS, number), 0, batch)
                 continue
             task = Task(self.task.number, self.task.of, folder=self.instructions.folder)
             for batch in target.stage.run(task, batches):
-                self.sender.hand(of_target(ENCODED, number), 0, batch, inline=True)
+                self.sender.send_batch(edge_of_target(ENCODED, number), 0, batch, inline=True)
 
     def _results(self, target: Target) -> Iterator[pa.RecordBatch]:
         """The rows of a target's outputs, each batch with those of one."""

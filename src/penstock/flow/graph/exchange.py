@@ -44,7 +44,7 @@ TIMES = -5
 _EDGES_OF_TARGET = 1000
 
 
-def of_target(edge: int, target: int) -> int:
+def edge_of_target(edge: int, target: int) -> int:
     """The edge :data:`ENCODED` or :data:`ROWS` of a target, by its number."""
     return edge - _EDGES_OF_TARGET * target
 
@@ -54,7 +54,7 @@ def owner_of(hashes: NDArray[np.uint64], owners: int) -> NDArray[np.int64]:
     return ((hashes >> np.uint64(32)) * np.uint64(owners) >> np.uint64(32)).astype(np.int64)
 
 
-def range_of(owner: int, owners: int) -> tuple[int, int]:
+def hash_range(owner: int, owners: int) -> tuple[int, int]:
     """The first hash of an owner, and the first hash after its range."""
     return tuple((-(-(each << 32) // owners)) << 32 for each in (owner, owner + 1))  # type: ignore[return-value]
 
@@ -83,10 +83,10 @@ class Sender:
     def __exit__(self, *_: object) -> None:
         (self._file or nullcontext()).__exit__(None, None, None)
 
-    def send(self, edge: int, batch: pa.RecordBatch, owners: int) -> None:
+    def send_by_key(self, edge: int, batch: pa.RecordBatch, owners: int) -> None:
         """Send the rows of a batch, which has the column :data:`HASH`, to the owners of their keys."""
         if owners == 1:
-            self.hand(edge, 0, batch)
+            self.send_batch(edge, 0, batch)
             return
         of = owner_of(batch.column(HASH).to_numpy(), owners)
         order = np.argsort(of, kind="stable")
@@ -94,14 +94,14 @@ class Sender:
         for owner in range(owners):
             chosen = order[ends[owner] : ends[owner + 1]]
             if chosen.size:
-                self.hand(edge, owner, batch.take(pa.array(chosen)))
+                self.send_batch(edge, owner, batch.take(pa.array(chosen)))
 
-    def hand(self, edge: int, owner: int, batch: pa.RecordBatch, *, inline: bool = False) -> None:
+    def send_batch(self, edge: int, owner: int, batch: pa.RecordBatch, *, inline: bool = False) -> None:
         """Send all rows of a batch to one owner."""
         if batch.num_rows:
-            self.put(edge, owner, _encoded(batch), batch.num_rows, inline=inline)
+            self.send_bytes(edge, owner, _encode(batch), batch.num_rows, inline=inline)
 
-    def put(self, edge: int, owner: int, data: pa.Buffer, count: int, *, inline: bool = False) -> None:
+    def send_bytes(self, edge: int, owner: int, data: pa.Buffer, count: int, *, inline: bool = False) -> None:
         """Send bytes to one owner; ``inline`` keeps them out of the file."""
         row = {
             "edge": edge,
@@ -119,13 +119,13 @@ class Sender:
         self._rows.append(row)
         self._sent += 1
 
-    def rows(self) -> pa.RecordBatch:
+    def take_rows(self) -> pa.RecordBatch:
         """What was sent since the last call, as rows of :data:`EXCHANGE`."""
         rows, self._rows = self._rows, []
         return pa.RecordBatch.from_pylist(rows, schema=EXCHANGE)
 
 
-def _encoded(batch: pa.RecordBatch) -> pa.Buffer:
+def _encode(batch: pa.RecordBatch) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -192,7 +192,7 @@ class Spill:
         return pa.RecordBatch.from_arrays(columns, schema=EXCHANGE)
 
 
-def received(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+def split_by_edge(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows of the exchange, which are sorted by :data:`ORDER`, each batch with the edge of all its rows."""
     for batch in rows:
         edges = batch.column("edge").to_numpy()
@@ -201,7 +201,7 @@ def received(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBat
             yield int(edges[start]), batch.slice(start, end - start)
 
 
-def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+def concat_batches(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     """One batch of all rows, in the order of the batches."""
     if len(batches) == 1:
         return batches[0]

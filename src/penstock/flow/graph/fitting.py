@@ -14,7 +14,7 @@ from penstock.flow.state.manifest import Tables as StoredTables
 from penstock.flow.state.parts import part_of
 from penstock.flow.state.segments import SegmentReader, TableSpec
 from penstock.flow.state.storage import Storage
-from penstock.flow.time.times import Reached
+from penstock.flow.time.watermarks import WatermarkProgress
 from penstock.plan.step_identity import StepIdentity, compared, renamed, stored_names, table_names
 
 #: The names of columns in the state, by uid, by the side of the step and by their present names.
@@ -71,7 +71,7 @@ class Fitting:
     the job does not have is left out."""
 
     steps: Mapping[str, FlowStep]
-    #: What is measured as event time, by the names of timings.
+    #: What is measured as event time, by the names of watermark generators.
     measures: Mapping[str, str] = field(default_factory=dict)
     reset: Collection[str] = ()
     unclaimed: bool = False
@@ -181,7 +181,7 @@ class Fitting:
         present = {each.name for each in step.tables}
         return {name: refs for name, refs in tables.items() if _table(name) in present}
 
-    def _times(self, manifest: Manifest, kept: Collection[str]) -> Mapping[str, Reached]:
+    def _times(self, manifest: Manifest, kept: Collection[str]) -> Mapping[str, WatermarkProgress]:
         """The watermarks, without those whose meaning has changed, unless a step has seen them."""
         if any(self.steps[uid].timed for uid in kept):
             return manifest.times

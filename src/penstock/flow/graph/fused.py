@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.rows.calc import Calc, Rows, calc_of, calc_of_rows
-from penstock.flow.rows.calls import Called
-from penstock.flow.rows.expressions import Lacking
+from penstock.flow.rows.calls import FunctionStage
+from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.expressions import Expression
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, MapRows, Node, Scan, Sink
 from penstock.plan.walk import base, fold, scans
@@ -34,22 +34,22 @@ class Fused:
     outputs: tuple[Output, ...]
     calcs: tuple[Calc, ...]
     #: What the rows go through before: Python functions, and a calc below each.
-    before: tuple[Calc | Called, ...] = ()
+    before: tuple[Calc | FunctionStage, ...] = ()
 
     def stage(self, after: Stage) -> Stage:
         """The computation, followed by a committer's work on the result."""
         structs = tuple(each.column for each in self.outputs if each.column not in (None, DEAD_LETTER))
         work = Branches(self.calcs, tuple(map(str, structs))) if structs else self.calcs[0]
-        calls = after.calls or any(isinstance(each, Called) for each in self.before)
+        calls = after.calls or any(isinstance(each, FunctionStage) for each in self.before)
         return Stage(partial(_staged, (*self.before, work), after), after.schema, calls)
 
 
 def _staged(
-    works: Sequence[Calc | Called | Branches], after: Stage, task: Task, given: Iterator[pa.RecordBatch]
+    works: Sequence[Calc | FunctionStage | Branches], after: Stage, task: Task, given: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     batches = given
     for work in works:
-        batches = work.batches(task, batches) if isinstance(work, Called) else work.batches(batches)
+        batches = work.batches(task, batches) if isinstance(work, FunctionStage) else work.batches(batches)
     return after.run(task, batches)
 
 
@@ -99,19 +99,19 @@ def _gathered(given: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordB
         yield pa.concat_batches(waiting)
 
 
-def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | Lacking:
+def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | NoKernel:
     """What reading tasks can do for these sinks, or the first thing that only Spark does. Raises SchemaError for a sink
     that is given too many or too few columns."""
     base_node = _base(sinks)
-    if isinstance(base_node, Lacking):
+    if isinstance(base_node, NoKernel):
         return base_node
     found = _before(base_node, session)
-    if isinstance(found, Lacking):
+    if isinstance(found, NoKernel):
         return found
     scan, before = found
-    lacking = _unable(scan, sinks)
-    if lacking is not None:
-        return lacking
+    no_kernel = _unable(scan, sinks)
+    if no_kernel is not None:
+        return no_kernel
     rows = {i: Rows.of(sink.input) for i, sink in enumerate(sinks) if not isinstance(sink.input, DeadLetters)}
     columns = {i: each.of_sink(sinks[i]) for i, each in rows.items()}
     conditions = [each.conditions for each in rows.values()]
@@ -124,7 +124,7 @@ def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | Lacking:
     calcs = []
     for work, each in works:
         calc = calc_of_rows(work, each, session)
-        if isinstance(calc, Lacking):
+        if isinstance(calc, NoKernel):
             return calc
         calcs.append(calc)
     outputs = tuple(_output(i, sink, columns.get(i), apart) for i, sink in enumerate(sinks))
@@ -139,47 +139,47 @@ def _output(index: int, sink: Sink, columns: dict[str, Expression] | None, apart
     return Output(index, sink.table, sink.spec, sink.schema, None, tuple(f"{index}.{name}" for name in columns))
 
 
-def _base(sinks: Sequence[Sink]) -> Scan | MapRows | Lacking:
+def _base(sinks: Sequence[Sink]) -> Scan | MapRows | NoKernel:
     """The one scan, or function above a scan, that all sinks take their rows from. Dead letters come from the scan."""
     bases = list(dict.fromkeys(base(sink.input) for sink in sinks if not isinstance(sink.input, DeadLetters)))
     letters = list(dict.fromkeys(base(sink.input) for sink in sinks if isinstance(sink.input, DeadLetters)))
     for each in (*bases, *letters):
         if not isinstance(each, Scan | MapRows):
-            return Lacking(f"a {type(each).__name__} node")
+            return NoKernel(f"a {type(each).__name__} node")
     if len(bases) > 1:
         shared = any(isinstance(each, MapRows) for each in bases)
-        return Lacking("Python functions side by side" if shared else "several sources")
+        return NoKernel("Python functions side by side" if shared else "several sources")
     (only,) = bases or letters[:1]
     assert isinstance(only, Scan | MapRows)  # noqa: S101
     if any(each != scans(only)[0] for each in letters):
-        return Lacking("several sources")
+        return NoKernel("several sources")
     return only
 
 
-def _before(node: Scan | MapRows, session: Session) -> tuple[Scan, tuple[Calc | Called, ...]] | Lacking:
+def _before(node: Scan | MapRows, session: Session) -> tuple[Scan, tuple[Calc | FunctionStage, ...]] | NoKernel:
     """The scan at or below a node, and what its rows go through up to the node, or what only Spark does of that."""
-    works: list[Calc | Called] = []
+    works: list[Calc | FunctionStage] = []
     at: Node = node
     while isinstance(at, MapRows):
         calc = calc_of(at.input, session)
-        if isinstance(calc, Lacking):
+        if isinstance(calc, NoKernel):
             return calc
-        works += [Called.of(at), calc]
+        works += [FunctionStage.from_node(at), calc]
         at = base(at.input)
     if not isinstance(at, Scan):
-        return Lacking(f"a {type(at).__name__} node")
+        return NoKernel(f"a {type(at).__name__} node")
     return at, tuple(reversed(works))
 
 
-def _unable(scan: Scan, sinks: Sequence[Sink]) -> Lacking | None:
+def _unable(scan: Scan, sinks: Sequence[Sink]) -> NoKernel | None:
     """Why the tasks of ``scan`` cannot do all work on its rows, None if they can."""
     if not scan.spec.capabilities.staged:
-        return Lacking(f"table '{scan.table}', whose tasks cannot hand rows to a sink")
+        return NoKernel(f"table '{scan.table}', whose tasks cannot hand rows to a sink")
     if not scan.spec.capabilities.measures and any(map(_watches, sinks)):
-        return Lacking(f"the watermark of table '{scan.table}', which Spark observes")
+        return NoKernel(f"the watermark of table '{scan.table}', which Spark observes")
     silent = [sink.table for sink in sinks if not sink.spec.capabilities.staged]
     if silent:
-        return Lacking(f"table '{silent[0]}', whose connector takes rows from Spark")
+        return NoKernel(f"table '{silent[0]}', whose connector takes rows from Spark")
     return None
 
 

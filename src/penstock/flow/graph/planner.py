@@ -26,9 +26,9 @@ from penstock.flow.operators.rank import RankOperator
 from penstock.flow.operators.set_operation import SetOperator
 from penstock.flow.operators.temporal_sort import BatchSortOperator, TemporalSortOperator
 from penstock.flow.rows.calc import Calc, Rows, calc_of, calc_of_rows
-from penstock.flow.rows.expressions import Lacking
+from penstock.flow.rows.expressions import NoKernel
 from penstock.flow.rows.unnest import Unnesting
-from penstock.flow.time.times import MOMENT, Timing
+from penstock.flow.time.watermarks import TIMESTAMP, WatermarkGenerator
 from penstock.flow.windows.assigning import Assigning, Chain
 from penstock.flow.windows.in_windows import InWindowsOperator
 from penstock.flow.windows.sessions import SessionOperator
@@ -75,7 +75,7 @@ _PLAINER = "measure a column, or a column less an interval"
 
 
 @dataclass(frozen=True)
-class _Way:
+class _Path:
     """Rows from a scan or a node with state, through ``steps``, the lowest first."""
 
     origin: Node
@@ -90,35 +90,35 @@ class _Way:
         return found
 
 
-def _calc(way: _Way, session: Session, *, keeps: bool = False) -> Calc | Chain | Lacking:
-    """The work of the steps of a way. ``keeps``: rows without an event time get a window of nulls."""
+def _calc(path: _Path, session: Session, *, keeps: bool = False) -> Calc | Chain | NoKernel:
+    """The work of the steps of a path. ``keeps``: rows without an event time get a window of nulls."""
     works: list[Calc | Assigning | Unnesting] = []
-    at = _Way(way.origin)
-    for step in way.steps:
+    at = _Path(path.origin)
+    for step in path.steps:
         if not isinstance(step, WindowTable | Unnest):
-            at = _Way(at.origin, (*at.steps, step))
+            at = _Path(at.origin, (*at.steps, step))
             continue
         calc = _plain(at, session)
-        if isinstance(calc, Lacking):
+        if isinstance(calc, NoKernel):
             return calc
         if isinstance(step, Unnest):
             works += [calc, Unnesting.of(step)]
-            at = _Way(step.with_inputs((at.node,)))
+            at = _Path(step.with_inputs((at.node,)))
             continue
         if step.windowing.processing:
             reason = "a window of processing time without GROUP BY of its window is not supported"
             where = str(step.windowing.place or "")
             raise UnsupportedError((Problem(reason, where=where, hint="GROUP BY window_start, window_end"),))
         works += [calc, Assigning.of(step, local_zone(session), keeps=keeps)]
-        at = _Way(step.with_inputs((at.node,)))
+        at = _Path(step.with_inputs((at.node,)))
     last = _plain(at, session)
-    return last if isinstance(last, Lacking) or not works else Chain((*works, last))
+    return last if isinstance(last, NoKernel) or not works else Chain((*works, last))
 
 
-def _plain(way: _Way, session: Session) -> Calc | Lacking:
-    if base(way.node) is not way.origin:
-        return Lacking("a Python function")
-    return calc_of(way.node, session, watermarked=True)
+def _plain(path: _Path, session: Session) -> Calc | NoKernel:
+    if base(path.node) is not path.origin:
+        return NoKernel("a Python function")
+    return calc_of(path.node, session, watermarked=True)
 
 
 @dataclass
@@ -138,8 +138,8 @@ class Planner:
     lenient: bool = False
     branches: list[Branch] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
-    hops: dict[int, tuple[Node, Lacking]] = field(default_factory=dict)
-    timings: list[Timing] = field(default_factory=list)
+    hops: dict[int, tuple[Node, NoKernel]] = field(default_factory=dict)
+    generators: list[WatermarkGenerator] = field(default_factory=list)
     _made: dict[int, int] = field(default_factory=dict)
     #: The nodes with state that have vertices, by the number of the vertex.
     _nodes: dict[int, Node] = field(default_factory=dict)
@@ -152,36 +152,38 @@ class Planner:
             self.branches.append(Branch(self.scans.index(scan), None, output=output))
             return
         node = _fitted(sink)
-        ways = tuple(_ways(node))
-        if all(isinstance(way.origin, Scan) for way in ways):
-            for way in ways:
-                self._branch(way, None, output)
+        paths = tuple(_paths_to_scans(node))
+        if all(isinstance(path.origin, Scan) for path in paths):
+            for path in paths:
+                self._branch(path, None, output)
             return
-        number = self._vertex(self._changes(sink, node, ways), ways=(ways,))
+        number = self._vertex(self._changes(sink, node, paths), paths=(paths,))
         self.vertices[number] = replace(self.vertices[number], output=output)
         branches, vertices = carrying_arrivals(self.branches, self.vertices)
         self.branches, self.vertices = list(branches), list(vertices)
 
     def check(self) -> None:
         """Raises UnsupportedError for a scan of which one branch would have to go through Spark, beside others."""
-        for number, (_, lacking) in self.hops.items():
-            if any(timing.scan == number for timing in self.timings):
+        for number, (_, no_kernel) in self.hops.items():
+            if any(generator.scan == number for generator in self.generators):
                 table = self.scans[number].table
-                reason = f"{lacking.function} has no kernel, so the watermark of table '{table}' cannot be measured"
+                reason = f"{no_kernel.function} has no kernel, so the watermark of table '{table}' cannot be measured"
                 hint = "compute it in the query above the window, or in a separate job"
-                raise UnsupportedError((Problem(reason, where=str(lacking.place or ""), hint=hint),))
+                raise UnsupportedError((Problem(reason, where=str(no_kernel.place or ""), hint=hint),))
             if sum(branch.scan == number and branch.calc is not None for branch in self.branches) > 1:
                 table = self.scans[number].table
-                reason = f"{lacking.function} has no kernel, and table '{table}' is read by several queries of one job"
+                reason = (
+                    f"{no_kernel.function} has no kernel, and table '{table}' is read by several queries of one job"
+                )
                 hint = "read the table in one subquery, or write two jobs"
-                raise UnsupportedError((Problem(reason, where=str(lacking.place or ""), hint=hint),))
+                raise UnsupportedError((Problem(reason, where=str(no_kernel.place or ""), hint=hint),))
 
     def fitting(self, reset: Collection[str] = (), *, unclaimed: bool = False, zone: str | None = None) -> Fitting:
         """What decides whether the job can continue from a state, with the steps that may ``reset`` theirs, and whether
         state that is ``unclaimed`` is left out. ``zone`` is the session's time zone where that of the plan is not the
         one in which the job runs, empty if it is not known."""
         steps = self._steps(self.session.zone if zone is None else zone)
-        return Fitting(steps, {each.name: each.measure for each in self.timings}, reset, unclaimed)
+        return Fitting(steps, {each.name: each.measure for each in self.generators}, reset, unclaimed)
 
     def _steps(self, zone: str) -> dict[str, FlowStep]:
         """The steps with state, by uid."""
@@ -205,7 +207,7 @@ class Planner:
         """The vertices, each after those that feed it."""
         return tuple(self.vertices)
 
-    def _changes(self, sink: Sink, node: Node, ways: Sequence[_Way]) -> Changes:
+    def _changes(self, sink: Sink, node: Node, paths: Sequence[_Path]) -> Changes:
         """The end of an output."""
         taken, schema = sink.spec.capabilities, arrow_schema(node.schema)
         names = dict(zip(sink.schema.names, node.schema.names, strict=True))
@@ -221,20 +223,20 @@ class Planner:
             mode = Mode.RETRACTIONS if RowKind.UPDATE_BEFORE in taken.kinds else Mode.UPSERTS
         one_row = any(set(each) <= set(taken.upsert_keys) for each in traits(sink).upsert_keys)
         several = bool(taken.upsert_keys) and not one_row
-        return Changes(uid, schema, keys, mode, netting=len(ways) > 1 and not self.batch, ordered=several)
+        return Changes(uid, schema, keys, mode, netting=len(paths) > 1 and not self.batch, ordered=several)
 
-    def _vertex(self, operator: Operator | TimedOperator, ways: Sequence[Sequence[_Way]]) -> int:
-        """The number of a new vertex, with the rows of ``ways`` by input."""
-        sources = [self._node(way.origin) for each in ways for way in each if not isinstance(way.origin, Scan)]
-        local = self._local(operator, ways)
-        timings = self._timings(ways) if isinstance(operator, TimedOperator) else ()
+    def _vertex(self, operator: Operator | TimedOperator, paths: Sequence[Sequence[_Path]]) -> int:
+        """The number of a new vertex, with the rows of ``paths`` by input."""
+        sources = [self._node(path.origin) for each in paths for path in each if not isinstance(path.origin, Scan)]
+        local = self._local(operator, paths)
+        generators = self._generators(paths) if isinstance(operator, TimedOperator) else ()
         stages = [self.vertices[number].stage + (0 if local else 1) for number in sources]
         number, stage = len(self.vertices), max([1, *stages])
-        self.vertices.append(Vertex(number, stage, operator, timings=timings))
+        self.vertices.append(Vertex(number, stage, operator, generators=generators))
         plain = [position for position, each in enumerate(operator.inputs) if each.combiner is None]
-        for position, each in zip(plain, ways, strict=True):
-            for way in each:
-                self._connect(way, self._edge(operator.inputs, position, number, local=local))
+        for position, each in zip(plain, paths, strict=True):
+            for path in each:
+                self._connect(path, self._edge(operator.inputs, position, number, local=local))
         return number
 
     def _edge(self, inputs: Sequence[Input], position: int, vertex: int, *, local: bool) -> Edge:
@@ -251,49 +253,49 @@ class Planner:
             number, into.schema, vertex, position, into.keys, into.kinds, local, into.combiner, combined, time=time
         )
 
-    def _connect(self, way: _Way, edge: Edge) -> None:
-        if isinstance(way.origin, Scan):
-            self._branch(way, edge, None)
+    def _connect(self, path: _Path, edge: Edge) -> None:
+        if isinstance(path.origin, Scan):
+            self._branch(path, edge, None)
             return
-        calc = _calc(way, self.session, keeps=self._keeps(edge)) if way.steps else None
-        if isinstance(calc, Lacking):
+        calc = _calc(path, self.session, keeps=self._keeps(edge)) if path.steps else None
+        if isinstance(calc, NoKernel):
             reason = "cannot be computed above a join, a group or another operator with state yet"
             hint = "compute it below, in a subquery, or in a separate job"
             raise UnsupportedError((Problem(f"{calc.function} {reason}", where=str(calc.place or ""), hint=hint),))
-        source = self.vertices[self._node(way.origin)]
-        awaited = self._timings(((way,),)) if calc is not None and calc.reads_watermark else ()
+        source = self.vertices[self._node(path.origin)]
+        awaited = self._generators(((path,),)) if calc is not None and calc.reads_watermark else ()
         awaited = tuple(sorted({*source.awaited, *awaited}))
         self.vertices[source.number] = replace(source, outs=(*source.outs, (calc, edge)), awaited=awaited)
 
-    def _branch(self, way: _Way, edge: Edge | None, output: int | None) -> None:
+    def _branch(self, path: _Path, edge: Edge | None, output: int | None) -> None:
         """Add a branch from a scan."""
-        number, found = self._number(way.origin), _calc(way, self.session, keeps=self._keeps(edge))
+        number, found = self._number(path.origin), _calc(path, self.session, keeps=self._keeps(edge))
         calc: Calc | Chain | Passing
-        if not isinstance(found, Lacking):
+        if not isinstance(found, NoKernel):
             calc = found
-        elif any(isinstance(step, WindowTable | Unnest) for step in way.steps):
+        elif any(isinstance(step, WindowTable | Unnest) for step in path.steps):
             reason = f"{found.function} has no kernel, and cannot be computed beside UNNEST or a window"
             hint = "compute it in the job that reads the rows of this one"
             raise UnsupportedError((Problem(reason, where=str(found.place or ""), hint=hint),))
         else:
-            self.hops[number] = self.hops.get(number) or (way.node, found)
+            self.hops[number] = self.hops.get(number) or (path.node, found)
             calc = Passing()
         reads = not isinstance(calc, Passing) and calc.reads_watermark
-        awaited = self._timings(((way,),)) if reads else ()
+        awaited = self._generators(((path,),)) if reads else ()
         self.branches.append(Branch(number, calc, edge, output, awaited))
 
     def _keeps(self, edge: Edge | None) -> bool:
         """Whether rows without a window pass an edge: the operator counts them."""
         return self.lenient and edge is not None and isinstance(self.vertices[edge.vertex].operator, TimedOperator)
 
-    def _local(self, operator: Operator | TimedOperator, ways: Sequence[Sequence[_Way]]) -> bool:
+    def _local(self, operator: Operator | TimedOperator, paths: Sequence[Sequence[_Path]]) -> bool:
         """Whether the rows of each key are in one task already: the operator has one input, from one vertex, whose keys
         pass unchanged and are its own, in the same order. The end of an output keeps no state by hash: it needs all
         rows of a key, in any order, and without keys nothing."""
-        if len(ways) != 1 or len(ways[0]) != 1 or isinstance(ways[0][0].origin, Scan):
+        if len(paths) != 1 or len(paths[0]) != 1 or isinstance(paths[0][0].origin, Scan):
             return False
-        (way,), keys = ways[0], operator.inputs[0].keys
-        before = _partitioned(way)
+        (path,), keys = paths[0], operator.inputs[0].keys
+        before = _partitioned(path)
         if isinstance(operator, Changes):
             return not keys or (bool(before) and set(before) <= set(keys))
         return bool(before) and before == keys
@@ -301,43 +303,45 @@ class Planner:
     def _node(self, node: Node) -> int:
         """The number of the vertex of a node with state."""
         if id(node) not in self._made:
-            ways = tuple(tuple(_ways(each)) for each in node.inputs)
+            paths = tuple(tuple(_paths_to_scans(each)) for each in node.inputs)
             lives = lifetimes(node, self.ttl)
             ttls = tuple(None if each is None else each // timedelta(milliseconds=1) for each in lives)
-            number = self._vertex(_operator(node, self.session, timed=any(ttls), batch=self.batch), ways)
+            number = self._vertex(_operator(node, self.session, timed=any(ttls), batch=self.batch), paths)
             self.vertices[number] = replace(self.vertices[number], ttls=ttls)
             self._made[id(node)], self._nodes[number] = number, node
         return self._made[id(node)]
 
-    def _timings(self, ways: Sequence[Sequence[_Way]]) -> tuple[int, ...]:
-        """The numbers of the timings of all event time in these rows."""
-        found = fold([way.node for each in ways for way in each], self._timed)
+    def _generators(self, paths: Sequence[Sequence[_Path]]) -> tuple[int, ...]:
+        """The numbers of the watermark generators of all event time in these rows."""
+        found = fold([path.node for each in paths for path in each], self._timed)
         return tuple(sorted({number for each in found for number in each}))
 
     def _timed(self, node: Node, below: tuple[frozenset[int], ...]) -> frozenset[int]:
         if not isinstance(node, AssignWatermarks):
             return frozenset[int]().union(*below)
-        return frozenset({self._timing(node)})
+        return frozenset({self._generator(node)})
 
-    def _timing(self, node: AssignWatermarks) -> int:
-        """The number of the timing that measures event time in the rows of a scan."""
+    def _generator(self, node: AssignWatermarks) -> int:
+        """The number of the generator that measures event time in the rows of a scan."""
         moment, lag = _moment_and_lag(node.watermark)
         rows, scan = _rows_of_scan(node.input), _scan_of(node)
-        calc = calc_of_rows(rows, {MOMENT: rows.expressed(moment)}, self.session)
+        calc = calc_of_rows(rows, {TIMESTAMP: rows.expressed(moment)}, self.session)
         number = self._number(scan)
-        if isinstance(calc, Lacking):
+        if isinstance(calc, NoKernel):
             reason = f"{calc.function} has no kernel, so the watermark cannot be measured"
             raise UnsupportedError((Problem(reason, where=f"table '{self.scans[number].table}'", hint=_PLAINER),))
         names = [each.table for each in self.scans]
         again = names[:number].count(names[number])
         measure = meaning(Lineage().expression(node.input, moment))
-        timing = Timing(f"{names[number]}-{again + 1}" if again else names[number], number, calc, lag, measure)
-        known = [each for each in self.timings if (each.scan, each.lag) == (number, lag)]
+        generator = WatermarkGenerator(
+            f"{names[number]}-{again + 1}" if again else names[number], number, calc, lag, measure
+        )
+        known = [each for each in self.generators if (each.scan, each.lag) == (number, lag)]
         for each in known:
             if each.calc.items.expressions == calc.items.expressions:
-                return self.timings.index(each)
-        self.timings.append(timing)
-        return len(self.timings) - 1
+                return self.generators.index(each)
+        self.generators.append(generator)
+        return len(self.generators) - 1
 
     def _number(self, scan: Node) -> int:
         return next(number for number, each in enumerate(self.scans) if each is scan or each == scan)
@@ -420,17 +424,17 @@ def _moment_and_lag(watermark: Expression) -> tuple[Expression, int]:
     return watermark, 0
 
 
-def _ways(node: Node) -> Iterator[_Way]:
-    """The ways on which the rows of ``node`` come from scans and nodes with state."""
+def _paths_to_scans(node: Node) -> Iterator[_Path]:
+    """The paths on which the rows of ``node`` come from scans and nodes with state."""
     if isinstance(node, Scan | STATEFUL):
-        yield _Way(node)
+        yield _Path(node)
     elif isinstance(node, Union):
         for member in node.members:
-            for way in _ways(member):
-                yield replace(way, steps=(*way.steps, *_renamed(member, node)))
+            for path in _paths_to_scans(member):
+                yield replace(path, steps=(*path.steps, *_renamed(member, node)))
     elif isinstance(node, Step):
-        for way in _ways(node.input):
-            yield replace(way, steps=(*way.steps, node))
+        for path in _paths_to_scans(node.input):
+            yield replace(path, steps=(*path.steps, node))
     else:
         raise TypeError(f"unknown plan node {type(node).__name__}")
 
@@ -462,10 +466,10 @@ def _value(expression: Expression) -> Expression:
     return expression.args[0] if isinstance(expression, Call) and expression.function == NOT_NULL else expression
 
 
-def _partitioned(way: _Way) -> tuple[str, ...]:
-    """The columns, under their last names, by which the rows of a way are divided among owners; empty if the names do
+def _partitioned(path: _Path) -> tuple[str, ...]:
+    """The columns, under their last names, by which the rows of a path are divided among owners; empty if the names do
     not survive."""
-    origin = way.origin
+    origin = path.origin
     match origin:
         case WindowAggregate(windowing=Attached()):
             return ()
@@ -482,7 +486,7 @@ def _partitioned(way: _Way) -> tuple[str, ...]:
             names: tuple[str, ...] = keys
         case _:
             return ()
-    for step in way.steps:
+    for step in path.steps:
         if isinstance(step, Project):
             now = {
                 value.name: item.name

@@ -6,7 +6,7 @@ from penstock.flow.graph.fused import Fused, fused
 from penstock.flow.graph.planner import Planner
 from penstock.flow.graph.scan_work import SinkBranch, scan_works
 from penstock.flow.kernels.session import Session
-from penstock.flow.rows.expressions import Lacking
+from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.nodes import STATEFUL, Job, Node, Union, Unnest, WindowTable
 from penstock.plan.walk import fold, scans
 
@@ -30,12 +30,12 @@ def route(job: Job) -> str:
     session = Session(job.settings.session_time_zone or "UTC", strict=job.settings.strict)
     if stateful(job):
         return _dataflow(job, session)
-    found: Fused | Lacking = fused(job.sinks, session)
-    if isinstance(found, Lacking):
+    found: Fused | NoKernel = fused(job.sinks, session)
+    if isinstance(found, NoKernel):
         scan_works([SinkBranch(sink, f"sink_{number}") for number, sink in enumerate(job.sinks)], session)
     if len({(sink.connector, sink.spec.capabilities.commits_to) for sink in job.sinks}) > 1:
-        found = Lacking("several commits")
-    if isinstance(found, Lacking):
+        found = NoKernel("several commits")
+    if isinstance(found, NoKernel):
         return f"rows go through Spark, because of {found}"
     return "rows are computed where they are read"
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.rows.calc import Calc, Rows, calc_of, calc_of_rows
-from penstock.flow.rows.calls import Called
-from penstock.flow.rows.expressions import Lacking
+from penstock.flow.rows.calls import FunctionStage
+from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.functions import OpenFunction
 from penstock.plan.nodes import DeadLetters, MapRows, Node, Scan, Sink
 from penstock.plan.walk import scans
@@ -29,12 +29,12 @@ class SinkBranch:
 
 @dataclass(frozen=True, eq=False)
 class _Fan:
-    """The ways of the rows of a scan, or of a function: to sinks, by column, and to further functions."""
+    """The paths of the rows of a scan, or of a function: to sinks, by column, and to further functions."""
 
     sinks: tuple[tuple[str | None, Calc], ...]
-    calls: tuple[tuple[Calc, Called, _Fan], ...]
+    calls: tuple[tuple[Calc, FunctionStage, _Fan], ...]
 
-    def functions(self) -> Iterator[Called]:
+    def functions(self) -> Iterator[FunctionStage]:
         """The functions, each once."""
         for _, called, above in self.calls:
             yield called
@@ -140,7 +140,7 @@ def _work(scan: Scan, branches: Sequence[SinkBranch], session: Session) -> ScanW
     watermarked = False
     try:
         fan = _fan(scan, others, session, watermarked=False)
-    except _LackingError:
+    except _NoKernelError:
         watermarked = True
         fan = _fan(scan, others, session, watermarked=True)
     (only, *more) = branches
@@ -155,18 +155,18 @@ def _struct(sink: Sink) -> pa.DataType:
     return pa.struct([pa.field(name, arrow_type(taken[name])) for name in sink.schema.names])
 
 
-class _LackingError(Exception):
+class _NoKernelError(Exception):
     """An expression reads a column that the batches do not have."""
 
 
-def _known(calc: Calc | Lacking) -> Calc:
-    if isinstance(calc, Lacking):
-        raise _LackingError(calc)
+def _known(calc: Calc | NoKernel) -> Calc:
+    if isinstance(calc, NoKernel):
+        raise _NoKernelError(calc)
     return calc
 
 
 def _fan(below: Scan | MapRows, branches: Sequence[SinkBranch], session: Session, *, watermarked: bool) -> _Fan:
-    """The ways of the rows of ``below``. Raises _LackingError."""
+    """The paths of the rows of ``below``. Raises _NoKernelError."""
     own: list[tuple[str | None, Calc]] = []
     calls: dict[MapRows, list[SinkBranch]] = {}
     for each in branches:
@@ -180,7 +180,7 @@ def _fan(below: Scan | MapRows, branches: Sequence[SinkBranch], session: Session
     above = tuple(
         (
             _known(calc_of(call.input, session, watermarked=watermarked)),
-            Called.of(call),
+            FunctionStage.from_node(call),
             _fan(call, members, session, watermarked=watermarked),
         )
         for call, members in calls.items()

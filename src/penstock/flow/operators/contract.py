@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from penstock.flow.state.store import StateStore, TableSpec
-from penstock.flow.time.times import Clock
+from penstock.flow.time.watermarks import Clock
 
 
 class Combiner(Protocol):

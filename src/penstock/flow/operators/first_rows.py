@@ -16,7 +16,7 @@ from penstock.flow.operators.deltas import Delta, select_groups, stacked, whole_
 from penstock.flow.operators.normalize import ROWS, rows_table
 from penstock.flow.operators.timers import TIMERS, parts_of, set_timers, timers_table, woken_groups
 from penstock.flow.state.store import StateStore, TableSpec
-from penstock.flow.time.times import Clock, millis_of
+from penstock.flow.time.watermarks import Clock, millis_of
 from penstock.plan.nodes import Deduplicate
 from penstock.types import arrow_schema
 

@@ -17,7 +17,7 @@ from penstock.flow.operators.deltas import Delta, stacked
 from penstock.flow.operators.timers import parts_of
 from penstock.flow.rows.envelope import hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
-from penstock.flow.time.times import NEVER, Clock, millis_of
+from penstock.flow.time.watermarks import NEVER, Clock, millis_of
 from penstock.plan.nodes import Sort, SortColumn, TemporalSort
 from penstock.types import arrow_schema
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import Problem, RecordError, SchemaError
 from penstock.flow.kernels.session import UNKNOWN, Session
-from penstock.flow.rows.expressions import Evaluator, Lacking, NoKernel, compile_expressions
+from penstock.flow.rows.expressions import Evaluator, NoKernel, UnsupportedCall, compile_expressions
 from penstock.plan.enforcing import not_null
 from penstock.plan.expressions import ColumnRef, Expression, cast, coerce, rewrite
 from penstock.plan.nodes import Filter, Node, Project, Scan, Sink
@@ -84,7 +84,7 @@ def _filtered(rows: pa.RecordBatch, condition: Evaluator, names: Sequence[str]) 
 # --- from plans ----------------------------------------------------------------------------------------------
 
 
-def calc_of(node: Node, session: Session = UNKNOWN, *, watermarked: bool = False) -> Calc | Lacking:
+def calc_of(node: Node, session: Session = UNKNOWN, *, watermarked: bool = False) -> Calc | NoKernel:
     """The work between ``node`` and :func:`penstock.plan.walk.base` of it, on the batches of that: those of a scan as
     tasks read them, before columns are cast to their declared types. ``watermarked``: they may have the present
     watermark as a further column. Raises UnsupportedError for an expression that has no kernel."""
@@ -133,7 +133,7 @@ class Rows:
 
 def calc_of_rows(
     rows: Rows, columns: Mapping[str, Expression], session: Session, *, watermarked: bool = False
-) -> Calc | Lacking:
+) -> Calc | NoKernel:
     """The work that computes ``columns`` of the base's from ``rows``; as :func:`calc_of`."""
     given = _given(rows.base)
     schema = pa.schema([pa.field(name, arrow_type(each)) for name, each in given.items()])
@@ -142,15 +142,15 @@ def calc_of_rows(
     conditions = []
     for each in rows.conditions:
         condition = compile_expressions((each,), schema, session)
-        if isinstance(condition, NoKernel):
+        if isinstance(condition, UnsupportedCall):
             raise condition.error()
-        if isinstance(condition, Lacking):
+        if isinstance(condition, NoKernel):
             return condition
         conditions.append(condition)
     items = compile_expressions(tuple(columns.values()), schema, session)
-    if isinstance(items, NoKernel):
+    if isinstance(items, UnsupportedCall):
         raise items.error()
-    if isinstance(items, Lacking):
+    if isinstance(items, NoKernel):
         return items
     made = pa.schema([pa.field(name, arrow_type(each.type)) for name, each in columns.items()])
     return Calc(tuple(given), tuple(conditions), items, made)

@@ -17,21 +17,21 @@ from penstock.spi import DEAD_LETTER, Task, located
 from penstock.types import arrow_schema
 from penstock.types.arrow import python_values
 
-_Rows = Callable[[Iterator[tuple[Any, ...]]], Iterator[tuple[Any, ...]]]
+_RowFunction = Callable[[Iterator[tuple[Any, ...]]], Iterator[tuple[Any, ...]]]
 
 
 @dataclass(frozen=True, eq=False)
-class Called:
+class FunctionStage:
     """Calls a function on the columns ``given`` of batches. Other columns, such as :data:`penstock.spi.HIDDEN`, follow
     those that it makes, with the values of the row that each row came from. Picklable with the function."""
 
-    function: BatchFunction | _Rows
+    function: BatchFunction | _RowFunction
     given: tuple[str, ...]
     #: Of the columns that the function makes.
     schema: pa.Schema
 
     @classmethod
-    def of(cls, node: MapRows) -> Called:
+    def from_node(cls, node: MapRows) -> FunctionStage:
         """The call of a node."""
         return cls(node.rows, node.input.schema.names, arrow_schema(node.schema))
 
@@ -85,7 +85,7 @@ class Called:
 class RowByRow:
     """A plain function of tuples, called once for each row."""
 
-    rows: _Rows
+    rows: _RowFunction
     schema: pa.Schema
 
     def __call__(self, columns: Sequence[pa.Array]) -> tuple[list[pa.Array], NDArray[np.int64]]:

@@ -35,7 +35,7 @@ from penstock.types import DataType, IntervalType, NullType, arrow_type
 
 
 @dataclass(frozen=True)
-class Lacking:
+class NoKernel:
     """A human-readable description of why a part of a plan has no kernels: the ``function`` with the types of its
     arguments, and its place in the user's text."""
 
@@ -47,7 +47,7 @@ class Lacking:
 
 
 @dataclass(frozen=True)
-class NoKernel(Lacking):
+class UnsupportedCall(NoKernel):
     """A call or a cast that has no kernel for its types or its constants."""
 
     def error(self) -> UnsupportedError:
@@ -131,27 +131,27 @@ def check(vectors: Sequence[Vector]) -> None:
 _HINT = "leave such rows out with WHERE, or use CASE or TRY_CAST"
 
 
-def compile_expression(expression: Expression, schema: pa.Schema, session: Session = UNKNOWN) -> Evaluator | Lacking:
+def compile_expression(expression: Expression, schema: pa.Schema, session: Session = UNKNOWN) -> Evaluator | NoKernel:
     """What computes ``expression`` from batches of ``schema``."""
     return compile_expressions((expression,), schema, session)
 
 
 def compile_expressions(
     expressions: Sequence[Expression], schema: pa.Schema, session: Session = UNKNOWN
-) -> Evaluator | Lacking:
+) -> Evaluator | NoKernel:
     """What computes ``expressions`` from batches of ``schema``; what they have in common is computed once."""
     made = _Compiler(schema, session)
     try:
         results = [made.compiled(each) for each in expressions]
-    except _LackingError as error:
-        return error.lacking
+    except _NoKernelError as error:
+        return error.reason
     return made.evaluator(tuple(expressions), results)
 
 
-def lacking(expression: Expression) -> Lacking | None:
+def find_missing_kernel(expression: Expression) -> NoKernel | None:
     """The first part of an expression that has no kernel, None if all have one."""
     found = compile_expression(expression, _schema_of(expression))
-    return found if isinstance(found, Lacking) else None
+    return found if isinstance(found, NoKernel) else None
 
 
 def _schema_of(expression: Expression) -> pa.Schema:
@@ -159,10 +159,10 @@ def _schema_of(expression: Expression) -> pa.Schema:
     return pa.schema(columns)
 
 
-class _LackingError(Exception):
-    def __init__(self, lacking: Lacking):
-        super().__init__(lacking)
-        self.lacking = lacking
+class _NoKernelError(Exception):
+    def __init__(self, reason: NoKernel):
+        super().__init__(reason)
+        self.reason = reason
 
 
 class _Compiler:
@@ -189,7 +189,7 @@ class _Compiler:
         )
 
     def compiled(self, expression: Expression) -> int:
-        """The step that computes the expression. Raises _LackingError."""
+        """The step that computes the expression. Raises _NoKernelError."""
         known = self._by_identity.get(id(expression))
         if known is None:
             known = self._by_identity[id(expression)] = expression, self._compiled(expression)
@@ -209,7 +209,7 @@ class _Compiler:
                 maker = KERNELS.get(call.function)
                 kernel = maker(found, self._session) if maker else None
                 if kernel is None:
-                    raise self._lacking(call)
+                    raise self._unsupported(call)
                 if call.function in CHANCE or not (call.args or is_deterministic(call)):
                     return self._volatile(found, kernel)
                 key = call.function, tuple(each.type.with_nullability(True) for each in found.args)
@@ -219,18 +219,18 @@ class _Compiler:
                 source = operand.type.with_nullability(True)
                 cast = cast_kernel(expression, self._session)
                 if cast is None:
-                    raise self._lacking(expression)
+                    raise self._unsupported(expression)
                 return self._call(("CAST", source, data_type, safe), cast, (operand,))
             case FieldAccess(row=row, name=name):
                 return self._call(("FIELD", name, data_type), field_kernel(name, data_type), (row,))
-        raise self._lacking(expression)
+        raise self._unsupported(expression)
 
     def _column(self, name: str, data_type: DataType) -> int:
         key = "COLUMN", name
         if key not in self._by_meaning:
             index = self._schema.get_field_index(name)
             if index < 0:
-                raise _LackingError(Lacking("CURRENT_WATERMARK" if name == WATERMARK else f"column '{name}'"))
+                raise _NoKernelError(NoKernel("CURRENT_WATERMARK" if name == WATERMARK else f"column '{name}'"))
             if self._schema.field(index).type != arrow_type(data_type):
                 found = self._schema.field(index).type
                 raise TypeError(f"column '{name}' is {found} in the batches, not {arrow_type(data_type)}")
@@ -263,7 +263,7 @@ class _Compiler:
             self._by_meaning[meaning] = len(self._steps) - 1
         return self._by_meaning[meaning]
 
-    def _lacking(self, expression: Expression) -> _LackingError:
+    def _unsupported(self, expression: Expression) -> _NoKernelError:
         operands = ", ".join(
             flink_sql(each) if isinstance(each, Literal) and isinstance(each.value, str) else each.type.text()
             for each in expression.operands
@@ -275,7 +275,7 @@ class _Compiler:
                 text = f"{'TRY_CAST' if safe else 'CAST'}({operands} AS {target.text()})"
             case _:
                 text = f"{type(expression).__name__} of {expression.type.text()}"
-        return _LackingError(NoKernel(text, expression.place))
+        return _NoKernelError(UnsupportedCall(text, expression.place))
 
 
 def literal(given: Literal) -> Vector:

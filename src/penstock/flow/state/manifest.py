@@ -18,7 +18,7 @@ from penstock.flow.state.compaction import joined
 from penstock.flow.state.parts import part_of
 from penstock.flow.state.segments import END, SegmentRef
 from penstock.flow.state.storage import Storage, missing
-from penstock.flow.time.times import OperatorTime, Reached
+from penstock.flow.time.watermarks import OperatorTime, WatermarkProgress
 
 VERSION = 1
 #: Of the rows of :class:`KeptOutput`: they are those of the exchange, which may change with what tasks send.
@@ -98,18 +98,18 @@ class Manifest:
     """The state after batch number ``batch`` (-1: before the first): for each operator, by uid, its tables.
 
     ``time_ms`` is the time of the batch, in milliseconds since the epoch: no batch has an earlier one than the batch
-    before it. ``times`` says how far event time has come, by the names of timings, and ``operator_times`` what
+    before it. ``times`` says how far event time has come, by the names of generators, and ``operator_times`` what
     operators have seen of it, by uid. ``output`` is that of the batch, if the job has several targets that commit the
     state. ``sinks`` are the tables of the job; None in the manifests of former versions. ``final``: a batch job wrote
     it; no batch may follow. ``identities`` say what the meaning of the state of each step depends on, by uid, as
     :mod:`penstock.plan.step_identity` has it; former versions wrote none. ``measures`` say the same of ``times``: what
-    is measured, by the names of timings.
+    is measured, by the names of generators.
     """
 
     batch: int = -1
     operators: Mapping[str, Tables] = field(default_factory=dict)
     time_ms: int = 0
-    times: Mapping[str, Reached] = field(default_factory=dict)
+    times: Mapping[str, WatermarkProgress] = field(default_factory=dict)
     output: KeptOutput | None = None
     sinks: Sinks | None = Sinks()
     operator_times: Mapping[str, OperatorTime] = field(default_factory=dict)
@@ -176,7 +176,10 @@ class Manifest:
             uid: {table: tuple(SegmentRef.from_json(ref) for ref in refs) for table, refs in tables.items()}
             for uid, tables in found["operators"].items()
         }
-        times = {name: Reached(each["watermark"], each["partitions"]) for name, each in found.get("times", {}).items()}
+        times = {
+            name: WatermarkProgress(each["watermark"], each["partitions"])
+            for name, each in found.get("times", {}).items()
+        }
         kept = found.get("output")
         tables = tuple(map(tuple, kept["tables"])) if kept else ()
         output = KeptOutput(kept["file"], kept["sha256"], tables, kept.get("version", 1)) if kept else None
@@ -221,7 +224,7 @@ def merged(
     batch: int,
     reports: Sequence[bytes],
     time_ms: int = 0,
-    times: Mapping[str, Reached] | None = None,
+    times: Mapping[str, WatermarkProgress] | None = None,
 ) -> Manifest:
     """The state after a batch at ``time_ms``, from the state before it and the reports of the owners (:data:`STATE`),
     with ``times``, if event time is measured. A range of hashes whose owner reports nothing stays as it was."""

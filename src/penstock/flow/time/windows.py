@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columns.equality import Flags
-from penstock.flow.time.times import millis_of
+from penstock.flow.time.watermarks import millis_of
 from penstock.flow.time.zones import Millis, Zone
 from penstock.plan.windowing import Attached, Windowing, WindowKind
 

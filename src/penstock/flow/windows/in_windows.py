@@ -18,7 +18,7 @@ from penstock.flow.state.segments import END, Segment
 from penstock.flow.state.storage import LocalStorage
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.missing_times import count_without_time
-from penstock.flow.time.times import Clock
+from penstock.flow.time.watermarks import Clock
 from penstock.flow.time.windows import AttachedSlices, time_column
 from penstock.flow.time.zones import Zone
 from penstock.plan.windowing import Attached

@@ -21,7 +21,7 @@ from penstock.flow.state.segments import END, TableSpec
 from penstock.flow.state.storage import LocalStorage
 from penstock.flow.state.store import StateStore
 from penstock.flow.time.missing_times import count_without_time
-from penstock.flow.time.times import Clock, millis_of
+from penstock.flow.time.watermarks import Clock, millis_of
 from penstock.flow.time.windows import time_column
 from penstock.flow.time.zones import Millis, Zone
 from penstock.loops.compiled import Vector, compiled

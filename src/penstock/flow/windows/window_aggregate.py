@@ -20,7 +20,7 @@ from penstock.flow.operators.local_aggregate import LocalAggregate
 from penstock.flow.rows.envelope import hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.missing_times import count_without_time
-from penstock.flow.time.times import Clock
+from penstock.flow.time.watermarks import Clock
 from penstock.flow.time.windows import AttachedSlices, Slices, last_windows, time_column
 from penstock.flow.time.zones import Millis, Zone
 from penstock.plan.nodes import GroupAggregate, WindowAggregate

@@ -16,7 +16,7 @@ from penstock.flow.kernels.session import Session
 from penstock.flow.operators.contract import Input
 from penstock.flow.operators.deltas import Delta
 from penstock.flow.operators.join import find_complete, pair_places
-from penstock.flow.rows.expressions import Evaluator, Lacking, compile_expressions
+from penstock.flow.rows.expressions import Evaluator, NoKernel, compile_expressions
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.plan.nodes import Join, JoinKind
 from penstock.spi import located
@@ -44,7 +44,7 @@ class WindowJoinOperator:
         assert node.condition is not None  # noqa: S101
         left, right = (arrow_schema(each.schema) for each in node.inputs)
         condition = compile_expressions((node.condition,), pa.schema([*left, *right]), session)
-        if isinstance(condition, Lacking):
+        if isinstance(condition, NoKernel):
             reason = f"{condition.function} in the condition of a join of windows is not supported"
             where = str(condition.place or "")
             raise UnsupportedError((Problem(reason, where=where, hint="compute it in a subquery below the join"),))

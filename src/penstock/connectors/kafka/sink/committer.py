@@ -1,27 +1,17 @@
-"""Committers of Kafka sinks: exactly-once in one transaction per batch, or without transactions."""
+"""The committer of exactly-once Kafka sinks: one transaction per batch."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
-import pyarrow as pa
-
-from penstock.connectors.kafka.sink.encoding import DEFAULT_MAX_MESSAGE_BYTES
-from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
-from penstock.connectors.kafka.sink.writer import (
-    WRITTEN,
-    KafkaOutput,
-    OpenTransaction,
-    WriteSpec,
-    stage_rows,
-)
+from penstock.connectors.kafka.sink.acknowledgements import Acknowledged, check_counts
+from penstock.connectors.kafka.sink.writer import WRITTEN, OpenTransaction
+from penstock.connectors.kafka.sink.writing_committer import WriteJobs, WritingCommitter
 from penstock.deadline import Deadline
 from penstock.delivery import (
     FINISH_BATCH,
@@ -46,16 +36,13 @@ from penstock.errors import (
     OptionsError,
     PossibleDataLossError,
     Problem,
-    RecordError,
     SequenceError,
     StaleEpochError,
     TransactionExpiredError,
     UnknownOutcomeError,
 )
-from penstock.kafka.offsets import CommittedOffset
+from penstock.kafka.offsets import GroupOffsets
 from penstock.kafka.ownership import claim, settle, taken_over, write_progress
-from penstock.kafka.partitions import TopicPartition
-from penstock.kafka.produce import SendCounts
 from penstock.kafka.progress import (
     ProgressTopic,
     Seal,
@@ -64,245 +51,12 @@ from penstock.kafka.progress import (
     read_present_progress,
     read_progress,
 )
-from penstock.kafka.reserved import is_out_of_reach
-from penstock.kafka.session import Session, session_for
-from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
+from penstock.kafka.topics import cluster_id
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
-from penstock.spi import Batch, CommitStatus, Committer, JobContext, MetricGroup, Output, Published, Stage, Written
+from penstock.spi import Batch, CommitStatus, JobContext, Output, Published
 
 
-def writable_topics(
-    session: Session, spec: KafkaSinkSpec, progress_topics: Collection[str], *, create: bool
-) -> set[str]:
-    """The topics that a table names. ``create`` lets the brokers create them, if they are configured to. Raises
-    KafkaError for one that does not exist, and OptionsError for one that no table may write."""
-    for name in spec.topics:
-        topic = session.topic(name, create=create)
-        if topic.internal or name in progress_topics:
-            role = "an internal topic of Kafka" if topic.internal else "the job's own progress topic"
-            reason = f"'{name}' is {role}, which no table may write"
-            raise OptionsError((Problem(reason, "topic", f"table '{spec.table}'", "name another topic"),))
-    return set(spec.topics)
-
-
-@dataclass(frozen=True)
-class Consumed:
-    """The offsets of a consumer group in a cluster after a batch."""
-
-    cluster_id: str
-    group: str
-    offsets: dict[TopicPartition, CommittedOffset]
-
-
-@dataclass(frozen=True)
-class Acknowledged:
-    """The acknowledgements of a publishing job: the number of records, and their ``topics``. ``encoded`` has the counts
-    of its tasks, by the number of the output, and ``sends`` those of the requests of the tasks that wrote to it.
-    ``doubt`` says why it is not certain that each task ran once, and is
-    empty when it is. ``one_writer``: no two tasks wrote to one partition. ``whole``: in each partition the sequences
-    run from 0 to the last record's."""
-
-    records: int = 0
-    topics: frozenset[str] = frozenset()
-    encoded: Mapping[int, Written] = field(default_factory=dict)
-    sends: Mapping[int, SendCounts] = field(default_factory=dict)
-    doubt: str = ""
-    one_writer: bool = True
-    whole: bool = True
-
-    @classmethod
-    def of(cls, rows: Iterable[Any], doubt: str) -> Acknowledged:
-        """The sum of the tasks' rows (:data:`penstock.connectors.kafka.sink.writer.WRITTEN`), as mappings."""
-        acks, encoded, sends = [], dict[int, Written](), dict[int, SendCounts]()
-        for row in rows:
-            if row["topic"]:
-                acks.append(row)
-                continue
-            before = encoded.get(row["partition"], Written())
-            times = [each for each in (before.send_millis, row["send_millis"]) if each is not None]
-            millis = max(times, default=None)
-            encoded[row["partition"]] = Written(before.records + row["count"], before.bytes + row["bytes"], millis)
-            if row["sends"] is not None:
-                counts = SendCounts(**json.loads(row["sends"]))
-                sends[row["partition"]] = sends.get(row["partition"], SendCounts()).plus(counts)
-        return cls(
-            records=sum(row["count"] for row in acks),
-            topics=frozenset(row["topic"] for row in acks),
-            encoded=encoded,
-            sends=sends,
-            doubt=doubt,
-            one_writer=len(acks) == len({(row["topic"], row["partition"]) for row in acks}),
-            whole=all((row["first_sequence"], row["last_sequence"]) == (0, row["count"] - 1) for row in acks),
-        )
-
-
-class WriteJobs(Protocol):
-    """Runs writing tasks on a batch's frame."""
-
-    def write(
-        self,
-        frame: Any,
-        spec: WriteSpec,
-        tasks: int,
-        *,
-        transaction: OpenTransaction | None,
-        owners: int | None,
-        staged: bool,
-    ) -> Acknowledged:
-        """Encode the rows, unless ``staged`` says that reading the frame does, and publish them in the transaction, or
-        outside of transactions.
-
-        With ``owners`` that many tasks each publish the batches of the partitions they own, in order. Without it each
-        task publishes the rows that it has encoded.
-        """
-
-    def publish(self, encoded: pa.Table, spec: WriteSpec, transaction: OpenTransaction, owners: int) -> Acknowledged:
-        """Publish encoded rows in the transaction: on the driver if they are few, else in ``owners`` tasks."""
-
-
-class _Writing(Committer):
-    """The common part of both committers: the session, the topics and the tasks' spec."""
-
-    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: WriteJobs):
-        self.branches = tuple(KafkaOutput(**vars(each), client=each.spec.client_config) for each in outputs)
-        self.context = context
-        self.jobs = jobs
-        self.session: Session = session_for(self.branches[0].client)
-        self.staged = False
-        self._limits: dict[str, int] = {}
-        self._progress_topics: tuple[str, ...] | None = None
-
-    def stage(self) -> Stage:
-        """Encode in the tasks that read, and publish there too unless other tasks write to the same partitions."""
-        self.staged = True
-        calls = any(branch.spec.chooses for branch in self.branches)
-        return Stage(partial(stage_rows, self.spec()), WRITTEN, calls)
-
-    def spec(self) -> WriteSpec:
-        """The tasks' spec, with the present topics. Raises KafkaError for a topic that does not exist."""
-        found: set[str] = set()
-        for branch in self.branches:
-            create = branch.client.allow_auto_create_topics
-            found |= writable_topics(self.session, branch.spec, self.progress_topics, create=create)
-            if pattern := branch.spec.options.topic_pattern:
-                found |= matching_topics(self.session, pattern).keys() - set(self.progress_topics)
-        new = found - self._limits.keys()
-        if new:
-            settings = topic_configs(self.session, sorted(new), ["max.message.bytes"]) or {}
-            for name in new:
-                limit = settings.get(name, {}).get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)
-                self._limits[name] = int(limit)
-        return WriteSpec(self.branches, self.branches[0].client, dict(self._limits), self.progress_topics)
-
-    @property
-    def progress_topics(self) -> tuple[str, ...]:
-        """The job's progress topics: the configured one, and the one that the checkpoint names."""
-        # Not a cached_property: until Python 3.12 its lock would make all jobs wait for an unreachable cluster.
-        if self._progress_topics is None:
-            kept = self.identity().get("progress_topic")
-            self._progress_topics = tuple(dict.fromkeys(filter(None, (self.context.settings.progress_topic, kept))))
-        return self._progress_topics
-
-    def identity(self, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> dict[str, Any]:
-        """The checkpoint's document about the job's transactional id in the cluster, after this change: the id, the
-        progress topic with its first number of partitions, and the process that has chosen it; empty before the first
-        start. Raises CheckpointError."""
-        name, checkpoint = f"identity-{cluster_id(self.session)}", self.context.checkpoint
-        known = checkpoint.revise(name, change)
-        missing = {"transactional_id", "progress_topic", "progress_topic_id", "progress_partitions"} - known.keys()
-        if known and missing:
-            raise CheckpointError(
-                f"the last revision of 'penstock/{name}.*.json' in the checkpoint '{checkpoint.location}' lacks "
-                f"{', '.join(sorted(missing))}; restore the file from a backup"
-            )
-        return known
-
-    def one_writer_each(self, tasks: int) -> bool:
-        """Whether no two of ``tasks`` write to one partition: each has its own partitions, if there are enough."""
-        keyed = any(branch.spec.keyed for branch in self.branches)
-        fewest = min((len(self.session.topic(name).partitions) for name in self._limits), default=0)
-        return tasks == 1 or (not keyed and tasks <= fewest)
-
-    def check_topics(self, done: Acknowledged) -> None:
-        """Raises RecordError when a task reports records in a topic that no table may write. Encoders refuse these
-        rows; this is the last check, before a commit makes them visible."""
-        for name in sorted(done.topics):
-            if is_out_of_reach(self.session, name, self.progress_topics):
-                raise RecordError(
-                    f"job '{self.context.job}': a row was written to '{name}', an internal topic of Kafka or penstock",
-                    hint="give the rows another value in the metadata column 'topic'",
-                )
-
-    def written(self, done: Acknowledged) -> tuple[Written, ...]:
-        """The records and bytes written to each output. Counts them in the metrics."""
-        found = tuple(done.encoded.get(number, Written()) for number in range(len(self.branches)))
-        for number, (branch, each) in enumerate(zip(self.branches, found, strict=True)):
-            if branch.spec.options.producer_metrics:  # under the names of Kafka's own producer
-                group = self.context.operator(branch.spec.table).add_group("KafkaProducer")
-                group.count("record-send-total", "record-send-rate", each.records)
-                group.count("outgoing-byte-total", "outgoing-byte-rate", each.bytes)
-                _count_sends(group, done.sends.get(number, SendCounts()))
-        return found
-
-    def owners(self) -> int:
-        """The number of tasks that own partitions."""
-        asked = [branch.spec.options.parallelism for branch in self.branches if branch.spec.options.parallelism]
-        partitions = sum(len(self.session.topic(name).partitions) for name in self._limits)
-        return max(1, min(max(asked) if asked else self.context.parallelism, partitions))
-
-
-def _count_sends(group: MetricGroup, sends: SendCounts) -> None:
-    """Count the requests of a batch by the names of Kafka's own producer. Averages are those of the last batch with
-    records."""
-    group.count("request-total", "request-rate", sends.requests)
-    group.count("record-retry-total", "record-retry-rate", sends.retried)
-    if sends.requests and sends.batches:
-        gauges = {
-            "request-latency-avg": sends.latency / sends.requests,
-            "request-latency-max": sends.latency_max,
-            "produce-throttle-time-avg": sends.throttled / sends.requests,
-            "produce-throttle-time-max": sends.throttled_max,
-            "batch-size-avg": sends.bytes / sends.batches,
-            "batch-size-max": sends.batch_max,
-            "records-per-request-avg": sends.records / sends.requests,
-        }
-        for name, value in gauges.items():
-            group.gauge(name, partial(float, value))
-
-
-class PlainCommitter(_Writing):
-    """Publishes without transactions: from the tasks that encode, or, where the order of changes counts, from the tasks
-    that own partitions.
-
-    A batch is done when the brokers have acknowledged it as ``acks`` asks. A batch that fails is written again, so
-    records may be repeated. Sinks without a guarantee are written in the same way, so a job that ends has delivered all
-    records that it has read.
-    """
-
-    def check(self) -> None:
-        """Make sure that the topics exist."""
-        self.spec()
-
-    def open(self) -> None:
-        """Warn of options that weaken the guarantee."""
-        for branch in self.branches:
-            if branch.spec.weakness:
-                self.context.warn(f"table '{branch.spec.table}': {branch.spec.weakness}")
-
-    def publish(self, batch: Batch, frame: Any) -> Published:
-        """Write the batch."""
-        if not batch.tasks:
-            return Published()
-        spec = self.spec()
-        upserts = any(branch.spec.upserts for branch in self.branches)  # the last change of a key has to be the last
-        owners = self.owners() if upserts and batch.tasks > 1 else None
-        done = self.jobs.write(frame, spec, batch.tasks, transaction=None, owners=owners, staged=self.staged)
-        self.check_topics(done)
-        _check_counts(done, batch)
-        return Published(self.written(done))
-
-
-class KafkaCommitter(_Writing):
+class KafkaCommitter(WritingCommitter):
     """One Kafka transaction per batch: records, progress record and group offsets become visible together, or never.
 
     The protocol and its rules are described in docs/exactly-once.md.
@@ -461,7 +215,7 @@ class KafkaCommitter(_Writing):
 
     def can_commit_offsets(self, consumed: Any) -> bool:
         """Whether ``consumed`` is of a group in the same cluster, whose offsets the transaction can hold."""
-        return isinstance(consumed, Consumed) and consumed.cluster_id == self.session.cluster_id
+        return isinstance(consumed, GroupOffsets) and consumed.cluster_id == self.session.cluster_id
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Publish and commit the batch, unless progress shows that it was committed before.
@@ -635,7 +389,7 @@ class KafkaCommitter(_Writing):
                 f"batch {batch.id}: two tasks wrote to one partition; did the topic get more partitions? A retry has "
                 "one writer for each partition; if that fails too, start the job again"
             )
-        _check_counts(done, batch)
+        check_counts(done, batch)
         if not done.whole:
             raise AbortableError(
                 f"batch {batch.id}: the acknowledged sequences are not the sent ones; look in Spark's log "
@@ -674,13 +428,3 @@ class KafkaCommitter(_Writing):
         if self._topic is None:
             raise ExecutionError("the committer was not opened")
         return self._topic
-
-
-def _check_counts(done: Acknowledged, batch: Batch) -> None:
-    """Raises AbortableError unless every encoded record was acknowledged."""
-    encoded = sum(each.records for each in done.encoded.values())
-    if done.records != encoded:
-        raise AbortableError(
-            f"batch {batch.id}: {encoded} records were encoded but {done.records} acknowledged; "
-            "look for failed tasks in Spark's log"
-        )

@@ -22,7 +22,7 @@ class UpsertKafkaConnector:
 
     identifier = "upsert-kafka"
     options: Mapping[str, type[OptionSet]] = {"Source": UpsertKafkaSourceOptions, "Sink": UpsertKafkaSinkOptions}
-    runtime = "penstock.connectors.kafka.spark:KafkaRuntime"
+    runtime = "penstock.connectors.kafka.spark.runtime:KafkaRuntime"
     metadata = READABLE
 
     def scan(self, table: TableDefinition) -> KafkaScanSpec:

@@ -20,8 +20,8 @@ from penstock.spi import HIDDEN
 #: The watermark before the first row, and that after the last one.
 NEVER, END_OF_TIME = -(1 << 63), (1 << 63) - 1
 
-#: The only column of the result of :attr:`Timing.calc`.
-MOMENT = "moment"
+#: The only column of the result of :attr:`WatermarkGenerator.calc`.
+TIMESTAMP = "moment"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Timing:
+class WatermarkGenerator:
     """How the event time of a scan's rows is measured: ``calc`` computes a timestamp of each, from which ``lag``
     microseconds are subtracted. ``name`` is that in manifests, where ``measure`` says what the timestamp is."""
 
@@ -50,9 +50,9 @@ class Timing:
     lag: int = 0
     measure: str = ""
 
-    def measured(self, rows: pa.RecordBatch) -> dict[int, int]:
+    def generate(self, rows: pa.RecordBatch) -> dict[int, int]:
         """The watermark after ``rows`` of a scan, by the number of the partition."""
-        moments = self.calc.rows(rows).column(MOMENT).view(pa.int64())
+        moments = self.calc.rows(rows).column(TIMESTAMP).view(pa.int64())
         partitions = rows.column(HIDDEN.names[0])
         found: Iterable[tuple[int, int | None]]
         bounds = pc.min_max(partitions)
@@ -66,7 +66,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Reached:
+class WatermarkProgress:
     """How far event time has come by the end of a batch: the ``watermark``, and that of each partition by its name."""
 
     watermark: int = NEVER
@@ -88,7 +88,7 @@ class OperatorTime:
 
 
 @dataclass(frozen=True)
-class Awaited:
+class PendingPartitions:
     """What the driver knows of a scan's event time when a batch begins: the ``watermark`` at the end of the batch
     before, and the numbers of the partitions that the watermark waits for, those that are neither idle nor at their
     end, with how far each has come (None: it has given no row). ``ended``: all partitions end with this batch."""
@@ -97,7 +97,7 @@ class Awaited:
     partitions: Mapping[int, int | None] = field(default_factory=dict)
     ended: bool = False
 
-    def after(self, measured: Mapping[int, int]) -> int:
+    def watermark_after(self, measured: Mapping[int, int]) -> int:
         """The watermark at the end of the batch, in which rows came so far: the smallest of the partitions. It never
         goes back, and stays while no partition is awaited, or one of them has given no row."""
         if self.ended:
@@ -110,42 +110,47 @@ class Awaited:
         return max(self.watermark, min(known)) if known and len(known) == len(found) else self.watermark
 
 
-class Measured:
-    """Watermarks that were measured in a batch, by timing and by the number of the partition."""
+class MeasuredWatermarks:
+    """Watermarks that were measured in a batch, by generator and by the number of the partition."""
 
     def __init__(self) -> None:
-        self.by_timing: dict[int, dict[int, int]] = {}
+        self.by_generator: dict[int, dict[int, int]] = {}
 
     @classmethod
-    def of(cls, data: Iterable[bytes]) -> Measured:
+    def from_reports(cls, data: Iterable[bytes]) -> MeasuredWatermarks:
         """What several tasks measured, each as :meth:`to_bytes` gives it."""
         found = cls()
         for each in data:
-            found.add(each)
+            found.add_report(each)
         return found
 
-    def note(self, timing: int, reached: Mapping[int, int]) -> None:
+    def add_watermarks(self, generator: int, reached: Mapping[int, int]) -> None:
         """Take in watermarks of partitions."""
-        known = self.by_timing.setdefault(timing, {})
+        known = self.by_generator.setdefault(generator, {})
         for number, at in reached.items():
             known[number] = max(at, known.get(number, at))
 
     def to_bytes(self) -> bytes:
         """As JSON."""
-        return json.dumps([[timing, list(reached.items())] for timing, reached in self.by_timing.items()]).encode()
+        return json.dumps(
+            [[generator, list(reached.items())] for generator, reached in self.by_generator.items()]
+        ).encode()
 
-    def add(self, data: bytes) -> None:
+    def add_report(self, data: bytes) -> None:
         """Take in what :meth:`to_bytes` gave."""
-        for timing, reached in json.loads(data):
-            self.note(timing, dict(reached))
+        for generator, reached in json.loads(data):
+            self.add_watermarks(generator, dict(reached))
 
 
-def clock_of(timings: Iterable[int], awaited: Mapping[int, Awaited], measured: Measured, now: int) -> Clock:
-    """The clock of an operator whose rows have the event times of these ``timings``: the smallest watermark counts."""
-    found = [(awaited[each], measured.by_timing.get(each, {})) for each in timings]
+def operator_clock(
+    generators: Iterable[int], awaited: Mapping[int, PendingPartitions], measured: MeasuredWatermarks, now: int
+) -> Clock:
+    """The clock of an operator whose rows have the event times of these ``generators``: the smallest watermark
+    counts."""
+    found = [(awaited[each], measured.by_generator.get(each, {})) for each in generators]
     if not found:
         return Clock(NEVER, NEVER, now)
-    return Clock(min(each.watermark for each, _ in found), min(each.after(new) for each, new in found), now)
+    return Clock(min(each.watermark for each, _ in found), min(each.watermark_after(new) for each, new in found), now)
 
 
 def millis_of(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

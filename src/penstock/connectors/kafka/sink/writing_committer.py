@@ -1,0 +1,136 @@
+"""What the committers of Kafka sinks have in common, and the jobs that write for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from penstock.connectors.kafka.sink.acknowledgements import Acknowledged
+from penstock.connectors.kafka.sink.encoding import DEFAULT_MAX_MESSAGE_BYTES
+from penstock.connectors.kafka.sink.metrics import count_sends
+from penstock.connectors.kafka.sink.topics import writable_topics
+from penstock.connectors.kafka.sink.writer import WRITTEN, KafkaOutput, OpenTransaction, WriteSpec, stage_rows
+from penstock.errors import CheckpointError, RecordError
+from penstock.kafka.produce import SendCounts
+from penstock.kafka.reserved import is_out_of_reach
+from penstock.kafka.session import Session, session_for
+from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
+from penstock.spi import Committer, JobContext, Output, Stage, Written
+
+
+class WriteJobs(Protocol):
+    """Runs writing tasks on a batch's frame."""
+
+    def write(
+        self,
+        frame: Any,
+        spec: WriteSpec,
+        tasks: int,
+        *,
+        transaction: OpenTransaction | None,
+        owners: int | None,
+        staged: bool,
+    ) -> Acknowledged:
+        """Encode the rows, unless ``staged`` says that reading the frame does, and publish them in the transaction, or
+        outside of transactions.
+
+        With ``owners`` that many tasks each publish the batches of the partitions they own, in order. Without it each
+        task publishes the rows that it has encoded.
+        """
+
+    def publish(self, encoded: pa.Table, spec: WriteSpec, transaction: OpenTransaction, owners: int) -> Acknowledged:
+        """Publish encoded rows in the transaction: on the driver if they are few, else in ``owners`` tasks."""
+
+
+class WritingCommitter(Committer):
+    """The common part of both committers: the session, the topics and the tasks' spec."""
+
+    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: WriteJobs):
+        self.branches = tuple(KafkaOutput(**vars(each), client=each.spec.client_config) for each in outputs)
+        self.context = context
+        self.jobs = jobs
+        self.session: Session = session_for(self.branches[0].client)
+        self.staged = False
+        self._limits: dict[str, int] = {}
+        self._progress_topics: tuple[str, ...] | None = None
+
+    def stage(self) -> Stage:
+        """Encode in the tasks that read, and publish there too unless other tasks write to the same partitions."""
+        self.staged = True
+        calls = any(branch.spec.chooses for branch in self.branches)
+        return Stage(partial(stage_rows, self.spec()), WRITTEN, calls)
+
+    def spec(self) -> WriteSpec:
+        """The tasks' spec, with the present topics. Raises KafkaError for a topic that does not exist."""
+        found: set[str] = set()
+        for branch in self.branches:
+            create = branch.client.allow_auto_create_topics
+            found |= writable_topics(self.session, branch.spec, self.progress_topics, create=create)
+            if pattern := branch.spec.options.topic_pattern:
+                found |= matching_topics(self.session, pattern).keys() - set(self.progress_topics)
+        new = found - self._limits.keys()
+        if new:
+            settings = topic_configs(self.session, sorted(new), ["max.message.bytes"]) or {}
+            for name in new:
+                limit = settings.get(name, {}).get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)
+                self._limits[name] = int(limit)
+        return WriteSpec(self.branches, self.branches[0].client, dict(self._limits), self.progress_topics)
+
+    @property
+    def progress_topics(self) -> tuple[str, ...]:
+        """The job's progress topics: the configured one, and the one that the checkpoint names."""
+        # Not a cached_property: until Python 3.12 its lock would make all jobs wait for a cluster that is not reached.
+        if self._progress_topics is None:
+            kept = self.identity().get("progress_topic")
+            self._progress_topics = tuple(dict.fromkeys(filter(None, (self.context.settings.progress_topic, kept))))
+        return self._progress_topics
+
+    def identity(self, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> dict[str, Any]:
+        """The checkpoint's document about the job's transactional id in the cluster, after this change: the id, the
+        progress topic with its first number of partitions, and the process that has chosen it; empty before the first
+        start. Raises CheckpointError."""
+        name, checkpoint = f"identity-{cluster_id(self.session)}", self.context.checkpoint
+        known = checkpoint.revise(name, change)
+        missing = {"transactional_id", "progress_topic", "progress_topic_id", "progress_partitions"} - known.keys()
+        if known and missing:
+            raise CheckpointError(
+                f"the last revision of 'penstock/{name}.*.json' in the checkpoint '{checkpoint.location}' lacks "
+                f"{', '.join(sorted(missing))}; restore the file from a backup"
+            )
+        return known
+
+    def one_writer_each(self, tasks: int) -> bool:
+        """Whether no two of ``tasks`` write to one partition: each has its own, if there are enough."""
+        keyed = any(branch.spec.keyed for branch in self.branches)
+        fewest = min((len(self.session.topic(name).partitions) for name in self._limits), default=0)
+        return tasks == 1 or (not keyed and tasks <= fewest)
+
+    def check_topics(self, done: Acknowledged) -> None:
+        """Raises RecordError when a task reports records in a topic that no table may write. Encoders refuse these
+        rows; this is the last check, before a commit makes them visible."""
+        for name in sorted(done.topics):
+            if is_out_of_reach(self.session, name, self.progress_topics):
+                raise RecordError(
+                    f"job '{self.context.job}': a row was written to '{name}', an internal topic of Kafka or penstock",
+                    hint="give the rows another value in the metadata column 'topic'",
+                )
+
+    def written(self, done: Acknowledged) -> tuple[Written, ...]:
+        """The records and bytes written to each output. Counts them in the metrics."""
+        found = tuple(done.encoded.get(number, Written()) for number in range(len(self.branches)))
+        for number, (branch, each) in enumerate(zip(self.branches, found, strict=True)):
+            if branch.spec.options.producer_metrics:  # under the names of Kafka's own producer
+                group = self.context.operator(branch.spec.table).add_group("KafkaProducer")
+                group.count("record-send-total", "record-send-rate", each.records)
+                group.count("outgoing-byte-total", "outgoing-byte-rate", each.bytes)
+                count_sends(group, done.sends.get(number, SendCounts()))
+        return found
+
+    def owners(self) -> int:
+        """The number of tasks that own partitions."""
+        asked = [branch.spec.options.parallelism for branch in self.branches if branch.spec.options.parallelism]
+        partitions = sum(len(self.session.topic(name).partitions) for name in self._limits)
+        return max(1, min(max(asked) if asked else self.context.parallelism, partitions))

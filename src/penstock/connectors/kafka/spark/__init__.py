@@ -1,0 +1,1 @@
+"""The kafka connector on Spark."""

@@ -1,0 +1,143 @@
+"""The Spark jobs that write."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkFiles, TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from penstock.connectors.kafka.sink.acknowledgements import Acknowledged
+from penstock.connectors.kafka.sink.task_runs import not_known, repeated
+from penstock.connectors.kafka.sink.writer import (
+    PUBLISHING_ORDER,
+    WRITTEN,
+    Instructions,
+    OpenTransaction,
+    WriteSpec,
+    encode_rows,
+    encode_rows_and_publish,
+    publish,
+)
+from penstock.connectors.kafka.stopping import until_stopped
+from penstock.spi import INSTRUCTIONS, OnDriver, Task, failure_of, mapped, on_one_machine, pickled
+
+#: The most bytes of encoded rows that the driver publishes by itself: tasks have to be started, and on a cluster the
+#: rows have to be sent to them.
+_MOST_BYTES_OF_DRIVER = 64 << 20
+
+
+class SparkWriteJobs:
+    """Runs writing tasks on Spark. ``stopping`` tells whether the job is to end."""
+
+    def __init__(self, spark: SparkSession, stopping: Callable[[], bool]):
+        self._spark = spark
+        self._stopping = stopping
+
+    def write(
+        self,
+        frame: DataFrame | OnDriver,
+        spec: WriteSpec,
+        tasks: int,
+        *,
+        transaction: OpenTransaction | None,
+        owners: int | None,
+        staged: bool,
+    ) -> Acknowledged:
+        """Encode the rows, unless ``staged``, and publish them: in the tasks of their partitions' ``owners``, or in the
+        same tasks."""
+        at_once = Instructions(at_once=True, transaction=transaction)
+        if isinstance(frame, OnDriver):
+            return Acknowledged.of(frame.collect(pickled(at_once)), "")
+
+        def encode_and_publish(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from encode_rows_and_publish(spec, transaction, _task(tasks), rows)
+
+        def publish_encoded(encoded: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from publish(spec, transaction, _task(owners or 1), encoded)
+
+        if owners is None:
+            job = frame if staged else mapped(frame, encode_and_publish, from_arrow_schema(WRITTEN))
+            return self._collect(job, at_once, once=transaction is not None)
+        with self._folder() as folder:
+
+            def encode(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                yield from encode_rows(spec, folder, _task(tasks), rows)
+
+            encoded = frame if staged else mapped(frame, encode, from_arrow_schema(WRITTEN))
+            owned = encoded.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*PUBLISHING_ORDER)
+            job = mapped(owned, publish_encoded, from_arrow_schema(WRITTEN))
+            return self._collect(job, Instructions(folder=folder), once=transaction is not None)
+
+    def publish(self, encoded: pa.Table, spec: WriteSpec, transaction: OpenTransaction, owners: int) -> Acknowledged:
+        """Publish encoded rows in the transaction: on the driver if they are few, else in ``owners`` tasks."""
+        counts = encoded.filter(pc.equal(encoded.column("topic"), ""))
+        if sum(counts.column("bytes").to_pylist()) <= _MOST_BYTES_OF_DRIVER:
+            ordered = encoded.sort_by([(name, "ascending") for name in PUBLISHING_ORDER]).to_batches()
+            acknowledged = until_stopped(
+                lambda left: list(publish(spec, transaction, Task(0, 1, abandoned=left), ordered)), self._stopping
+            )
+            return Acknowledged.of(pa.Table.from_batches(acknowledged, WRITTEN).to_pylist(), "")
+
+        def publish_encoded(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from publish(spec, transaction, _task(owners), rows)
+
+        frame = self._spark.createDataFrame(encoded)
+        owned = frame.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*PUBLISHING_ORDER)
+        job = mapped(owned, publish_encoded, from_arrow_schema(WRITTEN))
+        return self._collect(job, Instructions(), once=True)
+
+    @contextmanager
+    def _folder(self) -> Iterator[str]:
+        """The folder in which encoded batches wait for their owners when all tasks run on this machine: copied once
+        instead of a dozen times on the way through Spark. Empty on a cluster, where Spark shuffles them."""
+        context = self._spark.sparkContext
+        if not on_one_machine(context.master):
+            yield ""
+            return
+        with tempfile.TemporaryDirectory(
+            prefix="penstock-", dir=SparkFiles.getRootDirectory(), ignore_cleanup_errors=True
+        ) as folder:
+            yield folder
+
+    def _collect(self, job: DataFrame, instructions: Instructions, *, once: bool) -> Acknowledged:
+        """Run ``job`` and sum up its answers. With ``once`` check that each task ran once."""
+
+        tag = f"penstock-{uuid.uuid4().hex}"
+        context = self._spark.sparkContext
+        context.addJobTag(tag)
+        context.setLocalProperty(INSTRUCTIONS, pickled(instructions))
+        try:
+            rows = job.collect()
+        except (PySparkException, Py4JJavaError) as error:
+            raise failure_of(error) from error
+        finally:
+            context.removeJobTag(tag)
+            context.setLocalProperty(INSTRUCTIONS, None)  # type: ignore[arg-type]  # None removes it
+        return Acknowledged.of(rows, self._repeated(tag, rows) if once else "")
+
+    def _repeated(self, tag: str, rows: Sequence[Row]) -> str:
+        """Why the job of ``rows`` may not be committed; empty when each of its tasks ran exactly once."""
+        gateway: Any = self._spark.sparkContext
+        try:
+            return repeated(gateway._jsc.sc(), tag, (row.attempt for row in rows))
+        except Py4JJavaError as error:
+            return not_known(str(error.java_exception.getClass().getSimpleName()))
+        except Py4JError as error:
+            return not_known(type(error).__name__)
+
+
+def _task(of: int) -> Task:
+    """The running task, one of ``of``."""
+    context = TaskContext.get()
+    return Task(0, of) if context is None else Task(context.partitionId(), of, attempt=context.attemptNumber())
