@@ -46,7 +46,7 @@ class Finding:
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Registers ``doctor``."""
     text = "check Java, Spark, the libraries and the connection to a Kafka cluster"
-    description = f"{sentence(text)} What is not in order is listed with what to do about it, and the exit status is 1."
+    description = f"{sentence(text)} Problems are listed with their remedies, and the exit status is 1."
     doctor = subparsers.add_parser("doctor", help=text, description=description)
     add_client_options(doctor.add_argument_group("a Kafka cluster", "check this cluster too, and each of its brokers"))
     doctor.set_defaults(run=_run)

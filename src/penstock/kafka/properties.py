@@ -125,8 +125,8 @@ class ClientConfig:
 
     acks: int = prop(
         Codec("String", _acks),
-        "Replicas that must have a record batch: `all`, `1` or `0`. At-least-once needs `all`: with less, which is "
-        "warned of, it loses records with a broker. Exactly-once refuses less.",
+        "Replicas that must have a record batch: `all`, `1` or `0`. At-least-once needs `all`: with less, records are "
+        "lost with a broker, and a warning says so. Exactly-once refuses less.",
         -1,
     )
     enable_idempotence: bool = prop(BOOLEAN, "Broker-side removal of repeated record batches.", True)

@@ -348,7 +348,7 @@ def durable(folder: Folder, *paths: str) -> None:
 
 def hidden_name(prefix: str, run: str, task: int, attempt: int, format: str) -> str:
     """The name of a task's file before it appears. The names of a batch begin with ``prefix``. Each Spark numbers its
-    attempts from 0, so ``run`` tells the files of two runs apart that write one batch at the same time."""
+    attempts from 0, so ``run`` distinguishes the files of two runs that write one batch at the same time."""
     return f".{prefix}{run}-{task:05d}-{attempt}.{format}"
 
 

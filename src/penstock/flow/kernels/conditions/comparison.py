@@ -156,7 +156,7 @@ def ordered(values: pa.Array) -> pa.Array:
 
 
 def distinct(call: Call, session: Session) -> Kernel | None:
-    """``IS DISTINCT FROM``, which takes NULL for a value that equals itself."""
+    """``IS DISTINCT FROM``, which treats NULL as a value that equals itself."""
     compare = comparison(Call("=", call.args, type=call.type), session)
     if compare is None:
         return None

@@ -347,7 +347,7 @@ def object_of(call: Call, session: Session) -> Kernel:
             if key is None:
                 raise ValueFailure("a key of JSON_OBJECTAGG is NULL: filter such rows with FILTER (WHERE ..)")
             if key in parts:
-                raise ValueFailure(f"key '{key[:100]}' of JSON_OBJECTAGG is there twice, and keys must be unique")
+                raise ValueFailure(f"key '{key[:100]}' of JSON_OBJECTAGG occurs twice, and keys must be unique")
             parts[key] = entry["value"]
         return "{" + ",".join(f"{_quoted(key)}:{text}" for key, text in sorted(parts.items())) + "}"
 
