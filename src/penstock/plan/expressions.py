@@ -6,16 +6,24 @@ they compute the same from the same columns in the same way, wherever they were 
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from functools import lru_cache
 
 from penstock.types import BIGINT, BOOLEAN, DataType, NullType, RowType
 from penstock.types.casts import alike
 
 #: The value of a literal: a timedelta for an interval of days and seconds, an int for one of months.
 Value = None | bool | int | float | Decimal | str | bytes | date | time | datetime | timedelta
+
+
+@lru_cache(maxsize=4)
+def _line_starts(text: str) -> list[int]:
+    return [0, *(found.end() for found in re.finditer("\n", text))]
 
 
 @dataclass(frozen=True)
@@ -30,8 +38,9 @@ class Place:
     @property
     def spot(self) -> str:
         """Line and column, both counted from 1."""
-        line = self.text.count("\n", 0, self.offset) + 1
-        return f"line {line}, column {self.offset - self.text.rfind(chr(10), 0, self.offset)}"
+        starts = _line_starts(self.text)
+        line = bisect_right(starts, self.offset)
+        return f"line {line}, column {self.offset - starts[line - 1] + 1}"
 
     def __str__(self) -> str:
         return f"{self.name}, {self.spot}" if self.name else self.spot

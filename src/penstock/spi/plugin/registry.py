@@ -48,9 +48,11 @@ class Registry(Generic[_T]):
         sources = [entry.dist.name if entry.dist is not None else "penstock" for entry in found]
         if len(found) > 1:
             raise PluginError(f"{' and '.join(sources)} both offer {self.noun} '{identifier}'; uninstall one of them")
-        return self._load(found[0], sources[0])
+        plugin: _T = _plugin(self, found[0], sources[0])
+        return plugin
 
-    def _load(self, entry: EntryPoint, source: str) -> _T:
+    def load(self, entry: EntryPoint, source: str) -> _T:
+        """The plug-in of an entry point of the distribution ``source``. Raises PluginError."""
         try:
             loaded = entry.load()
         except PenstockError:
@@ -66,6 +68,12 @@ class Registry(Generic[_T]):
 
     def _entries(self) -> tuple[EntryPoint, ...]:
         return (*_built_in_entries(self.group, self.built_in), *_entries(self.group))
+
+
+@cache
+def _plugin(registry: Registry[Any], entry: EntryPoint, source: str) -> Any:
+    """A plug-in, loaded and checked once."""
+    return registry.load(entry, source)
 
 
 def unknown_connector(name: str, known: Sequence[str], shown: str = "") -> tuple[str, str]:
