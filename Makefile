@@ -82,7 +82,7 @@ bench-peers: $(READY) $(FLINK) ## Measure penstock beside Flink and Spark (BENCH
 	@BENCH_FLINK_PYTHON=$${BENCH_FLINK_PYTHON:-$(FLINK)} $(BIN)/python -m bench.peers --write $(ARGS)
 
 lock: $(UV) ## Resolve the dependencies of pyproject.toml afresh into requirements.lock
-	@$(UV) pip compile pyproject.toml --extra demo --group dev --universal --python-version 3.11 --upgrade --quiet \
+	@$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 --upgrade --quiet \
 		--generate-hashes --no-emit-index-url --no-annotate --no-header --output-file requirements.lock
 
 clean: ## Delete everything that was built, downloaded jars excepted
@@ -102,9 +102,9 @@ $(FLINK): | $(UV)
 	@$(PYTHON) -m venv .tools/uv
 	@.tools/uv/bin/python -m pip install --quiet 'uv>=0.8,<1'
 
-$(READY): requirements.lock pyproject.toml | $(UV)
+$(READY): requirements.lock pyproject.toml testing/pyproject.toml | $(UV)
 	@echo "building $(VENV) from requirements.lock" >&2
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
 	@$(UV) pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock
-	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable . --editable testing
 	@touch $@

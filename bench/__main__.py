@@ -30,8 +30,8 @@ from penstock.kafka.record_batches import scan
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import create_topic
 from penstock.plan.nodes import Job
-from penstock.services import KafkaCluster
 from penstock.sql import parse_script
+from penstock_testing.services import KafkaCluster
 
 PARTITIONS = 4
 SOURCE = "bench-in"

@@ -29,7 +29,7 @@ from bench.nexmark.events import SHARES, Events
 from bench.nexmark.queries import TABLES
 from bench.peers.works import PLAIN, Work
 from bench.records import SCHEMA
-from penstock.services import KafkaCluster
+from penstock_testing.services import KafkaCluster
 
 NEXMARK = ("q0", "q4", "q5", "q8", "q9", "q20")
 #: Numbers of INSERTs of one statement set.

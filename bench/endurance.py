@@ -36,7 +36,7 @@ from penstock.flow.state.storage import Storage
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import create_topic
-from penstock.services import KafkaCluster
+from penstock_testing.services import KafkaCluster
 
 _PARTITIONS = 4
 _SAMPLE_SECONDS = 20

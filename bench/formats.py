@@ -37,9 +37,9 @@ from penstock.formats.avro.schema import document_of
 from penstock.formats.json.factory import FORMAT
 from penstock.formats.json.options import JsonOptions
 from penstock.options import OptionSet
-from penstock.services import RegistryServer
 from penstock.spi import ChangeFormat, Decoder, Format, formats
 from penstock.types import RowType, arrow_schema, parse_columns
+from penstock_testing.services import RegistryServer
 
 #: The columns of each shape of record. ``flat`` is what the whole path is measured with.
 SHAPES = {

@@ -28,8 +28,8 @@ from penstock import engine
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import create_topic
-from penstock.services import KafkaCluster
 from penstock.sql import parse_script
+from penstock_testing.services import KafkaCluster
 
 PARTITIONS = 4
 RECORD_BYTES = 100

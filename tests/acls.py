@@ -11,7 +11,7 @@ from tests.waiting import eventually
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-    from penstock.services import KafkaCluster
+    from penstock_testing.services import KafkaCluster
 
 #: (kind of resource, name, operation), as Kafka's tools write them.
 Right = tuple[str, str, str]
@@ -23,7 +23,7 @@ def guarded_cluster(users: int, **properties: str) -> Iterator[KafkaCluster]:
 
     ``properties`` are the broker's, with ``_`` for ``.``.
     """
-    from penstock.services import KafkaCluster, Security
+    from penstock_testing.services import KafkaCluster, Security
 
     settings = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

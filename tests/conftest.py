@@ -13,7 +13,7 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-    from penstock.services import KafkaCluster, RegistryServer
+    from penstock_testing.services import KafkaCluster, RegistryServer
 
 #: Makes a topic of this many partitions and returns its name, which no other test has.
 TopicFactory = Callable[..., str]
@@ -46,7 +46,7 @@ def kafka() -> Iterator[KafkaCluster]:
 
     What Kafka does every 10 or 15 seconds it does at once.
     """
-    from penstock.services import KafkaCluster
+    from penstock_testing.services import KafkaCluster
     from tests.jvm import UNOPTIMISED
 
     properties = {
@@ -61,8 +61,8 @@ def kafka() -> Iterator[KafkaCluster]:
 def registry_java() -> None:
     """Skips a test that starts a schema registry, where there is no Java that is new enough for one."""
     from penstock.errors import ServiceError
-    from penstock.services import find_java
-    from penstock.services.registry import REGISTRY_JAVA
+    from penstock_testing.services import find_java
+    from penstock_testing.services.registry import REGISTRY_JAVA
 
     try:
         find_java(REGISTRY_JAVA)
@@ -73,7 +73,7 @@ def registry_java() -> None:
 @pytest.fixture(scope="session")
 def registry(registry_java: None) -> Iterator[RegistryServer]:
     """A schema registry on a free port, started when the first test asks for it."""
-    from penstock.services import RegistryServer
+    from penstock_testing.services import RegistryServer
 
     with RegistryServer() as server:
         yield server

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
     from penstock.connectors.kafka.source.spec import KafkaScanSpec
-    from penstock.services import KafkaCluster
+    from penstock_testing.services import KafkaCluster
 
 
 def scan_of(kafka: KafkaCluster, topics: str, **options: str) -> KafkaScanSpec:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from penstock.services.ports import free_ports
+from penstock_testing.services.ports import free_ports
 
 __all__ = ["LOOPBACK", "free_port", "listening", "nobody", "silent"]
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from bench.gate.sides import Run, Side, SideError, flink_side, penstock_side
 from bench.gate.topics import Topics
-from penstock.services import KafkaCluster
+from penstock_testing.services import KafkaCluster
 
 _PRODUCER = {"linger.ms": "50", "batch.size": "1000000"}
 

@@ -37,7 +37,7 @@ from bench.gate.restarts import seconds_to_commit
 from bench.gate.sides import Run, Side, SideError, flink_side, penstock_side, spark_side
 from bench.gate.stores import compare, missing
 from bench.gate.topics import Documents, Found, Topics, changes, facts, names
-from penstock.services import KafkaCluster
+from penstock_testing.services import KafkaCluster
 
 #: Of transactions; Flink's own is longer than brokers allow.
 _FLINK_SINK = {

@@ -29,8 +29,8 @@ from bench.peers.report import Report
 from bench.peers.works import PLAIN, Work
 from penstock.errors import DefinitionError
 from penstock.plan.walk import scans
-from penstock.services import KafkaCluster
 from penstock.sql import parse_script
+from penstock_testing.services import KafkaCluster
 
 #: Of Flink's transactions; its own time-out is longer than brokers allow.
 _FLINK_SINK = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from penstock.services import KafkaCluster
+    from penstock_testing.services import KafkaCluster
 
 _HERE = Path(__file__).parent
 
@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def older() -> Iterator[KafkaCluster]:
     """A broker where transaction.version 2 was not switched on."""
-    from penstock.services import KafkaCluster
+    from penstock_testing.services import KafkaCluster
 
     properties = {
         "transaction.version": "0",

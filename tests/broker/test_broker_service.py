@@ -16,14 +16,14 @@ from kafka.admin import ConfigResource, KafkaAdminClient, OffsetSpec
 from kafka.errors import KafkaTimeoutError
 from kafka.structs import TopicPartition
 
-from penstock.cli import background
 from penstock.errors import ServiceError
-from penstock.services import KafkaCluster, Security
-from penstock.services.broker_config import NodePorts
-from penstock.services.cluster_members import cluster_members
-from penstock.services.kafka import choose_ports
-from penstock.services.process import Identity
-from penstock.services.running import BackgroundCluster
+from penstock.machine.processes import Identity
+from penstock_testing.commands import servers
+from penstock_testing.services import KafkaCluster, Security
+from penstock_testing.services.broker_config import NodePorts
+from penstock_testing.services.cluster_members import cluster_members
+from penstock_testing.services.kafka import choose_ports
+from penstock_testing.services.running import BackgroundCluster
 from tests.scans import write
 from tests.sockets import LOOPBACK, free_port, listening
 from tests.waiting import eventually
@@ -123,7 +123,7 @@ class TestOneBroker:
                     thief.listen()
                 return choices[-1]
 
-            monkeypatch.setattr("penstock.services.kafka.choose_ports", choose)
+            monkeypatch.setattr("penstock_testing.services.kafka.choose_ports", choose)
             with KafkaCluster() as cluster:
                 await_members(cluster.bootstrap, 1)
         assert len(choices) == 2
@@ -152,7 +152,7 @@ class TestDeathOfTheParent:
 
     CHILD = """
 import sys, threading
-from penstock.services import KafkaCluster
+from penstock_testing.services import KafkaCluster
 started = []
 def start():
     started.append(KafkaCluster().start())
@@ -258,7 +258,7 @@ class TestCommand:
 
     def run(self, *arguments: str) -> int:
         parser = argparse.ArgumentParser()
-        background.add_parser(parser.add_subparsers())
+        servers.add_parser(parser.add_subparsers())
         args = parser.parse_args(["broker", *arguments])
         return int(args.run(args))
 
@@ -288,7 +288,7 @@ class TestCommand:
 
     def test_the_broker_outlives_the_command(self, tmp_path: Path) -> None:
         script = (
-            "import sys; from penstock.services.running import BackgroundCluster as B;"
+            "import sys; from penstock_testing.services.running import BackgroundCluster as B;"
             "print(B.start(port=int(sys.argv[1])).nodes[0].pid)"
         )
         port = free_port()

@@ -22,7 +22,7 @@ from penstock.kafka.session import Session, session_for
 from tests.scans import enumerator_of, scan_of, write
 
 if TYPE_CHECKING:
-    from penstock.services import KafkaCluster
+    from penstock_testing.services import KafkaCluster
     from tests.conftest import TopicFactory
 
 

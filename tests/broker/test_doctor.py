@@ -9,7 +9,7 @@ import pytest
 
 from penstock.cli import doctor
 from penstock.errors import OptionsError
-from penstock.services import KafkaCluster, Security
+from penstock_testing.services import KafkaCluster, Security
 from tests.sockets import nobody
 
 

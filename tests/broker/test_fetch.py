@@ -25,7 +25,7 @@ from tests.waiting import eventually, eventually_told
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-    from penstock.services import KafkaCluster
+    from penstock_testing.services import KafkaCluster
     from tests.conftest import TopicFactory
 
 

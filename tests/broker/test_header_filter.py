@@ -11,7 +11,7 @@ from penstock.connectors.kafka.source.reader import RangeReader
 from tests.scans import enumerator_of
 
 if TYPE_CHECKING:
-    from penstock.services import KafkaCluster
+    from penstock_testing.services import KafkaCluster
 
 HEADERS: list[list[tuple[str, bytes | None]]] = [
     [("depart", b"toy")],  # 0

@@ -25,7 +25,7 @@ from penstock.kafka.record_batches import encode, scan
 from penstock.kafka.session import TRANSACTION, PartitionInfo, Session, close_sessions
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient
-from penstock.services import KafkaCluster
+from penstock_testing.services import KafkaCluster
 from tests.scans import enumerator_of, write
 from tests.waiting import eventually, eventually_told
 

@@ -28,7 +28,7 @@ from tests.waiting import eventually
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-    from penstock.services import KafkaCluster
+    from penstock_testing.services import KafkaCluster
     from tests.conftest import TopicFactory
 
 

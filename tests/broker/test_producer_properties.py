@@ -35,15 +35,15 @@ from penstock.kafka.record_batches import encode
 from penstock.kafka.session import Session
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient, describe_transaction
-from penstock.services import DEFAULT_VERSION, fetch_jars, find_java
-from penstock.testing import Api, ProxiedCluster, Then, Trap
+from penstock_testing import Api, ProxiedCluster, Then, Trap
+from penstock_testing.services import DEFAULT_VERSION, fetch_jars, find_java
 from tests.sockets import nobody
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-    from penstock.services import KafkaCluster
+    from penstock_testing.services import KafkaCluster
     from tests.conftest import TopicFactory
 
 #: Makes a session with some properties, by their names with ``_`` for ``.``.

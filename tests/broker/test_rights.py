@@ -36,7 +36,7 @@ from tests.acls import Right, grant, guarded_cluster
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-    from penstock.services import KafkaCluster
+    from penstock_testing.services import KafkaCluster
 
 USERS = [f"user-{number}" for number in range(1, 41)]
 MOST_MS = 1_800_000

@@ -26,8 +26,8 @@ from penstock.kafka.offsets import committed_offsets
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
 from penstock.kafka.topics import create_topic
-from penstock.services import KafkaCluster, Security
-from penstock.services.java import find_java
+from penstock.machine.java import find_java
+from penstock_testing.services import KafkaCluster, Security
 from tests.relay import Relay
 from tests.waiting import eventually
 

@@ -46,7 +46,7 @@ from penstock.kafka.topics import (
     transaction_version,
 )
 from penstock.kafka.transactions import TransactionClient
-from penstock.services import KafkaCluster, Security
+from penstock_testing.services import KafkaCluster, Security
 from tests.sockets import nobody
 from tests.waiting import eventually, eventually_told
 

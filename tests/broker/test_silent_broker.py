@@ -14,9 +14,9 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.topics import max_transaction_timeout_ms
 from penstock.kafka.transactions import describe_transaction, transaction_timeout_ms
-from penstock.services import KafkaCluster
 from penstock.spi import Column, Output, TableDefinition
 from penstock.types import STRING
+from penstock_testing.services import KafkaCluster
 from tests.committers import Reporting, context_of
 
 MAXIMUM_MS = 1_234_567

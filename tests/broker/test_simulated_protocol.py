@@ -33,7 +33,7 @@ from tests.simulation.scheduler import Scheduler
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from penstock.services import KafkaCluster
+    from penstock_testing.services import KafkaCluster
 
 _LOADING, _CONCURRENT = 14, 51
 

@@ -27,7 +27,7 @@ from penstock.kafka.transactions import (
     list_transactions,
     transaction_timeout_ms,
 )
-from penstock.services import KafkaCluster
+from penstock_testing.services import KafkaCluster
 from tests.waiting import eventually
 
 if TYPE_CHECKING:

@@ -50,8 +50,8 @@ from penstock.kafka.record_batches import encode
 from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient, describe_transaction
-from penstock.services import KafkaCluster, Security
-from penstock.services.broker_config import render
+from penstock_testing.services import KafkaCluster, Security
+from penstock_testing.services.broker_config import render
 from tests.sockets import nobody
 from tests.waiting import eventually
 

@@ -41,8 +41,8 @@ from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient, describe_transaction
 from penstock.settings import Settings
 from penstock.spi import Batch, Column, JobContext, NextBatch, Output, TableDefinition, Written
-from penstock.testing import Api, ProxiedCluster, Then, Trap
 from penstock.types import BIGINT
+from penstock_testing import Api, ProxiedCluster, Then, Trap
 from tests.committers import Memory
 from tests.waiting import eventually
 

@@ -3,7 +3,7 @@ was done is done twice."""
 
 from __future__ import annotations
 
-from penstock.testing import Api, Then, Trap
+from penstock_testing import Api, Then, Trap
 from tests.faults.brokers import OLD, adding_offsets, checked, with_group
 from tests.faults.driver_deaths import die
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from penstock.kafka.topics import create_topic
-from penstock.testing import Then, Trap
+from penstock_testing import Then, Trap
 from tests.faults.driver_deaths import die
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.processes import JobProcess

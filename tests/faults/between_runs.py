@@ -10,7 +10,7 @@ from kafka.protocol.admin import CreatePartitionsRequest
 
 from penstock.kafka.faults import Action, KafkaFault, fault_of
 from penstock.kafka.offsets import LATEST, list_offsets
-from penstock.testing import Then, Trap
+from penstock_testing import Then, Trap
 from tests.faults.checkpoints import fenced
 from tests.faults.driver_deaths import die
 from tests.faults.harness import PATIENCE, PATIENT, Outcome, Trial, cell, refused, story

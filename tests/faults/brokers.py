@@ -19,8 +19,8 @@ from penstock.kafka.faults import Action, KafkaFault, fault_of
 from penstock.kafka.offsets import LATEST, committed_offsets, list_offsets
 from penstock.kafka.progress import ensure_progress_topic
 from penstock.kafka.session import GROUP, TRANSACTION, Session
-from penstock.services.process import end_all
-from penstock.testing import Api, Frame, Then, Trap
+from penstock_testing import Api, Frame, Then, Trap
+from penstock_testing.services.process import end_all
 from tests.faults.harness import PATIENCE, PROGRESS, Outcome, Trial, cell, story
 from tests.faults.processes import JobProcess
 from tests.faults.steps import ENOUGH_FOR_A_SHUFFLE

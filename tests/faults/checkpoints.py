@@ -16,7 +16,7 @@ from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.properties import READ_UNCOMMITTED
 from penstock.kafka.record_batches import scan
-from penstock.testing import Api, Then, Trap
+from penstock_testing import Api, Then, Trap
 from tests.faults.driver_deaths import die, planning
 from tests.faults.harness import COMMITTED, PATIENCE, PATIENT, Outcome, Trial, Unavailable, cell, story
 from tests.faults.processes import JobProcess

@@ -11,7 +11,7 @@ from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.properties import READ_COMMITTED
 from penstock.kafka.session import Session
-from penstock.testing.numbered import numbers_of
+from penstock_testing.numbered import numbers_of
 
 __all__ = ["garbled", "mismatched"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from penstock.testing import Api, Then, Trap
+from penstock_testing import Api, Then, Trap
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.processes import JobProcess
 from tests.waiting import eventually

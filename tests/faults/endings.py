@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from penstock.testing import Api, Then, Trap
+from penstock_testing import Api, Then, Trap
 from tests.faults.brokers import UNKNOWN
 from tests.faults.foreigners import lose_the_id
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, commits, story

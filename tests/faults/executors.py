@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyspark
 
-from penstock.testing import Api, Frame, Then, Trap
+from penstock_testing import Api, Frame, Then, Trap
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, commits, story
 from tests.faults.networks import arrive_late
 from tests.faults.nondeterminism import random_sql

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from penstock.testing import Then, Trap
+from penstock_testing import Then, Trap
 from tests.faults.brokers import adding_offsets, checked, with_group
 from tests.faults.driver_deaths import TIMEOUT, until_aborted
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, refused, story

@@ -8,7 +8,7 @@ from kafka.protocol.admin import UpdateFeaturesRequest
 
 from penstock.kafka.faults import Action, KafkaFault, fault_of
 from penstock.kafka.topics import transaction_version
-from penstock.testing import Api, Trap
+from penstock_testing import Api, Trap
 from tests.faults.brokers import UNKNOWN
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.outcomes import FAILED, HASTY, IMPATIENT

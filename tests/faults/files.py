@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from penstock.testing import Verdict
+from penstock_testing import Verdict
 from tests.faults.checkpoints import copy_to
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.processes import JobProcess

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from penstock.kafka.progress import ensure_progress_topic
 from penstock.kafka.topics import create_topic
-from penstock.testing import Api, Then, Trap, Verifier
+from penstock_testing import Api, Then, Trap, Verifier
 from tests.faults.driver_deaths import die
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.librdkafka import producer

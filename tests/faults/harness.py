@@ -15,8 +15,8 @@ from penstock.kafka.faults import fault_of
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import create_topic, finalized_features
-from penstock.services import DEFAULT_VERSION
-from penstock.testing import Api, Frame, NumberedRecords, ProxiedCluster, Then, Trap, Verdict, Verifier
+from penstock_testing import Api, Frame, NumberedRecords, ProxiedCluster, Then, Trap, Verdict, Verifier
+from penstock_testing.services import DEFAULT_VERSION
 from tests.faults.contents import garbled
 from tests.faults.processes import JobProcess
 from tests.jvm import UNOPTIMISED

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from penstock.testing import NumberedRecords
+from penstock_testing import NumberedRecords
 from tests.faults.harness import Trial
 
 __all__ = ["Administrator", "NumberedWriter", "producer"]
@@ -46,7 +46,7 @@ def producer(trial: Trial, transactional_id: str | None = None, **settings: obje
 class NumberedWriter:
     """Numbered records written by a producer of one's own: in transactions, or with other records between them.
 
-    Keys are ``<p>-<n>``, so that each survives compaction; else as :class:`penstock.testing.NumberedRecords` writes,
+    Keys are ``<p>-<n>``, so that each survives compaction; else as :class:`penstock_testing.NumberedRecords` writes,
     whose counters go on counting.
     """
 

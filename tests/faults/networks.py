@@ -8,7 +8,7 @@ from collections.abc import Callable
 from kafka.protocol.producer import ProduceRequest
 
 from penstock.kafka.faults import fault_of
-from penstock.testing import Api, Frame, Then, Trap
+from penstock_testing import Api, Frame, Then, Trap
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, refused, story
 from tests.faults.processes import JobProcess
 from tests.waiting import eventually

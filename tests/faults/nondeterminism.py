@@ -13,8 +13,8 @@ from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.properties import READ_UNCOMMITTED
 from penstock.kafka.record_batches import scan
-from penstock.testing import Then
-from penstock.testing.numbered import numbers_of
+from penstock_testing import Then
+from penstock_testing.numbered import numbers_of
 from tests.faults.driver_deaths import die_and_recover
 from tests.faults.harness import Outcome, Trial, cell
 from tests.faults.processes import JobProcess

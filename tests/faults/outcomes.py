@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from penstock.errors import ServiceError
-from penstock.testing import Api, Frame, Then, Trap
+from penstock_testing import Api, Frame, Then, Trap
 from tests.faults.brokers import BROKERS, COORDINATOR, UNKNOWN, Absence, node_of
 from tests.faults.harness import COMMITTED, PATIENCE, PROGRESS, Outcome, Trial, cell, story
 from tests.faults.processes import JobProcess

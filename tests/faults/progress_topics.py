@@ -7,7 +7,7 @@ from itertools import count
 
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.progress import ensure_progress_topic
-from penstock.testing import Then
+from penstock_testing import Then
 from tests.faults.driver_deaths import die
 from tests.faults.harness import PATIENCE, PROGRESS, Outcome, Trial, cell, story
 from tests.faults.librdkafka import Administrator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.testing import Api, Frame, Then, Trap
+from penstock_testing import Api, Frame, Then, Trap
 from tests.faults.brokers import BROKERS, INPUT_LEADER, Absence, node_of, survive
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.networks import IMPATIENT, codes

@@ -12,7 +12,7 @@ from confluent_kafka.admin import (
 )
 
 from penstock.kafka.offsets import committed_offsets
-from penstock.testing import Api, Then, Trap
+from penstock_testing import Api, Then, Trap
 from tests.faults.brokers import BROKERS, Absence, await_in_sync, group_of, producing, with_group
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.librdkafka import Administrator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from penstock.kafka.progress import ensure_progress_topic
-from penstock.testing import Then
+from penstock_testing import Then
 from tests.faults.driver_deaths import die
 from tests.faults.harness import PATIENCE, PROGRESS, Outcome, Trial, cell
 from tests.faults.processes import JobProcess

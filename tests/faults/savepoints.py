@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.kafka.topics import create_topic
-from penstock.testing import Then
+from penstock_testing import Then
 from tests.faults.checkpoints import must_stop
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.processes import JobProcess

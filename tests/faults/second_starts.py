@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.kafka.progress import ensure_progress_topic
-from penstock.testing import Api, Then, Trap
+from penstock_testing import Api, Then, Trap
 from tests.faults.harness import PATIENCE, PATIENT, PROGRESS, Outcome, Trial, cell, story
 from tests.faults.processes import JobProcess
 from tests.faults.steps import RESTARTING, arrived, idle

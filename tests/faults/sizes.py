@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.kafka.topics import topic_configs
-from penstock.testing import Api, Then, Trap
+from penstock_testing import Api, Then, Trap
 from tests.faults.driver_deaths import die, die_and_recover, planning, shuffled
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.librdkafka import Administrator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from penstock.testing import Api, Frame, Trap
+from penstock_testing import Api, Frame, Trap
 from tests.faults import driver_deaths, endings, zombies
 from tests.faults.harness import Outcome, Trial, cell
 

@@ -13,8 +13,8 @@ from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.record_batches import scan
 from penstock.kafka.topics import create_topic
-from penstock.testing import NumberedRecords, Then
-from penstock.testing.numbered import numbers_of
+from penstock_testing import NumberedRecords, Then
+from penstock_testing.numbered import numbers_of
 from tests.faults.driver_deaths import die
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.librdkafka import Administrator, NumberedWriter, producer

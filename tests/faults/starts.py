@@ -7,7 +7,7 @@ from typing import Any
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
 from penstock.kafka.faults import Action, KafkaFault, fault_of
-from penstock.testing import Api, Then, Trap
+from penstock_testing import Api, Then, Trap
 from tests.faults.brokers import BROKERS, Absence, adding_offsets, checked, group_of, with_group
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.waiting import eventually

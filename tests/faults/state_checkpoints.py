@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.testing import Then, Trap
+from penstock_testing import Then, Trap
 from tests.faults.checkpoints import copy_to, fenced_by, keep, must_stop, put_back
 from tests.faults.driver_deaths import die
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from penstock.testing import Then
+from penstock_testing import Then
 from tests.faults.driver_deaths import ENOUGH_FOR_A_SHUFFLE, die
 from tests.faults.executors import clustered, kill_executor_of
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from penstock.kafka.topics import create_topic
-from penstock.testing import Api, Trap
+from penstock_testing import Api, Trap
 from tests.faults.driver_deaths import ENOUGH_FOR_A_SHUFFLE
 from tests.faults.harness import PATIENCE, Trial
 from tests.faults.processes import JobProcess

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.services import DEFAULT_VERSION
-from penstock.testing import ProxiedCluster
+from penstock_testing import ProxiedCluster
+from penstock_testing.services import DEFAULT_VERSION
 from tests.faults.cells import CELLS
 from tests.faults.harness import BROKER, run_cell
 from tests.faults.results import Run

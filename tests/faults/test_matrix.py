@@ -17,7 +17,7 @@ import pytest
 from kafka.protocol.producer import EndTxnRequest, EndTxnResponse, ProduceRequest
 
 from penstock.kafka.columns import HEADERS_TYPE
-from penstock.testing import Api, Frame, Then, Trap, Verdict
+from penstock_testing import Api, Frame, Then, Trap, Verdict
 from tests.faults import __main__ as runner
 from tests.faults import results
 from tests.faults.cells import CELLS

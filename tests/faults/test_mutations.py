@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.testing import ProxiedCluster
+from penstock_testing import ProxiedCluster
 from tests.faults.cells import CELLS
 from tests.faults.harness import BROKER, run_cell
 from tests.faults.mutants import MUTANTS, seed_with

@@ -18,8 +18,8 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import encode, scan
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.transactions import TransactionClient
-from penstock.testing import NumberedRecords, Verdict, Verifier, verifier
-from penstock.testing.numbered import numbers_of
+from penstock_testing import NumberedRecords, Verdict, Verifier, verifier
+from penstock_testing.numbered import numbers_of
 
 pytestmark = pytest.mark.broker
 

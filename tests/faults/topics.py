@@ -10,7 +10,7 @@ import re
 
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.topics import create_topic
-from penstock.testing import Api, Then, Trap
+from penstock_testing import Api, Then, Trap
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.librdkafka import NumberedWriter, producer
 from tests.faults.processes import JobProcess

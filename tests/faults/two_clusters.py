@@ -9,8 +9,8 @@ from penstock.kafka.progress import ensure_progress_topic, read_progress
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import create_topic
-from penstock.services import KafkaCluster
-from penstock.testing import Then, Trap, Verifier
+from penstock_testing import Then, Trap, Verifier
+from penstock_testing.services import KafkaCluster
 from tests.faults.contents import garbled
 from tests.faults.driver_deaths import die
 from tests.faults.harness import BROKER, PATIENCE, Outcome, Trial, cell

@@ -10,8 +10,8 @@ from contextlib import closing, suppress
 from adbc_driver_postgresql import dbapi
 
 from penstock.connectors.postgres.address import parse_address
-from penstock.services.postgres import PostgresServer
-from penstock.testing import Then, Trap
+from penstock_testing import Then, Trap
+from penstock_testing.services.postgres import PostgresServer
 from tests.faults.driver_deaths import die
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.processes import JobProcess

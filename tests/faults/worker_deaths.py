@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from penstock.testing import Api, Frame, Then, Trap
+from penstock_testing import Api, Frame, Then, Trap
 from tests.faults.driver_deaths import ENOUGH_FOR_A_SHUFFLE
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, refused, story
 from tests.faults.processes import JobProcess

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from penstock.testing import Api, Then, Trap
+from penstock_testing import Api, Then, Trap
 from tests.faults.driver_deaths import TIMEOUT, TIMEOUT_SECONDS, until_aborted
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.processes import JobProcess

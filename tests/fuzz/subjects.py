@@ -36,9 +36,9 @@ from penstock.formats.json.parser import Document, Object, parse
 from penstock.formats.protobuf.exact_reader import ExactProtobufReader as ProtobufReader
 from penstock.formats.raw.options import Endianness, RawOptions
 from penstock.options import OptionSet
-from penstock.services import RegistryServer
 from penstock.spi import Decoded, formats
 from penstock.types import STRING, ArrayType, DataType, Field, MapType, RowKind, RowType, arrow_schema, parse_columns
+from penstock_testing.services import RegistryServer
 from tests.fuzz.values import plain, rows_of
 from tests.unit.formats.protobuf.test_protobuf_agreement import is_like_java
 

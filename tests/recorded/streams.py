@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from penstock.services import KafkaCluster
+from penstock_testing.services import KafkaCluster
 from tests.recorded.flink_streams import REPLY
 from tests.streams.cases import CASES, PROGRAMS, RECORDED
 from tests.streams.runs import run

@@ -29,8 +29,8 @@ from penstock.formats.avro_confluent.decode import AvroConfluentDecoder
 from penstock.formats.avro_confluent.encode import AvroConfluentEncoder
 from penstock.formats.avro_confluent.factory import FORMAT
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
-from penstock.services import RegistryServer
 from penstock.types import arrow_schema, parse_columns
+from penstock_testing.services import RegistryServer
 from tests.registry.gateway import Gateway
 from tests.sockets import nobody
 from tests.waiting import eventually

@@ -21,10 +21,10 @@ from penstock.formats.debezium_avro_confluent.decode import DebeziumAvroConfluen
 from penstock.formats.debezium_avro_confluent.encode import DebeziumAvroConfluentEncoder
 from penstock.kafka.record_batches import encode, scan
 from penstock.plan.walk import scans
-from penstock.services import RegistryServer
 from penstock.spi import CHANGES, KIND, Decoded, RegistryFormat, formats
 from penstock.sql import parse_script
 from penstock.types import RowKind, arrow_schema, parse_columns
+from penstock_testing.services import RegistryServer
 
 FORMAT = formats.get("debezium-avro-confluent")
 COLUMNS = "id BIGINT NOT NULL, name STRING, r ROW<x INT>"

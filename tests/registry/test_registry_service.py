@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import background
 from penstock.errors import ServiceError
-from penstock.services import RegistryServer
-from penstock.services.process import Identity
-from penstock.services.running import BackgroundRegistry
+from penstock.machine.processes import Identity
+from penstock_testing.commands import servers
+from penstock_testing.services import RegistryServer
+from penstock_testing.services.running import BackgroundRegistry
 from tests.sockets import LOOPBACK, free_port, listening
 
 
@@ -67,7 +67,7 @@ class TestCommand:
 
     def run(self, *arguments: str) -> int:
         parser = argparse.ArgumentParser()
-        background.add_parser(parser.add_subparsers())
+        servers.add_parser(parser.add_subparsers())
         args = parser.parse_args(["registry", *arguments])
         return int(args.run(args))
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from penstock.engine import JobResult, RunningJob
     from penstock.kafka.session import Session
     from penstock.plan.nodes import Job
-    from penstock.services import KafkaCluster
-    from penstock.services.postgres import PostgresServer
+    from penstock_testing.services import KafkaCluster
+    from penstock_testing.services.postgres import PostgresServer
 
 _HERE = Path(__file__).parent
 
@@ -328,7 +328,7 @@ class Db:
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
     """A PostgreSQL for the tests of a file."""
-    from penstock.services.postgres import PostgresServer
+    from penstock_testing.services.postgres import PostgresServer
 
     with PostgresServer() as started:
         yield started

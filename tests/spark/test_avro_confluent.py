@@ -7,7 +7,7 @@ import json
 import pytest
 
 from penstock.errors import SchemaRegistryUnavailableError
-from penstock.services import RegistryServer
+from penstock_testing.services import RegistryServer
 from tests.waiting import while_running
 
 pytestmark = pytest.mark.registry

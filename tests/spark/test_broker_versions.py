@@ -21,7 +21,7 @@ LINES = [f"line {number:05} {'abc' * 20}" for number in range(300)]
 def kafka(request, tmp_path_factory):
     """A broker that ``penstock broker start --version`` has started; in place of the session's."""
     from penstock.cli.main import main
-    from penstock.services.running import BackgroundCluster
+    from penstock_testing.services.running import BackgroundCluster
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
@@ -70,8 +70,8 @@ def write_with_librdkafka(kafka, topic, codec, *, aborted):
 
 def writing_in_java(kafka, topic, codec, lines):
     """Kafka's own console producer, which writes the lines of a file."""
-    from penstock.services import fetch_jars
-    from penstock.services.java import find_java
+    from penstock.machine.java import find_java
+    from penstock_testing.services import fetch_jars
 
     java = find_java()
     jars = fetch_jars(java, VERSIONS[0])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock.services import SparkCluster
+from penstock_testing.services import SparkCluster
 from tests.faults.executors import kill_executor_of
 from tests.faults.processes import JobProcess
 from tests.faults.steps import RESTARTING

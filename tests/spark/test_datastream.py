@@ -509,7 +509,7 @@ def test_the_example_of_a_sink_finds_new_topics(prefix, monkeypatch, kafka, topi
 
 
 def test_the_example_of_a_sink_logs_in(monkeypatch, tmp_path):
-    from penstock.services import KafkaCluster, Security
+    from penstock_testing.services import KafkaCluster, Security
     from tests.spark.conftest import Topics
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.services import KafkaCluster, Security
+from penstock_testing.services import KafkaCluster, Security
 from tests.kerberos import REALM, Centre, MissingError, centre
 from tests.spark.conftest import Topics
 

@@ -308,7 +308,7 @@ def test_no_groups_offsets_run_ahead_where_two_targets_could_commit_some(
     """A source and a target in each of two clusters. Offsets that are not in the last transaction follow it."""
     from penstock.connectors.kafka.sink.committer import KafkaCommitter
     from penstock.kafka.topics import create_topic
-    from penstock.services import KafkaCluster
+    from penstock_testing.services import KafkaCluster
     from tests.spark.conftest import Topics
 
     with KafkaCluster() as elsewhere:

@@ -14,8 +14,8 @@ from tests.spark.conftest import Jobs, Topics
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
     """A cluster that is reached through a relay, and the properties with which ``anna`` comes in."""
-    from penstock.services import KafkaCluster, Security
-    from penstock.services.java import find_java
+    from penstock.machine.java import find_java
+    from penstock_testing.services import KafkaCluster, Security
 
     security = Security("SASL_SSL", "SCRAM-SHA-512", {"anna": "hush-password"}, ("anna",))
     with Relay() as relay, KafkaCluster(security=security, advertised=(relay.port,)) as cluster:

@@ -9,7 +9,7 @@ import pytest
 
 from penstock import engine
 from penstock.errors import ExecutionError
-from penstock.testing import Disturbance, Mishap, TransactionInspector
+from penstock_testing import Disturbance, Mishap, TransactionInspector
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "testing.md"
 

@@ -9,16 +9,18 @@ from pathlib import Path
 import pytest
 
 import penstock.engine
-import penstock.services
+import penstock_testing.services
 
-SOURCE = Path(penstock.__file__).parent
+ROOT = Path(__file__).parents[2]
+#: Of both distributions.
+SOURCE = [Path(package.__file__).parent for package in (penstock, penstock_testing)]
 #: Methods of PySpark that take SQL as text.
 TAKE_SQL = {"expr", "selectExpr", "sql"}
 
 
 def calls() -> Iterator[tuple[Path, ast.Call]]:
     """All calls in the source."""
-    for path in SOURCE.rglob("*.py"):
+    for path in (path for folder in SOURCE for path in folder.rglob("*.py")):
         yield from ((path, node) for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call))
 
 
@@ -28,7 +30,7 @@ def named(node: ast.expr) -> str:
 
 
 def shown(found: list[tuple[Path, ast.Call]]) -> list[str]:
-    return [f"{path.relative_to(SOURCE)}:{call.lineno}: {ast.unparse(call)}" for path, call in found]
+    return [f"{path.relative_to(ROOT)}:{call.lineno}: {ast.unparse(call)}" for path, call in found]
 
 
 def test_specs_declare_what_decides_about_them():
@@ -50,6 +52,6 @@ def test_no_spark_sql_is_written():
     assert shown(given) == []
 
 
-@pytest.mark.parametrize("package", [penstock.engine, penstock.services], ids=lambda package: package.__name__)
+@pytest.mark.parametrize("package", [penstock.engine, penstock_testing.services], ids=lambda package: package.__name__)
 def test_names_that_are_imported_late_are_there(package):
     assert [name for name in package.__all__ if not hasattr(package, name)] == []

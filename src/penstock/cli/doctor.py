@@ -16,15 +16,12 @@ from kafka.protocol.metadata import MetadataRequest
 from penstock import __version__
 from penstock.cli.client import add_client_options, client_config
 from penstock.cli.display import sentence, table
+from penstock.cli.kit import GET_KIT, KIT, has_kit
 from penstock.errors import PenstockError
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
-from penstock.services.downloads import spark_jars_folder
-from penstock.services.folders import cache_folder
-from penstock.services.jars import DEFAULT_VERSION, cached_jars
-from penstock.services.java import MINIMUM_JAVA, find_java
-from penstock.services.registry import REGISTRY_JAVA, REGISTRY_VERSION, cached_registry
-from penstock.services.running import BackgroundCluster, BackgroundRegistry
+from penstock.machine.java import MINIMUM_JAVA, find_java
+from penstock.machine.packages import spark_jars_folder
 
 #: Modules of distributions that are not called like them.
 _MODULES = {"kafka-python": "kafka", "protobuf": "google.protobuf", "pyyaml": "yaml"}
@@ -78,7 +75,7 @@ def _python() -> Iterator[Finding]:
 
 
 def _spark() -> Iterator[Finding]:
-    yield _java("Java")
+    yield check_java("Java")
     try:
         found, folder = version("pyspark"), spark_jars_folder()
     except PackageNotFoundError:
@@ -90,7 +87,8 @@ def _spark() -> Iterator[Finding]:
         yield Finding("PySpark", found, str(folder.parent), "" if fits else f"`pip install 'pyspark=={_SPARK}.*'`")
 
 
-def _java(subject: str, minimum: int = MINIMUM_JAVA) -> Finding:
+def check_java(subject: str, minimum: int = MINIMUM_JAVA) -> Finding:
+    """Whether there is a Java of at least version ``minimum``."""
     try:
         java = find_java(minimum)
     except PenstockError as error:
@@ -119,24 +117,12 @@ def _libraries() -> Iterator[Finding]:
 
 
 def _services() -> Iterator[Finding]:
-    jars, registry = cached_jars(), cached_registry()
-    later = f"goes to {cache_folder()} when it is first needed"
-    if jars:
-        yield Finding("broker jars", jars.version, str(jars.folder))
-    else:
-        yield Finding("broker jars", "not yet", f"Kafka {DEFAULT_VERSION} {later}")
-    if registry:
-        yield Finding("schema registry", REGISTRY_VERSION, str(registry))
-    else:
-        yield Finding("schema registry", "not yet", f"Apicurio Registry {REGISTRY_VERSION} {later}")
-    java = _java("its Java", REGISTRY_JAVA)
-    if java.remedy:
-        where = f"there is none of version {REGISTRY_JAVA} or newer; only `penstock registry` needs it"
-        java = Finding(java.subject, "none", where)
-    yield java
-    for each in (*BackgroundCluster.all(), *BackgroundRegistry.all()):
-        where = f"pid {each.pids}, `penstock {each.command} stop` stops it"
-        yield Finding(f"local {each.command}", each.address, where)
+    """What the test kit says of its servers, where it is installed."""
+    if not has_kit():
+        where = f"brings servers for development and tests: `{GET_KIT}`"
+        yield Finding("penstock-testing", "not installed", where)
+        return
+    yield from importlib.import_module(f"{KIT}.commands.findings").find_services()
 
 
 def _cluster(config: ClientConfig) -> Iterator[Finding]:

@@ -11,19 +11,20 @@ from typing import Any
 
 from penstock import __version__
 from penstock.cli.display import log_to
+from penstock.cli.kit import GET_KIT, KIT, has_kit
 from penstock.errors import AlreadyRunningError, DefinitionError, ExecutionError, PenstockError, nearest, verbose
 
 #: The commands of each module. Only the module of the given command is imported, in a third of the time of all.
 _COMMANDS = {
-    "run": ("run", "check"),
-    "formats": ("decode", "encode"),
-    "savepoint": ("savepoint",),
-    "state": ("state",),
-    "txn": ("txn",),
-    "background": ("broker", "registry"),
-    "doctor": ("doctor",),
-    "demo": ("demo",),
-    "reference": ("reference",),
+    "penstock.cli.run": ("run", "check"),
+    "penstock.cli.formats": ("decode", "encode"),
+    "penstock.cli.savepoint": ("savepoint",),
+    "penstock.cli.state": ("state",),
+    "penstock.cli.txn": ("txn",),
+    f"{KIT}.commands.servers": ("broker", "registry"),
+    "penstock.cli.doctor": ("doctor",),
+    f"{KIT}.commands.demo": ("demo",),
+    "penstock.cli.reference": ("reference",),
 }
 
 
@@ -44,8 +45,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     given = sys.argv[1:] if argv is None else list(argv)
     asked = [module for module, commands in _COMMANDS.items() if given and given[0] in commands]
+    missing = [] if has_kit() else [module for module in _COMMANDS if module.startswith(f"{KIT}.")]
+    if asked and asked[0] in missing:
+        print(
+            f"error: `penstock {given[0]}` is part of penstock-testing, which is not installed; run `{GET_KIT}`",
+            file=sys.stderr,
+        )
+        return 1
     for module in asked or _COMMANDS:
-        importlib.import_module(f"penstock.cli.{module}").add_parser(subparsers)
+        if module not in missing:
+            importlib.import_module(module).add_parser(subparsers)
+            continue
+        for command in _COMMANDS[module]:
+            subparsers.add_parser(command, help=f"needs penstock-testing: {GET_KIT}")
     parser.set_defaults(terminal_status=1)
     if given and not asked and not given[0].startswith("-"):
         known = [command for commands in _COMMANDS.values() for command in commands]

@@ -36,7 +36,7 @@ from penstock.kafka.partitions import TopicPartition
 from penstock.kafka.progress import TOPIC
 from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.transactions import TransactionDescription, describe_transaction
-from penstock.services.process import Identity
+from penstock.machine.processes import Identity
 
 #: How long the cluster may take to answer, and the progress topic to be read.
 _PATIENCE_MS = 10_000.0

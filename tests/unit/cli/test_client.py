@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.cli.client import add_client_options, client_config, parse_properties
 from penstock.errors import OptionsError
 from penstock.kafka.properties import ClientConfig
-from penstock.services.broker_config import render
+from penstock_testing.services.broker_config import render
 
 SECRET = "a-password-nobody-may-see"
 

@@ -118,7 +118,7 @@ def test_a_start_time_is_for_every_job_of_the_file(monkeypatch, tmp_path):
 @pytest.mark.parametrize("module", main_module._COMMANDS)
 def test_each_module_has_the_commands_that_it_is_imported_for(module):
     subparsers = argparse.ArgumentParser().add_subparsers()
-    importlib.import_module(f"penstock.cli.{module}").add_parser(subparsers)
+    importlib.import_module(module).add_parser(subparsers)
     assert tuple(subparsers.choices) == main_module._COMMANDS[module]
 
 
@@ -128,7 +128,7 @@ def test_a_file_with_mistakes_is_answered_without_spark_and_other_commands(tmp_p
     file.write_text("SELECT")
     program = (
         "import sys; from penstock.cli.main import main; status = main(sys.argv[1:]); "
-        "print(status, [name for name in ('pyspark', 'pandas', 'penstock.cli.demo') if name in sys.modules])"
+        "print(status, [name for name in ('pyspark', 'pandas', 'penstock_testing') if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, "check", str(file)], capture_output=True, text=True, check=True

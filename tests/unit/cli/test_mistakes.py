@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
-from penstock.cli.demo import _ended_by_sigterm
 from penstock.cli.main import main
 from penstock.cli.run import _stopped_by_signals
+from penstock_testing.commands.demo import _ended_by_sigterm
 
 TABLES = """CREATE TABLE s (id INT) WITH ('connector' = 'datagen');
 CREATE TABLE p (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '/tmp/out', 'format' = 'json');

@@ -19,8 +19,8 @@ from pathlib import Path
 from pyspark import __version__
 from pyspark.find_spark_home import _find_spark_home
 
-from penstock.services.class_archive import sharing
-from penstock.services.folders import cache_folder
+from penstock.machine.class_sharing import sharing
+from penstock.machine.folders import cache_folder
 
 #: Environment variables that affect Spark's class path.
 _PATHS = ("SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "SPARK_CLASSPATH", "SPARK_PREPEND_CLASSES", "PYSPARK_SUBMIT_ARGS")

@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 
 from penstock.errors import verbose
-from penstock.services.folders import state_folder
+from penstock.machine.folders import state_folder
 
 #: Java's options for log4j2.properties: the file, and whether reports go to ``file`` or to ``stderr``.
 _FILE, _TO = "penstock.log", "penstock.log.to"

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from penstock.services.folders import cache_folder
+from penstock.machine.folders import cache_folder
 
 _LAUNCHER = """#!/bin/sh
 # Spark puts a zipped copy of its Python library before the installed one, which loads several times faster.
