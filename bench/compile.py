@@ -58,14 +58,14 @@ def script() -> str:
 def measured() -> dict[str, float]:
     """Seconds of CPU of one process. ``again``: of the statements, when all that they need is imported."""
     begin = time.process_time()
-    from penstock.plan.planning import planned
+    from penstock.plan.planning import plan_job
     from penstock.sql import parse_script
 
     imported = time.process_time()
     jobs = parse_script(script(), file="bench.sql").jobs
     read = time.process_time()
     for job in jobs:
-        planned(job)
+        plan_job(job)
     done = time.process_time()
     parse_script(script(), file="bench.sql")
     again = time.process_time() - done

@@ -239,7 +239,7 @@ def sample(job: Job, events: Events, place: str, elapsed: float) -> Sample | Non
         known = committed(read_location(place))
         if known.batch < 0:
             return None
-        storage = Storage.of(f"{place}/{STATE}")
+        storage = Storage.from_uri(f"{place}/{STATE}")
         manifest = Manifest.read(storage, known.state)
         stored = list(storage.files())
     except CheckpointError:
@@ -252,7 +252,7 @@ def sample(job: Job, events: Events, place: str, elapsed: float) -> Sample | Non
         produced=events.written,
         read=sum(ends),
         batches=known.batch + 1,
-        state_rows=TableSize.of(refs).rows,
+        state_rows=TableSize.from_segments(refs).rows,
         state_bytes=manifest.bytes,
         files=len(stored),
         file_bytes=sum(each.bytes for each in stored),

@@ -18,7 +18,7 @@ import pyarrow as pa
 from penstock.columns.hashing import key_hashes
 from penstock.flow.operators.contract import Input, Operator
 from penstock.flow.rows.envelope import HASH, KIND, WEIGHT
-from penstock.flow.state.merging import merged
+from penstock.flow.state.merging import merge_segments
 from penstock.flow.state.segments import SegmentReader
 from penstock.flow.state.storage import Storage, StoredFile, Write
 from penstock.flow.state.store import SegmentRef, StateStore, TableSpec
@@ -207,7 +207,7 @@ class Runner:
         for spec in self._tables:
             refs = sorted(self._refs.get(spec.name, []), key=lambda ref: -ref.newest)
             segments = [reader.read(ref, spec) for ref in refs]
-            sizes[spec.name] = len(merged(segments, spec, oldest=True)) if segments else 0
+            sizes[spec.name] = len(merge_segments(segments, spec, oldest=True)) if segments else 0
         return sizes
 
     def _applied(self, out: pa.RecordBatch) -> list[Change]:

@@ -24,7 +24,7 @@ from penstock.plan.nodes import (
     Union,
     Unnest,
 )
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.plan.walk import expressions_of, fold
 from penstock.spi import WATERMARK
 from penstock.types import IntervalType, NullType, RowType
@@ -35,9 +35,9 @@ from penstock.types.logical import root
 def check_job(job: Job) -> Job:
     """The job as it runs, which is checked, before and after."""
     check(*job.sinks)
-    found = planned(job)
+    found = plan_job(job)
     check(*found.sinks)
-    assert planned(found) == found
+    assert plan_job(found) == found
     uids = {id(node): node.uid for node in nodes(*found.sinks) if isinstance(node, STATEFUL)}
     assert all(uids.values())
     assert len(set(uids.values())) == len(uids)

@@ -18,7 +18,7 @@ from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
 from penstock.flow.state.manifest import Manifest
 from penstock.plan.nodes import Job, Scan
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, KIND, Output
 from penstock.types import (
@@ -79,7 +79,7 @@ class _Running:
 
     def start(self) -> None:
         """Plan the job; all that is left of a former start is the state that the manifest names."""
-        job = planned(_jobs(self.program)[self.number])
+        job = plan_job(_jobs(self.program)[self.number])
         several = len(job.sinks) > 1
         self.outputs = tuple(
             Output(at, each.table, each.spec, each.schema, f"output{at}" if several else None, each.schema.names)

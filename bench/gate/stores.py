@@ -102,13 +102,13 @@ class Segments:
 
     def begin(self) -> State:
         """The state of the next batch."""
-        store = StateStore(Storage.of(self.folder), self.specs, self._refs, 0, END, "gate-")
+        store = StateStore(Storage.from_uri(self.folder), self.specs, self._refs, 0, END, "gate-")
         return cast(State, _Kept(store, self))
 
     def collect(self) -> None:
         """Delete what the last batch made superfluous."""
         live = {ref.file for refs in self._refs.values() for ref in refs}
-        storage = Storage.of(self.folder)
+        storage = Storage.from_uri(self.folder)
         for each in list(storage.files()):
             if each.name not in live:
                 storage.delete(each.name)
@@ -250,7 +250,7 @@ def compare(keys: int, rows: int, rounds: int) -> dict[str, dict[str, float]]:
     calls = (AggregateCall("n", "COUNT", BIGINT), AggregateCall("s", "SUM", DOUBLE, "amount"))
     columns = RowType((Field("user_id", BIGINT), Field("amount", DOUBLE)))
     node = GroupAggregate(_TOTALS, Node(columns), ("user_id",), calls, uid="totals")
-    operator = GroupAggregateOperator.of(node, retracts=False)
+    operator = GroupAggregateOperator.from_node(node, retracts=False)
     random = np.random.default_rng(6)
     found: dict[str, list[dict[str, float]]] = {"penstock": [], "rocksdict": []}
     with tempfile.TemporaryDirectory(prefix="penstock-gate-") as folder:

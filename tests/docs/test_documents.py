@@ -20,7 +20,7 @@ from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.explain import explain
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import Filter, Job, Scan
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.spi import KIND, Task, formats
 from penstock.sql import parse_script
 from penstock.types import RowKind, arrow_schema, parse_columns
@@ -124,34 +124,34 @@ def test_the_queries_of_the_guide_to_sql_are_planned():
     turnover, correlated, lateral, baskets, clicks, largest, newest, hinted = blocks("docs/sql.md", "sql")
     takes = "CREATE TABLE per_minute (page STRING, `minute` TIMESTAMP(3), clicks BIGINT) WITH ('connector' = 'print');"
     sold = "CREATE TABLE sold (id BIGINT, sku STRING, quantity INT) WITH ('connector' = 'print');"
-    assert "rows of each element of `items0`" in explain(planned(parse_script(sold + baskets).jobs[0]))
+    assert "rows of each element of `items0`" in explain(plan_job(parse_script(sold + baskets).jobs[0]))
     script = parse_script(takes + clicks)
     assert not script.warnings
-    assert "window `window_start`, `window_end`" in explain(planned(script.jobs[0]))
-    assert "forgets the left rows 24 h after" in explain(planned(parse_script(turnover + hinted).jobs[1]))
+    assert "window `window_start`, `window_end`" in explain(plan_job(script.jobs[0]))
+    assert "forgets the left rows 24 h after" in explain(plan_job(parse_script(turnover + hinted).jobs[1]))
     script = parse_script(turnover)
     assert not script.warnings
-    shown = explain(planned(script.jobs[0]))
+    shown = explain(plan_job(script.jobs[0]))
     assert "as 'turnover: join(orders, customers)'" in shown
     late = "CREATE TABLE late (id BIGINT, customer BIGINT, orders BIGINT) WITH ('connector' = 'print');"
-    shown = explain(planned(parse_script(turnover[: turnover.index("CREATE VIEW")] + late + correlated).jobs[0]))
+    shown = explain(plan_job(parse_script(turnover[: turnover.index("CREATE VIEW")] + late + correlated).jobs[0]))
     assert [shown.count(f"left join on `{each}`") for each in ("customer", "note")] == [2, 2], shown
     takes = (
         "CREATE TABLE largest_of_each (customer BIGINT, id BIGINT, amount DECIMAL(10, 2)) WITH ('connector' = 'print');"
     )
-    shown = explain(planned(parse_script(turnover[: turnover.index("CREATE VIEW")] + takes + lateral).jobs[0]))
+    shown = explain(plan_job(parse_script(turnover[: turnover.index("CREATE VIEW")] + takes + lateral).jobs[0]))
     assert "rows 1 to 3 of each `customer`, by" in shown
     columns = "city STRING, place BIGINT, id BIGINT, amount DECIMAL(10, 2)"
     takes = f"CREATE TABLE largest ({columns}) WITH ('connector' = 'print');"
     tables = turnover[: turnover.index("CREATE VIEW")] + takes
-    shown = explain(planned(parse_script(tables + largest).jobs[0]))
+    shown = explain(plan_job(parse_script(tables + largest).jobs[0]))
     assert "rows 1 to 3 of each `city`, by `amount` DESC, numbered `place`" in shown
     tables = (
         "CREATE TABLE states (id BIGINT, status STRING, changed TIMESTAMP(3), WATERMARK FOR changed AS changed) WITH "
         "('connector' = 'kafka', 'topic' = 's', 'properties.bootstrap.servers' = 'localhost:9092', 'format' = 'json');"
         "CREATE TABLE newest (id BIGINT, status STRING) WITH ('connector' = 'print');"
     )
-    assert "the last row by `changed` of each `id`" in explain(planned(parse_script(tables + newest).jobs[0]))
+    assert "the last row by `changed` of each `id`" in explain(plan_job(parse_script(tables + newest).jobs[0]))
 
 
 def test_the_statements_of_their_guide_print_a_table():

@@ -236,7 +236,7 @@ def manifest_of(trial: Trial, job: JobProcess) -> Manifest:
 
 
 def _storage(job: JobProcess) -> Storage:
-    return Storage.of(str(state_of(job)))
+    return Storage.from_uri(str(state_of(job)))
 
 
 def state_of(job: JobProcess) -> Path:

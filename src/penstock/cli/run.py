@@ -22,7 +22,7 @@ from penstock.plan.checks import check_guarantees, check_identities, check_setti
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.lifetimes import kept_forever
 from penstock.plan.nodes import Job
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.settings.given import GivenSettings
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.file.suffix.lower() != ".py":  # the jobs of a program run one after the other
         check_identities(jobs)
     reports = []
-    for job in map(planned, jobs):
+    for job in map(plan_job, jobs):
         check_settings(job)
         check_guarantees(job)
         complete = with_dead_letters(job)

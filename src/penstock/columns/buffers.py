@@ -135,7 +135,7 @@ def fixed_column(
     return from_buffers(arrow, valid, values.astype(_WIDTHS.get(root, np.int64), copy=False))
 
 
-def gathered(
+def gather_spans(
     arrow: pa.DataType,
     text: npt.NDArray[np.uint8],
     spans: npt.NDArray[np.int64],

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from penstock.columns.hash_loops import compare_bytes
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
-Rows: TypeAlias = npt.NDArray[np.int64]
+RowIndices: TypeAlias = npt.NDArray[np.int64]
 Column: TypeAlias = "pa.Array | pa.ChunkedArray"
 
 _FIXED: dict[int, Any] = {
@@ -102,14 +102,14 @@ def _offsets(column: pa.Array, width: Any) -> npt.NDArray[Any]:
     return np.frombuffer(column.buffers()[1], width)[column.offset : column.offset + len(column) + 1]
 
 
-def booleans(column: pa.Array, rows: Rows) -> Flags:
+def booleans(column: pa.Array, rows: RowIndices) -> Flags:
     """The values of a column of booleans at ``rows``."""
     if len(rows) == 0:
         return np.zeros(0, np.bool_)
     return _bits(column.buffers()[1], column.offset + rows)
 
 
-def _bits(buffer: pa.Buffer, rows: Rows) -> Flags:
+def _bits(buffer: pa.Buffer, rows: RowIndices) -> Flags:
     found = np.frombuffer(buffer, np.uint8)[rows >> 3] >> (rows & 7).astype(np.uint8) & 1
     return np.asarray(found, np.bool_)
 
@@ -134,7 +134,7 @@ def unsupported(kind: pa.DataType) -> TypeError:
     return TypeError(f"a column of type {kind} cannot be part of a key; cast it to a type that columns of tables have")
 
 
-def same_rows(left: Sequence[Column], left_rows: Rows, right: Sequence[Column], right_rows: Rows) -> Flags:
+def same_rows(left: Sequence[Column], left_rows: RowIndices, right: Sequence[Column], right_rows: RowIndices) -> Flags:
     """For each pair of rows, whether all columns of ``left`` and ``right`` are equal. The types are those of the same
     columns: only dictionaries and widths of offsets may differ."""
     same = np.ones(len(left_rows), np.bool_)
@@ -144,7 +144,7 @@ def same_rows(left: Sequence[Column], left_rows: Rows, right: Sequence[Column], 
     return same
 
 
-def _same(left: pa.Array, left_rows: Rows, right: pa.Array, right_rows: Rows) -> Flags:
+def _same(left: pa.Array, left_rows: RowIndices, right: pa.Array, right_rows: RowIndices) -> Flags:
     if pa.types.is_null(left.type):
         return np.ones(len(left_rows), np.bool_)
     same = _same_values(left, left_rows, right, right_rows)
@@ -154,13 +154,13 @@ def _same(left: pa.Array, left_rows: Rows, right: pa.Array, right_rows: Rows) ->
     return same
 
 
-def _valid_at(column: pa.Array, rows: Rows) -> Flags:
+def _valid_at(column: pa.Array, rows: RowIndices) -> Flags:
     if column.null_count == 0:
         return np.ones(len(rows), np.bool_)
     return _bits(column.buffers()[0], column.offset + rows)
 
 
-def _same_values(left: pa.Array, left_rows: Rows, right: pa.Array, right_rows: Rows) -> Flags:
+def _same_values(left: pa.Array, left_rows: RowIndices, right: pa.Array, right_rows: RowIndices) -> Flags:
     if (values := fixed_values(left)) is not None and (others := fixed_values(right)) is not None:
         one, other = values[left_rows], others[right_rows]
         if values.dtype.kind == "f":
@@ -187,10 +187,10 @@ def _same_values(left: pa.Array, left_rows: Rows, right: pa.Array, right_rows: R
 def _same_lists(
     offsets: npt.NDArray[np.int64],
     elements: tuple[pa.Array, ...],
-    rows: Rows,
+    rows: RowIndices,
     other_offsets: npt.NDArray[np.int64],
     other_elements: tuple[pa.Array, ...],
-    other_rows: Rows,
+    other_rows: RowIndices,
 ) -> Flags:
     starts, others = offsets[rows], other_offsets[other_rows]
     sizes = offsets[rows + 1] - starts

@@ -19,7 +19,7 @@ from penstock.columns.buffers import batch_of
 from penstock.columns.equality import (
     Column,
     Flags,
-    Rows,
+    RowIndices,
     booleans,
     byte_parts,
     fixed_values,
@@ -119,13 +119,13 @@ def _words_of_numbers(values: npt.NDArray[Any]) -> Hashes:
     return values.astype(np.int64, copy=False).view(np.uint64)
 
 
-def repeating(hashes: Hashes) -> bool:
+def repeats_often(hashes: Hashes) -> bool:
     """Whether a hash is there four times or more on average, by a sample of one hash in 64 with all its rows."""
     sample = hashes[hashes & np.uint64(63) == 0]
     return len(np.unique(sample)) * 4 <= len(sample)
 
 
-def repeated(hashes: Hashes) -> bool:
+def has_duplicates(hashes: Hashes) -> bool:
     """Whether any hash is there twice."""
     order, begins = np.empty(len(hashes), np.int64), np.empty(len(hashes), np.bool_)
     sort_rows(hashes, order, begins)
@@ -141,27 +141,27 @@ class Groups:
     #: One row per group.
     keys: pa.RecordBatch
     #: The group of each input row.
-    index: Rows
+    index: RowIndices
     #: The input rows by group, and within a group as they came.
-    order: Rows
+    order: RowIndices
     #: Where each group begins in ``order``.
-    starts: Rows
+    starts: RowIndices
 
     def __len__(self) -> int:
         return len(self.hashes)
 
     @classmethod
-    def of(cls, hashes: Hashes, keys: pa.RecordBatch) -> Groups:
+    def by_key(cls, hashes: Hashes, keys: pa.RecordBatch) -> Groups:
         """The groups of rows with these hashes and keys; equal keys must have equal hashes."""
         order, begins = runs_of(hashes, None, keys.columns)
         starts = np.flatnonzero(begins)
         index = np.empty(len(order), np.int64)
         index[order] = np.cumsum(begins) - 1
         firsts = order[starts]
-        return cls(hashes[firsts], taken(keys, firsts), index, order, starts)
+        return cls(hashes[firsts], take_rows(keys, firsts), index, order, starts)
 
 
-def runs_of(hashes: Hashes, second: Hashes | None, columns: Sequence[pa.Array]) -> tuple[Rows, Flags]:
+def runs_of(hashes: Hashes, second: Hashes | None, columns: Sequence[pa.Array]) -> tuple[RowIndices, Flags]:
     """The rows by hash, and by a ``second`` one if there is one, such that rows with equal ``columns`` are neighbours,
     as they came; and whether each row differs from the one before. Equal columns must have equal hashes."""
     order, begins = np.empty(len(hashes), np.int64), np.empty(len(hashes), np.bool_)
@@ -172,11 +172,13 @@ def runs_of(hashes: Hashes, second: Hashes | None, columns: Sequence[pa.Array]) 
     if len(repeated):
         differs = ~same_rows(columns, order[repeated], columns, order[repeated - 1])
         if differs.any():
-            order, begins = _told_apart(order, begins, repeated[differs], columns)
+            order, begins = _separate_collisions(order, begins, repeated[differs], columns)
     return order, begins
 
 
-def _told_apart(order: Rows, begins: Flags, differing: Rows, columns: Sequence[pa.Array]) -> tuple[Rows, Flags]:
+def _separate_collisions(
+    order: RowIndices, begins: Flags, differing: RowIndices, columns: Sequence[pa.Array]
+) -> tuple[RowIndices, Flags]:
     """The order and the begins of groups where rows of one hash have several keys. Each round takes one key of each
     hash."""
     runs = np.cumsum(begins)
@@ -199,7 +201,7 @@ def _told_apart(order: Rows, begins: Flags, differing: Rows, columns: Sequence[p
     return order, begins
 
 
-def taken(rows: pa.RecordBatch, indices: Rows) -> pa.RecordBatch:
+def take_rows(rows: pa.RecordBatch, indices: RowIndices) -> pa.RecordBatch:
     """These rows of a batch, which may have no columns."""
     if not rows.num_columns:
         return batch_of([], rows.schema, len(indices))

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.equality import Rows
+from penstock.columns.equality import RowIndices
 from penstock.columns.hash_loops import find_hashes, index_buckets, index_filters
 
 _ROWS_PER_BUCKET = 8
@@ -36,7 +36,7 @@ class HashIndex:
     firsts: npt.NDArray[np.int32]
 
     @classmethod
-    def of(cls, hashes: npt.NDArray[np.uint64]) -> HashIndex:
+    def from_hashes(cls, hashes: npt.NDArray[np.uint64]) -> HashIndex:
         """The index of these hashes, of which there is one at least."""
         low, width = hashes[0], int(hashes[-1]) - int(hashes[0])
         shift = max(0, width.bit_length() - (len(hashes) // _ROWS_PER_BUCKET).bit_length())
@@ -63,8 +63,8 @@ class HashIndex:
         return cls(head[0], head[1], bool(head[2]), filters, firsts)
 
     def find(
-        self, hashes: npt.NDArray[np.uint64], asked: npt.NDArray[np.uint64], which: Rows
-    ) -> tuple[Rows, Rows, Rows]:
+        self, hashes: npt.NDArray[np.uint64], asked: npt.NDArray[np.uint64], which: RowIndices
+    ) -> tuple[RowIndices, RowIndices, RowIndices]:
         """Those of ``which`` for which ``asked[which]`` is among ``hashes``, and their rows there: from the second
         result until the third (exclusive)."""
         found, starts, ends = (np.empty(len(which), np.int64) for _ in range(3))

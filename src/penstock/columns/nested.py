@@ -24,7 +24,7 @@ from penstock.columns.buffers import (
     decimal_pairs,
     fixed_column,
     from_buffers,
-    gathered,
+    gather_spans,
     validity,
     validity_buffer,
     words,
@@ -72,7 +72,7 @@ class Shape:
     nodes: tuple[ColumnNode, ...]
 
     @classmethod
-    def of(cls, row: RowType) -> Shape:
+    def from_row_type(cls, row: RowType) -> Shape:
         """The shape of a row's columns."""
         nodes: list[ColumnNode] = []
         _add(nodes, "", row, False)
@@ -183,7 +183,7 @@ class NestedColumns:
             to, start = int(self.nodes[index, VALID_BASE]), int(nodes[index, VALID_BASE])
             self.valid[to : to + count] = valid[start : start + count]
 
-    def given(self, index: int) -> npt.NDArray[np.bool_]:
+    def given_values(self, index: int) -> npt.NDArray[np.bool_]:
         """Whether each value of a node was given, possibly as null."""
         start = int(self.nodes[index, VALID_BASE])
         found: npt.NDArray[np.bool_] = self.valid[start : start + int(self.counts[index])] != 0
@@ -214,7 +214,7 @@ class NestedColumns:
         start = int(self.nodes[index, BASE])
         values = self.words[start : start + count * width]
         if root in copy:
-            return gathered(arrow, text, values.reshape(-1, 2), valid, copy[root])
+            return gather_spans(arrow, text, values.reshape(-1, 2), valid, copy[root])
         if root == type_roots.DECIMAL:
             return from_buffers(arrow, valid, values)
         children = [self._column(child, text, copy) for child in node.children]
@@ -251,9 +251,9 @@ class NestedInputs:
         self._mark(0, np.ones(rows.num_rows, np.uint8))
         for child, column in zip(shape.nodes[0].children, cast(rows, shape.row).columns, strict=True):
             self._put(child, column)
-        self.words = _joined(self._words, np.int64)
-        self.valid = _joined(self._valid, np.uint8)
-        self.text = _joined(self._texts, np.uint8)
+        self.words = _concat(self._words, np.int64)
+        self.valid = _concat(self._valid, np.uint8)
+        self.text = _concat(self._texts, np.uint8)
         self.vectors: Vectors = self.nodes, self.words, self.valid, self.text
 
     def _mark(self, index: int, valid: npt.NDArray[np.uint8]) -> None:
@@ -291,5 +291,5 @@ class NestedInputs:
             self._keep(words(node.root, column))
 
 
-def _joined(parts: list[npt.NDArray[Any]], root: Any) -> npt.NDArray[Any]:
+def _concat(parts: list[npt.NDArray[Any]], root: Any) -> npt.NDArray[Any]:
     return np.concatenate(parts) if parts else np.zeros(0, root)

@@ -66,7 +66,7 @@ def _carried(parts: list[npt.NDArray[np.int64]], rows: int) -> Limbs:
     return limbs
 
 
-def added(one: Limbs, other: Limbs) -> Limbs:
+def add_limbs(one: Limbs, other: Limbs) -> Limbs:
     """The sums of pairs of numbers."""
     return _carried(list(one + other), one.shape[1])
 

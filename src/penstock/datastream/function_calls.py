@@ -30,7 +30,7 @@ _NO_TIMESTAMP = -(2**63)
 _PACKAGE = Path(__file__).parents[1]
 
 
-class Rows:
+class ValueBatch:
     """Rows on their way through a chain: as columns or as values, whichever was needed last."""
 
     def __init__(self, info: TypeInformation, columns: list[pa.Array], count: int):
@@ -120,7 +120,7 @@ class _Call:
 
     function: Callable[..., Any]
 
-    def each(self, rows: Rows, step: Step, out: list[Any]) -> None:
+    def each(self, rows: ValueBatch, step: Step, out: list[Any]) -> None:
         """Add the results to ``out``. Raises FunctionError with the number of the row."""
         try:
             out.extend(map(self.function, rows.values()))
@@ -131,14 +131,14 @@ class _Call:
 
 
 class MapCall(_Call):
-    def __call__(self, rows: Rows, step: Step) -> None:
+    def __call__(self, rows: ValueBatch, step: Step) -> None:
         out: list[Any] = []
         self.each(rows, step, out)
         rows.put(step.made, out)
 
 
 class PresentCall(_Call):
-    def __call__(self, rows: Rows, step: Step) -> None:
+    def __call__(self, rows: ValueBatch, step: Step) -> None:
         out: list[Any] = []
         self.each(rows, step, out)
         rows.put(step.made, out)
@@ -146,19 +146,19 @@ class PresentCall(_Call):
 
 
 class FilterCall(_Call):
-    def __call__(self, rows: Rows, step: Step) -> None:
+    def __call__(self, rows: ValueBatch, step: Step) -> None:
         out: list[Any] = []
         self.each(rows, step, out)
         rows.keep(list(map(bool, out)))
 
 
 class CheckCall(_Call):
-    def __call__(self, rows: Rows, step: Step) -> None:
+    def __call__(self, rows: ValueBatch, step: Step) -> None:
         self.each(rows, step, [])
 
 
 class TimestampsCall(_Call):
-    def __call__(self, rows: Rows, step: Step) -> None:
+    def __call__(self, rows: ValueBatch, step: Step) -> None:
         times = rows.times or [None] * rows.count
         out: list[int | None] = []
         try:
@@ -172,7 +172,7 @@ class TimestampsCall(_Call):
 
 
 class FlatMapCall(_Call):
-    def __call__(self, rows: Rows, step: Step) -> None:
+    def __call__(self, rows: ValueBatch, step: Step) -> None:
         out: list[Any] = []
         counts: list[int] = []
         try:
@@ -188,7 +188,7 @@ class FlatMapCall(_Call):
 
 
 class ProcessCall(_Call):
-    def __call__(self, rows: Rows, step: Step) -> None:
+    def __call__(self, rows: ValueBatch, step: Step) -> None:
         numbers = {tag.tag_id: number for number, tag in enumerate(step.tags, start=1)}
         context = _Context()
         times = rows.times or [None] * rows.count
@@ -223,7 +223,7 @@ class Repeat:
 
     times: int
 
-    def __call__(self, rows: Rows, step: Step) -> None:
+    def __call__(self, rows: ValueBatch, step: Step) -> None:
         values = [value for value in rows.values() for _ in range(self.times)]
         rows.spread(step.made, values, [self.times] * rows.count)
 
@@ -234,7 +234,7 @@ class ArrowCall:
 
     function: Callable[[Any], Any]
 
-    def __call__(self, rows: Rows, step: Step) -> None:
+    def __call__(self, rows: ValueBatch, step: Step) -> None:
         columns = rows.columns()
         given = columns[0] if rows.info.single else pa.RecordBatch.from_arrays(columns, names=list(rows.info.row.names))
         try:
@@ -248,7 +248,7 @@ class ArrowCall:
         except Exception as error:
             raise failed(step, error, rows.number(0) if rows.count else -1) from error
 
-    def _keep(self, rows: Rows, found: Any) -> None:
+    def _keep(self, rows: ValueBatch, found: Any) -> None:
         mask = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
         if not isinstance(mask, pa.BooleanArray) or len(mask) != rows.count:
             raise TypeError(f"expected a boolean array of {rows.count} values, not {_described(found)}")

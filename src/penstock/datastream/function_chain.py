@@ -21,8 +21,8 @@ from penstock.datastream.function_calls import (
     PresentCall,
     ProcessCall,
     Repeat,
-    Rows,
     TimestampsCall,
+    ValueBatch,
     failed,
     later,
     of_row,
@@ -158,7 +158,7 @@ class OpenChain:
             step.kind in ("process", "timestamps") for step in chain.steps
         )
 
-    def _work(self, step: Step, task: Task) -> Callable[[Rows, Step], None]:
+    def _work(self, step: Step, task: Task) -> Callable[[ValueBatch, Step], None]:
         function = step.function
         if isinstance(function, ArrowFunction):
             return ArrowCall(function.function)
@@ -206,7 +206,7 @@ class OpenChain:
     def _made(self, columns: Sequence[pa.Array]) -> tuple[list[pa.Array], NDArray[np.int64]]:
         chain = self._chain
         given = columns[:-1] if chain.timed else columns
-        rows = Rows(chain.given, list(given), len(columns[0]))
+        rows = ValueBatch(chain.given, list(given), len(columns[0]))
         if self._needs_times:
             rows.times = _millis(columns[-1]) if chain.timed else [None] * rows.count
         for step, work, seen in zip(chain.steps, self._works, self._seen, strict=True):
@@ -224,7 +224,7 @@ class OpenChain:
             made.append(columns[-1] if rows.one_to_one else columns[-1].take(pa.array(origin)))
         return made, origin
 
-    def _outputs(self, rows: Rows) -> list[pa.Array]:
+    def _outputs(self, rows: ValueBatch) -> list[pa.Array]:
         """The number of each row's output, and the columns of all outputs, null in the rows of others."""
         outputs = np.array(rows.outputs or [], np.int32)
         arrays: list[pa.Array] = [pa.array(outputs, pa.int32())]

@@ -26,7 +26,7 @@ from penstock.spi import (
     sink_spec,
     unknown_connector,
 )
-from penstock.sql import condition, located, projection, read
+from penstock.sql import condition, locate_problem, projection, read
 from penstock.types import BIGINT
 
 _T = TypeVar("_T")
@@ -234,7 +234,7 @@ class _Lowering:
 
 def _placed(problem: Problem, side: ConnectorDef) -> Problem:
     values = dict(side.options)
-    return located(problem, side.origin, {key: (values[key], f"'{text}'") for key, text in side.written})
+    return locate_problem(problem, side.origin, {key: (values[key], f"'{text}'") for key, text in side.written})
 
 
 def _sink_id(route: RouteDef, match: re.Match[str], name: str) -> str:

@@ -25,7 +25,7 @@ from penstock.plan.walk import rewrite
 from penstock.types import RowType
 
 
-def arranged(sinks: tuple[Sink, ...], stored: Mapping[str, StepIdentity]) -> tuple[Sink, ...]:
+def arrange_keys(sinks: tuple[Sink, ...], stored: Mapping[str, StepIdentity]) -> tuple[Sink, ...]:
     """The sinks of a planned job, with the keys of each step in the order of its identity among ``stored``, by uid, if
     they are the same. The columns that a step gives stay in their order."""
     if not stored:

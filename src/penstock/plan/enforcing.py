@@ -24,7 +24,7 @@ def not_null(value: Expression, column: Field, sink: Sink) -> Expression:
     return Call(NOT_NULL, (value, _text(sink.table), _text(column.name)), type=value.type.with_nullability(False))
 
 
-def fitted(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
+def enforce_lengths(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
     """The sinks, with steps that fit values into their lengths, where the settings ask for them."""
     strategy = settings.type_length_enforcer
     if strategy == IGNORE:
@@ -32,9 +32,9 @@ def fitted(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
     return rewrite(sinks, lambda node: _with_lengths(node, strategy) if isinstance(node, Sink) else node)
 
 
-def without_nulls(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
-    """The sinks, with steps that leave rows out whose NULL must not be there, where the settings ask for them. By now
-    it is known whether upserts go to a sink unchanged."""
+def drop_nulls(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
+    """The sinks, with steps that leave rows out whose NULL must not be there, where the settings ask for them. Whether
+    upserts go to a sink as they are is known by now."""
     if settings.not_null_enforcer != DROP:
         return sinks
     return rewrite(sinks, lambda node: _of_known(node) if isinstance(node, Sink) else node)

@@ -232,12 +232,12 @@ def disjunction(conditions: Sequence[Expression]) -> Expression:
     return conditions[0] if len(conditions) == 1 else call("OR", *conditions, place=conditions[0].place)
 
 
-def substituted(expression: Expression, values: Mapping[str, Expression]) -> Expression:
+def substitute(expression: Expression, values: Mapping[str, Expression]) -> Expression:
     """An expression with columns replaced by ``values``, by name."""
     return rewrite(expression, lambda each: values.get(each.name, each) if isinstance(each, ColumnRef) else each)
 
 
-def renamed(expression: Expression, name: Callable[[str], str]) -> Expression:
+def rename_columns(expression: Expression, name: Callable[[str], str]) -> Expression:
     """The expression with its columns renamed by ``name``."""
     return rewrite(
         expression, lambda each: replace(each, name=name(each.name)) if isinstance(each, ColumnRef) else each

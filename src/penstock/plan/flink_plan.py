@@ -63,11 +63,11 @@ _LOGICAL: dict[type[Node], str] = {
 def flink_explain(written: Sequence[Node], planned: Sequence[Node], details: Collection[str] = ()) -> str:
     """The text of EXPLAIN for queries as they were ``written`` and as they are ``planned``. With the detail
     JSON_EXECUTION_PLAN the steps come in JSON too."""
-    execution = _Execution.of(planned)
+    execution = _Execution.from_roots(planned)
     sections = {
         "Abstract Syntax Tree": [_tree(each, _logical) for each in written],
         "Optimized Physical Plan": [_tree(each, _physical) for each in map(_step, planned)],
-        "Optimized Execution Plan": [_tree(each, execution.shown) for each in map(_step, planned)],
+        "Optimized Execution Plan": [_tree(each, execution.show_step) for each in map(_step, planned)],
     }
     texts = [f"== {title} ==\n" + "\n\n".join("\n".join(each) for each in found) for title, found in sections.items()]
     if "JSON_EXECUTION_PLAN" in details:
@@ -237,7 +237,7 @@ class _Execution:
     known: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, roots: Sequence[Node]) -> _Execution:
+    def from_roots(cls, roots: Sequence[Node]) -> _Execution:
         """The steps of these queries, of which none has been shown."""
         uses = Counter[int]()
 
@@ -247,7 +247,7 @@ class _Execution:
         fold(roots, visit)
         return cls(uses)
 
-    def shown(self, step: _Step) -> tuple[str, Sequence[_Step]]:
+    def show_step(self, step: _Step) -> tuple[str, Sequence[_Step]]:
         """A step and what it reads, unless that was shown before."""
         node = id(step.node)
         if not isinstance(step.node, STATEFUL) or step.name == "Exchange" or self.uses[node] < 2:

@@ -21,7 +21,7 @@ from penstock.plan.expressions import (
     Literal,
     Place,
     rewrite,
-    substituted,
+    substitute,
     walk,
 )
 from penstock.plan.flink_sql import SqlText, Text
@@ -124,14 +124,14 @@ class Lineage:
         """An expression of the columns of ``node``, in terms of their origins."""
         found = rewrite(expression, _implied)
         names = {each.name for each in walk(found) if isinstance(each, ColumnRef)}
-        return substituted(found, {name: self.column(node, name) for name in names})
+        return substitute(found, {name: self.column(node, name) for name in names})
 
-    def joined(self, node: Join, condition: Expression) -> Expression:
+    def join_condition(self, node: Join, condition: Expression) -> Expression:
         """The condition of a join, in terms of the origins of both sides' columns."""
         found, lefts = rewrite(condition, _implied), node.left.schema.names
         names = {each.name for each in walk(found) if isinstance(each, ColumnRef)}
         sides = {each: node.left if each in lefts else node.right for each in names}
-        return substituted(found, {each: self.column(side, each) for each, side in sides.items()})
+        return substitute(found, {each: self.column(side, each) for each, side in sides.items()})
 
     def aggregate(self, node: Node, call: AggregateCall) -> Aggregated:
         """The aggregate of the rows of ``node``."""
@@ -220,7 +220,7 @@ def _cut(text: str) -> str:
     return f"{text[:_LONGEST]}.. #{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def shown(expression: Expression) -> str:
+def display_text(expression: Expression) -> str:
     """The text of an expression as its user may have written it."""
     return _short(_Shown().text(expression).sql)
 
@@ -229,7 +229,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]} .."
 
 
-def zoned(expression: Expression) -> bool:
+def depends_on_zone(expression: Expression) -> bool:
     """Whether the value depends on the session's time zone."""
     return any(_depends_on_zone(each) for each in walk(expression))
 
@@ -322,12 +322,12 @@ class _Shown(_Meaning):
         return super().text(expression)
 
 
-def described(expression: Expression) -> str:
-    """The text of a window, or of anything else that distinguishes windows, as users read it."""
-    return _Shown().window(expression) if isinstance(expression, WindowBound) else shown(expression)
+def describe_window(expression: Expression) -> str:
+    """The text of a window, or of what else tells windows apart, as users read it."""
+    return _Shown().window(expression) if isinstance(expression, WindowBound) else display_text(expression)
 
 
-def written(place: Place | None) -> str:
+def text_at(place: Place | None) -> str:
     """The call at a place, as it is written there; empty if it is from no text."""
     if place is None:
         return ""

@@ -40,7 +40,7 @@ _KINDS: dict[type[Node], str] = {
 }
 
 
-def named(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
+def assign_uids(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
     """The sinks, with a ``uid`` for each step with state that the user gave none: its sink, kind and tables, and a
     number where there are several, from the sink downwards. It depends neither on what is computed nor on other sinks.
     Raises SchemaError if the user gave one uid twice."""

@@ -14,10 +14,10 @@ from penstock.plan.checks import (
     check_overwrites,
     check_reads,
 )
-from penstock.plan.enforcing import fitted, without_nulls
+from penstock.plan.enforcing import drop_nulls, enforce_lengths
 from penstock.plan.event_times import with_times
 from penstock.plan.expressions import coerce, columns_of, fields_of, is_deterministic
-from penstock.plan.naming import named
+from penstock.plan.naming import assign_uids
 from penstock.plan.nodes import (
     STATEFUL,
     AssignWatermarks,
@@ -34,7 +34,7 @@ from penstock.plan.nodes import (
     Sink,
     project,
 )
-from penstock.plan.pruning import pruned
+from penstock.plan.pruning import prune_sinks
 from penstock.plan.traits import traits
 from penstock.plan.walk import expressions_of, fold, rewrite
 from penstock.settings import FORCE, NONE, Settings
@@ -42,7 +42,7 @@ from penstock.spi import CHANGES, INSERTIONS, AnySettings, SinkCapabilities
 from penstock.types import RowType
 
 
-def planned(job: Job) -> Job:
+def plan_job(job: Job) -> Job:
     """``job`` as it runs. Idempotent.
 
     Tables of upserts become tables of changes, except where a sink takes the same upserts. Equal steps with state
@@ -56,14 +56,14 @@ def planned(job: Job) -> Job:
     # looked for twice.
     if job.settings.batch:
         check_batch(job)
-        sinks = without_nulls(fitted(_timed(job), job.settings), job.settings)
-        job = replace(job, sinks=named(_shared(pruned(_shared(sinks)))))
+        sinks = drop_nulls(enforce_lengths(_timed(job), job.settings), job.settings)
+        job = replace(job, sinks=assign_uids(_shared(prune_sinks(_shared(sinks)))))
         check_reads(job)
         return job
-    sinks = _normalized(fitted(_deduplicated(_timed(job), job.settings), job.settings))
-    sinks = without_nulls(sinks, job.settings)
+    sinks = _normalized(enforce_lengths(_deduplicated(_timed(job), job.settings), job.settings))
+    sinks = drop_nulls(sinks, job.settings)
     check_conflicts(sinks, job.settings)
-    job = replace(job, sinks=named(_shared(pruned(_shared(_materialized(sinks, job.settings))))))
+    job = replace(job, sinks=assign_uids(_shared(prune_sinks(_shared(_materialized(sinks, job.settings))))))
     check_reads(job)
     check_changes(job)
     check_determinism(job)
@@ -75,9 +75,9 @@ def _timed(job: Job) -> tuple[Sink, ...]:
     return job.sinks if job.settings.lenient else with_times(job.sinks)
 
 
-def planned_query(node: Node, name: str, settings: Settings) -> Job:
+def plan_query(node: Node, name: str, settings: Settings) -> Job:
     """The job of a query into a table that takes all changes; ``name`` is the table's, and precedes those of steps."""
-    return planned(Job(name, (Sink(node.schema, node, name, "", _Everything(name, node.schema)),), settings))
+    return plan_job(Job(name, (Sink(node.schema, node, name, "", _Everything(name, node.schema)),), settings))
 
 
 @dataclass(frozen=True)

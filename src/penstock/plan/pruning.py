@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, columns_of, fields_of, substituted, walk
+from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, columns_of, fields_of, substitute, walk
 from penstock.plan.nodes import (
     AggregateCall,
     AssignWatermarks,
@@ -43,14 +43,14 @@ _ANY = Literal(True, type=BOOLEAN.with_nullability(False))
 Names = frozenset[str]
 
 
-def pruned(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
+def prune_sinks(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
     """The sinks, fed by the same rows without unread columns. Sinks without state stay as they are."""
     kept: set[int] = set()
     fold([sink for sink in sinks if not traits(sink).stateful], lambda node, _: kept.add(id(node)))
     return tuple(each for each in _without_unread(sinks, kept) if isinstance(each, Sink))
 
 
-def pruned_rows(node: Node) -> Node:
+def prune_rows(node: Node) -> Node:
     """The same rows from nodes without the columns that ``node`` does not read."""
     (found,) = _without_unread((node,), frozenset())
     return found
@@ -61,7 +61,7 @@ def repeatable_columns(node: Node) -> Names:
     number of rows may differ."""
     if repeatable(node):
         return frozenset(node.schema.names)
-    alone = {each.name: pruned_rows(project(node, (Item(each.name, each),))) for each in fields_of(node.schema)}
+    alone = {each.name: prune_rows(project(node, (Item(each.name, each),))) for each in fields_of(node.schema)}
     return frozenset(name for name, rows in alone.items() if repeatable(rows))
 
 
@@ -168,7 +168,7 @@ def _pruned(node: Node, inputs: tuple[Node, ...], wanted: Names) -> Node:
             (below,) = inputs
             return node if below is node.input else replace(node, schema=below.schema, input=below)
         case Project():
-            return merged(inputs[0], _items(node, wanted))
+            return merge_projections(inputs[0], _items(node, wanted))
         case GroupAggregate(keys=keys):
             below = _narrowed(inputs[0], reads[0])
             calls = _calls(node, wanted)
@@ -226,10 +226,10 @@ def _pruned_join(node: Join, left: Node, right: Node) -> Join:
 def _narrowed(node: Node, names: Iterable[str]) -> Node:
     """``node`` with the columns of these ``names`` only; with a constant if there are none."""
     items = tuple(each for each in items_of(node.schema) if each.name in names)
-    return merged(node, items or (Item(node.schema.names[0], _ANY),))
+    return merge_projections(node, items or (Item(node.schema.names[0], _ANY),))
 
 
-def merged(node: Node, items: tuple[Item, ...]) -> Node:
+def merge_projections(node: Node, items: tuple[Item, ...]) -> Node:
     """``node`` with these columns, in one projection with those below it unless something would be computed twice."""
     while isinstance(node, Project) and not any(WATERMARK in _columns(each.expression) for each in items):
         parts = [part for each in items for part in walk(each.expression)]
@@ -237,6 +237,6 @@ def merged(node: Node, items: tuple[Item, ...]) -> Node:
         values = {each.name: each.expression for each in node.items}
         if any(count > 1 and not isinstance(values[name], ColumnRef | Literal) for name, count in uses.items()):
             break
-        items = tuple(Item(each.name, substituted(each.expression, values)) for each in items)
+        items = tuple(Item(each.name, substitute(each.expression, values)) for each in items)
         node = node.input
     return project(node, items)

@@ -29,7 +29,7 @@ class Fact:
     shown: str
 
     @classmethod
-    def of(cls, text: str) -> Fact:
+    def from_text(cls, text: str) -> Fact:
         """A fact whose text for users is its meaning."""
         return cls(text, text)
 
@@ -105,7 +105,7 @@ class Comparison:
     noted: tuple[str, ...]
 
 
-def compared(before: StepIdentity, now: StepIdentity) -> Comparison:
+def compare_identities(before: StepIdentity, now: StepIdentity) -> Comparison:
     """What has changed of a step since its state was written."""
     if before.step != now.step:
         return Comparison((f"it was {before.step}, and is {now.step}",), ())
@@ -139,7 +139,7 @@ def table_names(before: StepIdentity, now: StepIdentity) -> dict[str, str]:
     return {old.name: each.name for each, old in pairs if old is not None and old.name != each.name}
 
 
-def renamed(now: StepIdentity, names: Mapping[str, Mapping[str, str]]) -> StepIdentity:
+def rename_identity(now: StepIdentity, names: Mapping[str, Mapping[str, str]]) -> StepIdentity:
     """The identity with the names that columns have in the state, by side and by their present names."""
 
     def of(columns: tuple[Column, ...], side: str) -> tuple[Column, ...]:
@@ -156,11 +156,11 @@ def renamed(now: StepIdentity, names: Mapping[str, Mapping[str, str]]) -> StepId
 
 def _changed(before: Mapping[str, Fact], now: Mapping[str, Fact]) -> Iterator[str]:
     for about in dict.fromkeys((*before, *now)):
-        was, is_ = before.get(about, Fact.of("")), now.get(about, Fact.of(""))
+        was, is_ = before.get(about, Fact.from_text("")), now.get(about, Fact.from_text(""))
         if was.meaning == is_.meaning or (about in _MAY_BE_UNKNOWN and "" in (was.meaning, is_.meaning)):
             continue
         if was.shown == is_.shown:  # the difference is in what the columns are made of
-            was, is_ = Fact.of(was.meaning), Fact.of(is_.meaning)
+            was, is_ = Fact.from_text(was.meaning), Fact.from_text(is_.meaning)
         yield f"the {about} was {was.shown or 'not set'}, and is {is_.shown or 'not set'}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from penstock.plan.expressions import ColumnRef, Expression, columns_of, conjunction, fields_of, substituted
+from penstock.plan.expressions import ColumnRef, Expression, columns_of, conjunction, fields_of, substitute
 from penstock.plan.nodes import (
     Filter,
     GroupAggregate,
@@ -34,7 +34,7 @@ def bounds_and_time(columns: WindowColumns, *, zoned: bool) -> tuple[Field, Fiel
     return Field(columns.start, BOUND), Field(columns.end, BOUND), Field(columns.time, time)
 
 
-def grouped(node: GroupAggregate) -> Node:
+def plan_groups(node: GroupAggregate) -> Node:
     """The groups of ``node``; if the start and the end of the window are among their keys, those of windows."""
     window = traits(node.input).window
     if window is None or not {window.columns.start, window.columns.end} <= set(node.keys):
@@ -46,7 +46,7 @@ def grouped(node: GroupAggregate) -> Node:
     )
 
 
-def aggregated(
+def aggregate_windows(
     node: Node, group: GroupAggregate, keys: tuple[str, ...], windowing: Windowing | Attached, zoned: bool
 ) -> WindowAggregate:
     """The groups of windows with the ``keys`` and calls of ``group``, of the rows of ``node``."""
@@ -61,11 +61,13 @@ def aggregated(
 def _attached(group: GroupAggregate, columns: WindowColumns, windowing: Windowing | Attached) -> WindowAggregate:
     """The groups of windows that the rows have in their columns."""
     keys = tuple(each for each in group.keys if each not in columns.names)
-    return aggregated(group.input, group, keys, Attached(columns.start, columns.end, windowing.zoned), windowing.zoned)
+    return aggregate_windows(
+        group.input, group, keys, Attached(columns.start, columns.end, windowing.zoned), windowing.zoned
+    )
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _WindowProjection:
     """Rows in terms of the columns of ``table``: those for which ``conditions`` are true, with ``columns``."""
 
     table: WindowTable
@@ -73,7 +75,7 @@ class _Rows:
     columns: Mapping[str, Expression]
 
     @classmethod
-    def of(cls, node: Node) -> _Rows | None:
+    def from_node(cls, node: Node) -> _WindowProjection | None:
         """The rows of ``node``, if only expressions are between it and a table of windows."""
         steps: list[Filter | Project] = []
         while isinstance(node, Filter | Project):
@@ -85,16 +87,16 @@ class _Rows:
         columns: dict[str, Expression] = {each.name: each for each in fields_of(node.schema)}
         for step in reversed(steps):
             if isinstance(step, Filter):
-                conditions = (*conditions, substituted(step.condition, columns))
+                conditions = (*conditions, substitute(step.condition, columns))
             else:
-                columns = {each.name: substituted(each.expression, columns) for each in step.items}
+                columns = {each.name: substitute(each.expression, columns) for each in step.items}
         return cls(node, conditions, columns)
 
 
 def _unassigned(group: GroupAggregate, columns: WindowColumns) -> WindowAggregate | None:
     """The groups of windows that the aggregate itself assigns rows to: it need not see a row once for each window. None
     where the rows' windows are used before, or they are grouped by copies of the window's ``columns`` too."""
-    rows = _Rows.of(group.input)
+    rows = _WindowProjection.from_node(group.input)
     if rows is None:
         return None
     table = rows.table
@@ -116,7 +118,7 @@ def _unassigned(group: GroupAggregate, columns: WindowColumns) -> WindowAggregat
     if values:  # a row needs a column, even an unread one
         below = project(below, tuple(Item(name, each) for name, each in values.items()))
     windowing = replace(given, time=time, keys=keys if given.grouped else of, grouped=False)
-    return aggregated(below, group, keys, windowing, windowing.zoned)
+    return aggregate_windows(below, group, keys, windowing, windowing.zoned)
 
 
 def _passed(name: str, schema: RowType, values: dict[str, Expression]) -> str:
@@ -167,7 +169,7 @@ def _lengths(own: Traits) -> object:
     return replace(windowing, time="") if isinstance(windowing, Windowing) else None
 
 
-def windowed(node: Node, windowing: Windowing) -> WindowTable:
+def assign_windows(node: Node, windowing: Windowing) -> WindowTable:
     """The rows of ``node`` with the columns of their windows. Columns of these names get a number, as in Flink."""
     taken = list(node.schema.names)
     columns = WindowColumns(*(_free(name, taken) for name in ("window_start", "window_end", "window_time")))

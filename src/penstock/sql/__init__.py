@@ -4,7 +4,7 @@
 statements into jobs. ``fragments`` binds pieces of SQL in YAML and Python.
 """
 
-from penstock.sql.bind.tables.definitions import ComputedColumn, located, read
+from penstock.sql.bind.tables.definitions import ComputedColumn, locate_problem, read
 from penstock.sql.fragments import TableSchema, columns, condition, expression, projection, tables
 from penstock.sql.script import Script, parse_script
 
@@ -15,7 +15,7 @@ __all__ = [
     "columns",
     "condition",
     "expression",
-    "located",
+    "locate_problem",
     "parse_script",
     "projection",
     "read",

@@ -100,7 +100,7 @@ class Catalogs:
         return self.temporary if path in self.temporary else self.permanent
 
 
-def shown_path(path: Path) -> str:
+def display_path(path: Path) -> str:
     """The name of a table in plans and messages: without the default catalog and the default database."""
     catalog, database, name = path
     if catalog != DEFAULT_CATALOG:

@@ -21,9 +21,9 @@ from penstock.sql.catalogs import (
     TableEntry,
     ViewEntry,
     Visible,
-    shown_path,
+    display_path,
 )
-from penstock.sql.like import merged, with_key
+from penstock.sql.like import apply_like, with_key
 from penstock.sql.parse.source import Errors, SourceText, similar, suggestion
 from penstock.sql.parse.statements import (
     AlterCatalog,
@@ -197,7 +197,7 @@ class Definitions:
         path = self._new_path(statement.table)
         if not self._is_new(statement.table, path, statement.if_not_exists, statement.temporary, "TABLE"):
             return
-        entry = TableEntry(replace(statement, table=TableName(shown_path(path), statement.table.at)))
+        entry = TableEntry(replace(statement, table=TableName(display_path(path), statement.table.at)))
         self.catalogs.put(path, entry, temporary=statement.temporary)
         if statement.like is not None:
             base = self.entry(statement.like.table)
@@ -207,7 +207,7 @@ class Definitions:
                 )
             if base.found is None:
                 return
-            entry.statement = merged(entry.statement, base.statement, self.source)
+            entry.statement = apply_like(entry.statement, base.statement, self.source)
         self._declare(entry)
 
     def create_as(
@@ -223,7 +223,7 @@ class Definitions:
             if isinstance(known, ViewEntry):
                 raise self.source.error(table.at, f"'{table.text}' is a view", "name a table")
             return known.found, insert if statement.names else replace(insert, columns=())
-        entry = TableEntry(replace(made, table=TableName(shown_path(path), table.at)))
+        entry = TableEntry(replace(made, table=TableName(display_path(path), table.at)))
         if keep:
             self.catalogs.put(path, entry, temporary=False)
         self._declare(entry)
@@ -310,7 +310,7 @@ class Definitions:
         entry = holder.pop(path)
         self.catalogs.version += 1
         holder[to] = entry
-        name = TableName(shown_path(to), change.to.at)
+        name = TableName(display_path(to), change.to.at)
         if isinstance(entry, TableEntry):
             entry.statement = replace(entry.statement, table=name)
             self._declare(entry)

@@ -11,8 +11,8 @@ from penstock.plan.expressions import Expression
 from penstock.plan.nodes import Item
 from penstock.spi import Column
 from penstock.sql.bind.expressions.scope import Scope
-from penstock.sql.bind.expressions.selection import projected, select
-from penstock.sql.bind.tables.definitions import Declaration, columns_of, not_null, stored, typed
+from penstock.sql.bind.expressions.selection import number_names, select
+from penstock.sql.bind.tables.definitions import Declaration, check_storable, check_typed, columns_of, not_null
 from penstock.sql.parse.commands import statements_of
 from penstock.sql.parse.definitions import column_declaration, parse_schema
 from penstock.sql.parse.queries import QueryGrammar
@@ -40,7 +40,7 @@ def expression(text: str, schema: RowType, *, origin: str = "") -> Expression:
     scope = Scope(schema, SourceText(text, origin))
     given = _parsed(scope.source, QueryGrammar.expression)
     with scope.source.limited_nesting(0):
-        return typed(scope.value(given), scope, given.at)
+        return check_typed(scope.value(given), scope, given.at)
 
 
 def condition(text: str, schema: RowType, *, origin: str = "") -> Expression:
@@ -60,9 +60,9 @@ def projection(text: str, schema: RowType, *, origin: str = "") -> tuple[Item, .
     items = _parsed(scope.source, QueryGrammar.items)
     found = [each for each in select(items, scope, errors) if each is not None]
     for each in found:
-        errors.attempt(partial(stored, each.value, scope, each.at))
+        errors.attempt(partial(check_storable, each.value, scope, each.at))
     errors.check()
-    return projected(found)
+    return number_names(found)
 
 
 def columns(text: str, *, origin: str = "") -> tuple[Column, ...]:

@@ -8,7 +8,7 @@ from functools import partial
 from penstock.plan.expressions import Literal, cast
 from penstock.plan.nodes import Sink, project
 from penstock.spi import Connector, Registry, SinkCapabilities, WithOverwrite
-from penstock.sql.bind.expressions.selection import Selected, projected
+from penstock.sql.bind.expressions.selection import Selected, number_names
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.tables.definitions import DeclaredTable
 from penstock.sql.parse.source import Errors, SourceText, suggestion
@@ -47,7 +47,7 @@ class Insertion:
         columns = [] if result.columns is None else self._fitted(list(result.columns), definition.written, order)
         if self.errors or result.node is None:
             return None
-        input_ = project(result.node, projected(columns))
+        input_ = project(result.node, number_names(columns))
         said = self.statement.conflict is not None
         return Sink(
             definition.written,

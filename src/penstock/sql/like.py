@@ -14,7 +14,7 @@ from penstock.sql.parse.syntax import Name, Unbound
 _T = TypeVar("_T")
 
 
-def merged(statement: CreateTable, base: CreateTable, source: SourceText) -> CreateTable:
+def apply_like(statement: CreateTable, base: CreateTable, source: SourceText) -> CreateTable:
     """``statement`` with the parts of ``base`` that its LIKE clause asks for. Raises SqlError for parts that both have,
     unless they are excluded or overwritten."""
     like = statement.like

@@ -10,7 +10,7 @@ from functools import partial
 from penstock.errors import DefinitionError, OptionsError, Problem
 from penstock.plan.flink_plan import flink_explain
 from penstock.plan.nodes import Job, Node, Sink
-from penstock.plan.planning import planned, planned_query
+from penstock.plan.planning import plan_job, plan_query
 from penstock.settings import BATCH
 from penstock.settings.given import GivenSettings
 from penstock.spi import Connector, Registry
@@ -234,11 +234,11 @@ class _ScriptReader:
         rows = self.definitions.queries(errors).rows(statement.explained)
         errors.check()
         if rows is not None:
-            job = planned_query(rows, "EXPLAIN", self.settings.settings())
+            job = plan_query(rows, "EXPLAIN", self.settings.settings())
             self._print_plan((rows,), (job.sinks[0].input,), job, statement.details)
 
     def _explain_sinks(self, sinks: tuple[Sink, ...], details: frozenset[str]) -> None:
-        job = planned(Job(self._name(sinks), sinks, self.settings.settings()))
+        job = plan_job(Job(self._name(sinks), sinks, self.settings.settings()))
         self._print_plan(sinks, job.sinks, job, details)
 
     def _print_plan(self, given: tuple[Node, ...], nodes: tuple[Node, ...], job: Job, details: frozenset[str]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from penstock.sql.bind.expressions.scope import NO_INTERVAL, UNTYPED_NULL
-from penstock.sql.bind.expressions.selection import Selected, projected
+from penstock.sql.bind.expressions.selection import Selected, number_names
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.statements import ColumnDeclaration, CreateTable, CreateTableAs, Insert, PrimaryKey
 from penstock.sql.parse.syntax import Name
@@ -22,7 +22,7 @@ def with_columns(
     first; those that the query has too give their types. ``key`` is the primary key if it declares none. Raises
     DefinitionError with every problem of the columns."""
     created, errors = statement.created, Errors()
-    names = [each.name for each in projected(list(selected))]
+    names = [each.name for each in number_names(list(selected))]
     columns = {
         name: errors.attempt(partial(_declaration, replace(each, name=name), source))
         for name, each in zip(names, selected, strict=True)

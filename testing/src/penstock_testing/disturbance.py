@@ -89,11 +89,11 @@ class Disturbance:
             awaited(lambda: not self.folder.exists() or (self.folder / "released").exists(), math.inf)
 
     def _above_scan(self, node: Node) -> Node:
-        return MapRows(node.schema, node, _Rows(self, node.schema.names)) if isinstance(node, Scan) else node
+        return MapRows(node.schema, node, _DisturbRows(self, node.schema.names)) if isinstance(node, Scan) else node
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _DisturbRows:
     """Passes rows on. MapRows calls it, and plans compare it."""
 
     disturbance: Disturbance

@@ -23,7 +23,7 @@ from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.connectors.postgres.staging import PostgresOutput, _Stage
 from penstock.errors import DatabaseUnavailableError, OptionsError, RecordError, SchemaError, UnsupportedError
 from penstock.plan.nodes import Materialize
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.spi import CHANGES, INSERTIONS, Column, ColumnKind, Guarantee, TableDefinition, connectors, scan_spec
 from penstock.sql import parse_script
 from penstock.types import BIGINT, STRING, RowKind, parse_columns, parse_type
@@ -401,10 +401,10 @@ def test_a_query_that_updates_or_deletes_rows_needs_a_key():
         "INSERT INTO t SELECT g, COUNT(*) FROM given GROUP BY g;"
     )
     with pytest.raises(SchemaError, match=r"takes insertions only, .*aggregate.*declare a PRIMARY KEY for the table"):
-        planned(parse_script(sql % "").jobs[0])
+        plan_job(parse_script(sql % "").jobs[0])
     plain, keyed = (parse_script(sql % f", PRIMARY KEY ({key}) NOT ENFORCED").jobs[0] for key in ("g", "n"))
-    assert not isinstance(planned(plain).sinks[0].input, Materialize)
-    assert isinstance(planned(keyed).sinks[0].input, Materialize), "several groups may have one number"
+    assert not isinstance(plan_job(plain).sinks[0].input, Materialize)
+    assert isinstance(plan_job(keyed).sinks[0].input, Materialize), "several groups may have one number"
 
 
 # --- what it costs those who do not use it -------------------------------------------------------------------------

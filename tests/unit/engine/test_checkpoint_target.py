@@ -66,7 +66,7 @@ def test_state_of_another_batch_stops_the_job(target: CheckpointTarget) -> None:
 
 @pytest.mark.parametrize("manifest", [True, False])
 def test_a_job_whose_steps_come_back_goes_on_where_they_kept_nothing(target: CheckpointTarget, manifest: bool) -> None:
-    storage = Storage.of(target.checkpoint.folder("state"))
+    storage = Storage.from_uri(target.checkpoint.folder("state"))
     nothing = Manifest(3).write(storage, "000000003-x.manifest") if manifest else ""
     target.publish(batch(3, nothing), None)
     assert target.commit_status(batch(10, start=900)) == CommitStatus(False, nothing)

@@ -21,7 +21,7 @@ from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.segments import END, SegmentRef
 from penstock.flow.state.storage import Storage
 from penstock.plan.nodes import Job
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.spi import Batch
 from penstock.sql import parse_script
 
@@ -43,7 +43,7 @@ CHANGED = "the window was TUMBLE(ts, 1 min), and is TUMBLE(ts, 2 min)"
 
 def job_of(text: str, folder: Path) -> Job:
     (found,) = parse_script(text, file="a.sql", default_name="a").jobs
-    return planned(replace(found, settings=replace(found.settings, checkpoint_dir=str(folder))))
+    return plan_job(replace(found, settings=replace(found.settings, checkpoint_dir=str(folder))))
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def save(job: Job, table: str, *, identities: bool = True) -> None:
     """Write the checkpoint of a job whose steps keep a row each."""
     place = read_location(job_location(job.settings.checkpoint_dir, job.name))
-    storage = Storage.of(place.folder(STATE))
+    storage = Storage.from_uri(place.folder(STATE))
     storage.write("rows", [b"rows"])
     fitting = fitting_of(job, Manifest())
     tables = {table: (SegmentRef("rows", 0, 4, 1, 0, END, 1, "keyed"),)}
@@ -224,7 +224,7 @@ def test_a_step_of_a_savepoint_is_found_when_its_number_changes(folder, capsys):
         capsys.readouterr().out
     )
     origin = origin_of(read_location(str(savepoint)), new, found, ["orders"], allow_non_restored=True, warn=print)
-    storage = Storage.of(new.folder(STATE))
+    storage = Storage.from_uri(new.folder(STATE))
     begun = Manifest.read(storage, origin["state"])
     assert set(begun.operators) == set(begun.identities) == found
     verdicts = fitting_of(sums, begun).verdicts(begun, storage)
@@ -234,7 +234,7 @@ def test_a_step_of_a_savepoint_is_found_when_its_number_changes(folder, capsys):
 def test_a_window_of_which_nothing_is_open_starts_empty(folder):
     job = job_of(SQL, folder)
     place = read_location(job_location(str(folder), job.name))
-    storage = Storage.of(place.folder(STATE))
+    storage = Storage.from_uri(place.folder(STATE))
     fitting = fitting_of(job, Manifest())
     closed = Manifest(8, {uid: {} for uid in fitting.steps}, identities=fitting.identities)
     write_state(place, Batch(8, (None,), ({},), 1), closed.write(storage, "8.manifest"))

@@ -78,12 +78,12 @@ class Checkpoint:
         time: OperatorTime | None = None,
     ) -> str:
         """Keep these rows as the state after a batch, beside that of the steps ``before``."""
-        storage = Storage.of(str(self.root / "state"))
+        storage = Storage.from_uri(str(self.root / "state"))
         spec = TABLE.living(ttl)
         store = StateStore(storage, [spec], {}, 0, END, f"{batch:09d}-", uid=uid, now_ms=1_700_000_000_000)
         rows = pa.record_batch({"k": pa.array(list(keys), pa.int64())})
         values = pa.record_batch({"n": [n for n, _ in keys.values()], "name": [name for _, name in keys.values()]})
-        groups = Groups.of(key_hashes(rows.columns), rows)
+        groups = Groups.by_key(key_hashes(rows.columns), rows)
         order = groups.order
         store.keyed("groups").put(groups, values.take(pa.array(order)), np.ones(len(keys), np.bool_))
         own = {uid: {name: tuple(refs) for name, refs in store.flush().items()}}
@@ -159,7 +159,7 @@ def test_a_job_that_has_no_steps_any_more_goes_on_after_their_last_document(
     """The steps of UNNEST keep nothing. Beside a table that repeats batches they have a manifest all the same."""
     for each in range(10):
         checkpoint.plan(each)
-    storage = Storage.of(str(checkpoint.root / "state"))
+    storage = Storage.from_uri(str(checkpoint.root / "state"))
     state = Manifest(3, sinks=Sinks(repeating=("t",))).write(storage, "000000003-x.manifest") if manifest else ""
     write_state(checkpoint.place, Batch(3, (None,), (position(41),), 1), state)
     if logged is not None:
@@ -352,7 +352,7 @@ def test_a_savepoint_outlives_the_files_of_the_job(checkpoint: Checkpoint, tmp_p
     write_starts(new, new.read("job") or {})
     assert new.read("source-1") == {"source": {"topic": ["orders"]}, "start": position(10), "stop": None}
     assert new.read("source-0") is None
-    manifest = Manifest.read(Storage.of(str(tmp_path / "new" / "state")), origin["state"])
+    manifest = Manifest.read(Storage.from_uri(str(tmp_path / "new" / "state")), origin["state"])
     assert (manifest.batch, list(manifest.operators)) == (-1, [UID])
     assert committed_state(new) == origin["state"]
 
@@ -370,7 +370,7 @@ def test_files_of_a_copy_that_was_cut_short_are_copied_again(checkpoint: Checkpo
         name: (checkpoint.root / "state" / name).read_bytes() for name in names
     }
     assert {path.name for path in state.iterdir()} == names
-    assert Manifest.read(Storage.of(str(state)), reference).batch == 0
+    assert Manifest.read(Storage.from_uri(str(state)), reference).batch == 0
 
 
 def test_files_of_the_last_batch_are_copied_at_once_and_before_others(

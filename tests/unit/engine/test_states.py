@@ -35,7 +35,7 @@ class Folder:
 
     def __init__(self, path: Path):
         self.path = path
-        self.storage = Storage.of(str(path))
+        self.storage = Storage.from_uri(str(path))
 
     def run(self) -> StateHistory:
         return StateHistory(self.storage, Fitting({"step": STEP}), "the checkpoint")

@@ -14,7 +14,7 @@ from penstock.flow.graph.dataflow import BatchInstructions, Dataflow
 from penstock.flow.graph.event_times import EventTimes
 from penstock.flow.graph.exchange import EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, edge_of_target
 from penstock.flow.graph.fitting import ColumnNames
-from penstock.flow.state.manifest import Manifest, merged
+from penstock.flow.state.manifest import Manifest, merge_reports
 from penstock.flow.state.storage import Storage
 from penstock.flow.time.watermarks import MeasuredWatermarks
 from penstock.spi import Batch, Source, SourcePartition, Task
@@ -101,8 +101,8 @@ class Driver:
         )
         self.late += sum(json.loads(each)["late"] for each in reports)
         reached = times.progress_after(batch, self.manifest, MeasuredWatermarks.from_reports(told))
-        after = merged(self.manifest, self.batch, states, self.now_ms, reached)
-        storage = Storage.of(self.flow.storage)
+        after = merge_reports(self.manifest, self.batch, states, self.now_ms, reached)
+        storage = Storage.from_uri(self.flow.storage)
         self.manifest = Manifest.read(storage, after.write(storage, f"{name}.manifest"))
         self.batch += 1
         return list(Receiver().batches(edges[ROWS])) if ROWS in edges else []

@@ -16,7 +16,7 @@ from penstock.flow.kernels.session import Session
 from penstock.flow.state.inspection import read_rows, stored_spec
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, KIND, Output
 from penstock.types import RowKind, arrow_schema
@@ -63,7 +63,7 @@ class Running:
     def start(self) -> None:
         """Plan the job, and go on with the state of the last batch."""
         (job,) = parsed(self.script).jobs
-        (sink,) = planned(job).sinks
+        (sink,) = plan_job(job).sinks
         planner = Planner(scans(sink), Session(self.zone), self.ttl, lenient=self.lenient)
         planner.add(sink, 0)
         assert not planner.hops
@@ -104,7 +104,7 @@ class Running:
     @property
     def stored(self) -> int:
         """How many rows the state has."""
-        storage, found = Storage.of(self.folder), 0
+        storage, found = Storage.from_uri(self.folder), 0
         for uid, tables in self.manifest.operators.items():
             for name, refs in tables.items():
                 spec = stored_spec(storage, refs, name, uid)

@@ -19,7 +19,7 @@ from penstock.flow.kernels.vectors import failed_rows
 from penstock.flow.rows.expressions import Evaluator, compile_expression
 from penstock.plan.expressions import is_deterministic
 from penstock.plan.nodes import Sink
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, Output, Task
 from penstock.sql import expression
@@ -47,7 +47,7 @@ PLACES = {
 def planner_of(script: str, zone: str) -> tuple[Sink, Planner]:
     """The plan of the only insertion of a script."""
     (job,) = parsed(script).jobs
-    (sink,) = planned(job).sinks
+    (sink,) = plan_job(job).sinks
     planner = Planner(scans(sink), Session(zone))
     planner.add(sink, 0)
     assert planner.hops == {}
@@ -139,7 +139,7 @@ def values(
     text = script(tables, source, items)
     if source == "g":
         (job,) = parsed(text).jobs
-        (sink,) = planned(job).sinks
+        (sink,) = plan_job(job).sinks
         (work,) = scan_works([SinkBranch(sink, None)], Session(zone))
         found = list(work.batches(Task(0, 1), iter([with_hidden(given)])))
     else:

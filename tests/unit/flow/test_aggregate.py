@@ -56,7 +56,7 @@ _BITS = {"TINYINT": 8, "INT": 32, "BIGINT": 64}
 def aggregate(keys: Sequence[str], calls: Sequence[AggregateCall], *, retracts: bool = True) -> GroupAggregateOperator:
     fields = [TABLE.field(each) for each in keys]
     schema = RowType((*(each for each in fields if each), *(Field(each.name, each.type) for each in calls)))
-    return GroupAggregateOperator.of(
+    return GroupAggregateOperator.from_node(
         GroupAggregate(schema, Node(TABLE), tuple(keys), tuple(calls), uid="groups"), retracts=retracts
     )
 

@@ -76,12 +76,14 @@ def check(
 
 def aggregate(keys: tuple[str, ...], table: RowType, *calls: AggregateCall) -> GroupAggregateOperator:
     schema = RowType((*table.select(keys).fields, *(Field(each.name, each.type) for each in calls)))
-    return GroupAggregateOperator.of(GroupAggregate(schema, Node(table), keys, calls, uid="groups"), retracts=True)
+    return GroupAggregateOperator.from_node(
+        GroupAggregate(schema, Node(table), keys, calls, uid="groups"), retracts=True
+    )
 
 
 def join(left: RowType, right: RowType, kind: JoinKind, on: tuple[str, str]) -> JoinOperator:
     schema = RowType((*left.fields, *right.fields))
-    return JoinOperator.of(Join(schema, Node(left), Node(right), kind, on[:1], on[1:], uid="pairs"))
+    return JoinOperator.from_node(Join(schema, Node(left), Node(right), kind, on[:1], on[1:], uid="pairs"))
 
 
 def grouped(rows: Counter[Row], key: int, value: int, result: Callable[[list[int | None]], Row]) -> Counter[Row]:
@@ -170,9 +172,9 @@ def test_an_aggregate_of_a_join_of_normalized_tables(seed: int) -> None:
     orders = random_upserts(rng, 6, lambda key: (key, *random_order(rng)[1:]), rng.randrange(18), full=False)
     customers = random_upserts(rng, 5, lambda key: (key, random_customer(rng)[1]), rng.randrange(15), full=True)
     steps: dict[str, tuple[Operator, Sequence[str]]] = {
-        "new orders": (NormalizeOperator.of(Normalize(ORDERS, Node(ORDERS), ("id",), uid="orders")), ["orders"]),
+        "new orders": (NormalizeOperator.from_node(Normalize(ORDERS, Node(ORDERS), ("id",), uid="orders")), ["orders"]),
         "new customers": (
-            NormalizeOperator.of(Normalize(CUSTOMERS, Node(CUSTOMERS), ("cid",), uid="customers")),
+            NormalizeOperator.from_node(Normalize(CUSTOMERS, Node(CUSTOMERS), ("cid",), uid="customers")),
             ["customers"],
         ),
         "join": (join(ORDERS, CUSTOMERS, JoinKind.LEFT, ("customer", "cid")), ["new orders", "new customers"]),

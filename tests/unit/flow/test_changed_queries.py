@@ -18,7 +18,7 @@ from penstock.flow.kernels.session import Session
 from penstock.flow.state.inspection import read_rows, stored_spec
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
-from penstock.plan.arranging import arranged
+from penstock.plan.arranging import arrange_keys
 from penstock.plan.nodes import (
     STATEFUL,
     AggregateCall,
@@ -37,8 +37,8 @@ from penstock.plan.nodes import (
     TemporalSort,
     WindowAggregate,
 )
-from penstock.plan.planning import planned
-from penstock.plan.step_identity import VERSION, Comparison, StepIdentity, compared
+from penstock.plan.planning import plan_job
+from penstock.plan.step_identity import VERSION, Comparison, StepIdentity, compare_identities
 from penstock.plan.walk import fold, scans
 from penstock.plan.windowing import Windowing
 from penstock.spi import HIDDEN, KIND, Output
@@ -58,8 +58,8 @@ class Running:
 
     def __init__(self, script: str, folder: str, reset: tuple[str, ...] = (), before: Manifest = NOTHING):
         (job,) = parsed(script).jobs
-        self.job: Job = planned(job)
-        self.job = replace(self.job, sinks=arranged(self.job.sinks, known_identities(before)))
+        self.job: Job = plan_job(job)
+        self.job = replace(self.job, sinks=arrange_keys(self.job.sinks, known_identities(before)))
         settings = self.job.settings
         self.planner = Planner(scans(*self.job.sinks), Session(settings.session_time_zone or "UTC"), settings.state_ttl)
         outputs = []
@@ -76,11 +76,11 @@ class Running:
         self.fitting: Fitting = self.planner.fitting(reset)
 
     def verdicts(self, manifest: Manifest) -> dict[str, Verdict]:
-        return {each.uid: each for each in self.fitting.verdicts(manifest, Storage.of(self.flow.storage))}
+        return {each.uid: each for each in self.fitting.verdicts(manifest, Storage.from_uri(self.flow.storage))}
 
     def run(self, manifest: Manifest, kind: RowKind = RowKind.INSERT, only: str = "") -> Manifest:
         """The state after a batch of two rows, which begins with that of the manifest."""
-        before = self.fitting.fitted(manifest, Storage.of(self.flow.storage), "the checkpoint")
+        before = self.fitting.fit(manifest, Storage.from_uri(self.flow.storage), "the checkpoint")
         driver = Driver(
             self.flow, manifest=before, batch=manifest.batch + 1, now_ms=1000, names=self.fitting.names(before)
         )
@@ -94,7 +94,7 @@ class Running:
 
     def stored(self, manifest: Manifest) -> int:
         """How many rows the state has."""
-        storage, found = Storage.of(self.flow.storage), 0
+        storage, found = Storage.from_uri(self.flow.storage), 0
         for uid, tables in manifest.operators.items():
             for name, refs in tables.items():
                 spec = stored_spec(storage, refs, name, uid)
@@ -309,5 +309,5 @@ def test_a_long_query_has_a_short_identity(tmp_path) -> None:
     )
     assert len(json.dumps(first.identities)) < 4000
     (before,), (now,) = ([each.identity for each in found.steps.values()] for found in (first, other))
-    assert compared(before, before) == Comparison((), ())
-    assert len(compared(before, now).refused) == len(compared(before, now).noted) == 1
+    assert compare_identities(before, before) == Comparison((), ())
+    assert len(compare_identities(before, now).refused) == len(compare_identities(before, now).noted) == 1

@@ -20,7 +20,7 @@ from penstock.flow.graph.dataflow import Dataflow
 from penstock.flow.graph.planner import Planner
 from penstock.plan.checks import check_settings
 from penstock.plan.nodes import Job
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, KIND, Output
 from penstock.sql import parse_script
@@ -130,7 +130,7 @@ def job_of(mode: Mode, query: str, data_id: str) -> Job:
         f"CREATE TABLE o ({into}) WITH ('connector' = 'values', 'sink-insert-only' = 'false');\n"
         f"INSERT INTO o {select};"
     )
-    job = planned(parse_script(text).jobs[0])
+    job = plan_job(parse_script(text).jobs[0])
     check_settings(job)
     return job
 

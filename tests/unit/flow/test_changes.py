@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.columns.hashing import key_hashes
-from penstock.flow.operators.changes import Changes, Mode
+from penstock.flow.operators.changes import ChangelogWriter, Mode
 from penstock.flow.rows.envelope import HASH, WEIGHT
 from penstock.spi import KIND
 from penstock.types import RowKind
@@ -21,7 +21,7 @@ def told(mode, rows, keys=("id",), **options):
     batch = pa.RecordBatch.from_arrays(
         [ids, names, pa.array(weights, pa.int64()), hashes], names=["id", "name", WEIGHT, HASH]
     )
-    found = Changes("sink", SCHEMA, keys, mode, **options).process((batch,), None)
+    found = ChangelogWriter("sink", SCHEMA, keys, mode, **options).process((batch,), None)
     assert found.schema.names == ["id", "name", KIND]
     return [(RowKind(kind).short, id_, name) for id_, name, kind in zip(*found.to_pydict().values(), strict=True)]
 

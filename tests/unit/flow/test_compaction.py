@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from penstock.flow.state.compaction import Merge, joined, merges, stacks, stale_rows, without
+from penstock.flow.state.compaction import Merge, join_neighbours, merges, remove_merged, stacks, stale_rows
 from penstock.flow.state.segments import END, SegmentRef
 
 
@@ -39,7 +39,7 @@ class Simulation:
         work = sum(part.rows for merge in due for each in merge.refs if (part := each.within(merge.low, merge.high)))
         self.merged += work
         self.most = max(self.most, work)
-        self.refs = joined([*without(refs, due), *(self.result(merge) for merge in due)])
+        self.refs = join_neighbours([*remove_merged(refs, due), *(self.result(merge) for merge in due)])
         self.check(due)
 
     def result(self, merge: Merge) -> SegmentRef:
@@ -126,9 +126,9 @@ def test_parts_of_a_segment_beside_one_another_become_one() -> None:
     whole = ref(1000, 1)
     left, middle, right = (whole.within(at * END // 4, (at + 1) * END // 4) for at in (0, 1, 3))
     assert None not in (left, middle, right)
-    assert joined([right, middle, left]) == [replace(whole, high=END // 2, rows=500), right]
-    assert [each.seen for each in joined([replace(left, seen=7), replace(middle, seen=5)])] == [5]
-    assert [each.seen for each in joined([left, replace(middle, seen=5)])] == [5]
+    assert join_neighbours([right, middle, left]) == [replace(whole, high=END // 2, rows=500), right]
+    assert [each.seen for each in join_neighbours([replace(left, seen=7), replace(middle, seen=5)])] == [5]
+    assert [each.seen for each in join_neighbours([left, replace(middle, seen=5)])] == [5]
 
 
 def test_wide_rows_are_merged_a_few_at_a_time() -> None:

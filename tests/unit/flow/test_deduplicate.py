@@ -27,7 +27,7 @@ TABLE = RowType(
 
 
 def deduplicate(order: str, *, last: bool) -> DeduplicateOperator:
-    return DeduplicateOperator.of(Deduplicate(TABLE, Node(TABLE), ("k",), order, last, uid="one"))
+    return DeduplicateOperator.from_node(Deduplicate(TABLE, Node(TABLE), ("k",), order, last, uid="one"))
 
 
 def position(value: Any) -> tuple[Any, ...]:

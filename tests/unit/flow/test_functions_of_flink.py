@@ -17,7 +17,7 @@ import pytest
 
 from penstock.errors import DefinitionError
 from penstock.exact.timestamps import date_text, parse_timestamp, time_text, timestamp_text
-from penstock.flow.kernels.rowwise import ValueFailure, computed_each
+from penstock.flow.kernels.rowwise import ValueFailure, compute_each
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import failed_rows
 from penstock.flow.rows.expressions import Evaluator, compile_expression
@@ -306,7 +306,7 @@ def expected(data_type: DataType, value: Any) -> Any:
 
 
 def test_equal_numbers_that_are_written_differently_are_computed_apart():
-    texts = computed_each(str, pa.string(), [pa.array([0.0, -0.0, 0.0])])
+    texts = compute_each(str, pa.string(), [pa.array([0.0, -0.0, 0.0])])
     assert texts.values.to_pylist() == ["0.0", "-0.0", "0.0"]
 
 
@@ -319,7 +319,7 @@ def test_equal_texts_are_computed_once_and_fail_in_all_of_their_rows():
             raise ValueFailure(f"there is no {text}")
         return text * times
 
-    found = computed_each(doubled, pa.string(), [pa.array(["a", "b", None, "a", "b"]), pa.scalar(2)])
+    found = compute_each(doubled, pa.string(), [pa.array(["a", "b", None, "a", "b"]), pa.scalar(2)])
     assert asked == ["a", "b"]
     assert found.values.to_pylist() == ["aa", None, None, "aa", None]
     assert [each.rows.tolist() for each in found.failures] == [[False, True, False, False, True]]

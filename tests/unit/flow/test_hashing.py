@@ -145,7 +145,7 @@ def test_without_key_columns_all_rows_have_one_key() -> None:
     assert len(set(key_hashes([], 3).tolist())) == 1
     assert len(key_hashes([], 0)) == len(key_hashes([])) == 0
     rows = pa.record_batch([pa.array([1, 2])], names=["a"]).select([])
-    groups = Groups.of(key_hashes([], 2), rows)
+    groups = Groups.by_key(key_hashes([], 2), rows)
     assert (len(groups), groups.keys.num_rows, groups.index.tolist()) == (1, 1, [0, 0])
 
 
@@ -200,7 +200,7 @@ def test_groups_are_those_of_a_dictionary(rows: int, different: int, weak: int) 
     keys = [dice.choice(names) for _ in range(rows)]
     batch = pa.record_batch({"name": pa.array(keys, pa.string())})
     hashes = key_hashes(batch.columns) % np.uint64(weak)
-    groups = Groups.of(hashes, batch)
+    groups = Groups.by_key(hashes, batch)
     found = [
         (hashed, key, groups.order[start:end].tolist())
         for hashed, key, start, end in zip(
@@ -250,7 +250,7 @@ def stored_hashes(kind: str, rows: int) -> np.ndarray:
 @pytest.mark.parametrize("rows", [1, 2, 9, 100, 20_000])
 def test_an_index_finds_what_searching_finds(kind: str, rows: int) -> None:
     stored = stored_hashes(kind, rows)
-    index = HashIndex.of(stored)
+    index = HashIndex.from_hashes(stored)
     index = HashIndex.read(pa.py_buffer(b"".join(bytes(part) for part in index.parts())))
     dice = np.random.default_rng(1)
     near = dice.choice(stored, 500) + dice.integers(0, 3, 500, dtype=np.uint64) - np.uint64(1)

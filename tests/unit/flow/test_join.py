@@ -20,7 +20,7 @@ BOTH = RowType((*LEFT.fields, *RIGHT.fields))
 
 
 def join(kind: JoinKind, left_keys: tuple[str, ...] = ("a",), right_keys: tuple[str, ...] = ("y",)) -> JoinOperator:
-    return JoinOperator.of(Join(BOTH, Node(LEFT), Node(RIGHT), kind, left_keys, right_keys, uid="pairs"))
+    return JoinOperator.from_node(Join(BOTH, Node(LEFT), Node(RIGHT), kind, left_keys, right_keys, uid="pairs"))
 
 
 def recomputed(operator: JoinOperator, left: Mapping[Row, int], right: Mapping[Row, int]) -> Counter[Row]:

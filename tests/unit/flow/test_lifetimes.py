@@ -36,7 +36,7 @@ from penstock.plan.nodes import (
     SetOperation,
     SortColumn,
 )
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.plan.walk import scans
 from penstock.spi import Output
 from penstock.types import BIGINT, INT, Field, RowKind, RowType
@@ -57,12 +57,12 @@ def groups(*calls: tuple[str, str, str | None], distinct: bool = False) -> Group
         for name, function, column in calls
     )
     schema = RowType((Field("k", INT), *(Field(each.name, BIGINT) for each in made)))
-    return GroupAggregateOperator.of(GroupAggregate(schema, Node(ROWS), ("k",), made, uid="g"), retracts=True)
+    return GroupAggregateOperator.from_node(GroupAggregate(schema, Node(ROWS), ("k",), made, uid="g"), retracts=True)
 
 
 def join(kind: JoinKind) -> JoinOperator:
     both = RowType((*ROWS.fields, *OTHERS.fields))
-    return JoinOperator.of(Join(both, Node(ROWS), Node(OTHERS), kind, ("k",), ("k2",), uid="j"), timed=True)
+    return JoinOperator.from_node(Join(both, Node(ROWS), Node(OTHERS), kind, ("k",), ("k2",), uid="j"), timed=True)
 
 
 class FlinkGroups:
@@ -189,7 +189,7 @@ def test_a_group_that_is_written_again_lives_on() -> None:
 
 
 def test_the_first_row_of_a_key_comes_again_when_it_was_forgotten() -> None:
-    operator = DeduplicateOperator.of(Deduplicate(ROWS, Node(ROWS), ("k",), uid="d"))
+    operator = DeduplicateOperator.from_node(Deduplicate(ROWS, Node(ROWS), ("k",), uid="d"))
     runner = Runner(operator, random.Random(1), (TTL,), 1000)
     assert runner.run([((1, 5), 1)]) == [((1, 5), 1)]
     runner.now_ms += TTL - 1
@@ -213,12 +213,15 @@ GROWING: dict[str, tuple[Operator, Callable[[int, int], Row]]] = {
     "the distinct values of a group": (groups(("n", "COUNT", "v"), distinct=True), _same),
     "inner join": (join(JoinKind.INNER), _fresh),
     "outer join": (join(JoinKind.FULL), _same),
-    "changes": (NormalizeOperator.of(Normalize(ROWS, Node(ROWS), ("k",), uid="c")), _fresh),
-    "ranks": (RankOperator.of(RANK, retracts=False), _fresh),
-    "ranks of rows that change": (RankOperator.of(RANK, retracts=True), _fresh),
-    "compared rows": (SetOperator.of(SetOperation(ROWS, Node(ROWS), Node(ROWS), SetKind.INTERSECT, uid="i")), _fresh),
-    "last rows": (MaterializeOperator.of(Materialize(ROWS, Node(ROWS), ("k",), uid="m")), _fresh),
-    "first rows": (DeduplicateOperator.of(Deduplicate(ROWS, Node(ROWS), ("k",), uid="d")), _fresh),
+    "changes": (NormalizeOperator.from_node(Normalize(ROWS, Node(ROWS), ("k",), uid="c")), _fresh),
+    "ranks": (RankOperator.from_node(RANK, retracts=False), _fresh),
+    "ranks of rows that change": (RankOperator.from_node(RANK, retracts=True), _fresh),
+    "compared rows": (
+        SetOperator.from_node(SetOperation(ROWS, Node(ROWS), Node(ROWS), SetKind.INTERSECT, uid="i")),
+        _fresh,
+    ),
+    "last rows": (MaterializeOperator.from_node(Materialize(ROWS, Node(ROWS), ("k",), uid="m")), _fresh),
+    "first rows": (DeduplicateOperator.from_node(Deduplicate(ROWS, Node(ROWS), ("k",), uid="d")), _fresh),
 }
 
 
@@ -286,7 +289,7 @@ def test_times_to_live_of_a_job_reach_its_steps(tmp_path: Path) -> None:
         "INSERT INTO s SELECT k, COUNT(*), SUM(v) FROM a GROUP BY k"
     )
     (job,) = parsed(sql).jobs
-    (sink,) = planned(job).sinks
+    (sink,) = plan_job(job).sinks
     planner = Planner(scans(sink), ttl=job.settings.state_ttl)
     planner.add(sink, 0)
     output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)

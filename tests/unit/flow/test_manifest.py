@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import CheckpointError
 from penstock.flow.graph.exchange import EXCHANGE
-from penstock.flow.state.manifest import OUTPUT_VERSION, KeptOutput, Manifest, Sinks, check_state, merged
+from penstock.flow.state.manifest import OUTPUT_VERSION, KeptOutput, Manifest, Sinks, check_state, merge_reports
 from penstock.flow.state.segments import END, SegmentRef
 from penstock.flow.state.storage import Storage
 from penstock.flow.time.watermarks import OperatorTime
@@ -25,7 +25,7 @@ def report(low, high, *refs, uid="groups", table="rows"):
 
 @pytest.fixture
 def storage(tmp_path):
-    return Storage.of(str(tmp_path / "state"))
+    return Storage.from_uri(str(tmp_path / "state"))
 
 
 def test_a_manifest_is_read_by_its_reference(storage):
@@ -114,7 +114,7 @@ def test_the_rows_of_kept_output_are_those_of_its_version():
 
 def test_owners_that_report_nothing_keep_their_part_of_the_state():
     before = Manifest(1, {"groups": {"rows": (ref("a"),)}, "other": {"rows": (ref("x"),)}})
-    after = merged(before, 2, [report(0, 100, replace(ref("a"), high=100, rows=0), ref("b", 0, 100, 2))])
+    after = merge_reports(before, 2, [report(0, 100, replace(ref("a"), high=100, rows=0), ref("b", 0, 100, 2))])
     assert after.operators["groups"]["rows"] == (ref("a"), ref("b", 0, 100, 2))
     assert after.operators["other"] == before.operators["other"]
     assert after.batch == 2
@@ -122,13 +122,13 @@ def test_owners_that_report_nothing_keep_their_part_of_the_state():
 
 def test_an_owner_that_has_merged_its_part_leaves_that_of_others():
     before = Manifest(1, {"groups": {"rows": (ref("a"),)}})
-    after = merged(before, 2, [report(0, 100, ref("b", 0, 100, 2))])
+    after = merge_reports(before, 2, [report(0, 100, ref("b", 0, 100, 2))])
     assert after.operators["groups"]["rows"] == (ref("a", 100), ref("b", 0, 100, 2))
 
 
 def test_a_key_range_may_become_empty():
     before = Manifest(1, {"groups": {"rows": (ref("a", 0, 100),)}})
-    assert merged(before, 2, [report(0, END)]).operators["groups"]["rows"] == ()
+    assert merge_reports(before, 2, [report(0, END)]).operators["groups"]["rows"] == ()
 
 
 def test_a_manifest_of_another_version_is_refused(storage, monkeypatch):
@@ -143,5 +143,5 @@ def test_a_manifest_of_another_version_is_refused(storage, monkeypatch):
 
 def test_no_batch_is_earlier_than_the_one_before_it():
     before = Manifest(7, time_ms=5000)
-    assert merged(before, 8, [], 4000).time_ms == 5000
-    assert merged(before, 8, [], 6000).time_ms == 6000
+    assert merge_reports(before, 8, [], 4000).time_ms == 5000
+    assert merge_reports(before, 8, [], 6000).time_ms == 6000

@@ -17,7 +17,7 @@ TABLE = RowType((Field("k", INT), Field("v", INT), Field("name", STRING)))
 
 
 def materialize() -> MaterializeOperator:
-    return MaterializeOperator.of(Materialize(TABLE, Node(TABLE), ("k",), uid="last"))
+    return MaterializeOperator.from_node(Materialize(TABLE, Node(TABLE), ("k",), uid="last"))
 
 
 def last_rows(changes: Sequence[Change]) -> Counter[Row]:

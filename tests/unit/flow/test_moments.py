@@ -59,7 +59,7 @@ def test_months_end_at_their_last_day():
     ],
 )
 def test_a_pattern_writes_and_reads(kind, pattern, text):
-    found = kind.of(pattern)
+    found = kind.from_text(pattern)
     assert found.readable
     moments = pa.array([datetime(2026, 1, 31, 10, 20, 30, 123456), None])
     assert found.write(np.array([1_769_854_830_123_456, 0]), moments).to_pylist() == [text, None]
@@ -71,14 +71,14 @@ def test_a_pattern_writes_and_reads(kind, pattern, text):
 
 @pytest.mark.parametrize("pattern", ["EEE", "yyyyy", "MMM", "#", "[yyyy]", "", "'x", "a", "G"])
 def test_a_pattern_with_other_parts_is_not_known(pattern):
-    assert Pattern.of(pattern) is None
+    assert Pattern.from_text(pattern) is None
 
 
 @pytest.mark.parametrize(
     ("pattern", "readable"), [("HH HH", False), ("ssSSSmm", False), ("yy yyyy", False), ("ss.SSS", True)]
 )
 def test_what_may_be_read_in_several_ways_is_not_read(pattern, readable):
-    found = Pattern.of(pattern)
+    found = Pattern.from_text(pattern)
     assert found is not None
     assert found.readable == readable
 
@@ -91,11 +91,11 @@ def test_years_beyond_four_digits_are_written_in_full():
         *("10000-12-31 23:59:59", "10000-12-31 23:59:59.500", "10000-12-31 23:59:59.500000"),
     ]
     assert text_of(far, 6).to_pylist()[1:] == ["294247-01-10 04:00:54.775807", "-144169-06-28 09:59:32.612096"]
-    found = Pattern.of("yyyy/MM")
+    found = Pattern.from_text("yyyy/MM")
     assert found is not None
     micros = np.array([2_932_897, -719_163, -719_529]) * 86_400_000_000
     assert found.write(micros, moments).to_pylist() == ["+10000/01", "0001/12", "0002/12"]  # as Java does
-    simple = Pattern.of("yyyy/MM", simple=True)
+    simple = Pattern.from_text("yyyy/MM", simple=True)
     assert simple is not None
     assert simple.write(micros, moments).to_pylist() == ["10000/01", "0001/12", "0002/12"]
 
@@ -131,7 +131,7 @@ def test_what_is_not_by_a_pattern_may_be_read_in_another_way():
 
 
 def test_weeks_of_patterns_begin_on_sunday():
-    found = NamedPattern.of("w/D/Q/k/K/G")
+    found = NamedPattern.from_text("w/D/Q/k/K/G")
     assert found is not None
     assert not found.readable
     days = [date(2026, 1, 1), date(2026, 1, 4), date(2026, 12, 27), date(2024, 12, 28), date(2024, 2, 29)]

@@ -12,7 +12,7 @@ from bench.nexmark.queries import QUERIES
 from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
 from penstock.flow.operators.contract import TimedOperator
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.plan.walk import scans
 from tests.corpora import needed, nexmark, script
 from tests.nexmark.answers import answer, recorded
@@ -56,5 +56,5 @@ def test_a_query_gives_the_rows_of_the_corpus(query: str, tmp_path):
 def test_a_query_whose_result_depends_on_the_clock_has_a_plan():
     (job,) = script(program("q12", _events())).jobs
     planner = Planner(scans(*job.sinks), Session("UTC"))
-    planner.add(planned(job).sinks[0], 0)
+    planner.add(plan_job(job).sinks[0], 0)
     assert [each.operator.processing for each in planner.vertices if isinstance(each.operator, TimedOperator)] == [True]

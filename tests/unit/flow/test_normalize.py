@@ -14,7 +14,7 @@ from penstock.types import DOUBLE, INT, STRING, Field, MapType, RowKind, RowType
 from tests.changelogs import SEEDS, Change, Example, Row, Runner, check, comparable, random_upserts
 
 TABLE = RowType((Field("id", INT), Field("name", STRING), Field("ratio", DOUBLE), Field("tags", MapType(STRING, INT))))
-NORMALIZE = NormalizeOperator.of(Normalize(TABLE, Node(TABLE), ("id",), uid="newest"))
+NORMALIZE = NormalizeOperator.from_node(Normalize(TABLE, Node(TABLE), ("id",), uid="newest"))
 
 
 def last_rows(changes: Sequence[Change]) -> Counter[Row]:

@@ -18,7 +18,7 @@ from penstock.flow.rows.expressions import Evaluator, compile_expression
 from penstock.flow.windows.sessions import SessionOperator
 from penstock.flow.windows.window_aggregate import WindowAggregateOperator
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Node
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.plan.walk import scans
 from penstock.sql import expression
 from penstock.types import BIGINT, INT, DecimalType, Field, RowType, arrow_schema, arrow_type, parse_columns
@@ -141,7 +141,7 @@ def summed(column: str, *, strict: bool, retracts: bool, function: str = "SUM") 
     kind = TABLE.field(column).type
     call = AggregateCall("c", function, kind, column)
     node = GroupAggregate(RowType((TABLE.fields[0], Field("c", kind))), Node(TABLE), ("k",), (call,), uid="groups")
-    return GroupAggregateOperator.of(node, retracts=retracts, strict=strict)
+    return GroupAggregateOperator.from_node(node, retracts=retracts, strict=strict)
 
 
 def rows_of(column: str, *values: object) -> list[Change]:
@@ -198,11 +198,11 @@ CREATE TABLE o (k INT, b BIGINT) WITH ('connector' = 'any', 'mode' = 'I,UB,UA,D'
 def test_the_setting_reaches_expressions_and_sums(query, value):
     (job,) = parsed(f"{TABLES} SET 'penstock.overflow' = '{value}'; INSERT INTO o {query}").jobs
     assert job.settings.strict == (value == "fail")
-    planner = Planner(scans(*planned(job).sinks), Session("UTC", strict=job.settings.strict))
-    planner.add(planned(job).sinks[0], 0)
+    planner = Planner(scans(*plan_job(job).sinks), Session("UTC", strict=job.settings.strict))
+    planner.add(plan_job(job).sinks[0], 0)
     operator = planner.ordered()[0].operator
     groups = operator.groups if isinstance(operator, WindowAggregateOperator | SessionOperator) else operator
     assert isinstance(groups, GroupAggregateOperator)
     assert groups.strict == (value == "fail")
     assert all(each.strict == groups.strict for each in groups.states.accumulators)
-    assert route(planned(job))
+    assert route(plan_job(job))

@@ -18,7 +18,7 @@ from penstock.errors import UnsupportedError
 from penstock.flow.graph.dataflow import Dataflow
 from penstock.flow.graph.planner import Planner
 from penstock.plan.nodes import Materialize, Scan, Sink
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.plan.traits import traits
 from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, KIND, Output
@@ -114,7 +114,7 @@ def _planned(query: str, into: str) -> tuple[Sink, Planner]:
         query = f"SELECT * FROM ({query}) AS o WHERE k IS NOT NULL AND v IS NOT NULL"
     try:
         (job,) = parsed(f"{TABLES} INSERT INTO {into} {query}").jobs
-        (sink,) = planned(job).sinks
+        (sink,) = plan_job(job).sinks
         planner = Planner(scans(sink))
         planner.add(sink, 0)
     except UnsupportedError:

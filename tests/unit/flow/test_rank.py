@@ -23,7 +23,7 @@ def rank(
 ) -> RankOperator:
     numbered = (Field(number, BIGINT),) if number else ()
     schema = RowType((*TABLE.fields, *numbered))
-    return RankOperator.of(
+    return RankOperator.from_node(
         Rank(schema, Node(TABLE), ("k",), order, first, last, number, latest, uid="first"), retracts=retracts
     )
 
@@ -140,7 +140,7 @@ def test_rows_of_one_order_with_an_array_are_told_apart() -> None:
     rows = [(1, 1, [each]) for each in (1, 2, 3)]
     found = set()
     for order in (rows, rows[::-1]):
-        runner = Runner(RankOperator.of(node, retracts=True), random.Random(1))
+        runner = Runner(RankOperator.from_node(node, retracts=True), random.Random(1))
         for row in order:
             runner.run([(row, 1)])
         found.add(frozenset(runner.live))

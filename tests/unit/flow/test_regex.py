@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock.flow.kernels.texts.regex import translated
+from penstock.flow.kernels.texts.regex import translate_pattern
 from penstock.flow.rows.expressions import Evaluator, compile_expression
 from penstock.sql import expression
 from penstock.types import arrow_schema, parse_columns
@@ -37,7 +37,7 @@ TEXTS = ["", "abc", "a.c", "a\nc", "a\rc", "x-9_", "2026-01-31", "\x0b", "AbC", 
     ],
 )
 def test_what_has_a_counterpart_matches_the_same(pattern, matched):
-    regex = translated(pattern)
+    regex = translate_pattern(pattern)
     if matched is None:
         assert regex is None
         return
@@ -69,12 +69,12 @@ def test_what_has_a_counterpart_matches_the_same(pattern, matched):
     ],
 )
 def test_what_has_none_is_refused(pattern):
-    assert translated(pattern) is None
+    assert translate_pattern(pattern) is None
 
 
 @pytest.mark.parametrize(("group", "found"), [(0, "key=v1"), (1, "key"), (2, "v1"), (3, ""), (4, None)])
 def test_one_group_is_taken(group, found):
-    regex = translated(r"(\w+)=(v\d)(;)?", group)
+    regex = translate_pattern(r"(\w+)=(v\d)(;)?", group)
     if found is None:
         assert regex is None
     else:

@@ -12,7 +12,7 @@ import pytest
 from penstock.flow.graph.dataflow import Dataflow
 from penstock.flow.graph.planner import Planner
 from penstock.flow.state.segments import END
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.plan.walk import scans
 from penstock.spi import KIND, Output
 from penstock.types import RowKind
@@ -61,7 +61,7 @@ def test_tables_are_exact_from_two_tasks_to_eight_and_back(query: str, tmp_path:
     rng = random.Random(7)
     sql, names = QUERIES[query]
     (job,) = parsed(TABLES + sql).jobs
-    (sink,) = planned(job).sinks
+    (sink,) = plan_job(job).sinks
     planner = Planner(scans(sink))
     planner.add(sink, 0)
     output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)

@@ -36,7 +36,7 @@ def values(count: int, rows: int) -> pa.RecordBatch:
 
 def groups(ids: list[int]) -> Groups:
     keys = pa.record_batch([pa.array(ids)], schema=KEY)
-    return Groups.of(key_hashes(keys.columns), keys)
+    return Groups.by_key(key_hashes(keys.columns), keys)
 
 
 def flushed(state: StateStore) -> Refs:
@@ -51,7 +51,7 @@ def put(storage: Storage, refs: Refs, ids: list[int], count: int = 1, spec: Tabl
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
-    return Storage.of(str(tmp_path / "state"))
+    return Storage.from_uri(str(tmp_path / "state"))
 
 
 def test_all_tables_of_a_batch_share_a_file(storage: Storage) -> None:
@@ -198,7 +198,7 @@ def test_reading_a_table_as_rows(storage: Storage) -> None:
     assert rows.column_names == ["id", "id", "count"]
     found = dict(zip(rows.column(0).to_pylist(), rows.column(2).to_pylist(), strict=True))
     assert found == {at: min(at // 50, 19) for at in range(1050)}
-    size = TableSize.of(refs["groups"])
+    size = TableSize.from_segments(refs["groups"])
     assert size.rows == 1050
     assert size.bytes == sum(ref.bytes for ref in refs["groups"])
     assert oldest_seen(storage, refs["groups"], SPEC) is None

@@ -36,7 +36,7 @@ def kept(kind: SetKind, left: int, right: int) -> int:
 def test_rows_of_two_tables_are_compared(seed: int) -> None:
     rng = Example(seed)
     kind = list(SetKind)[seed % len(SetKind)]
-    operator = SetOperator.of(SetOperation(LEFT, Node(LEFT), Node(RIGHT), kind, uid="compare"))
+    operator = SetOperator.from_node(SetOperation(LEFT, Node(LEFT), Node(RIGHT), kind, uid="compare"))
     drained = rng.random() < 0.3
     left, right = (random_changes(rng, lambda: random_row(rng), rng.randrange(20), drained=drained) for _ in range(2))
     rows, others = multiset(left), multiset(right)

@@ -16,7 +16,7 @@ import pytest
 from penstock.columns.hashing import Groups, key_hashes
 from penstock.errors import CheckpointError
 from penstock.flow.state import compaction
-from penstock.flow.state.compaction import joined
+from penstock.flow.state.compaction import join_neighbours
 from penstock.flow.state.segments import END
 from penstock.flow.state.storage import LocalStorage
 from penstock.flow.state.store import SegmentRef, StateStore, TableSpec
@@ -43,7 +43,7 @@ def hashes_of(rows: pa.RecordBatch, weak: int) -> np.ndarray:
 
 def groups_of(keys: Sequence[Sequence[Any]], weak: int = 0) -> Groups:
     rows = batch(keys, KEY)
-    return Groups.of(hashes_of(rows, weak), rows)
+    return Groups.by_key(hashes_of(rows, weak), rows)
 
 
 def tuples(rows: pa.RecordBatch) -> list[tuple[Any, ...]]:
@@ -268,7 +268,7 @@ def test_no_row_comes_back_when_a_time_to_live_comes_and_changes_and_goes(
             for (_, key), value, there in zip(tuples(groups.keys), new, present, strict=True):
                 rows[key] = Kept(value if there else None, None if ttl is None else now, now)
             after += store.flush()["rows"]
-        refs = {"rows": joined(after)}
+        refs = {"rows": join_neighbours(after)}
     assert forgotten
 
 

@@ -20,7 +20,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
     """A folder of this machine, and the same read as if it were on another one."""
     place = tmp_path / "place" / "state"
     if request.param == "local":
-        return Storage.of(str(place))
+        return Storage.from_uri(str(place))
     return RemoteStorage(place.as_uri(), str(tmp_path / "cache"))
 
 
@@ -147,13 +147,13 @@ def test_cached_files_that_nothing_reads_are_deleted(tmp_path: Path) -> None:
 
 def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert Storage.of(str(tmp_path)) == LocalStorage(str(tmp_path))
-    assert Storage.of("file:///some/where%20else") == LocalStorage("/some/where else")
-    remote = Storage.of("s3://bucket/folder?region=eu-central-1")
+    assert Storage.from_uri(str(tmp_path)) == LocalStorage(str(tmp_path))
+    assert Storage.from_uri("file:///some/where%20else") == LocalStorage("/some/where else")
+    remote = Storage.from_uri("s3://bucket/folder?region=eu-central-1")
     assert isinstance(remote, RemoteStorage)
     assert Path(remote.cache).stat().st_mode & 0o777 == 0o700
     with pytest.raises(CheckpointError, match=r"cannot be kept at 'ftp://x/y': .*; use a path of this machine, s3://"):
-        Storage.of("ftp://x/y")
+        Storage.from_uri("ftp://x/y")
 
 
 def test_a_cache_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,4 +162,4 @@ def test_a_cache_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(os, "getuid", lambda: owner + 1)
     (tmp_path / f"penstock-state-{owner + 1}").mkdir()
     with pytest.raises(CheckpointUnavailableError, match="it belongs to the user"):
-        Storage.of("s3://bucket/folder?region=eu-central-1")
+        Storage.from_uri("s3://bucket/folder?region=eu-central-1")

@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import DefinitionError
 from penstock.plan.explain import explain
 from penstock.plan.flink_plan import flink_explain
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.plan.traits import traits
 from penstock.spi import INSERTIONS
 from tests.changelogs import SEEDS
@@ -103,7 +103,7 @@ def test_the_plan_says_what_is_kept_and_in_which_order():
 
 def test_rows_of_a_query_in_from_have_no_order():
     (job,) = parsed(f"{TABLES} {SINK} INSERT INTO t SELECT k, n FROM (SELECT * FROM s ORDER BY n)").jobs
-    assert "order of" not in explain(planned(job))
+    assert "order of" not in explain(plan_job(job))
 
 
 def test_streams_are_sorted_by_their_time_only():

@@ -9,7 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.columns.wide_decimals import added, decimal_column, limbs_of, quotients, weighted_limb_sums, wide_column
+from penstock.columns.wide_decimals import (
+    add_limbs,
+    decimal_column,
+    limbs_of,
+    quotients,
+    weighted_limb_sums,
+    wide_column,
+)
 from tests.changelogs import SEEDS
 
 
@@ -39,7 +46,7 @@ def test_sums_are_exact(seed: int, precision: int) -> None:
         + sum(value * weight for value, weight, at in zip(values, weights, index, strict=True) if at == group)
         for group, before in enumerate(unscaled(old))
     ]
-    total = added(limbs_of(old), limbs)
+    total = add_limbs(limbs_of(old), limbs)
     assert unscaled(wide_column(total, precision // 2)) == expected
     kind = pa.decimal128(38, 3)
     assert unscaled(decimal_column(total, kind, np.ones(4, np.bool_))) == [

@@ -92,7 +92,7 @@ def test_the_loop_and_the_exact_path_give_the_same_changes(name: str, data: st.D
     with pytest.MonkeyPatch.context() as patch:
         names_of = FieldNames.of
         patch.setattr(FieldNames, "of", staticmethod(lambda shape: replace(names_of(shape), plain=False)))
-        assert not FieldNames.of(Shape.of(parse_columns(COLUMNS))).plain
+        assert not FieldNames.of(Shape.from_row_type(parse_columns(COLUMNS))).plain
         assert answer(name, found, metadata, ignore) == by_the_loop
 
 

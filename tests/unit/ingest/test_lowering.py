@@ -12,7 +12,7 @@ from penstock.errors import PipelineError, UnsupportedError
 from penstock.ingest import lower, parse_pipeline
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import Filter, Job, Node, Project, Scan
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.settings import FailureRate
 from penstock.spi import formats
 from penstock.types import BYTES, arrow_schema
@@ -82,9 +82,9 @@ def test_a_pipeline_may_be_a_batch():
     block = "pipeline:\n  execution.runtime-mode: batch\n"
     assert job(SOURCE + SINK + block).settings.batch
     with pytest.raises(UnsupportedError, match="is unbounded, and a query in batch mode reads tables that end"):
-        planned(job(SOURCE + SINK + block))
+        plan_job(job(SOURCE + SINK + block))
     ends = SOURCE.replace("  topic: orders\n", "  topic: orders\n  scan.bounded.mode: latest-offset\n")
-    assert planned(job(ends + SINK + block)).settings.batch
+    assert plan_job(job(ends + SINK + block)).settings.batch
 
 
 def test_a_restart_strategy_that_means_nothing_is_refused_at_its_place():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.plan.walk import scans
 from penstock.sql import parse_script
 
@@ -24,7 +24,7 @@ def columns(query: str, time: str = "ts", computed: str = "", settings: str = ""
     """The columns that no record of the table may lack because of its event time."""
     text = settings + TABLES.format(time=time, computed=computed) + query
     (job,) = parse_script(text).jobs
-    return [scan.spec.time_column for scan in scans(*planned(job).sinks)]  # type: ignore[attr-defined]
+    return [scan.spec.time_column for scan in scans(*plan_job(job).sinks)]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.plan.lifetimes import kept_forever
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.sql import parse_script
 
 KAFKA = """CREATE TABLE {name} (id INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH (
@@ -21,7 +21,7 @@ BOTH = "the rows of both tables"
 def warned(text, *, a="", b=""):
     tables = KAFKA.format(name="a", more=a) + KAFKA.format(name="b", more=b)
     (job,) = parse_script(tables + SINK + text, file="a.sql", default_name="j").jobs
-    return kept_forever(planned(job))
+    return kept_forever(plan_job(job))
 
 
 def test_a_join_without_a_time_to_live():

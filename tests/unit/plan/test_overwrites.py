@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import OptionsError, UnsupportedError
 from penstock.plan.checks import check_settings
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.sql import parse_script
 
 BATCH = "SET 'execution.runtime-mode' = 'BATCH';"
@@ -27,7 +27,7 @@ def test_files_that_a_job_reads_are_not_overwritten_by_it(written: str, tmp_path
     (job,) = parse_script(text).jobs
 
     with pytest.raises(UnsupportedError, match="files that the same job reads as table 'before' is not supported"):
-        planned(job)
+        plan_job(job)
 
 
 def test_other_files_are_overwritten(tmp_path: Path):
@@ -36,7 +36,7 @@ def test_other_files_are_overwritten(tmp_path: Path):
     )
     (job,) = parse_script(text).jobs
 
-    (sink,) = planned(job).sinks
+    (sink,) = plan_job(job).sinks
     assert sink.spec.capabilities.overwrites == str(tmp_path / "sold2")
 
 

@@ -23,7 +23,7 @@ from penstock.plan.nodes import (
     Scan,
     Sink,
 )
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.plan.walk import expressions_of, fold, rewrite
 from penstock.settings import Settings
 from penstock.sql import parse_script
@@ -74,7 +74,7 @@ def names(*roots: Node) -> list[str]:
 def test_upserts_go_to_a_table_of_the_same_key_as_they_are(query):
     made = job(query)
 
-    assert planned(made) == made
+    assert plan_job(made) == made
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_upserts_go_to_a_table_of_the_same_key_as_they_are(query):
     ],
 )
 def test_upserts_become_changes_where_something_else_needs_them(query):
-    found = planned(job(query)).sinks
+    found = plan_job(job(query)).sinks
     normalize = next(each for each in steps(*found) if isinstance(each, Normalize))
 
     assert normalize.keys == ("id",)
@@ -94,7 +94,7 @@ def test_upserts_become_changes_where_something_else_needs_them(query):
 
 
 def test_each_sink_decides_for_itself():
-    found = planned(
+    found = plan_job(
         job("INSERT INTO kept SELECT id, name FROM users", "INSERT INTO changes SELECT id, name FROM users")
     )
 
@@ -103,7 +103,7 @@ def test_each_sink_decides_for_itself():
 
 
 def test_the_changes_of_a_table_are_kept_once():
-    found = planned(job("INSERT INTO changes SELECT a.id, b.name FROM users a JOIN users b ON a.name = b.city"))
+    found = plan_job(job("INSERT INTO changes SELECT a.id, b.name FROM users a JOIN users b ON a.name = b.city"))
 
     assert names(*found.sinks) == ["Scan", "Normalize", "Join"]
 
@@ -111,7 +111,7 @@ def test_the_changes_of_a_table_are_kept_once():
 def test_equal_groups_of_two_sinks_are_one_and_others_are_not():
     count = "SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer"
     sums = "SELECT customer, COUNT(*) AS n FROM orders WHERE id > 3 GROUP BY customer"
-    found = planned(
+    found = plan_job(
         job(*(f"INSERT INTO changes SELECT customer, CAST(n AS STRING) FROM ({each})" for each in (count, count, sums)))
     )
 
@@ -120,13 +120,13 @@ def test_equal_groups_of_two_sinks_are_one_and_others_are_not():
 
 def test_groups_of_chance_stay_apart():
     query = "INSERT INTO rows_only SELECT DISTINCT id, UUID() FROM orders"
-    found = planned(job(query, query))
+    found = plan_job(job(query, query))
 
     assert names(*found.sinks).count("GroupAggregate") == 2
 
 
 def test_joins_get_the_columns_that_somebody_reads():
-    found = planned(
+    found = plan_job(
         job(
             "INSERT INTO changes SELECT o.id, name FROM orders o JOIN users u ON o.customer + 1 = u.id WHERE note > 'b'"
         )
@@ -139,7 +139,7 @@ def test_joins_get_the_columns_that_somebody_reads():
 
 
 def test_aggregates_that_nobody_reads_are_not_computed():
-    found = planned(
+    found = plan_job(
         job(
             "INSERT INTO changes SELECT customer, note FROM "
             "(SELECT customer, MAX(note) AS note, SUM(amount), COUNT(*) FROM orders GROUP BY customer)"
@@ -152,7 +152,7 @@ def test_aggregates_that_nobody_reads_are_not_computed():
 
 
 def test_a_constant_is_left_where_nobody_reads_a_column():
-    found = planned(
+    found = plan_job(
         job("INSERT INTO changes SELECT COUNT(*), 'all' FROM orders, (SELECT SUM(id), MAX(id) FROM orders) t")
     )
     join = next(each for each in steps(*found.sinks) if isinstance(each, Join))
@@ -162,7 +162,7 @@ def test_a_constant_is_left_where_nobody_reads_a_column():
 
 
 def test_what_is_computed_is_computed_once():
-    found = planned(
+    found = plan_job(
         job(
             "INSERT INTO changes SELECT MIN(a), MAX(b || b) FROM "
             "(SELECT id + 1 AS a, UPPER(note) AS b, LOWER(note) AS c FROM orders) WHERE a > 3"
@@ -180,8 +180,8 @@ def test_steps_have_names_that_other_sinks_do_not_change():
         "INSERT INTO changes SELECT customer, MAX(name) FROM orders JOIN users ON customer = users.id GROUP BY customer"
     )
     other = "INSERT INTO rows_only SELECT DISTINCT id, note FROM orders"
-    (alone,) = planned(job(query)).sinks
-    _, beside = planned(job(other, query)).sinks
+    (alone,) = plan_job(job(query)).sinks
+    _, beside = plan_job(job(other, query)).sinks
 
     assert [each.uid for each in steps(alone) if isinstance(each, STATEFUL)] == [
         "changes(users)",
@@ -194,7 +194,7 @@ def test_steps_have_names_that_other_sinks_do_not_change():
 def test_several_steps_of_a_kind_are_numbered_from_the_sink():
     first, second = (f"(SELECT {each}(id) AS id, MAX(note) AS note FROM orders)" for each in ("MIN", "MAX"))
     query = f"SELECT a.id, b.note FROM {first} a JOIN {second} b ON a.id = b.id"
-    (sink,) = planned(job(f"INSERT INTO changes {query}")).sinks
+    (sink,) = plan_job(job(f"INSERT INTO changes {query}")).sinks
 
     assert sorted(each.uid for each in steps(sink) if isinstance(each, STATEFUL)) == [
         "changes: group(orders)",
@@ -212,12 +212,12 @@ def _with_uid(found: Job, uid: str) -> Job:
 
 def test_the_users_uid_wins_and_must_be_the_only_one():
     once = "INSERT INTO changes SELECT customer, MAX(note) FROM orders GROUP BY customer"
-    found = planned(_with_uid(job(once), "totals"))
+    found = plan_job(_with_uid(job(once), "totals"))
     assert [each.uid for each in steps(*found.sinks)] == ["", "totals"]
 
     twice = _with_uid(job(once, "INSERT INTO rows_only SELECT DISTINCT id, note FROM orders"), "totals")
     with pytest.raises(SchemaError, match="two steps have the uid 'totals'"):
-        planned(twice)
+        plan_job(twice)
 
 
 @pytest.mark.parametrize(
@@ -229,9 +229,9 @@ def test_the_users_uid_wins_and_must_be_the_only_one():
     ],
 )
 def test_planning_again_changes_nothing(query):
-    found = planned(job(query))
+    found = plan_job(job(query))
 
-    assert planned(found) == found
+    assert plan_job(found) == found
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_planning_again_changes_nothing(query):
 )
 def test_a_sink_of_insertions_takes_no_changes(query, reason):
     with pytest.raises(SchemaError, match=reason):
-        planned(job(query))
+        plan_job(job(query))
 
 
 @pytest.mark.parametrize(
@@ -262,14 +262,14 @@ def test_a_sink_of_insertions_takes_no_changes(query, reason):
     ],
 )
 def test_a_table_of_upserts_gets_the_last_row_of_each_key(query):
-    made = planned(job(query))
+    made = plan_job(job(query))
     (sink,) = made.sinks
 
     assert isinstance(sink.input, Materialize)
     assert sink.input.uid == "kept: last rows(orders, users)" if "users" in query else "kept: last rows(orders)"
-    assert planned(made) == made
+    assert plan_job(made) == made
     never = replace(job(query), settings=Settings(upsert_materialize="NONE"))
-    assert not isinstance(planned(never).sinks[0].input, Materialize)
+    assert not isinstance(plan_job(never).sinks[0].input, Materialize)
 
 
 @pytest.mark.parametrize(
@@ -285,26 +285,26 @@ def test_a_table_of_upserts_gets_the_last_row_of_each_key(query):
     ],
 )
 def test_rows_with_the_key_of_their_table_are_taken(query):
-    assert not isinstance(planned(job(query)).sinks[0].input, Materialize)
+    assert not isinstance(plan_job(job(query)).sinks[0].input, Materialize)
     always = replace(job(query), settings=Settings(upsert_materialize="FORCE"))
-    assert isinstance(planned(always).sinks[0].input, Materialize)
+    assert isinstance(plan_job(always).sinks[0].input, Materialize)
 
 
 def test_a_row_that_is_taken_back_has_the_same_values():
     query = "INSERT INTO changes SELECT MAX(id), k FROM (SELECT id, UUID() AS k FROM users) GROUP BY k"
     reason = r"line 8, column 56: UUID\(\) has another value when its row is retracted \(compute it in the last SELECT"
     with pytest.raises(UnsupportedError, match=reason):
-        planned(job(query))
+        plan_job(job(query))
 
-    planned(job(query.replace("users", "orders")))  # whose rows are never taken back
-    planned(job("INSERT INTO changes SELECT MAX(id), UUID() FROM users"))
+    plan_job(job(query.replace("users", "orders")))  # whose rows are never taken back
+    plan_job(job("INSERT INTO changes SELECT MAX(id), UUID() FROM users"))
 
 
 def test_dead_letters_of_a_job_with_state_come_from_the_scan():
     letters = "'format' = 'json', 'scan.dead-letter.topic' = 'bad'"
     text = TABLES.replace("'topic' = 'o', " + _KAFKA + ", 'format' = 'json'", f"'topic' = 'o', {_KAFKA}, {letters}", 1)
     text += "INSERT INTO changes SELECT o.id, name FROM orders o JOIN users ON customer = users.id"
-    (_, dead) = with_dead_letters(planned(parse_script(text).jobs[0])).sinks
+    (_, dead) = with_dead_letters(plan_job(parse_script(text).jobs[0])).sinks
 
     assert isinstance(dead.input, DeadLetters)
     assert isinstance(dead.input.input, Scan)
@@ -313,7 +313,7 @@ def test_dead_letters_of_a_job_with_state_come_from_the_scan():
 def test_the_plan_says_what_is_kept_and_where_rows_go():
     pairs = "SELECT u.id, note FROM orders JOIN users u ON customer = u.id"
     query = f"INSERT INTO kept SELECT id, MAX(note) FROM ({pairs}) GROUP BY id"
-    lines = [line.strip() for line in explain(planned(job(query))).splitlines()]
+    lines = [line.strip() for line in explain(plan_job(job(query))).splitlines()]
 
     start = lines.index("group by `id`")
     assert lines[start : start + 5] == [
@@ -337,7 +337,7 @@ def test_sinks_without_state_stay_what_they_are():
         "INSERT INTO rows_only SELECT id, note FROM (SELECT id, note, amount FROM orders WHERE amount > 3)",
         "INSERT INTO changes SELECT id, MAX(note) FROM orders GROUP BY id",
     )
-    first, second = planned(made).sinks
+    first, second = plan_job(made).sinks
 
     assert first is made.sinks[0]
     assert isinstance(second, Sink)
@@ -354,9 +354,9 @@ def test_sinks_without_state_stay_what_they_are():
     ],
 )
 def test_a_column_with_other_values_each_time_is_refused_only_where_it_is_read(rest):
-    (sink,) = planned(job(f"INSERT INTO changes SELECT o.id, o.note {rest}")).sinks
+    (sink,) = plan_job(job(f"INSERT INTO changes SELECT o.id, o.note {rest}")).sinks
     assert not [each for node in nodes(sink) for each in expressions_of(node) if not is_deterministic(each)]
 
     read = job(f"INSERT INTO changes SELECT o.id, o.x {rest}")
     with pytest.raises(UnsupportedError, match=r"line \d+, column \d+: .* \(do not select 'x'"):
-        planned(read)
+        plan_job(read)

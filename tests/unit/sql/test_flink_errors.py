@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import DefinitionError
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.sql import parse_script
 from tests.corpora import flink_errors, needed, script
 
@@ -35,7 +35,7 @@ def _run(program: dict[str, Any]) -> None:
     if not program["sinks"]:  # a query on its own is another mistake
         program = program | {"sql": [f"EXPLAIN {each}" for each in queries]}
     for job in script(program).jobs:
-        planned(job)
+        plan_job(job)
 
 
 @needed()

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from penstock.errors import RecordError, UnsupportedError
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from tests.corpora import script
 from tests.programs import Way, written
 
@@ -47,7 +47,7 @@ def test_a_batch_refuses_tables_without_an_end_and_those_whose_rows_change():
     (job,) = script({**program, "tables": tables}).jobs
 
     with pytest.raises(UnsupportedError) as caught:
-        planned(job)
+        plan_job(job)
     assert sorted(str(each).partition(" (")[0] for each in caught.value.problems) == [
         "table 'customers': gives updates and deletions too, and a query in batch mode reads tables of insertions only",
         "table 'orders': is unbounded, and a query in batch mode reads tables that end",
@@ -60,7 +60,7 @@ def test_a_batch_refuses_windows_of_processing_time():
     (job,) = script(_program([{"sql": query, "into": "n BIGINT"}], batch=True)).jobs
 
     with pytest.raises(UnsupportedError, match=r"table 'orders': tumble\(.*\) is not supported in batch mode"):
-        planned(job)
+        plan_job(job)
 
 
 @pytest.mark.parametrize("owners", [1, 2])

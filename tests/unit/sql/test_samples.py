@@ -21,7 +21,7 @@ from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
 from penstock.kafka.record_batches import encode, scan
 from penstock.plan.nodes import Job, Scan, Sink
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.plan.walk import scans
 from penstock.spi import KIND, Output
 from penstock.sql import parse_script
@@ -41,7 +41,7 @@ def test_a_sample_gives_its_rows(case: dict[str, Any], tmp_path: Path):
     (job,) = parse_script(_text(case), file="f.sql").jobs
     (sink,) = job.sinks
     if "values" in case:
-        assert _rows(planned(job), case, str(tmp_path)) == sorted(case["gives"])
+        assert _rows(plan_job(job), case, str(tmp_path)) == sorted(case["gives"])
     else:
         assert sink.table == "kafka_sink"
 

@@ -13,7 +13,7 @@ from penstock.plan.explain import explain
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.lifetimes import lifetimes
 from penstock.plan.nodes import Filter, Job, Project, Scan, Sink, row_of
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.plan.walk import fold, scans
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, Settings
 from penstock.spi import Column, ColumnKind, Surface, TableDefinition, connectors
@@ -550,13 +550,13 @@ def test_hints_give_the_rows_of_joins_and_groups_a_time_to_live():
         "JOIN flights AS b ON a.id = b.id JOIN flights AS c ON a.id = c.id) AS j GROUP BY carrier"
     )
     job = only(script)
-    (sink,) = planned(job).sinks
+    (sink,) = plan_job(job).sinks
     found = []
     fold((sink,), lambda node, _: found.append(lifetimes(node, job.settings.state_ttl)))
     day, second, default = timedelta(days=1), timedelta(seconds=1), timedelta(hours=2)
 
     assert [each for each in found if any(each)] == [(day, None), (default, default), (3 * second,)]
-    shown = explain(planned(job))
+    shown = explain(plan_job(job))
     assert "state is kept for: 2 h" in shown
     assert "forgets the left rows 24 h after their last change, the right ones never" in shown
     assert "forgets them 3 s after their last change" in shown

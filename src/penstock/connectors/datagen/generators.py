@@ -44,7 +44,7 @@ class Generator:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowNumbers:
     """The rows to make: their numbers, and their times in ms since 1970, which are local in the time zone ``zone``."""
 
     seed: int
@@ -53,7 +53,7 @@ class Rows:
     zone: str
 
 
-def values(generator: Generator, rows: Rows) -> pa.Array:
+def values(generator: Generator, rows: RowNumbers) -> pa.Array:
     """The column of these rows."""
     made = _random(generator, rows) if generator.start is None else _sequence(generator, generator.start, rows)
     if not generator.null_rate:
@@ -62,7 +62,7 @@ def values(generator: Generator, rows: Rows) -> pa.Array:
     return pc.if_else(pa.array(missing), pa.scalar(None, made.type), made)
 
 
-def _sequence(generator: Generator, start: int, rows: Rows) -> pa.Array:
+def _sequence(generator: Generator, start: int, rows: RowNumbers) -> pa.Array:
     """The start, and one more in each row; for decimals in units of 1."""
     found = pa.array(rows.numbers + start)
     if isinstance(generator.type, DecimalType):
@@ -70,7 +70,7 @@ def _sequence(generator: Generator, start: int, rows: Rows) -> pa.Array:
     return found.cast(arrow_type(generator.type))
 
 
-def _random(generator: Generator, rows: Rows) -> pa.Array:
+def _random(generator: Generator, rows: RowNumbers) -> pa.Array:
     match generator.type:
         case RowType(names=names):
             columns = [values(part, rows) for part in generator.parts]
@@ -86,7 +86,7 @@ def _random(generator: Generator, rows: Rows) -> pa.Array:
     return _primitive(generator, rows)
 
 
-def _primitive(generator: Generator, rows: Rows) -> pa.Array:
+def _primitive(generator: Generator, rows: RowNumbers) -> pa.Array:
     arrow = arrow_type(generator.type)
     match root(generator.type):
         case "BOOLEAN":
@@ -100,8 +100,8 @@ def _primitive(generator: Generator, rows: Rows) -> pa.Array:
     return pa.array(_between(generator, rows)).cast(arrow)
 
 
-def _moments(generator: Generator, rows: Rows, arrow: pa.DataType) -> pa.Array:
-    """The times of the rows, or times up to this many ms earlier."""
+def _moments(generator: Generator, rows: RowNumbers, arrow: pa.DataType) -> pa.Array:
+    """The times of the rows, or up to so many ms before."""
     past = np.zeros(len(rows.times), np.int64)
     if generator.past_ms:
         past = (_bits(generator, rows, rows.numbers) % np.uint64(generator.past_ms + 1)).view(np.int64)
@@ -117,7 +117,7 @@ def _moments(generator: Generator, rows: Rows, arrow: pa.DataType) -> pa.Array:
     return local.cast(arrow)
 
 
-def _between(generator: Generator, rows: Rows) -> _Numbers:
+def _between(generator: Generator, rows: RowNumbers) -> _Numbers:
     """Whole numbers from ``low`` to ``high``."""
     low, high = int(generator.low), int(generator.high)
     bits = _bits(generator, rows, rows.numbers)
@@ -135,7 +135,7 @@ def _decimals(units: _Numbers, data_type: DecimalType) -> pa.Array:
 # --- text, bytes, arrays and maps ------------------------------------------------------------------------------
 
 
-def _texts(generator: Generator, rows: Rows) -> pa.Array:
+def _texts(generator: Generator, rows: RowNumbers) -> pa.Array:
     """Hexadecimal digits, or bytes."""
     hexadecimal = isinstance(generator.type, StringType)
     length, count = generator.length, len(rows.numbers)
@@ -153,29 +153,29 @@ def _texts(generator: Generator, rows: Rows) -> pa.Array:
     return found.cast(arrow_type(generator.type))
 
 
-def _lengths(generator: Generator, rows: Rows) -> _Numbers:
+def _lengths(generator: Generator, rows: RowNumbers) -> _Numbers:
     if not generator.varied:
         return np.full(len(rows.numbers), generator.length, np.int64)
     drawn = _bits(generator, rows, rows.numbers, "length") % np.uint64(max(1, generator.length))
     return np.minimum(drawn.view(np.int64) + 1, generator.length)
 
 
-def _elements(generator: Generator, rows: Rows) -> Rows:
+def _elements(generator: Generator, rows: RowNumbers) -> RowNumbers:
     """The elements of arrays as rows, ``length`` of each."""
     length = generator.length
     numbers = (rows.numbers[:, None] * length + np.arange(length)).reshape(-1)
-    return Rows(rows.seed, numbers, np.repeat(rows.times, length), rows.zone)
+    return RowNumbers(rows.seed, numbers, np.repeat(rows.times, length), rows.zone)
 
 
-def _lists(generator: Generator, rows: Rows) -> pa.Array:
+def _lists(generator: Generator, rows: RowNumbers) -> pa.Array:
     (element,) = generator.parts
     offsets = np.arange(len(rows.numbers) + 1, dtype=np.int32) * generator.length
     made = pa.ListArray.from_arrays(pa.array(offsets), values(element, _elements(generator, rows)))
     return made.cast(arrow_type(generator.type))
 
 
-def _maps(generator: Generator, rows: Rows) -> pa.Array:
-    """Maps of ``length`` entries, without those with repeated keys."""
+def _maps(generator: Generator, rows: RowNumbers) -> pa.Array:
+    """Maps of ``length`` entries, less those whose keys are there already."""
     keys, items = (values(part, _elements(generator, rows)) for part in generator.parts)
     of = np.repeat(np.arange(len(rows.numbers), dtype=np.int64), generator.length)
     codes = pc.dictionary_encode(keys).indices.to_numpy()
@@ -191,7 +191,7 @@ def _maps(generator: Generator, rows: Rows) -> pa.Array:
 # --- chance ----------------------------------------------------------------------------------------------------
 
 
-def _bits(generator: Generator, rows: Rows, numbers: _Numbers, purpose: str = "") -> _Bits:
+def _bits(generator: Generator, rows: RowNumbers, numbers: _Numbers, purpose: str = "") -> _Bits:
     """64 bits for each number, by the finalizer of SplitMix64."""
     digest = hashlib.blake2b(f"{rows.seed}/{generator.path}/{purpose}".encode(), digest_size=8).digest()
     found: Any = numbers.view(np.uint64) * _GOLDEN + np.frombuffer(digest, np.uint64)[0]

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from penstock.clock import now_ms
-from penstock.connectors.datagen.generators import Rows, values
+from penstock.connectors.datagen.generators import RowNumbers, values
 from penstock.connectors.datagen.spec import DatagenScanSpec
 from penstock.spi import (
     PARTITIONS_PER_SOURCE,
@@ -170,6 +170,6 @@ def made(making: Making, numbers: range, batch: range, end: dict[str, Any]) -> p
     """The rows with these ``numbers`` of a ``batch``, which has its times from its ``end``."""
     of = np.arange(numbers.start, numbers.stop, dtype=np.int64)
     times = end["from"] + (of - batch.start + 1) * (end["to"] - end["from"]) // len(batch)
-    rows = Rows(making.seed, of, times, making.zone)
+    rows = RowNumbers(making.seed, of, times, making.zone)
     columns = [values(each, rows) for each in making.scan.generators]
     return placed(columns, making.scan.schema, making.ordinal * PARTITIONS_PER_SOURCE, pa.array(of))

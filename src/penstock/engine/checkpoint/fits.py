@@ -16,7 +16,7 @@ from penstock.flow.graph.routes import stateful
 from penstock.flow.kernels.session import Session
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
-from penstock.plan.arranging import arranged
+from penstock.plan.arranging import arrange_keys
 from penstock.plan.nodes import Job
 from penstock.plan.walk import scans
 
@@ -82,7 +82,7 @@ def state_report(job: Job) -> StateReport | None:
         reference = _committed(place)
     if not reference:
         return None
-    storage, new = Storage.of(place.folder(STATE)), place.read("job") is None
+    storage, new = Storage.from_uri(place.folder(STATE)), place.read("job") is None
     while True:
         try:
             manifest = Manifest.read(storage, reference)
@@ -104,8 +104,8 @@ def claimed_steps(job: Job, savepoint: str) -> frozenset[str]:
     """The uids under which a savepoint has the state of the steps of ``job``: when several have one name, their numbers
     change as steps are added and removed. Raises CheckpointError, and UnsupportedError as :func:`state_report`."""
     place = read_location(savepoint)
-    manifest = Manifest.read(Storage.of(place.folder(STATE)), read_savepoint(place).content.state)
-    return fitting_of(job, manifest).claimed(manifest)
+    manifest = Manifest.read(Storage.from_uri(place.folder(STATE)), read_savepoint(place).content.state)
+    return fitting_of(job, manifest).claimed_uids(manifest)
 
 
 def fitting_of(job: Job, manifest: Manifest, *, unclaimed: bool = False) -> Fitting:
@@ -114,7 +114,7 @@ def fitting_of(job: Job, manifest: Manifest, *, unclaimed: bool = False) -> Fitt
     settings = job.settings
     if not stateful(job):
         return Fitting({}, unclaimed=unclaimed)
-    zone, sinks = settings.session_time_zone or "", arranged(job.sinks, known_identities(manifest))
+    zone, sinks = settings.session_time_zone or "", arrange_keys(job.sinks, known_identities(manifest))
     planner = Planner(scans(*sinks), Session(zone or "UTC"), settings.state_ttl, settings.batch)
     for number, sink in enumerate(sinks):
         planner.add(sink, number)

@@ -71,7 +71,7 @@ class JobState:
 def job_state(place: JobCheckpoint) -> JobState:
     """The state of the checkpoint or the savepoint at ``place``. Raises CheckpointError if there is neither."""
     found = committed(place) if place.read("job") is not None else read_savepoint(place).content
-    storage = Storage.of(place.folder(STATE))
+    storage = Storage.from_uri(place.folder(STATE))
     manifest = Manifest.read(storage, found.state)
     operators, times = manifest.operators, manifest.operator_times
     steps = (
@@ -87,7 +87,7 @@ def job_state(place: JobCheckpoint) -> JobState:
 
 def _table(storage: Storage, uid: str, name: str, refs: Sequence[SegmentRef]) -> TableState:
     spec = stored_spec(storage, refs, name, uid)
-    size = TableSize.of(refs)
+    size = TableSize.from_segments(refs)
     if spec is None:
         return TableState(name, (), 0, size, None)
     keys = count_keys(storage, refs, spec, uid)

@@ -164,8 +164,8 @@ def origin_of(
     state = ""
     kept = [uid for uid in savepoint.operators if uid in operators]
     if kept:
-        storage = Storage.of(checkpoint.folder(STATE))
-        before = Manifest.read(Storage.of(place.folder(STATE)), content.state)
+        storage = Storage.from_uri(checkpoint.folder(STATE))
+        before = Manifest.read(Storage.from_uri(place.folder(STATE)), content.state)
         operators_kept = {uid: before.operators[uid] for uid in kept}
         times = {uid: each for uid, each in before.operator_times.items() if uid in operators_kept}
         # Forget the steps that are left out too: else those above them would not learn that they begin empty.
@@ -226,7 +226,7 @@ def _copied(reference: str, source: str, target: str) -> tuple[str, ...]:
     """Copy a manifest and the files that it names. Returns the uids of its operators."""
     if not reference:
         return ()
-    storage = Storage.of(source)
+    storage = Storage.from_uri(source)
     manifest = Manifest.read(storage, reference)
     _copy({*manifest.files(), reference.partition("#")[0]}, source, target)
     return tuple(sorted(manifest.operators))
@@ -235,7 +235,7 @@ def _copied(reference: str, source: str, target: str) -> tuple[str, ...]:
 def _copy(names: Collection[str], source: str, target: str) -> None:
     """Copy files that are not there yet, or only in part: an earlier attempt may have been killed. The newest come
     first: a job that continues deletes those of its last batches soon."""
-    here, there = Storage.of(source), Storage.of(target)
+    here, there = Storage.from_uri(source), Storage.from_uri(target)
     sizes, present = ({each.name: each.bytes for each in storage.files()} for storage in (here, there))
     lacking = (name for name in names if name not in present or present[name] != sizes.get(name))
     with ThreadPoolExecutor(_COPIES) as pool:

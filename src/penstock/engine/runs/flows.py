@@ -37,10 +37,10 @@ from penstock.flow.graph.event_times import EventTimes
 from penstock.flow.graph.exchange import ENCODED, EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, edge_of_target
 from penstock.flow.graph.planner import Planner
 from penstock.flow.state.inspection import TableSize, size_of
-from penstock.flow.state.manifest import KeptOutput, Manifest, Sinks, merged
+from penstock.flow.state.manifest import KeptOutput, Manifest, Sinks, merge_reports
 from penstock.flow.state.storage import Storage
 from penstock.flow.time.watermarks import MeasuredWatermarks, OperatorTime
-from penstock.plan.arranging import arranged
+from penstock.plan.arranging import arrange_keys
 from penstock.plan.nodes import Job, Scan
 from penstock.spi import (
     INSTRUCTIONS,
@@ -123,8 +123,8 @@ class FlowRun:
         self._batch_times = BatchTimes(self.context.job, self.context.warn)
         session = kernel_session(self.context.spark, settings)
         planner = Planner(self.scans, session, settings.state_ttl, settings.batch, settings.lenient)
-        known = known_steps(Storage.of(self.place), self.context.checkpoint, self.origin)
-        for number, sink in enumerate(arranged(self.job.sinks, known)):
+        known = known_steps(Storage.from_uri(self.place), self.context.checkpoint, self.origin)
+        for number, sink in enumerate(arrange_keys(self.job.sinks, known)):
             planner.add(sink, number)
         planner.check()
         self._keepers = [each for each in self.committers if each.keeps_state]
@@ -143,7 +143,7 @@ class FlowRun:
         )
         self._hops = {number: node for number, (node, _) in planner.hops.items()}
         fitting = planner.fitting(settings.reset_state)
-        self._states = StateHistory(Storage.of(self.place), fitting, self.context.checkpoint.location)
+        self._states = StateHistory(Storage.from_uri(self.place), fitting, self.context.checkpoint.location)
         for vertex in self.flow.vertices:
             if vertex.tables:
                 self._show(vertex.operator.uid)
@@ -277,7 +277,7 @@ class FlowRun:
         changed = sinks != before.sinks and bool(state or sinks.repeating)
         if final or reports or self._several or times != before.times or changed or restated:
             seen = operator_times(before.operator_times, self._operator_reports)
-            after = merged(before, batch.id, reports, now, times)
+            after = merge_reports(before, batch.id, reports, now, times)
             after = replace(after, sinks=sinks, operator_times=seen, final=final)
             self._check_shared(after.files() - before.files())
             if self._several:

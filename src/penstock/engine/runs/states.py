@@ -54,7 +54,7 @@ class StateHistory:
         if found:
             newest = max(found, key=lambda each: found[each].batch)
             check_state(self.storage, newest)
-            self.fitting.fitted(found[newest], self.storage, self._where)
+            self.fitting.fit(found[newest], self.storage, self._where)
         # List them now: later a copy of the job may have taken over, whose new files must not be among these.
         latest = now_ms() - _GRACE_MS
         self._old = frozenset(each.name for each in self.storage.files() if 0 < each.written_ms <= latest)
@@ -82,12 +82,12 @@ class StateHistory:
         found = self._read(reference)
         if reference and not self._former:  # that of a former run
             self._former.append((reference, found))
-        return self.fitting.fitted(found, self.storage, self._where)
+        return self.fitting.fit(found, self.storage, self._where)
 
     def state_after(self, reference: str) -> Manifest:
         """The state of a reference. Raises CheckpointError if it is not there, or does not fit the job."""
         found = self._read(reference)
-        self.fitting.fitted(found, self.storage, self._where)
+        self.fitting.fit(found, self.storage, self._where)
         return found
 
     @property
@@ -156,7 +156,9 @@ def check_no_state(checkpoint: JobCheckpoint, origin: str) -> None:
     is the reference to the state that its job began with; empty for none."""
     reference = (read_state(checkpoint) or {}).get("state") or origin
     if reference:
-        StateHistory(Storage.of(checkpoint.folder(STATE)), Fitting({}), checkpoint.location).state_after(reference)
+        StateHistory(Storage.from_uri(checkpoint.folder(STATE)), Fitting({}), checkpoint.location).state_after(
+            reference
+        )
 
 
 def _file(reference: str) -> str:

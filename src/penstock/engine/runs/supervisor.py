@@ -39,7 +39,7 @@ from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.lifetimes import kept_forever
 from penstock.plan.nodes import Job
 from penstock.plan.notes import notes_of
-from penstock.plan.planning import planned
+from penstock.plan.planning import plan_job
 from penstock.spi import MetricGroup
 
 _log = logging.getLogger("penstock")
@@ -77,7 +77,7 @@ def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[st
     """Start ``job`` and return while it runs. Raises a PenstockError if it cannot be started: only a job that has run
     is restarted. ``warn`` gets warnings, ``say`` other news, which Python's log has too."""
     warn = warn or (lambda _: None)
-    job = planned(job)
+    job = plan_job(job)
     check_guarantees(job)
     check_settings(job)
     say = _logged(say)

@@ -20,7 +20,7 @@ from penstock.errors import Problem, SchemaError
 from penstock.flow.graph.scan_work import ScanWork, SinkBranch, scan_works
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import column, numbers, valid_rows
-from penstock.flow.rows.calc import Calc, Rows, calc_of, calc_of_rows
+from penstock.flow.rows.calc import Calc, Projection, calc_of, calc_of_rows
 from penstock.flow.rows.calls import FunctionStage
 from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.expressions import Literal, call
@@ -186,11 +186,11 @@ def _measuring(scan: Scan, roots: Sequence[Node]) -> AssignWatermarks | None:
 
 def _observed(node: AssignWatermarks, frame: DataFrame, scan_frames: ScanFrames, session: Session) -> DataFrame:
     """``frame``, of the scan below the node, whose watermarks Spark observes (decision 0019)."""
-    rows = Rows.of(node.input)
-    value = rows.expressed(node.watermark)
+    rows = Projection.from_node(node.input)
+    value = rows.substitute(node.watermark)
     for condition in rows.conditions:
         value = call("CASE", condition, value, Literal(None, type=value.type), type=value.type)
-    measured = calc_of_rows(Rows(rows.base, (), {}), {_MEASURED: value}, session)
+    measured = calc_of_rows(Projection(rows.base, (), {}), {_MEASURED: value}, session)
     if isinstance(measured, NoKernel):
         raise SchemaError((Problem(f"{measured} is not there", where=f"table '{scans(node)[0].table}'"),))
     assert isinstance(rows.base, Scan)  # noqa: S101 - so it was found

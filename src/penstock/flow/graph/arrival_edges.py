@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.flow.graph.dataflow import Branch, Edge, Vertex
-from penstock.flow.operators.changes import Changes
+from penstock.flow.operators.changes import ChangelogWriter
 from penstock.flow.operators.contract import TimedOperator
 from penstock.flow.operators.deduplicate import DeduplicateOperator
 from penstock.flow.operators.normalize import NormalizeOperator
@@ -41,7 +41,7 @@ def carrying_arrivals(
         operator, carries = given.operator, given.number in needs.vertices
         if carries and isinstance(operator, NormalizeOperator | DeduplicateOperator):
             operator = replace(operator, every_change=True)
-        if isinstance(operator, Changes) and any(given.number in _into(each) for each in every):
+        if isinstance(operator, ChangelogWriter) and any(given.number in _into(each) for each in every):
             operator = replace(operator, netting=True)
         places = frozenset(number for at, number in needs.inputs if at == given.number)
         outs = tuple((calc, edge(each)) for calc, each in given.outs)

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.columns.equality import Rows
-from penstock.columns.hashing import Hashes, key_hashes, repeated, taken
+from penstock.columns.equality import RowIndices
+from penstock.columns.hashing import Hashes, has_duplicates, key_hashes, take_rows
 from penstock.flow.graph.exchange import Origin
 from penstock.flow.operators.aggregate import GroupAggregateOperator
 from penstock.flow.operators.contract import Input, KeepsState, TimedOperator
@@ -30,25 +30,25 @@ from penstock.flow.windows.in_windows import InWindowsOperator
 _TASK, _SCAN = 1 << 34, 1 << 50
 
 
-def numbered(rows: pa.RecordBatch, origin: Origin, first: int) -> pa.RecordBatch:
+def number_arrivals(rows: pa.RecordBatch, origin: Origin, first: int) -> pa.RecordBatch:
     """Rows that a task reads of a scan, with their places, after the ``first`` ones of the batch: scan by scan, task by
     task, as they came."""
     start = origin.scan * _SCAN + origin.task * _TASK + first
     return rows.append_column(ARRIVED, pa.array(np.arange(start, start + rows.num_rows)))
 
 
-def in_order(rows: pa.RecordBatch) -> pa.RecordBatch:
+def sort_by_arrival(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Rows of an input, those of each key in the order of arrival, if they have one; what arrived at once stays as it
     is."""
     if ARRIVED not in rows.schema.names:
         return rows
     places = arrivals_of(rows)
-    if (places[1:] >= places[:-1]).all() or not repeated(hashes_of(rows)):
+    if (places[1:] >= places[:-1]).all() or not has_duplicates(hashes_of(rows)):
         return rows
-    return taken(rows, np.argsort(places, kind="stable"))
+    return take_rows(rows, np.argsort(places, kind="stable"))
 
 
-def passed_on(operator: KeepsState, inputs: Sequence[pa.RecordBatch], rows: pa.RecordBatch) -> pa.RecordBatch:
+def pass_on_arrivals(operator: KeepsState, inputs: Sequence[pa.RecordBatch], rows: pa.RecordBatch) -> pa.RecordBatch:
     """The rows that an operator has made of ``inputs``, with the places of those that caused them.
 
     A row that was part of the input has its own place; any other, such as a sum, has the place of the last row of its
@@ -62,7 +62,7 @@ def passed_on(operator: KeepsState, inputs: Sequence[pa.RecordBatch], rows: pa.R
     return rows.append_column(ARRIVED, pa.array(_causes(operator, inputs, rows)))
 
 
-def _causes(operator: KeepsState, inputs: Sequence[pa.RecordBatch], rows: pa.RecordBatch) -> Rows:
+def _causes(operator: KeepsState, inputs: Sequence[pa.RecordBatch], rows: pa.RecordBatch) -> RowIndices:
     """The last of the places of what caused each row."""
     found = np.full(len(rows), -1, np.int64)
     plain = [each for each in zip(inputs, operator.inputs, strict=True) if each[1].combiner is None]
@@ -91,7 +91,7 @@ def _hashes(batch: pa.RecordBatch, names: Sequence[str]) -> Hashes:
     return key_hashes([batch.column(each) for each in names], len(batch))
 
 
-def _last(hashes: Hashes, places: Rows, asked: Hashes) -> Rows:
+def _last(hashes: Hashes, places: RowIndices, asked: Hashes) -> RowIndices:
     """The last of the places of each hash that is ``asked`` for; -1 for one that is not there."""
     arrived = bool((places[1:] >= places[:-1]).all())
     order = np.argsort(hashes, kind="stable") if arrived else np.lexsort((places, hashes))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.hashing import key_hashes
-from penstock.flow.graph.arrival_order import in_order, numbered, passed_on
+from penstock.flow.graph.arrival_order import number_arrivals, pass_on_arrivals, sort_by_arrival
 from penstock.flow.graph.exchange import (
     ENCODED,
     REPORTS,
@@ -44,7 +44,7 @@ from penstock.flow.time.watermarks import (
     WatermarkGenerator,
     operator_clock,
 )
-from penstock.flow.windows.assigning import OfBatches
+from penstock.flow.windows.assigning import BatchTransform
 from penstock.plan.step_identity import SIDES
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, WATERMARK, Output, Stage, Task, without_dead_letters
 from penstock.types import RowKind, arrow_schema
@@ -87,7 +87,7 @@ class Edge:
         places = [pa.field(ARRIVED, pa.int64())] if self.numbered else []
         return pa.schema([*self.schema, change, *places, pa.field(HASH, pa.uint64())])
 
-    def keyed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def append_hashes(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows with the columns :attr:`schema` and that of the change, with the hash of their keys."""
         hashes = key_hashes([rows.column(name) for name in self.keys], rows.num_rows)
         columns = [rows.column(name) for name in self.sent.names[:-1]]
@@ -101,7 +101,7 @@ class Branch:
     reads."""
 
     scan: int
-    calc: OfBatches | None
+    calc: BatchTransform | None
     edge: Edge | None = None
     output: int | None = None
     awaited: tuple[int, ...] = ()
@@ -109,7 +109,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Vertex:
-    """An operator, or the end of an output (:class:`Changes`), in the stage number ``stage`` after that of the scans.
+    """An operator, or the end of an output (:class:`ChangelogWriter`), in stage ``stage`` after that of the scans.
     Its results go through each of ``outs``. ``generators`` are the numbers of the watermark generators of its rows.
     ``ttls`` are the times to live, in milliseconds, of the rows that it keeps of each of its inputs; None: forever.
     ``numbered`` are the inputs whose rows have the column :data:`ARRIVED`. ``awaited`` are the numbers of the
@@ -118,7 +118,7 @@ class Vertex:
     number: int
     stage: int
     operator: Operator | TimedOperator
-    outs: tuple[tuple[OfBatches | None, Edge], ...] = ()
+    outs: tuple[tuple[BatchTransform | None, Edge], ...] = ()
     output: int | None = None
     generators: tuple[int, ...] = ()
     ttls: tuple[int | None, ...] = ()
@@ -212,7 +212,7 @@ class Dataflow:
                 rows = without_dead_letters(batch)
                 work.measure(rows)
                 if ordered:
-                    rows, count = numbered(rows, sender.origin, count), count + rows.num_rows
+                    rows, count = number_arrivals(rows, sender.origin, count), count + rows.num_rows
                 for branch in mine:
                     work.run_branch(branch, batch if branch.calc is None else rows)
                 if work.waiting_bytes > instructions.waiting_bytes:
@@ -298,20 +298,20 @@ class _Work:
         """Rows of a scan, through a branch."""
         if branch.output is not None:
             schema = self.flow.outputs[branch.output].schema
-            rows = _dead_letters(batch, schema.names) if branch.calc is None else self._computed(branch, batch)
+            rows = _dead_letters(batch, schema.names) if branch.calc is None else self._compute(branch, batch)
             self.results.setdefault(branch.output, []).append(rows)
             return
         if branch.calc is None or branch.edge is None:
             raise TypeError("a branch to an operator computes rows")
-        rows = self._computed(branch, batch)
+        rows = self._compute(branch, batch)
         if branch.edge.time:
             check_times(rows, branch.edge.time)
         if branch.edge.kinds:
-            self.route(branch.edge, branch.edge.keyed(_with_kinds(rows)))
+            self.route(branch.edge, branch.edge.append_hashes(_with_kinds(rows)))
         else:
-            self.route(branch.edge, branch.edge.keyed(with_weights(rows)))
+            self.route(branch.edge, branch.edge.append_hashes(with_weights(rows)))
 
-    def _computed(self, branch: Branch, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _compute(self, branch: Branch, batch: pa.RecordBatch) -> pa.RecordBatch:
         assert branch.calc is not None  # noqa: S101
         if not branch.awaited:
             return branch.calc.batch(batch)
@@ -376,7 +376,7 @@ class _Work:
             change = pa.field(KIND, pa.int8()) if each.kinds else pa.field(WEIGHT, pa.int64())
             places = [pa.field(ARRIVED, pa.int64())] if number in vertex.numbered else []
             schema = pa.schema([*each.schema, change, *places, pa.field(HASH, pa.uint64())])
-            inputs.append(in_order(concat_batches(self.inputs.pop((vertex.number, number), []), schema)))
+            inputs.append(sort_by_arrival(concat_batches(self.inputs.pop((vertex.number, number), []), schema)))
         clock = operator_clock(vertex.generators, self.instructions.awaited, self.measured, self.instructions.now_ms)
         if isinstance(operator, TimedOperator) and operator.processing:
             # The present millisecond is not over: more rows may come in it.
@@ -386,7 +386,7 @@ class _Work:
             return
         before = self.instructions.tables.get(operator.uid, {})
         store = StateStore(
-            Storage.of(self.flow.storage),
+            Storage.from_uri(self.flow.storage),
             vertex.tables_named(self.instructions.names.get(operator.uid, {})),
             before,
             low,
@@ -396,9 +396,9 @@ class _Work:
             now_ms=self.instructions.now_ms,
             last=self.instructions.last,
         )
-        rows = self._processed(operator, inputs, store, clock)
+        rows = self._process(operator, inputs, store, clock)
         if any(edge.numbered for _, edge in vertex.outs):
-            rows = passed_on(operator, inputs, rows)
+            rows = pass_on_arrivals(operator, inputs, rows)
         if vertex.tables and not self.instructions.last:
             self._report_state(operator.uid, store.flush(), low, high)
         if vertex.output is not None:
@@ -410,9 +410,9 @@ class _Work:
                 made = rows if calc is None else calc.batch(rows)
                 if edge.time:
                     check_times(made, edge.time)
-                self.route(edge, edge.keyed(made))
+                self.route(edge, edge.append_hashes(made))
 
-    def _processed(
+    def _process(
         self, operator: Operator | TimedOperator, inputs: Sequence[pa.RecordBatch], store: StateStore, clock: Clock
     ) -> pa.RecordBatch:
         if not isinstance(operator, TimedOperator):

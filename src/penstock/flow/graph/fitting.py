@@ -15,7 +15,7 @@ from penstock.flow.state.parts import part_of
 from penstock.flow.state.segments import SegmentReader, TableSpec
 from penstock.flow.state.storage import Storage
 from penstock.flow.time.watermarks import WatermarkProgress
-from penstock.plan.step_identity import StepIdentity, compared, renamed, stored_names, table_names
+from penstock.plan.step_identity import StepIdentity, compare_identities, rename_identity, stored_names, table_names
 
 #: The names of columns in the state, by uid, by the side of the step and by their present names.
 ColumnNames: TypeAlias = Mapping[str, Mapping[str, Mapping[str, str]]]
@@ -100,7 +100,7 @@ class Fitting:
             for uid, known in manifest.identities.items()
         )
 
-    def claimed(self, manifest: Manifest) -> frozenset[str]:
+    def claimed_uids(self, manifest: Manifest) -> frozenset[str]:
         """The uids under which a state has that of the steps, whether it fits them or not."""
         return frozenset(self._former(manifest).values())
 
@@ -142,7 +142,7 @@ class Fitting:
             return Verdict(uid, "empty", refused)
         return Verdict(uid, "reset" if uid in self.reset else "refused", refused)
 
-    def fitted(self, manifest: Manifest, storage: Storage, where: str) -> Manifest:
+    def fit(self, manifest: Manifest, storage: Storage, where: str) -> Manifest:
         """The state that the job continues from; the same one if nothing of it changes. ``where`` is the place of the
         state, for the message.
 
@@ -159,7 +159,7 @@ class Fitting:
             before = StepIdentity.from_json(manifest.identities.get(each, identities[uid]))
             if before is not None:
                 now = self.steps[uid].identity
-                identities[uid] = renamed(now, stored_names(before, now)).to_json()
+                identities[uid] = rename_identity(now, stored_names(before, now)).to_json()
         found = replace(
             manifest,
             operators={uid: self._tables(uid, each, manifest) for uid, each in kept.items()},
@@ -247,7 +247,7 @@ def _compared(before: Mapping[str, Any], now: StepIdentity) -> tuple[tuple[str, 
     known = StepIdentity.from_json(before)
     if known is None:
         return ("its state was written by a newer version of penstock, which this one does not understand",), ()
-    found = compared(known, now)
+    found = compare_identities(known, now)
     return found.refused, found.noted
 
 

@@ -9,7 +9,7 @@ from functools import partial
 import pyarrow as pa
 
 from penstock.flow.kernels.session import UNKNOWN, Session
-from penstock.flow.rows.calc import Calc, Rows, calc_of, calc_of_rows
+from penstock.flow.rows.calc import Calc, Projection, calc_of, calc_of_rows
 from penstock.flow.rows.calls import FunctionStage
 from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.expressions import Expression
@@ -112,15 +112,17 @@ def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | NoKernel
     no_kernel = _unable(scan, sinks)
     if no_kernel is not None:
         return no_kernel
-    rows = {i: Rows.of(sink.input) for i, sink in enumerate(sinks) if not isinstance(sink.input, DeadLetters)}
-    columns = {i: each.of_sink(sinks[i]) for i, each in rows.items()}
+    rows = {
+        i: Projection.from_node(sink.input) for i, sink in enumerate(sinks) if not isinstance(sink.input, DeadLetters)
+    }
+    columns = {i: each.sink_columns(sinks[i]) for i, each in rows.items()}
     conditions = [each.conditions for each in rows.values()]
     apart = any(each != conditions[0] for each in conditions[1:])
     if apart:
         works = [(rows[i], columns[i]) for i in rows]
     else:
         beside = {f"{i}.{name}": value for i, each in columns.items() for name, value in each.items()}
-        works = [(next(iter(rows.values()), Rows(base_node, (), {})), beside)]
+        works = [(next(iter(rows.values()), Projection(base_node, (), {})), beside)]
     calcs = []
     for work, each in works:
         calc = calc_of_rows(work, each, session)

@@ -16,7 +16,7 @@ from penstock.flow.windows.sessions import SessionOperator
 from penstock.flow.windows.window_aggregate import WindowAggregateOperator
 from penstock.options import DURATION
 from penstock.plan.expressions import Expression
-from penstock.plan.lineage import Lineage, described, meaning, shown, written, zoned
+from penstock.plan.lineage import Lineage, depends_on_zone, describe_window, display_text, meaning, text_at
 from penstock.plan.nodes import (
     AggregateCall,
     AssignWatermarks,
@@ -46,7 +46,7 @@ from penstock.types import BIGINT
 _BY_ROWS = ORDERED | {"MIN", "MAX"}
 #: The names of a window's columns in messages.
 _BOUNDS = ("window_start", "window_end")
-_TAKEN_BACK, _ADDED = Fact.of("rows that may be taken back"), Fact.of("rows that are only added")
+_TAKEN_BACK, _ADDED = Fact.from_text("rows that may be taken back"), Fact.from_text("rows that are only added")
 
 
 @dataclass
@@ -64,8 +64,8 @@ class Identifier:
         """The identity of ``node``, which ``operator`` computes."""
         found = self._of(node, operator)
         facts = {**found.facts, **dict(self._lives(node, operator))}
-        if any(map(zoned, self._read)):
-            facts[TIME_ZONE] = Fact.of("UTC" if is_utc(Session(self.zone)) else self.zone)
+        if any(map(depends_on_zone, self._read)):
+            facts[TIME_ZONE] = Fact.from_text("UTC" if is_utc(Session(self.zone)) else self.zone)
         return replace(found, facts=facts, notes=dict(self._notes(node)))
 
     def _of(self, node: Node, operator: Operator | TimedOperator) -> StepIdentity:
@@ -88,7 +88,7 @@ class Identifier:
                 facts = {**found.facts, "window": self._window(node.input, windowing)}
                 if isinstance(windowing, Windowing) and windowing.kind is not WindowKind.TUMBLE:
                     own = "in parts that windows share" if operator.shared else "of each window by itself"
-                    facts["way in which rows are kept"] = Fact.of(own)
+                    facts["way in which rows are kept"] = Fact.from_text(own)
                 return replace(found, facts=facts)
             case SessionTable(windowing=windowing):
                 keys, rows = (
@@ -105,13 +105,13 @@ class Identifier:
             case SetOperation(kind=kind, left=left, right=right):
                 sides = zip(SIDES, (left, right), strict=True)
                 keys_of = {side: self._columns(each, each.schema.names) for side, each in sides}
-                return StepIdentity(step="a comparison", facts={"comparison": Fact.of(kind.value)}, keys=keys_of)
+                return StepIdentity(step="a comparison", facts={"comparison": Fact.from_text(kind.value)}, keys=keys_of)
             case Normalize(keys=keys):
                 return self._kept("the changes of a table", node, keys, {}, growing=True)
             case Materialize(keys=keys):
                 return self._kept("the last rows of a key", node, keys, {}, growing=False)
             case Deduplicate(keys=keys, order=order, last=last):
-                by = self._fact(node.input, order) if order else Fact.of("arrival")
+                by = self._fact(node.input, order) if order else Fact.from_text("arrival")
                 which = "last" if last else "first"
                 facts = {"row that stays": Fact(f"{which} by {by.meaning}", f"the {which} by {by.shown}")}
                 if not (order or last):  # only the keys are kept
@@ -161,12 +161,12 @@ class Identifier:
         call = AggregateCall("", function, kind, of.column, of.distinct, of.filter)
         value = self.lineage.aggregate(node, call)
         self._read.append(value)
-        argument = "" if value.argument is None else shown(value.argument)
+        argument = "" if value.argument is None else display_text(value.argument)
         return Column(name, kind.text(), meaning(value), argument)
 
     def _calls(self, node: Node, calls: Sequence[AggregateCall]) -> str:
         """The aggregates as they are written."""
-        texts = (written(call.place) or shown(self.lineage.aggregate(node, call)) for call in calls)
+        texts = (text_at(call.place) or display_text(self.lineage.aggregate(node, call)) for call in calls)
         return ", ".join(dict.fromkeys(texts))
 
     def _join(self, node: Join) -> StepIdentity:
@@ -175,19 +175,19 @@ class Identifier:
         keys = {side: tuple(replace(each, name="") for each in self._columns(below, own)) for side, below, own in sides}
         rows = {side: self._others(below, own) for side, below, own in sides}
         growing = {side for side, below, _ in sides if not traits(below).changing}
-        facts = {"kind of join": Fact.of(node.kind.value)}
+        facts = {"kind of join": Fact.from_text(node.kind.value)}
         return StepIdentity(step="a join", facts=facts, keys=keys, rows=rows, growing=frozenset(growing))
 
     def _rank(self, node: Rank) -> StepIdentity:
         changing = traits(node.input).changing
         facts = {
             "order": _together(self._order(node.input, node.order)),
-            "range of numbers": Fact.of(f"{node.first} to {node.last}"),
-            "numbering": Fact.of(node.ranking.value),
+            "range of numbers": Fact.from_text(f"{node.first} to {node.last}"),
+            "numbering": Fact.from_text(node.ranking.value),
             KIND_OF_ROWS: _TAKEN_BACK if changing else _ADDED,
         }
         if not changing:
-            facts["order of equal rows"] = Fact.of("the latest first" if node.latest else "as they came")
+            facts["order of equal rows"] = Fact.from_text("the latest first" if node.latest else "as they came")
         return self._kept("a ranking", node, node.keys, facts, growing=not changing)
 
     def _in_windows(self, inner: Node, windows: Sequence[Attached], operator: InWindowsOperator) -> StepIdentity:
@@ -223,7 +223,9 @@ class Identifier:
         for field_ in node.schema.select(tuple(names)).fields:
             value = self.lineage.column(node, field_.name)
             self._read.append(value)
-            found.append(Column(field_.name, field_.type.with_nullability(True).text(), meaning(value), shown(value)))
+            found.append(
+                Column(field_.name, field_.type.with_nullability(True).text(), meaning(value), display_text(value))
+            )
         return tuple(found)
 
     def _others(self, node: Node, names: Sequence[str]) -> tuple[Column, ...]:
@@ -233,12 +235,12 @@ class Identifier:
     def _fact(self, node: Node, name: str) -> Fact:
         value = self.lineage.column(node, name)
         self._read.append(value)
-        return Fact(meaning(value), shown(value))
+        return Fact(meaning(value), display_text(value))
 
     def _window(self, node: Node, windowing: Windowing | Attached) -> Fact:
         value = self.lineage.window(node, windowing)
         self._read.append(value)
-        return Fact(meaning(value), described(value))
+        return Fact(meaning(value), describe_window(value))
 
     def _order(self, node: Node, order: Sequence[SortColumn]) -> list[Fact]:
         found = []
@@ -258,7 +260,7 @@ class Identifier:
         for number, life in enumerate(self.lives):
             if number in several and not isinstance(node, _BY_WATERMARK):
                 of = f" of the {SIDES[number]} side" if len(self.lives) > 1 else ""
-                yield f"time to live{of}", Fact.of("set" if life else "")
+                yield f"time to live{of}", Fact.from_text("set" if life else "")
 
     def _notes(self, node: Node) -> Iterator[tuple[str, Fact]]:
         """What may change beside the state."""
@@ -267,15 +269,18 @@ class Identifier:
             of = f" of the {SIDES[number]} side" if several else ""
             conditions = self.lineage.conditions(below)
             if conditions:
-                texts = [" AND ".join(map(text, conditions)) for text in (meaning, shown)]
+                texts = [" AND ".join(map(text, conditions)) for text in (meaning, display_text)]
                 yield f"condition of WHERE{of}", Fact(*texts)
         inner = node.inner if isinstance(node, InWindows) else node
         if isinstance(inner, Join) and inner.condition is not None:
-            yield "condition beside the keys", Fact.of(meaning(self.lineage.joined(inner, inner.condition)))
+            yield (
+                "condition beside the keys",
+                Fact.from_text(meaning(self.lineage.join_condition(inner, inner.condition))),
+            )
         for number, life in enumerate(self.lives):
             if life is not None:
                 of = f" of the {SIDES[number]} side" if several else ""
-                yield f"time after which it forgets{of}", Fact.of(DURATION.show(life))
+                yield f"time after which it forgets{of}", Fact.from_text(DURATION.show(life))
         watermarks = dict(fold((node,), self._watermarks)[0])
         if isinstance(node, _BY_WATERMARK) and watermarks:
             yield "watermark", _together(watermarks.values())
@@ -284,7 +289,7 @@ class Identifier:
         found = tuple(each for some in below for each in some)
         if isinstance(node, AssignWatermarks):
             value = self.lineage.expression(node.input, node.watermark)
-            return (*found, (meaning(value), Fact(meaning(value), shown(value))))
+            return (*found, (meaning(value), Fact(meaning(value), display_text(value))))
         return found
 
 

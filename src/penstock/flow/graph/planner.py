@@ -15,7 +15,7 @@ from penstock.flow.graph.identities import Identifier
 from penstock.flow.kernels.moments.local import local_zone
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.operators.aggregate import GroupAggregateOperator
-from penstock.flow.operators.changes import Changes, Mode
+from penstock.flow.operators.changes import ChangelogWriter, Mode
 from penstock.flow.operators.contract import Input, Operator, TimedOperator
 from penstock.flow.operators.deduplicate import DeduplicateOperator
 from penstock.flow.operators.first_rows import FirstRowOperator
@@ -25,11 +25,11 @@ from penstock.flow.operators.normalize import NormalizeOperator
 from penstock.flow.operators.rank import RankOperator
 from penstock.flow.operators.set_operation import SetOperator
 from penstock.flow.operators.temporal_sort import BatchSortOperator, TemporalSortOperator
-from penstock.flow.rows.calc import Calc, Rows, calc_of, calc_of_rows
+from penstock.flow.rows.calc import Calc, Projection, calc_of, calc_of_rows
 from penstock.flow.rows.expressions import NoKernel
-from penstock.flow.rows.unnest import Unnesting
+from penstock.flow.rows.unnest import Unnester
 from penstock.flow.time.watermarks import TIMESTAMP, WatermarkGenerator
-from penstock.flow.windows.assigning import Assigning, Chain
+from penstock.flow.windows.assigning import Chain, WindowAssigner
 from penstock.flow.windows.in_windows import InWindowsOperator
 from penstock.flow.windows.sessions import SessionOperator
 from penstock.flow.windows.window_aggregate import WindowAggregateOperator
@@ -92,7 +92,7 @@ class _Path:
 
 def _calc(path: _Path, session: Session, *, keeps: bool = False) -> Calc | Chain | NoKernel:
     """The work of the steps of a path. ``keeps``: rows without an event time get a window of nulls."""
-    works: list[Calc | Assigning | Unnesting] = []
+    works: list[Calc | WindowAssigner | Unnester] = []
     at = _Path(path.origin)
     for step in path.steps:
         if not isinstance(step, WindowTable | Unnest):
@@ -102,14 +102,14 @@ def _calc(path: _Path, session: Session, *, keeps: bool = False) -> Calc | Chain
         if isinstance(calc, NoKernel):
             return calc
         if isinstance(step, Unnest):
-            works += [calc, Unnesting.of(step)]
+            works += [calc, Unnester.from_node(step)]
             at = _Path(step.with_inputs((at.node,)))
             continue
         if step.windowing.processing:
             reason = "a window of processing time without GROUP BY of its window is not supported"
             where = str(step.windowing.place or "")
             raise UnsupportedError((Problem(reason, where=where, hint="GROUP BY window_start, window_end"),))
-        works += [calc, Assigning.of(step, local_zone(session), keeps=keeps)]
+        works += [calc, WindowAssigner.from_node(step, local_zone(session), keeps=keeps)]
         at = _Path(step.with_inputs((at.node,)))
     last = _plain(at, session)
     return last if isinstance(last, NoKernel) or not works else Chain((*works, last))
@@ -151,7 +151,7 @@ class Planner:
             (scan,) = (each for each in self.scans if each is _scan_of(sink.input))
             self.branches.append(Branch(self.scans.index(scan), None, output=output))
             return
-        node = _fitted(sink)
+        node = _fit_columns(sink)
         paths = tuple(_paths_to_scans(node))
         if all(isinstance(path.origin, Scan) for path in paths):
             for path in paths:
@@ -207,7 +207,7 @@ class Planner:
         """The vertices, each after those that feed it."""
         return tuple(self.vertices)
 
-    def _changes(self, sink: Sink, node: Node, paths: Sequence[_Path]) -> Changes:
+    def _changes(self, sink: Sink, node: Node, paths: Sequence[_Path]) -> ChangelogWriter:
         """The end of an output."""
         taken, schema = sink.spec.capabilities, arrow_schema(node.schema)
         names = dict(zip(sink.schema.names, node.schema.names, strict=True))
@@ -223,7 +223,7 @@ class Planner:
             mode = Mode.RETRACTIONS if RowKind.UPDATE_BEFORE in taken.kinds else Mode.UPSERTS
         one_row = any(set(each) <= set(taken.upsert_keys) for each in traits(sink).upsert_keys)
         several = bool(taken.upsert_keys) and not one_row
-        return Changes(uid, schema, keys, mode, netting=len(paths) > 1 and not self.batch, ordered=several)
+        return ChangelogWriter(uid, schema, keys, mode, netting=len(paths) > 1 and not self.batch, ordered=several)
 
     def _vertex(self, operator: Operator | TimedOperator, paths: Sequence[Sequence[_Path]]) -> int:
         """The number of a new vertex, with the rows of ``paths`` by input."""
@@ -296,7 +296,7 @@ class Planner:
             return False
         (path,), keys = paths[0], operator.inputs[0].keys
         before = _partitioned(path)
-        if isinstance(operator, Changes):
+        if isinstance(operator, ChangelogWriter):
             return not keys or (bool(before) and set(before) <= set(keys))
         return bool(before) and before == keys
 
@@ -325,7 +325,7 @@ class Planner:
         """The number of the generator that measures event time in the rows of a scan."""
         moment, lag = _moment_and_lag(node.watermark)
         rows, scan = _rows_of_scan(node.input), _scan_of(node)
-        calc = calc_of_rows(rows, {TIMESTAMP: rows.expressed(moment)}, self.session)
+        calc = calc_of_rows(rows, {TIMESTAMP: rows.substitute(moment)}, self.session)
         number = self._number(scan)
         if isinstance(calc, NoKernel):
             reason = f"{calc.function} has no kernel, so the watermark cannot be measured"
@@ -363,39 +363,39 @@ def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Oper
         case WindowAggregate():
             zone = local_zone(session)
             if isinstance(node.windowing, Windowing) and node.windowing.kind is WindowKind.SESSION:
-                return SessionOperator.of(node, retracts=retracts, zone=zone, strict=session.strict)
-            return WindowAggregateOperator.of(node, retracts=retracts, zone=zone, strict=session.strict)
+                return SessionOperator.from_aggregate(node, retracts=retracts, zone=zone, strict=session.strict)
+            return WindowAggregateOperator.from_node(node, retracts=retracts, zone=zone, strict=session.strict)
         case SessionTable():
-            return SessionOperator.of_table(node, zone=local_zone(session))
+            return SessionOperator.from_table(node, zone=local_zone(session))
         case InWindows(inner=inner, windows=windows):
             own = replace(inner, uid=node.uid)
             made = (
-                DeduplicateOperator.of(own)  # what is first by event time is known when the window closes
+                DeduplicateOperator.from_node(own)  # what is first by event time is known when the window closes
                 if isinstance(own, Deduplicate)
-                else WindowJoinOperator.of(own, session)
+                else WindowJoinOperator.from_node(own, session)
                 if isinstance(own, Join) and own.condition is not None
                 else _operator(own, session, timed=False, batch=batch)
             )
             assert not isinstance(made, TimedOperator)  # noqa: S101
-            return InWindowsOperator.of(made, windows, zone=local_zone(session))
+            return InWindowsOperator.from_operator(made, windows, zone=local_zone(session))
         case GroupAggregate():
-            return GroupAggregateOperator.of(node, retracts=retracts, strict=session.strict)
+            return GroupAggregateOperator.from_node(node, retracts=retracts, strict=session.strict)
         case Join():
-            return JoinOperator.of(node, timed=timed)
+            return JoinOperator.from_node(node, timed=timed)
         case Normalize():
-            return NormalizeOperator.of(node)
+            return NormalizeOperator.from_node(node)
         case Deduplicate():
-            return FirstRowOperator.of(node) if node.by_watermark else DeduplicateOperator.of(node)
+            return FirstRowOperator.from_node(node) if node.by_watermark else DeduplicateOperator.from_node(node)
         case Materialize():
-            return MaterializeOperator.of(node)
+            return MaterializeOperator.from_node(node)
         case SetOperation():
-            return SetOperator.of(node)
+            return SetOperator.from_node(node)
         case TemporalSort():
-            return TemporalSortOperator.of(node) if node.time else BatchSortOperator.of(node)
+            return TemporalSortOperator.from_node(node) if node.time else BatchSortOperator.from_node(node)
         case Sort():
-            return BatchSortOperator.of(node)
+            return BatchSortOperator.from_node(node)
         case Rank():
-            return RankOperator.of(node, retracts=retracts)
+            return RankOperator.from_node(node, retracts=retracts)
     raise TypeError(f"unknown plan node {type(node).__name__}")
 
 
@@ -411,9 +411,9 @@ def _scan_of(node: Node) -> Node:
     return node
 
 
-def _rows_of_scan(node: Node) -> Rows:
+def _rows_of_scan(node: Node) -> Projection:
     """The rows of ``node`` in terms of those of a scan, whatever becomes of its changes in between."""
-    return Rows.of(rewrite((node,), lambda each: each.input if isinstance(each, Normalize) else each)[0])
+    return Projection.from_node(rewrite((node,), lambda each: each.input if isinstance(each, Normalize) else each)[0])
 
 
 def _moment_and_lag(watermark: Expression) -> tuple[Expression, int]:
@@ -449,7 +449,7 @@ def _renamed(member: Node, union: Node) -> tuple[Project, ...]:
     return (Project(union.schema, member, items),)
 
 
-def _fitted(sink: Sink) -> Node:
+def _fit_columns(sink: Sink) -> Node:
     """The sink's rows in the columns and types that its connector takes."""
     taken = {each.name: each.type for each in sink.spec.schema.fields}
     items = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.flow.kernels.session import UNKNOWN, Session
-from penstock.flow.rows.calc import Calc, Rows, calc_of, calc_of_rows
+from penstock.flow.rows.calc import Calc, Projection, calc_of, calc_of_rows
 from penstock.flow.rows.calls import FunctionStage
 from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.functions import OpenFunction
@@ -174,8 +174,8 @@ def _fan(below: Scan | MapRows, branches: Sequence[SinkBranch], session: Session
         if call is not None:
             calls.setdefault(call, []).append(each)
             continue
-        rows = Rows.of(each.sink.input)
-        calc = calc_of_rows(rows, rows.of_sink(each.sink), session, watermarked=watermarked)
+        rows = Projection.from_node(each.sink.input)
+        calc = calc_of_rows(rows, rows.sink_columns(each.sink), session, watermarked=watermarked)
         own.append((each.column, _known(calc)))
     above = tuple(
         (

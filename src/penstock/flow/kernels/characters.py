@@ -1,7 +1,7 @@
 """Text as Java's strings represent it.
 
 Flink counts characters as code points, as it keeps text in UTF-8, except where it asks Java's strings: those count
-UTF-16 units, so that a character beyond the first plane has two. :func:`units` shows a text that way.
+UTF-16 units, so that a character beyond the first plane has two. :func:`to_units` shows a text that way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def has_pairs(values: pa.Array) -> bool:
     return bool(pc.any(pc.match_substring_regex(values, "[\\x{10000}-\\x{10FFFF}]"), min_count=0).as_py())
 
 
-def units(text: str) -> str:
+def to_units(text: str) -> str:
     """The text with two surrogates in place of each character beyond the first plane."""
     return text if text.isascii() else _BEYOND.sub(_split, text)
 
@@ -39,16 +39,16 @@ def _split(found: re.Match[str]) -> str:
     return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
 
 
-def joined(text: str) -> str:
-    """The inverse of :func:`units`. As in Java's UTF-8, a lone surrogate becomes a question mark."""
-    return text if text.isascii() else _ALONE.sub("?", _PAIR.sub(_merged, text))
+def from_units(text: str) -> str:
+    """The inverse of :func:`to_units`. As in Java's UTF-8, a lone surrogate becomes a question mark."""
+    return text if text.isascii() else _ALONE.sub("?", _PAIR.sub(_merge_pair, text))
 
 
 def whole_characters(value: Any) -> Any:
-    """A value of a row with :func:`joined` texts."""
+    """A value of a row with :func:`from_units` texts."""
     match value:
         case str():
-            return joined(value)
+            return from_units(value)
         case list() | tuple():
             return type(value)(map(whole_characters, value))
         case dict():
@@ -56,5 +56,5 @@ def whole_characters(value: Any) -> Any:
     return value
 
 
-def _merged(found: re.Match[str]) -> str:
+def _merge_pair(found: re.Match[str]) -> str:
     return chr(0x10000 + ((ord(found[1]) - 0xD800) << 10) + ord(found[2]) - 0xDC00)

@@ -24,7 +24,7 @@ def out_of_range(values: pa.Array, target: DataType) -> Callable[[int], str]:
     return lambda row: f"[NUMERIC_VALUE_OUT_OF_RANGE] {values[row].as_py()} is beyond the range of {target.text()}"
 
 
-def fitted(values: pa.Array, target: DecimalType, strict: bool, mode: str = _AWAY) -> pa.Array | Vector:
+def fit_decimals(values: pa.Array, target: DecimalType, strict: bool, mode: str = _AWAY) -> pa.Array | Vector:
     """Decimals rounded to the scale of ``target``."""
     arrow = pa.decimal128(target.precision, target.scale)
     given = values.type
@@ -53,7 +53,7 @@ def _rescaled(values: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 def from_integers(values: pa.Array, target: DecimalType, strict: bool) -> pa.Array | Vector:
     """Whole numbers as decimals."""
-    return fitted(pc.cast(values, pa.decimal128(19, 0)), target, strict)
+    return fit_decimals(pc.cast(values, pa.decimal128(19, 0)), target, strict)
 
 
 def to_integers(values: pa.Array, arrow: pa.DataType, strict: bool, reason: Callable[[int], str]) -> pa.Array | Vector:
@@ -103,4 +103,4 @@ def dividend(a: DecimalType, b: DecimalType, target: DecimalType) -> pa.DataType
 def quotient(wide: pa.DataType, target: DecimalType, strict: bool, left: Any, right: Any) -> pa.Array | Vector:
     """Decimals, the dividends in the type :func:`dividend`, divided by decimals that are not zero."""
     divisor = pa.decimal256(right.type.precision, right.type.scale)
-    return fitted(pc.divide(pc.cast(left, wide), pc.cast(right, divisor)), target, strict)
+    return fit_decimals(pc.divide(pc.cast(left, wide), pc.cast(right, divisor)), target, strict)

@@ -25,7 +25,7 @@ from penstock.types.casts import alike, as_decimal, beyond_decimal, common_type,
 from penstock.types.logical import root
 
 
-def rewritten(call: Call) -> Expression:
+def rewrite_call(call: Call) -> Expression:
     """The call, or another expression with the same value."""
     found = _REWRITES.get(call.function)
     return call if found is None else found(call)

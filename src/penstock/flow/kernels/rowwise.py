@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.flow.kernels.characters import joined, units, whole_characters
+from penstock.flow.kernels.characters import from_units, to_units, whole_characters
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector, rows_of
 from penstock.plan.expressions import Call
@@ -30,11 +30,11 @@ def row_by_row(function: Callable[..., Any], *, strict: bool = True) -> Callable
     def maker(call: Call, session: Session) -> Kernel:
         arrow = arrow_type(call.type)
         if strict:
-            return Strict(arrow, lambda *args: computed_each(function, arrow, args))
+            return Strict(arrow, lambda *args: compute_each(function, arrow, args))
 
         def kernel(args: Sequence[Vector], rows: int) -> Vector:
             failures = tuple(failure for each in args for failure in each.failures)
-            made = computed_each(function, arrow, [each.spread(rows) for each in args], strict=False)
+            made = compute_each(function, arrow, [each.spread(rows) for each in args], strict=False)
             return Vector(made.values, (*failures, *made.failures))
 
         return kernel
@@ -42,7 +42,7 @@ def row_by_row(function: Callable[..., Any], *, strict: bool = True) -> Callable
     return maker
 
 
-def computed_each(
+def compute_each(
     function: Callable[..., Any], arrow: pa.DataType, args: Sequence[Values], *, strict: bool = True
 ) -> Vector:
     """The values of ``function`` for the arguments of each row, of which at least one is a column."""
@@ -139,23 +139,23 @@ def _padding(text: str, length: int, padding: str) -> str:
 
 
 def _left_padded(text: str, length: int, padding: str) -> str | None:
-    """Padded or cut to the length in UTF-16 units; null for a negative length, or without a padding."""
-    text, padding = units(text), units(padding)
+    """As long as it says in UTF-16 units; null for a negative length, or without a padding."""
+    text, padding = to_units(text), to_units(padding)
     if length < 0 or not padding:
         return None
-    return joined((_padding(text, length, padding) + text)[:length])
+    return from_units((_padding(text, length, padding) + text)[:length])
 
 
 def _right_padded(text: str, length: int, padding: str) -> str | None:
-    text, padding = units(text), units(padding)
+    text, padding = to_units(text), to_units(padding)
     if length < 0 or not padding:
         return None
-    return joined((text + _padding(text, length, padding))[:length])
+    return from_units((text + _padding(text, length, padding))[:length])
 
 
 def _replace(text: str, old: str, new: str) -> str:
-    """As in Java, an empty text is between all characters."""
-    return text.replace(old, new) if old else joined(units(text).replace("", units(new)))
+    """Java's: an empty text is between all characters."""
+    return text.replace(old, new) if old else from_units(to_units(text).replace("", to_units(new)))
 
 
 def _ascii(text: str) -> int:

@@ -179,7 +179,7 @@ def overflowing(strict: bool, values: pa.Array, failed: Mask, reason: Callable[[
     return Vector(values, (Failure(failed, reason),)) if strict else values
 
 
-def typed(values: Values, arrow: pa.DataType) -> Values:
+def with_type(values: Values, arrow: pa.DataType) -> Values:
     """``values`` with the type of a column of the same layout; an untyped NULL becomes one of that type."""
     if values.type == arrow:
         return values

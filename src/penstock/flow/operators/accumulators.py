@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.equality import fixed_values, is_valid
-from penstock.columns.hashing import Groups, taken
+from penstock.columns.hashing import Groups, take_rows
 from penstock.columns.ordinals import valid_of
 from penstock.columns.sums import sums, weighted_sums
-from penstock.columns.wide_decimals import added, limbs_of, weighted_limb_sums, wide_column
+from penstock.columns.wide_decimals import add_limbs, limbs_of, weighted_limb_sums, wide_column
 from penstock.errors import RecordError
 from penstock.flow.operators.arrivals import ends_of_added, lists_of_changed
 from penstock.flow.operators.deltas import finer_hashes, select_groups
@@ -168,15 +168,15 @@ class Accumulators:
         table = state.multiset(self._table)
         result = extremes_of_changed(old, net, groups, table)
         values = pa.RecordBatch.from_arrays([net.values], names=[_VALUE])
-        table.add(groups.hashes[net.index], taken(groups.keys, net.index), values, net.weights)
+        table.add(groups.hashes[net.index], take_rows(groups.keys, net.index), values, net.weights)
         return result
 
     def _net(self, given: GroupValues, groups: Groups) -> tuple[Groups, GroupValues]:
         """The different values of each group with their net weights, which may be 0."""
         fields = [*self.keys, pa.field(_VALUE, self.type)]
-        columns = [*taken(groups.keys, given.index).columns, given.values]
+        columns = [*take_rows(groups.keys, given.index).columns, given.values]
         rows = pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
-        pairs = Groups.of(finer_hashes(groups.hashes[given.index], [given.values]), rows)
+        pairs = Groups.by_key(finer_hashes(groups.hashes[given.index], [given.values]), rows)
         firsts = pairs.order[pairs.starts]
         weights = sums(pairs.index, given.weights, len(pairs))
         return pairs, GroupValues(given.index[firsts], given.values.take(pa.array(firsts)), weights)
@@ -254,7 +254,7 @@ def _sum(old: pa.Array, given: GroupValues, counts: npt.NDArray[np.int64]) -> pa
     """The sums of groups that have ``counts`` values now: 0 without values."""
     if pa.types.is_decimal(old.type):
         change = weighted_limb_sums(given.index, given.values, given.weights, len(counts))
-        return wide_column(added(limbs_of(old), change), old.type.scale)
+        return wide_column(add_limbs(limbs_of(old), change), old.type.scale)
     values: Any = fixed_values(given.values)
     kept: Any = fixed_values(old)
     total = np.where(valid_of(old), kept, 0)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
 from penstock.columns.equality import Flags, fixed_values, same_rows
-from penstock.columns.hashing import Groups, taken
+from penstock.columns.hashing import Groups, take_rows
 from penstock.columns.wide_decimals import decimal_column, limbs_of, quotients
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.operators.accumulators import ORDERED, Accumulators, Argument, counts_of, overflowed, sum_type
@@ -68,7 +68,7 @@ class GroupAggregateOperator:
     strict: bool = False
 
     @classmethod
-    def of(cls, node: GroupAggregate, *, retracts: bool, strict: bool = False) -> GroupAggregateOperator:
+    def from_node(cls, node: GroupAggregate, *, retracts: bool, strict: bool = False) -> GroupAggregateOperator:
         """The operator of a plan's node. Without ``retracts`` its input never has negative weights; MIN and MAX then
         keep no values. Raises UnsupportedError for unknown calls."""
         given = Input(arrow_schema(node.input.schema), node.keys)
@@ -104,7 +104,7 @@ class GroupAggregateOperator:
             )
         else:
             weights = weights_of(batch)
-            groups = Groups.of(hashes_of(batch), batch.select(self.inputs[0].keys))
+            groups = Groups.by_key(hashes_of(batch), batch.select(self.inputs[0].keys))
             found, old = table.get(groups)
             if table.spec.timed:
                 weights = _remembered(weights, groups, found)
@@ -119,7 +119,7 @@ class GroupAggregateOperator:
         present = counts > 0 if table.spec.timed else counts != 0
         changed = table.spec.timed | ~same_rows(old.columns, every, new.columns, every)
         changed &= found | present
-        table.put(select_groups(groups, changed), taken(new, np.flatnonzero(changed)), present[changed])
+        table.put(select_groups(groups, changed), take_rows(new, np.flatnonzero(changed)), present[changed])
 
     def _changes(self, groups: Groups, old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
         before, after = (self.results(groups.keys, each) for each in (old, new))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.columns.equality import Rows
+from penstock.columns.equality import RowIndices
 from penstock.columns.hashing import Groups, key_hashes
 from penstock.columns.ordinals import valid_of
 from penstock.errors import ExecutionError
@@ -96,13 +96,13 @@ def multisets(lists: pa.ListArray, kind: pa.MapType) -> pa.Array:
     )
 
 
-def _same_values(index: Rows, values: pa.Array) -> Groups:
+def _same_values(index: RowIndices, values: pa.Array) -> Groups:
     """Values of groups by group and value, and within these as they came."""
     pairs = pa.RecordBatch.from_arrays([pa.array(index), values], names=["group", "value"])
-    return Groups.of(key_hashes(pairs.columns), pairs)
+    return Groups.by_key(key_hashes(pairs.columns), pairs)
 
 
-def _ranks(same: Groups) -> Rows:
+def _ranks(same: Groups) -> RowIndices:
     """How many equal values came before each."""
     ranks = np.empty(len(same.order), np.int64)
     sizes = np.diff(same.starts, append=len(same.order))
@@ -110,14 +110,14 @@ def _ranks(same: Groups) -> Rows:
     return ranks
 
 
-def _lists(index: Rows, values: pa.Array, groups: int) -> pa.ListArray:
+def _lists(index: RowIndices, values: pa.Array, groups: int) -> pa.ListArray:
     """The values of each group as a list."""
     order = np.argsort(index, kind="stable")
     offsets = pa.array(_offsets(index, groups), pa.int32())
     return pa.ListArray.from_arrays(offsets, values.take(pa.array(order)))
 
 
-def _offsets(index: Rows, groups: int) -> npt.NDArray[np.int64]:
+def _offsets(index: RowIndices, groups: int) -> npt.NDArray[np.int64]:
     """Where the values of each group begin and end, once they are sorted by group."""
     offsets = np.zeros(groups + 1, np.int64)
     np.cumsum(np.bincount(index, minlength=groups), out=offsets[1:])

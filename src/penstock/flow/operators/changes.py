@@ -30,7 +30,7 @@ class Mode(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Changes:
+class ChangelogWriter:
     """Turns weights into kinds. Keeps no state.
 
     The ``keys`` are the sink's for UPSERTS; for RETRACTIONS they are the rows' upsert keys, or None without any: an
@@ -58,15 +58,15 @@ class Changes:
 
     def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
         """The rows with the column :data:`KIND`."""
-        delta = Delta.of(inputs[0], self.inputs[0])
+        delta = Delta.from_batch(inputs[0], self.inputs[0])
         if self.netting:
-            delta = delta.netted(ordered=self.ordered)
+            delta = delta.cancel_out(ordered=self.ordered)
         rows, weights = delta.rows, delta.weights
         if self.mode is Mode.INSERTIONS or self.keys is None:
             order = np.argsort(weights > 0, kind="stable") if (weights < 0).any() else np.arange(len(weights))
             kinds = np.where(weights[order] > 0, _INSERT, _DELETE)
         else:
-            groups = Groups.of(delta.hashes, rows.select(list(self.keys)))
+            groups = Groups.by_key(delta.hashes, rows.select(list(self.keys)))
             of, count = groups.index, len(groups.hashes)
             added, removed = (np.bincount(of, sign, count) > 0 for sign in (weights > 0, weights < 0))
             updated = added & removed

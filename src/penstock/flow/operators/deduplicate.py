@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.equality import Flags, Rows
-from penstock.columns.hashing import Groups, taken
+from penstock.columns.equality import Flags, RowIndices
+from penstock.columns.hashing import Groups, take_rows
 from penstock.columns.ordinals import ordinals, valid_of
 from penstock.columns.sums import smallest
 from penstock.flow.operators.contract import Input
@@ -48,7 +48,7 @@ class DeduplicateOperator:
         return True
 
     @classmethod
-    def of(cls, node: Deduplicate) -> DeduplicateOperator:
+    def from_node(cls, node: Deduplicate) -> DeduplicateOperator:
         """The operator of a plan's node, whose input may only add rows."""
         schema = arrow_schema(node.schema)
         return cls(node.uid, (Input(schema, node.keys),), schema, node.order, node.last)
@@ -63,11 +63,11 @@ class DeduplicateOperator:
     def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
         (batch,) = inputs
         (given,) = self.inputs
-        groups = Groups.of(hashes_of(batch), batch.select(given.keys))
+        groups = Groups.by_key(hashes_of(batch), batch.select(given.keys))
         rows = batch.select(given.schema.names)
         if not (self.order or self.last):
             firsts = self._first(groups, state.keyed(SEEN))
-            net = Delta(taken(rows, firsts), np.ones(len(firsts), np.int64), groups.hashes[:0]).output()
+            net = Delta(take_rows(rows, firsts), np.ones(len(firsts), np.int64), groups.hashes[:0]).output()
             return net.append_column(ARRIVED, pa.array(arrivals_of(batch)[firsts])) if self.every_change else net
         table = state.keyed(ROWS)
         found, values = table.get(groups)
@@ -77,31 +77,31 @@ class DeduplicateOperator:
             kept = groups.keys if self.order in given.keys else values
             chosen = leading(groups.index, rows.column(self.order), found, kept.column(self.order), last=self.last)
         newer = chosen >= 0
-        stored = found[newer], taken(values, np.flatnonzero(newer))
-        new = taken(rows, chosen[newer])
+        stored = found[newer], take_rows(values, np.flatnonzero(newer))
+        new = take_rows(rows, chosen[newer])
         net = replaced(table, given, select_groups(groups, newer), stored, new, np.ones(len(new), np.bool_))
         if not self.every_change:
             return net
-        leads: Rows = np.arange(len(rows))
+        leads: RowIndices = np.arange(len(rows))
         if self.order:
             leads = leading_so_far(groups, rows.column(self.order), found, kept.column(self.order), last=self.last)
-        return self._every_change(groups, taken(batch, leads), groups.index[leads], (found, values))
+        return self._every_change(groups, take_rows(batch, leads), groups.index[leads], (found, values))
 
     @staticmethod
-    def _first(groups: Groups, table: KeyedState) -> Rows:
+    def _first(groups: Groups, table: KeyedState) -> RowIndices:
         """The first rows of keys that were not seen before."""
         new = ~table.get(groups)[0]
         table.put_keys(select_groups(groups, new))
         return groups.order[groups.starts[new]]
 
     def _every_change(
-        self, groups: Groups, batch: pa.RecordBatch, index: Rows, stored: tuple[Flags, pa.RecordBatch]
+        self, groups: Groups, batch: pa.RecordBatch, index: RowIndices, stored: tuple[Flags, pa.RecordBatch]
     ) -> pa.RecordBatch:
         """The changes when rows of the groups ``index`` replace one another and the ``stored`` ones."""
         (given,) = self.inputs
-        own = Groups.of(hashes_of(batch), batch.select(given.keys))
+        own = Groups.by_key(hashes_of(batch), batch.select(given.keys))
         which = index[own.order[own.starts]]
-        before = stored[0][which], taken(stored[1], which)
+        before = stored[0][which], take_rows(stored[1], which)
         present = np.ones(len(batch), np.bool_)
         return every_change(given, own, before, batch.select(given.schema.names), present, arrivals_of(batch))
 
@@ -111,7 +111,7 @@ def seen_table(given: Input) -> TableSpec:
     return TableSpec(SEEN, given.key_schema, pa.schema([]), "keyed")
 
 
-def leading(index: Rows, new: pa.Array, found: Flags, stored: pa.Array, *, last: bool) -> Rows:
+def leading(index: RowIndices, new: pa.Array, found: Flags, stored: pa.Array, *, last: bool) -> RowIndices:
     """Per group, the position in ``new`` of the value that replaces the ``stored`` one: the first of the smallest, or
     with ``last`` the last of the largest; -1 if none does. ``index`` has the groups of ``new``; ``found``: a value is
     stored."""
@@ -123,7 +123,7 @@ def leading(index: Rows, new: pa.Array, found: Flags, stored: pa.Array, *, last:
     return np.where(best < size, -1, best - size)
 
 
-def leading_so_far(groups: Groups, new: pa.Array, found: Flags, stored: pa.Array, *, last: bool) -> Rows:
+def leading_so_far(groups: Groups, new: pa.Array, found: Flags, stored: pa.Array, *, last: bool) -> RowIndices:
     """The rows, in order, whose value in ``new`` comes before (with ``last``, not before) all earlier ones of their
     group, including the ``stored`` one, if ``found``."""
     size = len(found)

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
-from penstock.columns.equality import Flags, Rows
-from penstock.columns.hashing import Groups, Hashes, key_hashes, taken
+from penstock.columns.equality import Flags, RowIndices
+from penstock.columns.hashing import Groups, Hashes, key_hashes, take_rows
 from penstock.columns.sums import sums
 from penstock.flow.operators.contract import Input
 from penstock.flow.rows.envelope import ARRIVED, WEIGHT, hashes_of, weights_of
@@ -31,28 +31,28 @@ class Delta:
     rows: pa.RecordBatch
     weights: npt.NDArray[np.int64]
     hashes: Hashes
-    arrivals: Rows | None = None
+    arrivals: RowIndices | None = None
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch, given: Input) -> Delta:
+    def from_batch(cls, batch: pa.RecordBatch, given: Input) -> Delta:
         """The rows of an input's batch."""
         return cls(batch.select(given.schema.names), weights_of(batch), hashes_of(batch))
 
     @staticmethod
     def nothing(schema: pa.Schema) -> pa.RecordBatch:
         """An empty result of an operator with this schema."""
-        return _weighted([pa.nulls(0, each.type) for each in schema], schema, np.zeros(0, np.int64))
+        return _append_weights([pa.nulls(0, each.type) for each in schema], schema, np.zeros(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.weights)
 
-    def at(self, rows: Rows | Flags) -> Delta:
+    def at(self, rows: RowIndices | Flags) -> Delta:
         """Some of the rows."""
-        indices: Rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)
+        indices: RowIndices = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)
         arrivals = None if self.arrivals is None else self.arrivals[indices]
-        return Delta(taken(self.rows, indices), self.weights[indices], self.hashes[indices], arrivals)
+        return Delta(take_rows(self.rows, indices), self.weights[indices], self.hashes[indices], arrivals)
 
-    def netted(self, *, ordered: bool = False) -> Delta:
+    def cancel_out(self, *, ordered: bool = False) -> Delta:
         """The same change in which no row cancels another. Rows that are only added are unchanged; with ``ordered`` all
         stay in order, each where it came last."""
         negative = self.weights < 0
@@ -60,7 +60,7 @@ class Delta:
             return self if self.weights.all() else self.at(self.weights != 0)
         both = np.isin(self.hashes, self.hashes[negative])
         changing = self if both.all() else self.at(both)
-        groups = Groups.of(finer_hashes(changing.hashes, changing.rows.columns), changing.rows)
+        groups = Groups.by_key(finer_hashes(changing.hashes, changing.rows.columns), changing.rows)
         weights = sums(groups.index, changing.weights, len(groups))
         left = np.flatnonzero(weights)
         lasts, weights = last_rows(groups)[left], weights[left]
@@ -70,7 +70,7 @@ class Delta:
         net = replace(changing.at(lasts), weights=weights)
         if changing is self:
             return net
-        whole = _joined(self.at(~both), net)
+        whole = _concat_deltas(self.at(~both), net)
         places = np.concatenate([np.flatnonzero(~both), np.flatnonzero(both)[lasts]])
         return whole.at(np.argsort(places)) if ordered else whole
 
@@ -80,11 +80,11 @@ class Delta:
         negative = self.weights < 0
         first = np.count_nonzero(negative)
         ordered = self if negative[:first].all() else self.at(np.argsort(~negative, kind="stable"))
-        output = _weighted(ordered.rows.columns, ordered.rows.schema, ordered.weights)
+        output = _append_weights(ordered.rows.columns, ordered.rows.schema, ordered.weights)
         return output if ordered.arrivals is None else output.append_column(ARRIVED, pa.array(ordered.arrivals))
 
 
-def _joined(one: Delta, other: Delta) -> Delta:
+def _concat_deltas(one: Delta, other: Delta) -> Delta:
     rows = pa.concat_batches([one.rows, other.rows])
     weights, hashes = np.concatenate([one.weights, other.weights]), np.concatenate([one.hashes, other.hashes])
     if one.arrivals is None or other.arrivals is None:
@@ -99,7 +99,7 @@ def finer_hashes(hashes: Hashes, columns: Sequence[pa.Array]) -> Hashes:
     return (hashes & _UPPER_HALF) | (key_hashes([pa.array(hashes), *columns]) & ~_UPPER_HALF)
 
 
-def last_rows(groups: Groups) -> Rows:
+def last_rows(groups: Groups) -> RowIndices:
     """The row of each group that came last."""
     return groups.order[np.append(groups.starts[1:], len(groups.order)) - 1] if len(groups) else groups.starts
 
@@ -108,7 +108,7 @@ def select_groups(groups: Groups, chosen: Flags) -> Groups:
     """Some of the groups, each with one row."""
     which = np.flatnonzero(chosen)
     each = np.arange(len(which))
-    return Groups(groups.hashes[which], taken(groups.keys, which), each, each, each)
+    return Groups(groups.hashes[which], take_rows(groups.keys, which), each, each, each)
 
 
 def whole_rows(given: Input, keys: pa.RecordBatch, values: pa.RecordBatch) -> pa.RecordBatch:
@@ -118,22 +118,22 @@ def whole_rows(given: Input, keys: pa.RecordBatch, values: pa.RecordBatch) -> pa
     return batch_of([columns[name] for name in given.schema.names], given.schema, len(keys))
 
 
-def stacked(parts: Sequence[Sequence[pa.Array]], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+def concat_columns(parts: Sequence[Sequence[pa.Array]], schema: pa.Schema, rows: int) -> pa.RecordBatch:
     """The batches concatenated, column by column."""
     columns = [pa.concat_arrays(each) for each in zip(*parts, strict=True)]
     return batch_of(columns, schema, rows)
 
 
 def replacements(
-    schema: pa.Schema, old: pa.RecordBatch, retracted: Rows, new: pa.RecordBatch, added: Rows
+    schema: pa.Schema, old: pa.RecordBatch, retracted: RowIndices, new: pa.RecordBatch, added: RowIndices
 ) -> pa.RecordBatch:
     """Output rows that retract these rows of ``old`` and add those of ``new``."""
-    parts = [taken(old, retracted), taken(new, added)]
+    parts = [take_rows(old, retracted), take_rows(new, added)]
     columns = [pa.concat_arrays([part.column(at) for part in parts]) for at in range(len(schema))]
     weights = np.concatenate([np.full(len(retracted), -1), np.full(len(added), 1)])
-    return _weighted(columns, schema, weights)
+    return _append_weights(columns, schema, weights)
 
 
-def _weighted(columns: Sequence[pa.Array], schema: pa.Schema, weights: npt.NDArray[np.int64]) -> pa.RecordBatch:
+def _append_weights(columns: Sequence[pa.Array], schema: pa.Schema, weights: npt.NDArray[np.int64]) -> pa.RecordBatch:
     fields = [*schema, pa.field(WEIGHT, pa.int64(), nullable=False)]
     return batch_of([*columns, pa.array(weights, pa.int64())], pa.schema(fields), len(weights))

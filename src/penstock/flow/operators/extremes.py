@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.equality import Flags, Rows
+from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups, key_hashes
 from penstock.columns.ordinals import Ordinals, ordinals, valid_of
 from penstock.columns.sums import smallest, sums
@@ -21,11 +21,11 @@ from penstock.flow.state.store import MultisetState
 class GroupValues:
     """Values of groups with their weights; ``index`` is the group of each."""
 
-    index: Rows
+    index: RowIndices
     values: pa.Array
     weights: npt.NDArray[np.int64]
 
-    def at(self, rows: Rows) -> GroupValues:
+    def at(self, rows: RowIndices) -> GroupValues:
         """Some of the values."""
         return GroupValues(self.index[rows], self.values.take(pa.array(rows)), self.weights[rows])
 
@@ -84,7 +84,7 @@ def _live(groups: Groups, lost: Flags, given: GroupValues, stored: MultisetState
     index = np.concatenate([np.flatnonzero(lost)[subset], changed.index])
     values = pa.concat_arrays([found.column(0), changed.values])
     pairs = pa.RecordBatch.from_arrays([pa.array(index), values], names=["group", "value"])
-    same = Groups.of(key_hashes(pairs.columns), pairs)
+    same = Groups.by_key(key_hashes(pairs.columns), pairs)
     total = sums(same.index, np.concatenate([weights, changed.weights]), len(same))
     positive = np.flatnonzero(total > 0)
     firsts = same.order[same.starts[positive]]
@@ -96,6 +96,6 @@ def _ascending(name: str, order: Ordinals) -> Ordinals:
     return ~order if name == "MAX" else order
 
 
-def _at(column: pa.Array, rows: Rows) -> pa.Array:
+def _at(column: pa.Array, rows: RowIndices) -> pa.Array:
     """The values at these rows; null where a row is -1."""
     return column.take(pa.array(rows, mask=rows < 0))

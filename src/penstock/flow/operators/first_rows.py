@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columns.equality import Flags
-from penstock.columns.hashing import Groups, taken
+from penstock.columns.hashing import Groups, take_rows
 from penstock.flow.operators.contract import Advance, Input
 from penstock.flow.operators.deduplicate import SEEN, leading, seen_table
-from penstock.flow.operators.deltas import Delta, select_groups, stacked, whole_rows
+from penstock.flow.operators.deltas import Delta, concat_columns, select_groups, whole_rows
 from penstock.flow.operators.normalize import ROWS, rows_table
 from penstock.flow.operators.timers import TIMERS, parts_of, set_timers, timers_table, woken_groups
 from penstock.flow.state.store import StateStore, TableSpec
@@ -40,7 +40,7 @@ class FirstRowOperator:
     order: str
 
     @classmethod
-    def of(cls, node: Deduplicate) -> FirstRowOperator:
+    def from_node(cls, node: Deduplicate) -> FirstRowOperator:
         """The operator of a plan's node that keeps first rows by event time."""
         schema = arrow_schema(node.schema)
         return cls(node.uid, (Input(schema, node.keys),), schema, node.order)
@@ -72,7 +72,7 @@ class FirstRowOperator:
         times, valid = millis_of(batch.column(self.order))
         kept = valid & (times >= clock.before)
         late = int(np.count_nonzero(~kept))
-        batch = batch if kept.all() else taken(batch, np.flatnonzero(kept))
+        batch = batch if kept.all() else take_rows(batch, np.flatnonzero(kept))
         due = [each for each in state.times(TIMERS) if each <= clock.after]
         groups = woken_groups(batch, given, state, due)
         woken = np.zeros(len(groups), np.bool_)
@@ -94,8 +94,8 @@ class FirstRowOperator:
         order = rows.column(self.order), found, stored.column(self.order)
         best = leading(groups.index[: len(rows)], *order, last=False)
         newer = unseen & (best >= 0)
-        every = stacked([stored.columns, rows.columns], given.schema, len(groups) + len(rows))
-        first = taken(every, np.where(newer, len(groups) + best, np.arange(len(groups))))
+        every = concat_columns([stored.columns, rows.columns], given.schema, len(groups) + len(rows))
+        first = take_rows(every, np.where(newer, len(groups) + best, np.arange(len(groups))))
         times, _ = millis_of(first.column(self.order))
         held = unseen & (found | newer)
         reached = held & (times <= after)
@@ -104,8 +104,8 @@ class FirstRowOperator:
             set_timers(state, groups, live, parts_of(times[live], after))
         changed = (newer & ~reached) | (found & reached)
         which = np.flatnonzero(changed)
-        values = taken(first.select(given.value_schema.names), which)
+        values = take_rows(first.select(given.value_schema.names), which)
         waiting.put(select_groups(groups, changed), values, ~reached[which])
         done = select_groups(groups, reached)
         seen.put_keys(done)
-        return Delta(taken(first, np.flatnonzero(reached)), np.ones(len(done), np.int64), done.hashes).output()
+        return Delta(take_rows(first, np.flatnonzero(reached)), np.ones(len(done), np.int64), done.hashes).output()

@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
-from penstock.columns.equality import Flags, Rows, fixed_values
-from penstock.columns.hashing import Groups, Hashes, taken
+from penstock.columns.equality import Flags, RowIndices, fixed_values
+from penstock.columns.hashing import Groups, Hashes, take_rows
 from penstock.columns.ordinals import ordinals, valid_of
 from penstock.columns.sums import smallest, sums
-from penstock.columns.wide_decimals import added, limbs_of, wide_column
+from penstock.columns.wide_decimals import add_limbs, limbs_of, wide_column
 from penstock.flow.operators.accumulators import Accumulators, check_sums, counts_of
 from penstock.flow.state.segments import Segment
 from penstock.flow.state.store import KeyedState, MultisetState, Tables
@@ -56,7 +56,7 @@ class GroupStates:
             columns |= each.updated(old, batch, weights, groups, tables)
         return batch_of([columns[name] for name in self.schema.names], self.schema, len(groups))
 
-    def of(self, batch: pa.RecordBatch, weights: npt.NDArray[np.int64], groups: Groups) -> pa.RecordBatch:
+    def from_batch(self, batch: pa.RecordBatch, weights: npt.NDArray[np.int64], groups: Groups) -> pa.RecordBatch:
         """The states of the groups of a batch alone, which are :attr:`mergeable`."""
         none = [pa.nulls(len(groups), each.type) for each in self.schema]
         return self.updated(batch_of(none, self.schema, len(groups)), batch, weights, groups, _NoTables())
@@ -81,7 +81,7 @@ class Pane:
     states: pa.RecordBatch
 
     @classmethod
-    def of(cls, stored: Segment) -> Pane:
+    def from_segment(cls, stored: Segment) -> Pane:
         """The groups of a table."""
         count = len(stored)
         keys, states = stored.spec.key, stored.spec.value
@@ -89,9 +89,9 @@ class Pane:
             stored.hashes, batch_of(list(stored.keys), keys, count), batch_of(list(stored.values), states, count)
         )
 
-    def at(self, rows: Rows) -> Pane:
+    def at(self, rows: RowIndices) -> Pane:
         """Some of the groups."""
-        return Pane(self.hashes[rows], taken(self.keys, rows), taken(self.states, rows))
+        return Pane(self.hashes[rows], take_rows(self.keys, rows), take_rows(self.states, rows))
 
     @property
     def groups(self) -> Groups:
@@ -104,7 +104,7 @@ def together(panes: Sequence[Pane], *, strict: bool = False) -> Pane:
     """One pane with each group of these panes once, in the order of :class:`Groups`. The states are mergeable. Raises
     RecordError for a sum that leaves 64 bits, if they are ``strict``."""
     hashes = np.concatenate([each.hashes for each in panes])
-    groups = Groups.of(hashes, pa.concat_batches([each.keys for each in panes]))
+    groups = Groups.by_key(hashes, pa.concat_batches([each.keys for each in panes]))
     states = pa.concat_batches([each.states for each in panes])
     columns = [_merged(name, states.column(name), groups, strict=strict) for name in states.schema.names]
     return Pane(groups.hashes, groups.keys, batch_of(columns, states.schema, len(groups)))
@@ -128,7 +128,7 @@ def _merged(name: str, column: pa.Array, groups: Groups, *, strict: bool) -> pa.
     function, _, _ = name.partition(" ")
     if function in ("MIN", "MAX"):
         order = ordinals(column)
-        rows: Rows = np.flatnonzero(valid_of(column))
+        rows: RowIndices = np.flatnonzero(valid_of(column))
         chosen = smallest(groups.index, rows, ~order if function == "MAX" else order, len(groups))
         return column.take(pa.array(chosen, mask=chosen < 0))
     if pa.types.is_decimal(column.type):
@@ -151,5 +151,5 @@ def _decimals(column: pa.Array, groups: Groups) -> pa.Array:
     for at in range(int(rank.max(initial=-1)) + 1):
         rows = np.flatnonzero(rank == at)
         which = groups.index[rows]
-        total[:, which] = added(total[:, which], limbs[:, rows])
+        total[:, which] = add_limbs(total[:, which], limbs[:, rows])
     return wide_column(total, column.type.scale)

@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
-from penstock.columns.equality import Flags, Rows, is_valid
-from penstock.columns.hashing import Groups, Hashes, taken
+from penstock.columns.equality import Flags, RowIndices, is_valid
+from penstock.columns.hashing import Groups, Hashes, take_rows
 from penstock.columns.sums import sums
 from penstock.errors import Problem, SchemaError
 from penstock.flow.operators.accumulators import counts_of
@@ -88,12 +88,12 @@ class SideChanges:
     lone: Delta
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch, side: Side) -> SideChanges:
+    def from_batch(cls, batch: pa.RecordBatch, side: Side) -> SideChanges:
         """The change that the rows of a batch make."""
-        delta = Delta.of(batch, side.input)
+        delta = Delta.from_batch(batch, side.input)
         if ARRIVED in batch.schema.names:
             delta = replace(delta, arrivals=arrivals_of(batch))
-        delta = delta.netted(ordered=delta.arrivals is not None)
+        delta = delta.cancel_out(ordered=delta.arrivals is not None)
         valid = find_complete(side.keys_of(delta.rows))
         return cls(side, delta if valid.all() else delta.at(valid), delta.at(~valid & side.kept))
 
@@ -125,12 +125,12 @@ class SideRows:
     """
 
     batch: pa.RecordBatch
-    places: Rows
-    groups: Rows
+    places: RowIndices
+    groups: RowIndices
     weights: Weights
     changes: Weights
     matches: Weights
-    arrivals: Rows | None = None
+    arrivals: RowIndices | None = None
 
     @property
     def after(self) -> Weights:
@@ -149,7 +149,7 @@ class JoinOperator:
     right: Side
 
     @classmethod
-    def of(cls, node: Join, *, timed: bool = False) -> JoinOperator:
+    def from_node(cls, node: Join, *, timed: bool = False) -> JoinOperator:
         """The operator of a plan's node; ``timed``: rows of a side have a time to live. Raises SchemaError if keys that
         are compared have different types."""
         left = Input(arrow_schema(node.left.schema), node.left_keys)
@@ -181,8 +181,8 @@ class JoinOperator:
         return (self.left.rows, self.right.rows, *counts)
 
     def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
-        left, right = SideChanges.of(inputs[0], self.left), SideChanges.of(inputs[1], self.right)
-        groups = Groups.of(
+        left, right = SideChanges.from_batch(inputs[0], self.left), SideChanges.from_batch(inputs[1], self.right)
+        groups = Groups.by_key(
             np.concatenate([left.delta.hashes, right.delta.hashes]), pa.concat_batches([left.keys, right.keys])
         )
         index = groups.index[: len(left.delta)], groups.index[len(left.delta) :]
@@ -206,7 +206,7 @@ class JoinOperator:
 
     def _padded(
         self, given: SideChanges, rows: SideRows, others: SideRows, groups: Groups, unread: Flags, state: StateStore
-    ) -> tuple[Rows, Weights]:
+    ) -> tuple[RowIndices, Weights]:
         """The places and the changed weights of rows without a match. Updates the state that tells them."""
         if given.side.counted:
             return _own_matches(given.side, rows, others, groups, state)
@@ -214,7 +214,7 @@ class JoinOperator:
         return _unmatched(rows, *_counts(other, others, groups, unread, state))
 
     def _output(
-        self, left: SideRows, right: SideRows, groups: int, lefts: Rows, rights: Rows, weights: Weights
+        self, left: SideRows, right: SideRows, groups: int, lefts: RowIndices, rights: RowIndices, weights: Weights
     ) -> pa.RecordBatch:
         """Pairs of rows at these places, -1 for a row of nulls."""
         columns = []
@@ -224,18 +224,18 @@ class JoinOperator:
         rows, hashes = batch_of(columns, self.schema, len(weights)), np.zeros(len(weights), np.uint64)
         change = Delta(rows, weights, hashes, _arrivals(left, right, groups, lefts, rights))
         if not self.left.input.keys:  # a row of nulls may match one that had no match
-            change = change.netted()
+            change = change.cancel_out()
         elif self.left.kept and self.right.kept:
             change = _with_nulls_once(change)
         return change.output()
 
 
-def _arrivals(left: SideRows, right: SideRows, groups: int, lefts: Rows, rights: Rows) -> Rows | None:
+def _arrivals(left: SideRows, right: SideRows, groups: int, lefts: RowIndices, rights: RowIndices) -> RowIndices | None:
     """The places of what caused pairs of rows: the later of both; of a stored row that lost its match or got one, the
     last place of its key. None where the order of arrival is not passed on."""
     if left.arrivals is None or right.arrivals is None:
         return None
-    found: Rows = np.maximum(np.append(left.arrivals, -1)[lefts], np.append(right.arrivals, -1)[rights])
+    found: RowIndices = np.maximum(np.append(left.arrivals, -1)[lefts], np.append(right.arrivals, -1)[rights])
     stored = np.flatnonzero(found < 0)
     if len(stored):
         last = np.full(groups, -1)
@@ -278,7 +278,7 @@ def find_complete(keys: pa.RecordBatch) -> Flags:
 
 
 def _side_rows(
-    given: SideChanges, index: Rows, groups: Groups, touched: Flags, read: Flags, grows: bool, state: StateStore
+    given: SideChanges, index: RowIndices, groups: Groups, touched: Flags, read: Flags, grows: bool, state: StateStore
 ) -> SideRows:
     """The rows that matter: changes, of the keys ``index``, and stored rows of the keys ``read``. ``touched`` are the
     keys with changes. Equal rows are merged unless the join ``grows``: pairs of them cannot cancel out then."""
@@ -287,7 +287,7 @@ def _side_rows(
         read = read | touched
     found, values, stored = state.multiset(side.rows.name).get(select_groups(groups, read))
     owners = np.flatnonzero(read)[found]
-    rows = pa.concat_batches([side.joined(taken(groups.keys, owners), values), delta.rows, lone.rows])
+    rows = pa.concat_batches([side.joined(take_rows(groups.keys, owners), values), delta.rows, lone.rows])
     places = np.arange(len(owners) + len(delta))
     of_key = np.concatenate([owners, index])
     weights = np.concatenate([stored, np.zeros(len(delta), np.int64)])
@@ -318,13 +318,13 @@ def _side_rows(
 
 def _merged(
     side: Side, rows: pa.RecordBatch, hashes: Hashes, numbers: Sequence[Weights], both: Flags
-) -> tuple[Rows, list[Weights]]:
+) -> tuple[RowIndices, list[Weights]]:
     """The places of different rows, in their order, each where it came last, with the sums of each of their
     ``numbers``; only rows in ``both`` may be equal."""
     some = np.flatnonzero(both)
-    equal = taken(rows, some)
+    equal = take_rows(rows, some)
     values = equal.select(side.input.value_schema.names).columns
-    same = Groups.of(finer_hashes(hashes[some], values), equal)
+    same = Groups.by_key(finer_hashes(hashes[some], values), equal)
     if len(same) == len(some):
         return np.arange(len(both)), list(numbers)
     rest = np.flatnonzero(~both)
@@ -349,7 +349,7 @@ def _counts(side: Side, rows: SideRows, groups: Groups, unread: Flags, state: St
     return before, after
 
 
-def _unmatched(rows: SideRows, before: Weights, after: Weights) -> tuple[Rows, Weights]:
+def _unmatched(rows: SideRows, before: Weights, after: Weights) -> tuple[RowIndices, Weights]:
     """The places and the changed weights of rows without a match on the other side, which has so many rows by key."""
     once = np.where(np.append(before, 0)[rows.groups] <= 0, rows.weights, 0)
     now = np.where(np.append(after, 0)[rows.groups] <= 0, rows.weights + rows.changes, 0)
@@ -359,7 +359,7 @@ def _unmatched(rows: SideRows, before: Weights, after: Weights) -> tuple[Rows, W
 
 def _own_matches(
     side: Side, rows: SideRows, others: SideRows, groups: Groups, state: StateStore
-) -> tuple[Rows, Weights]:
+) -> tuple[RowIndices, Weights]:
     """As :func:`_unmatched`, by the number of matches of each row, which is stored with it: an added row starts with
     the number of the other side's stored rows, and each of them that is added or removed changes it."""
     known = others.groups >= 0
@@ -379,7 +379,7 @@ def _own_matches(
 
 
 def _store_matches(
-    side: Side, rows: SideRows, chosen: Rows, matches: Weights, groups: Groups, state: StateStore
+    side: Side, rows: SideRows, chosen: RowIndices, matches: Weights, groups: Groups, state: StateStore
 ) -> None:
     """Store these rows with their new weights and numbers of matches, instead of the old ones."""
     which = np.concatenate([chosen, chosen])
@@ -388,13 +388,13 @@ def _store_matches(
     some = weights != 0
     which, weights, numbers = which[some], weights[some], numbers[some]
     owners = rows.groups[which]
-    values = taken(rows.batch, rows.places[which]).select(side.input.value_schema.names)
+    values = take_rows(rows.batch, rows.places[which]).select(side.input.value_schema.names)
     values = values.append_column(pa.field(_MATCHES, pa.int64()), pa.array(numbers))
-    keys = taken(groups.keys, owners)
+    keys = take_rows(groups.keys, owners)
     state.multiset(side.rows.name).add(groups.hashes[owners], keys, values, weights)
 
 
-def _pairs(left: SideRows, right: SideRows, groups: int) -> tuple[Rows, Rows, Weights]:
+def _pairs(left: SideRows, right: SideRows, groups: int) -> tuple[RowIndices, RowIndices, Weights]:
     """The places of the rows of pairs of equal keys, with the changes of the weights of the pairs."""
     changed, unchanged = np.flatnonzero(left.changes), np.flatnonzero(left.changes == 0)
     every, others = np.arange(len(right.changes)), np.flatnonzero(right.changes)
@@ -406,7 +406,9 @@ def _pairs(left: SideRows, right: SideRows, groups: int) -> tuple[Rows, Rows, We
     return left.places[lefts[kept]], right.places[rights[kept]], made[kept]
 
 
-def pair_places(left: Rows, lefts: Rows, right: Rows, rights: Rows, groups: int) -> tuple[Rows, Rows]:
+def pair_places(
+    left: RowIndices, lefts: RowIndices, right: RowIndices, rights: RowIndices, groups: int
+) -> tuple[RowIndices, RowIndices]:
     """All pairs of ``lefts`` and ``rights`` of the same group; those of the group -1 have none."""
     lefts, rights = lefts[left[lefts] >= 0], rights[right[rights] >= 0]
     rights = rights[np.argsort(right[rights], kind="stable")]

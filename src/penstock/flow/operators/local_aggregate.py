@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
-from penstock.columns.hashing import Groups, Hashes, repeating, taken
+from penstock.columns.hashing import Groups, Hashes, repeats_often, take_rows
 from penstock.flow.operators.contract import Input
 from penstock.flow.operators.deltas import finer_hashes
 from penstock.flow.operators.group_states import GroupStates, Pane
@@ -41,10 +41,10 @@ class LocalAggregate:
 
     def combined(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
         """The groups of rows of the input; None if they would hardly be fewer."""
-        if not repeating(hashes_of(rows)) or self._lacks_times(rows):
+        if not repeats_often(hashes_of(rows)) or self._lacks_times(rows):
             return None
         prepared, hashes = self._prepared(rows)
-        return self._grouped(prepared, hashes) if self.slices is None or repeating(hashes) else None
+        return self._grouped(prepared, hashes) if self.slices is None or repeats_often(hashes) else None
 
     def joined(self, groups: pa.RecordBatch, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Groups as :meth:`combined` gives them, and those of other rows of the input."""
@@ -68,16 +68,16 @@ class LocalAggregate:
         """Rows with the ends of their slices, and the hashes of their groups."""
         if self.slices is None:
             return rows, hashes_of(rows)
-        ends, valid = self.slices.of(rows, 0)
+        ends, valid = self.slices.assign(rows, 0)
         if not valid.all():
-            rows, ends = taken(rows, np.flatnonzero(valid)), ends[valid]
+            rows, ends = take_rows(rows, np.flatnonzero(valid)), ends[valid]
         column = pa.array(ends)
         return rows.append_column(_SLICE, column), finer_hashes(hashes_of(rows), [column])
 
     def _grouped(self, rows: pa.RecordBatch, hashes: Hashes) -> pa.RecordBatch:
         names = [*self.given.keys, *([_SLICE] if self.slices else [])]
-        groups = Groups.of(hashes, rows.select(names))
-        states = self.states.of(rows, weights_of(rows), groups)
+        groups = Groups.by_key(hashes, rows.select(names))
+        states = self.states.from_batch(rows, weights_of(rows), groups)
         ones: npt.NDArray[np.int64] = np.ones(len(groups), np.int64)
         owners = hashes_of(rows)[groups.order[groups.starts]]
         fields = [*self.input.schema, pa.field(WEIGHT, pa.int64()), pa.field(HASH, pa.uint64())]

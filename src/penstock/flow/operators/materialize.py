@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
-from penstock.columns.equality import Rows
-from penstock.columns.hashing import Groups, taken
+from penstock.columns.equality import RowIndices
+from penstock.columns.hashing import Groups, take_rows
 from penstock.columns.sums import sums
 from penstock.flow.operators.contract import Input
 from penstock.flow.operators.deltas import Delta, finer_hashes, replacements, whole_rows
@@ -32,7 +32,7 @@ class MaterializeOperator:
     schema: pa.Schema
 
     @classmethod
-    def of(cls, node: Materialize) -> MaterializeOperator:
+    def from_node(cls, node: Materialize) -> MaterializeOperator:
         """The operator of a plan's node."""
         schema = arrow_schema(node.schema)
         return cls(node.uid, (Input(schema, node.keys),), schema)
@@ -49,8 +49,8 @@ class MaterializeOperator:
 
     def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
         (given,) = self.inputs
-        delta = Delta.of(inputs[0], given)
-        groups = Groups.of(delta.hashes, delta.rows.select(given.keys))
+        delta = Delta.from_batch(inputs[0], given)
+        groups = Groups.by_key(delta.hashes, delta.rows.select(given.keys))
         table = state.multiset(_ROWS)
         index, values, weights = table.get(every(groups))
         stored = len(index)
@@ -58,10 +58,10 @@ class MaterializeOperator:
         newest = np.full(len(groups), -1, np.int64)
         np.maximum.at(newest, index, arrived)
         arrival = np.concatenate([arrived, newest[groups.index] + 1 + np.arange(len(delta))])
-        rows = pa.concat_batches([whole_rows(given, taken(groups.keys, index), values), delta.rows])
+        rows = pa.concat_batches([whole_rows(given, take_rows(groups.keys, index), values), delta.rows])
         of = np.concatenate([index, groups.index])
         hashes = groups.hashes[of]
-        same = Groups.of(finer_hashes(hashes, rows.columns), rows)
+        same = Groups.by_key(finer_hashes(hashes, rows.columns), rows)
 
         # Retracted rows are removed from the first ones on, those of this batch after the stored ones.
         added = np.flatnonzero(delta.weights > 0)
@@ -75,10 +75,10 @@ class MaterializeOperator:
 
         changes = kept - np.concatenate([weights, np.zeros(len(added), np.int64)])
         moved = entries[changes != 0]
-        whole = [*taken(rows, moved).select(given.value_schema.names).columns, pa.array(arrival[moved])]
+        whole = [*take_rows(rows, moved).select(given.value_schema.names).columns, pa.array(arrival[moved])]
         table.add(
             hashes[moved],
-            taken(rows, moved).select(given.keys),
+            take_rows(rows, moved).select(given.keys),
             batch_of(whole, table.spec.value, len(moved)),
             changes[changes != 0],
         )
@@ -86,7 +86,7 @@ class MaterializeOperator:
         return replacements(self.schema, rows, before[differs & (before >= 0)], rows, after[differs & (after >= 0)])
 
 
-def _removed(classes: Rows, arrived: Rows, weights: Rows, removals: Rows) -> Rows:
+def _removed(classes: RowIndices, arrived: RowIndices, weights: RowIndices, removals: RowIndices) -> RowIndices:
     """How many of each row are removed, if this many of each class of equal rows are, the first ones first."""
     order = np.lexsort((arrived, classes))
     sorted_classes, counts = classes[order], weights[order]
@@ -98,7 +98,7 @@ def _removed(classes: Rows, arrived: Rows, weights: Rows, removals: Rows) -> Row
     return result
 
 
-def _last_of(groups: Rows, arrival: Rows, places: Rows, count: int) -> Rows:
+def _last_of(groups: RowIndices, arrival: RowIndices, places: RowIndices, count: int) -> RowIndices:
     """The place of the row of each group that came last; -1 without one."""
     result = np.full(count, -1, np.int64)
     order = np.argsort(arrival, kind="stable")

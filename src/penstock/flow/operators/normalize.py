@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.equality import Flags, Rows, fixed_values, same_rows
-from penstock.columns.hashing import Groups, taken
+from penstock.columns.equality import Flags, RowIndices, fixed_values, same_rows
+from penstock.columns.hashing import Groups, take_rows
 from penstock.flow.operators.contract import Input
 from penstock.flow.operators.deltas import last_rows, replacements, select_groups, whole_rows
 from penstock.flow.rows.envelope import ARRIVED, KIND, WEIGHT, arrivals_of, hashes_of
@@ -39,7 +39,7 @@ class NormalizeOperator:
     every_change: bool = False
 
     @classmethod
-    def of(cls, node: Normalize) -> NormalizeOperator:
+    def from_node(cls, node: Normalize) -> NormalizeOperator:
         """The operator of a plan's node."""
         schema = arrow_schema(node.schema)
         return cls(node.uid, (Input(schema, node.keys, kinds=True),), schema)
@@ -55,14 +55,14 @@ class NormalizeOperator:
     def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
         (batch,) = inputs
         (given,) = self.inputs
-        groups = Groups.of(hashes_of(batch), batch.select(given.keys))
+        groups = Groups.by_key(hashes_of(batch), batch.select(given.keys))
         kinds = np.asarray(fixed_values(batch.column(KIND)))
         present = (kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER)
         last = last_rows(groups)
         rows = batch.select(given.schema.names)
         table = state.keyed(ROWS)
         stored = table.get(groups)
-        net = replaced(table, given, groups, stored, taken(rows, last), present[last])
+        net = replaced(table, given, groups, stored, take_rows(rows, last), present[last])
         return every_change(given, groups, stored, rows, present, arrivals_of(batch)) if self.every_change else net
 
 
@@ -89,7 +89,7 @@ def replaced(
     changed = (found != present) | (present & ~same_rows(values.columns, every, new.columns, every))
     written = changed | (present & table.spec.timed)  # a value that comes again stays
     which = np.flatnonzero(written)
-    table.put(select_groups(groups, written), taken(new, which), present[which])
+    table.put(select_groups(groups, written), take_rows(new, which), present[which])
     old = whole_rows(given, groups.keys, values)
     return replacements(given.schema, old, np.flatnonzero(found & changed), rows, np.flatnonzero(present & changed))
 
@@ -100,7 +100,7 @@ def every_change(
     stored: tuple[Flags, pa.RecordBatch],
     rows: pa.RecordBatch,
     present: Flags,
-    places: Rows,
+    places: RowIndices,
 ) -> pa.RecordBatch:
     """The changes when ``rows`` come one after the other: each replaces the row of its key, or removes it where
     ``present`` is false. The ``places`` are those of their arrival."""
@@ -120,5 +120,5 @@ def every_change(
     weights = np.repeat([-1, 1], [len(gone), len(came)])
     when = places[groups.order[np.concatenate([gone, came])]]
     order = np.argsort(when, kind="stable")  # of one row, the retraction comes first
-    columns = [*taken(states, chosen[order]).columns, pa.array(weights[order]), pa.array(when[order])]
+    columns = [*take_rows(states, chosen[order]).columns, pa.array(weights[order]), pa.array(when[order])]
     return pa.RecordBatch.from_arrays(columns, names=[*given.schema.names, WEIGHT, ARRIVED])

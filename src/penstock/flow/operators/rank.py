@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
-from penstock.columns.equality import Flags, Rows
-from penstock.columns.hashing import Groups, key_hashes, taken
+from penstock.columns.equality import Flags, RowIndices
+from penstock.columns.hashing import Groups, key_hashes, take_rows
 from penstock.columns.ordinals import ordinals, sort_columns, valid_of
 from penstock.columns.sums import sums
 from penstock.flow.operators.contract import Input
@@ -51,7 +51,7 @@ class RankOperator:
     ranking: Ranking
 
     @classmethod
-    def of(cls, node: Rank, *, retracts: bool) -> RankOperator:
+    def from_node(cls, node: Rank, *, retracts: bool) -> RankOperator:
         """The operator of a plan's node. Without ``retracts`` its input never has negative weights."""
         return cls(
             node.uid,
@@ -92,14 +92,14 @@ class RankOperator:
     def _added(self, batch: pa.RecordBatch, state: StateStore) -> Pool:
         """The stored first rows, and those of the batch, each once for each time that it came."""
         (given,) = self.inputs
-        groups = Groups.of(hashes_of(batch), batch.select(given.keys))
+        groups = Groups.by_key(hashes_of(batch), batch.select(given.keys))
         index, values, _ = state.multiset(_TOP).get(every(groups))
         rows = batch.select(given.schema.names)
         new = groups.index
         weights = weights_of(batch)
         if (weights != 1).any():
             repeated = np.repeat(np.arange(len(weights)), weights)
-            rows, new = taken(rows, repeated), new[repeated]
+            rows, new = take_rows(rows, repeated), new[repeated]
         arrived = np.asarray(values.column(_ARRIVAL).to_numpy(), np.int64)
         newest = np.full(len(groups), -1, np.int64)
         np.maximum.at(newest, index, arrived)
@@ -108,7 +108,7 @@ class RankOperator:
         came = np.empty(len(new), np.int64)
         came[order] = np.arange(len(new)) - starts[new[order]]
         arrival = np.concatenate([arrived, newest[new] + 1 + came])
-        stored = whole_rows(given, taken(groups.keys, index), values)
+        stored = whole_rows(given, take_rows(groups.keys, index), values)
         both = pa.concat_batches([stored, rows]).append_column(_ARRIVAL, pa.array(arrival))
         of = np.concatenate([index, new])
         pool = Pool(
@@ -119,10 +119,10 @@ class RankOperator:
     def _changed(self, batch: pa.RecordBatch, state: StateStore) -> Pool:
         """The stored first rows, the changed rows, and for keys that would have too few of them, all others."""
         (given,) = self.inputs
-        delta = Delta.of(batch, given).netted()
-        groups = Groups.of(delta.hashes, delta.rows.select(given.keys))
+        delta = Delta.from_batch(batch, given).cancel_out()
+        groups = Groups.by_key(delta.hashes, delta.rows.select(given.keys))
         index, values, weights = state.multiset(_TOP).get(every(groups))
-        top = whole_rows(given, taken(groups.keys, index), values)
+        top = whole_rows(given, take_rows(groups.keys, index), values)
         pool = self._merged(
             groups,
             pa.concat_batches([top, delta.rows]),
@@ -138,7 +138,7 @@ class RankOperator:
         if not len(found):
             return pool
         index = np.flatnonzero(lacking)[found]
-        rest = whole_rows(given, taken(groups.keys, index), values)
+        rest = whole_rows(given, take_rows(groups.keys, index), values)
         none = np.zeros(len(index), np.int64)
         return self._merged(
             groups,
@@ -150,10 +150,10 @@ class RankOperator:
         )
 
     def _merged(
-        self, groups: Groups, rows: pa.RecordBatch, index: Rows, top: Weights, rest: Weights, change: Weights
+        self, groups: Groups, rows: pa.RecordBatch, index: RowIndices, top: Weights, rest: Weights, change: Weights
     ) -> Pool:
         """The different rows among these, with the sums of their weights."""
-        same = Groups.of(finer_hashes(groups.hashes[index], rows.columns), rows)
+        same = Groups.by_key(finer_hashes(groups.hashes[index], rows.columns), rows)
         firsts = same.order[same.starts]
         count = len(same)
         pool = Pool(
@@ -182,7 +182,7 @@ class RankOperator:
     def _keep(self, name: str, pool: Pool, change: Weights, state: StateStore) -> None:
         changed = np.flatnonzero(change)
         table = state.multiset(name)
-        rows = taken(pool.rows, changed)
+        rows = take_rows(pool.rows, changed)
         keys = rows.select(self.inputs[0].keys)
         hashes = pool.groups.hashes[pool.index[changed]]
         table.add(hashes, keys, rows.select(table.spec.value.names), change[changed])
@@ -194,9 +194,9 @@ class RankOperator:
         if not self.numbered:
             weights = now[1] - was[1]
             changed = np.flatnonzero(weights)
-            rows = batch_of(taken(pool.rows, changed).select(names).columns, self.schema, len(changed))
+            rows = batch_of(take_rows(pool.rows, changed).select(names).columns, self.schema, len(changed))
             change = Delta(rows, weights[changed], hashes[changed])
-            return (change if self.retracts else change.netted()).output()
+            return (change if self.retracts else change.cancel_out()).output()
         parts, signs = [], []
         for (start, count), sign in ((was, -1), (now, 1)):
             places = np.repeat(np.arange(len(count)), count)
@@ -205,9 +205,9 @@ class RankOperator:
             parts.append((places, start[places] + own + 1))
             signs.append(np.full(len(places), sign))
         places, numbers = (np.concatenate(each) for each in zip(*parts, strict=True))
-        rows = taken(pool.rows, places).select(names)
+        rows = take_rows(pool.rows, places).select(names)
         whole = batch_of([*rows.columns, pa.array(numbers)], self.schema, len(places))
-        return Delta(whole, np.concatenate(signs), hashes[places]).netted().output()
+        return Delta(whole, np.concatenate(signs), hashes[places]).cancel_out().output()
 
     # --- numbers ------------------------------------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ class Pool:
 
     rows: pa.RecordBatch
     groups: Groups
-    index: Rows
+    index: RowIndices
     top: Weights
     rest: Weights
     change: Weights
@@ -276,7 +276,7 @@ class Pool:
         by += [*sort_columns(self.rows, order), *ties]
         places = np.lexsort(by[::-1])
         parts = (each[places] for each in (self.index, self.top, self.rest, self.change))
-        return Pool(taken(self.rows, places), self.groups, *parts)
+        return Pool(take_rows(self.rows, places), self.groups, *parts)
 
 
 def _before(pool: Pool, counts: Weights) -> Weights:
@@ -286,7 +286,7 @@ def _before(pool: Pool, counts: Weights) -> Weights:
     return np.asarray(every - every[starts], np.int64)
 
 
-def _last_of(pool: Pool, count: int) -> Rows:
+def _last_of(pool: Pool, count: int) -> RowIndices:
     """Of each key, the last of its former first rows; -1 without one."""
     result = np.full(count, -1, np.int64)
     places = np.flatnonzero(pool.top > 0)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.hashing import Groups, taken
+from penstock.columns.hashing import Groups, take_rows
 from penstock.columns.sums import sums
 from penstock.flow.operators.accumulators import counts_of
 from penstock.flow.operators.contract import Input
@@ -33,7 +33,7 @@ class SetOperator:
     kind: SetKind
 
     @classmethod
-    def of(cls, node: SetOperation) -> SetOperator:
+    def from_node(cls, node: SetOperation) -> SetOperator:
         """The operator of a plan's node."""
         left, right = (arrow_schema(each.schema) for each in node.inputs)
         return cls(node.uid, (Input(left, tuple(left.names)), Input(right, tuple(right.names))), node.kind)
@@ -52,9 +52,9 @@ class SetOperator:
         return (TableSpec(_ROWS, self.schema, counts, "keyed", exact=True),)
 
     def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
-        left, right = (Delta.of(*each) for each in zip(inputs, self.inputs, strict=True))
+        left, right = (Delta.from_batch(*each) for each in zip(inputs, self.inputs, strict=True))
         rows = pa.concat_batches([left.rows, right.rows.rename_columns(self.schema.names)])
-        groups = Groups.of(np.concatenate([left.hashes, right.hashes]), rows)
+        groups = Groups.by_key(np.concatenate([left.hashes, right.hashes]), rows)
         table = state.keyed(_ROWS)
         _, stored = table.get(groups)
         before = counts_of(stored.column(_LEFT)), counts_of(stored.column(_RIGHT))
@@ -70,7 +70,7 @@ class SetOperator:
         table.put(select_groups(groups, changed), new, present)
         weights = self._result(*after) - self._result(*before)
         kept = np.flatnonzero(weights)
-        return Delta(taken(groups.keys, kept), weights[kept], groups.hashes[kept]).output()
+        return Delta(take_rows(groups.keys, kept), weights[kept], groups.hashes[kept]).output()
 
     def _result(self, left: Counts, right: Counts) -> Counts:
         """The count of rows in the result, from their counts in the inputs."""

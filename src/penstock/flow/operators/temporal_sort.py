@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
-from penstock.columns.hashing import Groups, Hashes, taken
+from penstock.columns.hashing import Groups, Hashes, take_rows
 from penstock.columns.ordinals import sort_columns
 from penstock.flow.operators.contract import Advance, Input
-from penstock.flow.operators.deltas import Delta, stacked
+from penstock.flow.operators.deltas import Delta, concat_columns
 from penstock.flow.operators.timers import parts_of
 from penstock.flow.rows.envelope import hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
@@ -45,7 +45,7 @@ class TemporalSortOperator:
     order: tuple[SortColumn, ...]
 
     @classmethod
-    def of(cls, node: TemporalSort) -> TemporalSortOperator:
+    def from_node(cls, node: TemporalSort) -> TemporalSortOperator:
         """The operator of a plan's node that has a column of event time."""
         schema = arrow_schema(node.schema)
         return cls(node.uid, (Input(schema, ()),), schema, node.time, node.order)
@@ -77,7 +77,7 @@ class TemporalSortOperator:
         hashes = np.concatenate([hashes_of(batch), *(each.hashes for each in waiting)])
         if not len(hashes):
             return Advance(Delta.nothing(self.schema))
-        owner = Groups.of(hashes[:1], batch_of([], self.inputs[0].key_schema, 1))
+        owner = Groups.by_key(hashes[:1], batch_of([], self.inputs[0].key_schema, 1))
         found, position = state.keyed(_PASSED).get(owner)
         last, arrived = (each.to_numpy(zero_copy_only=False)[0] if found[0] else None for each in position.columns)
         last, arrived = NEVER if last is None else int(last), int(arrived or 0)
@@ -86,7 +86,7 @@ class TemporalSortOperator:
         rows = _repeated(batch.select(self.schema.names), weights_of(batch), kept)
         new = [*rows.columns, pa.array(np.arange(arrived, arrived + len(rows)))]
         parts = [new, *(list(each.values) for each in waiting)]
-        every = stacked(parts, _arriving(self.schema), len(rows) + sum(map(len, waiting)))
+        every = concat_columns(parts, _arriving(self.schema), len(rows) + sum(map(len, waiting)))
         for each in due:
             state.drop(each)
         given = self._given(every, hashes[0], state, clock.after)
@@ -103,13 +103,13 @@ class TemporalSortOperator:
         if len(live):
             parts = parts_of(times[live], after)
             for each in np.unique(parts).tolist():
-                part = taken(rows, live[parts == each])
+                part = take_rows(rows, live[parts == each])
                 hashes: Hashes = np.full(len(part), owner)
                 keys = batch_of([], self.inputs[0].key_schema, len(part))
                 state.part(each).multiset(_WAITING).add(hashes, keys, part, np.ones(len(part), np.int64))
-        given = taken(rows, np.flatnonzero(reached))
+        given = take_rows(rows, np.flatnonzero(reached))
         by = [times[reached], *sort_columns(given, self.order), given.column(_ARRIVAL).to_numpy()]
-        return taken(given.select(self.schema.names), np.lexsort(by[::-1]))
+        return take_rows(given.select(self.schema.names), np.lexsort(by[::-1]))
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class BatchSortOperator:
     order: tuple[SortColumn, ...]
 
     @classmethod
-    def of(cls, node: TemporalSort | Sort) -> BatchSortOperator:
+    def from_node(cls, node: TemporalSort | Sort) -> BatchSortOperator:
         """The operator of a plan's node without event time."""
         schema = arrow_schema(node.schema)
         return cls(node.uid, (Input(schema, ()),), schema, node.order)
@@ -139,7 +139,7 @@ class BatchSortOperator:
     def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
         (batch,) = inputs
         rows = _repeated(batch.select(self.schema.names), weights_of(batch), np.ones(len(batch), np.bool_))
-        return _added(taken(rows, np.lexsort(sort_columns(rows, self.order)[::-1])))
+        return _added(take_rows(rows, np.lexsort(sort_columns(rows, self.order)[::-1])))
 
 
 def _arriving(schema: pa.Schema) -> pa.Schema:
@@ -148,7 +148,7 @@ def _arriving(schema: pa.Schema) -> pa.Schema:
 
 def _repeated(rows: pa.RecordBatch, weights: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_]) -> pa.RecordBatch:
     """The rows that are ``kept``, each as often as its weight says."""
-    return taken(rows, np.repeat(np.arange(len(rows)), np.where(kept, weights, 0)))
+    return take_rows(rows, np.repeat(np.arange(len(rows)), np.where(kept, weights, 0)))
 
 
 def _added(rows: pa.RecordBatch) -> pa.RecordBatch:

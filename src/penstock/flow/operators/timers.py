@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.equality import Rows
+from penstock.columns.equality import RowIndices
 from penstock.columns.hashing import Groups
 from penstock.flow.operators.contract import Input
-from penstock.flow.operators.deltas import select_groups, stacked
+from penstock.flow.operators.deltas import concat_columns, select_groups
 from penstock.flow.rows.envelope import hashes_of
 from penstock.flow.state.segments import TableSpec
 from penstock.flow.state.store import StateStore
@@ -30,10 +30,10 @@ def woken_groups(batch: pa.RecordBatch, given: Input, state: StateStore, due: li
     timers = [state.part(each).keyed(TIMERS).everything() for each in due]
     hashes = np.concatenate([hashes_of(batch), *(each.hashes for each in timers)])
     keys = [batch.select(given.keys).columns, *(list(each.keys) for each in timers)]
-    return Groups.of(hashes, stacked(keys, given.key_schema, len(hashes)))
+    return Groups.by_key(hashes, concat_columns(keys, given.key_schema, len(hashes)))
 
 
-def set_timers(state: StateStore, groups: Groups, which: Rows, times: Millis) -> None:
+def set_timers(state: StateStore, groups: Groups, which: RowIndices, times: Millis) -> None:
     """Note when the groups ``which`` are looked at: in the part of each one's time. A group may have several times."""
     for time in np.unique(times).tolist():
         chosen = np.zeros(len(groups), np.bool_)

@@ -62,7 +62,7 @@ class Calc:
         rows = given
         for number, condition in enumerate(self.conditions):
             left = {name for each in (*self.conditions[number + 1 :], self.items) for name in each.reads}
-            rows = _filtered(rows, condition, [*(name for name in self.columns if name in left), *carried])
+            rows = _filter(rows, condition, [*(name for name in self.columns if name in left), *carried])
         try:
             made = self.items.columns(rows)
         except RecordError as error:
@@ -71,7 +71,7 @@ class Calc:
         return pa.RecordBatch.from_arrays([*made, *map(rows.column, carried)], schema=pa.schema(fields))
 
 
-def _filtered(rows: pa.RecordBatch, condition: Evaluator, names: Sequence[str]) -> pa.RecordBatch:
+def _filter(rows: pa.RecordBatch, condition: Evaluator, names: Sequence[str]) -> pa.RecordBatch:
     """The columns ``names`` of the rows for which ``condition`` is true."""
     try:
         found = condition.column(rows)
@@ -88,12 +88,12 @@ def calc_of(node: Node, session: Session = UNKNOWN, *, watermarked: bool = False
     """The work between ``node`` and :func:`penstock.plan.walk.base` of it, on the batches of that: those of a scan as
     tasks read them, before columns are cast to their declared types. ``watermarked``: they may have the present
     watermark as a further column. Raises UnsupportedError for an expression that has no kernel."""
-    rows = Rows.of(node)
+    rows = Projection.from_node(node)
     return calc_of_rows(rows, rows.columns, session, watermarked=watermarked)
 
 
 @dataclass(frozen=True)
-class Rows:
+class Projection:
     """The rows of a node in terms of the columns of ``base``: those that meet the ``conditions``, with ``columns``."""
 
     base: Node
@@ -101,7 +101,7 @@ class Rows:
     columns: Mapping[str, Expression]
 
     @classmethod
-    def of(cls, node: Node) -> Rows:
+    def from_node(cls, node: Node) -> Projection:
         """The rows of ``node``."""
         below = base(node)
         conditions: tuple[Expression, ...] = ()
@@ -113,11 +113,11 @@ class Rows:
                 columns = {item.name: _in_terms_of(columns, item.expression) for item in step.items}
         return cls(below, conditions, columns)
 
-    def expressed(self, expression: Expression) -> Expression:
+    def substitute(self, expression: Expression) -> Expression:
         """An expression of the rows' columns, of those of the base."""
         return _in_terms_of(self.columns, expression)
 
-    def of_sink(self, sink: Sink) -> dict[str, Expression]:
+    def sink_columns(self, sink: Sink) -> dict[str, Expression]:
         """The columns of ``sink``, whose input these rows are: cast to the types that the table declares, then to those
         that the connector takes. Raises SchemaError if there are more or fewer."""
         given, wanted = tuple(self.columns.values()), sink.schema.fields
@@ -126,13 +126,13 @@ class Rows:
             raise SchemaError((Problem(reason, sink.table, hint="list the columns in INSERT INTO, or select as many"),))
         taken = {field.name: field.type for field in sink.spec.schema.fields}
         return {
-            target.name: _fitted(not_null(value, target, sink), target.type, taken[target.name])
+            target.name: _cast_for_sink(not_null(value, target, sink), target.type, taken[target.name])
             for value, target in zip(given, wanted, strict=True)
         }
 
 
 def calc_of_rows(
-    rows: Rows, columns: Mapping[str, Expression], session: Session, *, watermarked: bool = False
+    rows: Projection, columns: Mapping[str, Expression], session: Session, *, watermarked: bool = False
 ) -> Calc | NoKernel:
     """The work that computes ``columns`` of the base's from ``rows``; as :func:`calc_of`."""
     given = _given(rows.base)
@@ -173,7 +173,7 @@ def _in_terms_of(columns: Mapping[str, Expression], expression: Expression) -> E
     return rewrite(expression, lambda each: columns.get(each.name, each) if isinstance(each, ColumnRef) else each)
 
 
-def _fitted(value: Expression, declared: DataType, taken: DataType) -> Expression:
+def _cast_for_sink(value: Expression, declared: DataType, taken: DataType) -> Expression:
     """A value cast to the type that the table declares, then to the one that the connector takes."""
     if not alike(declared, taken):
         return cast(coerce(value, declared), taken)

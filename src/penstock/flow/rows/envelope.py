@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.equality import Rows, fixed_values
+from penstock.columns.equality import RowIndices, fixed_values
 from penstock.columns.hashing import Hashes
 from penstock.spi import KIND
 
@@ -24,7 +24,7 @@ def weights_of(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
     return np.asarray(fixed_values(batch.column(WEIGHT)), np.int64)
 
 
-def arrivals_of(batch: pa.RecordBatch) -> Rows:
+def arrivals_of(batch: pa.RecordBatch) -> RowIndices:
     """The places of a batch's rows in the order of arrival."""
     return np.asarray(fixed_values(batch.column(ARRIVED)), np.int64)
 

@@ -14,7 +14,7 @@ from penstock.errors import Problem, RecordError, UnsupportedError
 from penstock.flow.kernels.casts.casting import cast_kernel
 from penstock.flow.kernels.collections.parts import field_kernel
 from penstock.flow.kernels.registry import KERNELS
-from penstock.flow.kernels.rewrites import rewritten
+from penstock.flow.kernels.rewrites import rewrite_call
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.kernels.vectors import Kernel, Vector, all_constant
 from penstock.plan.expressions import (
@@ -79,7 +79,7 @@ class Evaluator:
         rows = batch.num_rows
         made = [Vector(batch.column(name)) for name in self.reads]
         for step in self._steps:
-            made.append(step.of(made, rows))
+            made.append(step.compute(made, rows))
         return [made[index] for index in self._results]
 
     def columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
@@ -105,7 +105,7 @@ class _Step:
     #: Whether each row or batch computes it again, even of constant arguments.
     volatile: bool = False
 
-    def of(self, made: Sequence[Vector], rows: int) -> Vector:
+    def compute(self, made: Sequence[Vector], rows: int) -> Vector:
         if self.constant is not None or self.kernel is None:
             assert self.constant is not None  # noqa: S101
             return self.constant
@@ -203,7 +203,7 @@ class _Compiler:
             case Literal(value=value):
                 return self._constant((data_type, repr(value)), literal(expression))
             case Call() as call:
-                found = rewritten(call)
+                found = rewrite_call(call)
                 if not isinstance(found, Call) or found.function != call.function:
                     return self.compiled(found)
                 maker = KERNELS.get(call.function)

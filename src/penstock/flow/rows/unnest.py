@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columns.equality import list_parts
-from penstock.columns.hashing import taken
+from penstock.columns.hashing import take_rows
 from penstock.columns.ordinals import valid_of
 from penstock.columns.sums import ranges
 from penstock.plan.nodes import Unnest
@@ -18,7 +18,7 @@ from penstock.types import ArrayType, MapType, RowType, arrow_schema
 
 
 @dataclass(frozen=True)
-class Unnesting:
+class Unnester:
     """Gives a row for each element of the column ``collection``, as the columns of the schema ``made``; ``outer`` and
     ``numbered`` are those of the plan's node. ``fields``: the elements are rows, whose fields are wanted. ``counted``:
     the values of the map say how often its keys are there."""
@@ -31,7 +31,7 @@ class Unnesting:
     counted: bool
 
     @classmethod
-    def of(cls, node: Unnest) -> Unnesting:
+    def from_node(cls, node: Unnest) -> Unnester:
         """The work of a plan's node."""
         field = node.input.schema.field(node.collection)
         assert field is not None  # noqa: S101
@@ -46,7 +46,7 @@ class Unnesting:
         """The rows made from those of a batch, in the same order."""
         at = given.schema.get_field_index(self.collection)
         rows, elements, numbers = self._elements(given.column(at))
-        rest = taken(given.remove_column(at), rows)
+        rest = take_rows(given.remove_column(at), rows)
         columns = [*elements, *([numbers] if self.numbered else [])]
         for field, column in zip(self.made, columns, strict=True):
             rest = rest.append_column(field, column if column.type == field.type else column.cast(field.type))

@@ -93,7 +93,7 @@ def _parted(group: Sequence[_Slice], most: float) -> tuple[Sequence[_Slice], Seq
     return group, []
 
 
-def without(refs: Sequence[SegmentRef], merges: Sequence[Merge]) -> list[SegmentRef]:
+def remove_merged(refs: Sequence[SegmentRef], merges: Sequence[Merge]) -> list[SegmentRef]:
     """What remains of ``refs`` after these merges."""
     rest: list[SegmentRef] = []
     for ref in refs:
@@ -111,7 +111,7 @@ def stale_rows(merge: Merge, gone: int) -> int:
     return max(0, sum(part.stale for part in parts if part) - gone)
 
 
-def joined(refs: Sequence[SegmentRef]) -> list[SegmentRef]:
+def join_neighbours(refs: Sequence[SegmentRef]) -> list[SegmentRef]:
     """References to neighbouring parts of one segment as one. If a time was given to its rows for one part before the
     other, that holds for both."""
     result: list[SegmentRef] = []

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.flow.state.compaction import stacks
-from penstock.flow.state.merging import merged
+from penstock.flow.state.merging import merge_segments
 from penstock.flow.state.segments import END, SEEN, WEIGHT, Segment, SegmentReader, SegmentRef, TableSpec
 from penstock.flow.state.storage import Storage
 
@@ -27,7 +27,7 @@ class TableSize:
     segments: int
 
     @classmethod
-    def of(cls, refs: Sequence[SegmentRef]) -> TableSize:
+    def from_segments(cls, refs: Sequence[SegmentRef]) -> TableSize:
         segments = {(ref.file, ref.offset): ref.bytes for ref in refs}
         return cls(sum(max(0, ref.rows - ref.stale) for ref in refs), sum(segments.values()), len(segments))
 
@@ -37,7 +37,7 @@ class TableSize:
 
 def size_of(tables: Mapping[str, Sequence[SegmentRef]]) -> TableSize:
     """How large all tables of an operator are."""
-    return sum((TableSize.of(refs) for refs in tables.values()), TableSize(0, 0, 0))
+    return sum((TableSize.from_segments(refs) for refs in tables.values()), TableSize(0, 0, 0))
 
 
 def stored_spec(storage: Storage, refs: Sequence[SegmentRef], name: str, uid: str = "") -> TableSpec | None:
@@ -60,7 +60,7 @@ def read_rows(
     reader = SegmentReader(storage, uid)
     for low, high, stack in stacks(refs, _ROWS):
         parts = [reader.read(ref, spec).between(low, high) for ref in stack]
-        whole = merged(parts, spec, oldest=True, since=since)
+        whole = merge_segments(parts, spec, oldest=True, since=since)
         if len(whole):
             yield _shown(whole)
 
@@ -68,12 +68,12 @@ def read_rows(
 def count_keys(storage: Storage, refs: Sequence[SegmentRef], spec: TableSpec, uid: str = "") -> int:
     """How many keys a table has: of a large one about, by a part of it, since the hashes of keys are spread evenly.
     Raises CheckpointError as :func:`read_rows`."""
-    share = max(1, TableSize.of(refs).rows // _ROWS)
+    share = max(1, TableSize.from_segments(refs).rows // _ROWS)
     some = [part for ref in refs if (part := ref.within(0, END // share))]
     reader, found = SegmentReader(storage, uid), 0
     for low, high, stack in stacks(some, _ROWS):
         parts = [reader.read(ref, spec).between(low, high) for ref in stack]
-        found += len(np.unique(merged(parts, spec, oldest=True).hashes))
+        found += len(np.unique(merge_segments(parts, spec, oldest=True).hashes))
     return found * share
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.delivery import canonical
 from penstock.errors import CheckpointError, CheckpointUnavailableError
-from penstock.flow.state.compaction import joined
+from penstock.flow.state.compaction import join_neighbours
 from penstock.flow.state.parts import part_of
 from penstock.flow.state.segments import END, SegmentRef
 from penstock.flow.state.storage import Storage, missing
@@ -68,7 +68,7 @@ class KeptOutput:
                 "it, start with another checkpoint directory, and make sure that all targets have the same rows"
             ) from error
         if hashlib.sha256(data).hexdigest() != self.sha256:
-            raise changed(f"'{self.file}', which holds {what},")
+            raise content_changed(f"'{self.file}', which holds {what},")
         with pa.ipc.open_stream(data) as reader:
             return reader.read_all()
 
@@ -165,7 +165,7 @@ class Manifest:
         where = f"'{name}', which names the files of the job's state,"
         data = storage.open(name).to_pybytes()
         if hashlib.sha256(data).hexdigest() != digest:
-            raise changed(where)
+            raise content_changed(where)
         found = json.loads(data)
         if found["version"] != VERSION:
             raise CheckpointError(
@@ -211,7 +211,7 @@ def check_state(storage: Storage, reference: str) -> Manifest:
     return manifest
 
 
-def changed(where: str) -> CheckpointError:
+def content_changed(where: str) -> CheckpointError:
     """The error for a file that is not what its SHA-256 says."""
     return CheckpointError(
         f"{where} is not the one that was committed: its content has changed; restore the checkpoint with all its "
@@ -219,7 +219,7 @@ def changed(where: str) -> CheckpointError:
     )
 
 
-def merged(
+def merge_reports(
     before: Manifest,
     batch: int,
     reports: Sequence[bytes],
@@ -256,4 +256,4 @@ def _of_table(
         pieces = ((each.within(0, low), each.within(high, END)) for each in left)
         left = [piece for both in pieces for piece in both if piece]
     refs = [*left, *(ref for *_, tables in parts for ref in tables.get(name, ()))]
-    return tuple(joined(refs))
+    return tuple(join_neighbours(refs))

@@ -11,7 +11,7 @@ from penstock.columns.hashing import runs_of
 from penstock.flow.state.segments import Segment, TableSpec
 
 
-def merged(segments: Sequence[Segment], spec: TableSpec, *, oldest: bool, since: int = 0) -> Segment:
+def merge_segments(segments: Sequence[Segment], spec: TableSpec, *, oldest: bool, since: int = 0) -> Segment:
     """One segment for these, which are given newest first.
 
     With ``oldest``, there are no older ones: what is deleted needs no mark, and rows of a table with times that were
@@ -19,13 +19,13 @@ def merged(segments: Sequence[Segment], spec: TableSpec, *, oldest: bool, since:
     """
     whole = segments[0]
     if len(segments) > 1:
-        whole = Segment.of(pa.concat_batches([segment.rows for segment in segments]), spec)
+        whole = Segment.from_rows(pa.concat_batches([segment.rows for segment in segments]), spec)
     if not len(whole):
         return whole
-    return _newest(whole, oldest, since) if spec.replaces else added(whole)
+    return _newest(whole, oldest, since) if spec.replaces else sum_weights(whole)
 
 
-def added(whole: Segment) -> Segment:
+def sum_weights(whole: Segment) -> Segment:
     """The rows of a multiset with the sums of their weights, each once."""
     order, begins = runs_of(whole.hashes, whole.row_hashes, whole.identity)
     weights = np.add.reduceat(whole.marks.to_numpy()[order], np.flatnonzero(begins))
@@ -41,4 +41,4 @@ def _newest(whole: Segment, oldest: bool, since: int) -> Segment:
         if whole.spec.timed:
             kept = kept[whole.seen[kept] > since]
         kept = kept[whole.marks.to_numpy(zero_copy_only=False)[kept].astype(np.bool_)]
-    return Segment.of(whole.rows.take(pa.array(kept)), whole.spec)
+    return Segment.from_rows(whole.rows.take(pa.array(kept)), whole.spec)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columns.equality import Rows
+from penstock.columns.equality import RowIndices
 from penstock.columns.hashing import Hashes
 from penstock.columns.index import HashIndex
 from penstock.errors import CheckpointError
@@ -171,7 +171,7 @@ class Segment:
         return len(self.hashes)
 
     @classmethod
-    def of(cls, rows: pa.RecordBatch, spec: TableSpec) -> Segment:
+    def from_rows(cls, rows: pa.RecordBatch, spec: TableSpec) -> Segment:
         return cls(rows.column(0).to_numpy(), rows, spec)
 
     @property
@@ -211,11 +211,11 @@ class Segment:
         """Whether each row is present, or its weight."""
         return self.rows.column(self.rows.num_columns - 1)
 
-    def with_marks(self, chosen: Rows, marks: npt.NDArray[np.int64]) -> Segment:
+    def with_marks(self, chosen: RowIndices, marks: npt.NDArray[np.int64]) -> Segment:
         """These rows with other marks."""
         last = self.rows.num_columns - 1
         taken = self.rows.take(pa.array(chosen))
-        return Segment.of(taken.set_column(last, taken.schema.field(last), pa.array(marks)), self.spec)
+        return Segment.from_rows(taken.set_column(last, taken.schema.field(last), pa.array(marks)), self.spec)
 
     def between(self, low: int, high: int) -> Segment:
         """The rows with hashes from ``low`` to ``high`` (exclusive)."""
@@ -248,7 +248,7 @@ class SegmentWriter:
         offset = self._size
         content = _stream(segment.rows)
         self._append(content)
-        for part in HashIndex.of(segment.hashes).parts():
+        for part in HashIndex.from_hashes(segment.hashes).parts():
             self._append(part)
         return SegmentRef(
             file=self._name,
@@ -325,7 +325,7 @@ class SegmentReader:
             index = HashIndex.read(self._content(ref).slice(ref.index))
         except ValueError as error:
             raise self._damaged(ref, str(error)) from error
-        return Segment.of(self._adapted(rows, ref, spec), spec), index
+        return Segment.from_rows(self._adapted(rows, ref, spec), spec), index
 
     def _rows(self, ref: SegmentRef) -> pa.RecordBatch:
         try:

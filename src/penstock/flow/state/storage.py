@@ -45,7 +45,7 @@ class Storage(abc.ABC):
     """
 
     @staticmethod
-    def of(uri: str, cache: str | os.PathLike[str] | None = None) -> Storage:
+    def from_uri(uri: str, cache: str | os.PathLike[str] | None = None) -> Storage:
         """The folder at ``uri``: a path, ``file:/...``, or a scheme of pyarrow.fs (``s3://``, ``gs://``, ``hdfs://``).
 
         Files of other machines are kept in the folder ``cache``, by default in the folder for temporary files. Raises

@@ -11,12 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
-from penstock.columns.equality import Flags, Rows, same_rows
+from penstock.columns.equality import Flags, RowIndices, same_rows
 from penstock.columns.hash_loops import count_found
 from penstock.columns.hashing import Groups, Hashes, row_hashes, runs_of
 from penstock.columns.sums import ranges
-from penstock.flow.state.compaction import Merge, joined, merges, stale_rows, without
-from penstock.flow.state.merging import added, merged
+from penstock.flow.state.compaction import Merge, join_neighbours, merges, remove_merged, stale_rows
+from penstock.flow.state.merging import merge_segments, sum_weights
 from penstock.flow.state.segments import END, Segment, SegmentReader, SegmentRef, SegmentWriter, TableSpec
 
 
@@ -51,20 +51,20 @@ class Table:
         """Write the changes, and the merges that they make due, to ``writer``. Returns the segments after that."""
         change = self._change
         if change is None or not len(change):
-            return joined(self.refs)
+            return join_neighbours(self.refs)
         newest = 1 + max((ref.newest for ref in self.refs), default=0)
         own = SegmentRef("", 0, 0, len(change), low, high, newest, self.spec.kind, self._stale, change.width)
         refs = [own, *self.refs]
         due = merges(refs, low, high, own.weight)
         result = []
-        for ref in without(refs, due):
+        for ref in remove_merged(refs, due):
             if ref.file:
                 result.append(ref)
             elif len(part := change.between(ref.low, ref.high)):
                 result.append(writer.add(part, ref.low, ref.high, ref.newest, ref.stale))
         for merge in due:
             result += self._merged(merge, change, writer)
-        return joined(result)
+        return join_neighbours(result)
 
     def _merged(self, merge: Merge, change: Segment, writer: SegmentWriter) -> Sequence[SegmentRef]:
         """The segment that a merge makes, if there are rows in it."""
@@ -72,7 +72,7 @@ class Table:
             (self._reader.read(ref, self.spec) if ref.file else change).between(merge.low, merge.high)
             for ref in merge.refs
         ]
-        whole = merged(parts, self.spec, oldest=merge.oldest, since=self._since)
+        whole = merge_segments(parts, self.spec, oldest=merge.oldest, since=self._since)
         if not len(whole):
             return ()
         stale = 0 if merge.oldest else stale_rows(merge, sum(map(len, parts)) - len(whole))
@@ -84,10 +84,12 @@ class Table:
         parts = stored if self._change is None else [self._change, *stored]
         if not parts:
             schema = self.spec.schema()
-            return Segment.of(batch_of([pa.nulls(0, each.type) for each in schema], schema, 0), self.spec)
-        return merged(parts, self.spec, oldest=True, since=self._since)
+            return Segment.from_rows(batch_of([pa.nulls(0, each.type) for each in schema], schema, 0), self.spec)
+        return merge_segments(parts, self.spec, oldest=True, since=self._since)
 
-    def _find(self, ref: SegmentRef, groups: Groups, which: Rows) -> tuple[Segment, Rows, Rows, Rows]:
+    def _find(
+        self, ref: SegmentRef, groups: Groups, which: RowIndices
+    ) -> tuple[Segment, RowIndices, RowIndices, RowIndices]:
         """A segment, and those of the groups ``which``, ascending, that may have rows in it: from where, and until
         where (exclusive)."""
         segment, index = self._reader.indexed(ref, self.spec)
@@ -97,7 +99,7 @@ class Table:
             which = which[slice(*np.searchsorted(which, [first, last]))]
         return segment, *index.find(segment.hashes, groups.hashes, which)
 
-    def _alive(self, segment: Segment, rows: Rows) -> Flags:
+    def _alive(self, segment: Segment, rows: RowIndices) -> Flags:
         """Which of the ``rows`` of a segment were written recently."""
         if not self.spec.timed:
             return np.ones(len(rows), np.bool_)
@@ -113,7 +115,7 @@ class Table:
             column if column.type == field.type else column.cast(field.type)
             for column, field in zip([*columns, *seen, pa.array(marks)], schema, strict=True)
         ]
-        return Segment.of(pa.RecordBatch.from_arrays(fitting, schema=schema), self.spec)
+        return Segment.from_rows(pa.RecordBatch.from_arrays(fitting, schema=schema), self.spec)
 
 
 def _living(refs: Sequence[SegmentRef], since: int) -> Sequence[SegmentRef]:
@@ -132,8 +134,8 @@ class KeyedState(Table):
     def get(self, groups: Groups) -> tuple[Flags, pa.RecordBatch]:
         """Whether there is a row for each group's key, and the rows' values, null where there is none."""
         known, found = np.zeros(len(groups), np.bool_), np.zeros(len(groups), np.bool_)
-        missing: Rows = np.arange(len(groups))
-        pieces: list[tuple[Segment, Rows, Rows]] = []
+        missing: RowIndices = np.arange(len(groups))
+        pieces: list[tuple[Segment, RowIndices, RowIndices]] = []
         for ref in self.refs:
             if not len(missing):
                 break
@@ -160,7 +162,7 @@ class KeyedState(Table):
         """Note that these keys are there, in a table without values."""
         self.put(groups, batch_of([], self.spec.value, len(groups)), np.ones(len(groups), np.bool_))
 
-    def _gathered(self, pieces: Sequence[tuple[Segment, Rows, Rows]], rows: int) -> pa.RecordBatch:
+    def _gathered(self, pieces: Sequence[tuple[Segment, RowIndices, RowIndices]], rows: int) -> pa.RecordBatch:
         """The values of the rows of these segments, each for one of ``rows`` groups."""
         places = np.full(rows, -1)
         total = 0
@@ -183,10 +185,10 @@ class MultisetState(Table):
     would leave its retraction.
     """
 
-    def get(self, groups: Groups) -> tuple[Rows, pa.RecordBatch, npt.NDArray[np.int64]]:
+    def get(self, groups: Groups) -> tuple[RowIndices, pa.RecordBatch, npt.NDArray[np.int64]]:
         """The stored rows of these keys in the order of the groups: the index of each one's group, its values, and its
         weight, which is not zero."""
-        everything: Rows = np.arange(len(groups))
+        everything: RowIndices = np.arange(len(groups))
         asked, pieces = [], []
         for ref in self.refs:
             segment, which, rows, ends = self._find(ref, groups, everything)
@@ -229,7 +231,7 @@ class MultisetState(Table):
         if not len(hashes) or self.last:
             return
         hashed = [pa.array(hashes), pa.array(row_hashes(values, self.spec.stored(self.spec.value.names)))]
-        change = added(self._changed([*hashed, *keys.columns, *values.columns], weights))
+        change = sum_weights(self._changed([*hashed, *keys.columns, *values.columns], weights))
         if self.spec.timed:
             change = self._with_stored(change)
         else:
@@ -238,7 +240,7 @@ class MultisetState(Table):
 
     def _with_stored(self, change: Segment) -> Segment:
         """The weights after a change of distinct rows."""
-        groups = Groups.of(change.hashes, batch_of(list(change.keys), self.spec.key, len(change)))
+        groups = Groups.by_key(change.hashes, batch_of(list(change.keys), self.spec.key, len(change)))
         index, values, stored = self.get(groups)
         both = [pa.concat_arrays(pair) for pair in zip(change.values, values.columns, strict=True)]
         second = np.concatenate([change.row_hashes, row_hashes(values, self.spec.stored(values.schema.names))])
@@ -256,7 +258,9 @@ class MultisetState(Table):
         return change.with_marks(kept, after[kept])
 
 
-def _same_keys(segment: Segment, rows: Rows, ends: Rows, groups: Groups, which: Rows) -> tuple[Rows, Rows]:
+def _same_keys(
+    segment: Segment, rows: RowIndices, ends: RowIndices, groups: Groups, which: RowIndices
+) -> tuple[RowIndices, RowIndices]:
     """Of these rows with the hashes of the groups ``which``, those with their keys. A row that has the hash but another
     key is followed by others of its hash until ``ends`` (exclusive)."""
     same = same_rows(segment.keys, rows, groups.keys.columns, which)

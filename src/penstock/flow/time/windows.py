@@ -34,7 +34,7 @@ class Slices:
         each = self.windowing
         return math.gcd(each.size, each.stride) if each.kind is WindowKind.HOP else each.stride
 
-    def of(self, rows: pa.RecordBatch, now: int) -> tuple[Millis, Flags]:
+    def assign(self, rows: pa.RecordBatch, now: int) -> tuple[Millis, Flags]:
         """The slice of each row, and whether it has a time. ``now`` is that of processing."""
         if self.windowing.processing:
             instants, valid = np.full(len(rows), now), np.ones(len(rows), np.bool_)
@@ -81,7 +81,7 @@ class AttachedSlices:
     windowing: Attached
     zone: Zone
 
-    def of(self, rows: pa.RecordBatch, now: int) -> tuple[Millis, Flags]:
+    def assign(self, rows: pa.RecordBatch, now: int) -> tuple[Millis, Flags]:
         """The window of each row, and whether it has one."""
         return millis_of(rows.column(self.windowing.end))
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.hashing import taken
+from penstock.columns.hashing import take_rows
 from penstock.flow.time.missing_times import check_times
 from penstock.flow.time.windows import Slices
 from penstock.flow.time.zones import Zone
@@ -18,7 +18,7 @@ from penstock.plan.windowing import WindowColumns
 from penstock.types import arrow_type
 
 
-class OfBatches(Protocol):
+class BatchTransform(Protocol):
     """Work on rows that needs no state."""
 
     def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
@@ -30,7 +30,7 @@ class OfBatches(Protocol):
 class Chain:
     """A sequence of works."""
 
-    works: Sequence[OfBatches]
+    works: Sequence[BatchTransform]
 
     @property
     def reads_watermark(self) -> bool:
@@ -44,7 +44,7 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Assigning:
+class WindowAssigner:
     """Gives rows of TUMBLE, HOP and CUMULATE. A row without a time fails the job; with ``keeps`` it gets a window of
     nulls, and the operator above counts it as late."""
 
@@ -54,14 +54,14 @@ class Assigning:
     keeps: bool = False
 
     @classmethod
-    def of(cls, node: WindowTable, zone: str, *, keeps: bool = False) -> Assigning:
+    def from_node(cls, node: WindowTable, zone: str, *, keeps: bool = False) -> WindowAssigner:
         """The work of a plan's node, in a session with this time ``zone``."""
         windowing = node.windowing
         time = node.schema.fields[-1].type
         return cls(Slices(windowing, Zone(zone if windowing.zoned else "")), node.columns, arrow_type(time), keeps)
 
     def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
-        found, valid = self.slices.of(given, 0)
+        found, valid = self.slices.assign(given, 0)
         if not self.keeps:
             check_times(given, self.slices.windowing.time)
         ends, of = np.unique(found, return_inverse=True)
@@ -74,7 +74,7 @@ class Assigning:
         missing = ~valid[rows]
         which = np.where(missing, 0, (np.cumsum(sizes) - sizes)[of[rows]] + within)
         starts = np.array([self.slices.start(end) for end in flat.tolist()], np.int64)
-        made = taken(given, rows)
+        made = take_rows(given, rows)
         plain = pa.timestamp("us")
         for name, times, kind in zip(
             self.columns.names, (starts, flat, self.slices.closing(flat)), (plain, plain, self.time), strict=True

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
-from penstock.columns.hashing import key_hashes, taken
+from penstock.columns.hashing import key_hashes, take_rows
 from penstock.flow.operators.contract import Advance, Input, Operator
 from penstock.flow.operators.deltas import Delta
 from penstock.flow.rows.envelope import HASH, WEIGHT, hashes_of, weights_of
@@ -38,7 +38,7 @@ class InWindowsOperator:
     windows: tuple[AttachedSlices, ...]
 
     @classmethod
-    def of(cls, inner: Operator, windows: Sequence[Attached], *, zone: str) -> InWindowsOperator:
+    def from_operator(cls, inner: Operator, windows: Sequence[Attached], *, zone: str) -> InWindowsOperator:
         """The operator that runs ``inner`` in the windows of each input, in a session with this time ``zone``."""
         return cls(inner, tuple(AttachedSlices(each, Zone(zone if each.zoned else "")) for each in windows))
 
@@ -83,7 +83,7 @@ class InWindowsOperator:
         for number, batch in enumerate(inputs):
             if not batch.num_rows:
                 continue
-            found, valid = self.windows[number].of(batch, clock.now)
+            found, valid = self.windows[number].assign(batch, clock.now)
             ends, of = np.unique(found, return_inverse=True)
             closed = (self.windows[number].closing(ends) <= clock.before)[of]
             late += int(np.count_nonzero(valid & closed)) + count_without_time(batch, self.times[number])
@@ -92,7 +92,7 @@ class InWindowsOperator:
             bounds = np.searchsorted(of[order], np.arange(len(ends) + 1))
             for at, end in enumerate(ends.tolist()):
                 if bounds[at] < bounds[at + 1]:
-                    self._take(number, taken(batch, order[bounds[at] : bounds[at + 1]]), state, end)
+                    self._take(number, take_rows(batch, order[bounds[at] : bounds[at + 1]]), state, end)
         return Advance(self._closed(state, clock), late)
 
     @property

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
-from penstock.columns.equality import Flags, Rows
-from penstock.columns.hashing import Groups, key_hashes, taken
+from penstock.columns.equality import Flags, RowIndices
+from penstock.columns.hashing import Groups, key_hashes, take_rows
 from penstock.flow.operators.aggregate import GroupAggregateOperator
 from penstock.flow.operators.contract import Advance, Input
-from penstock.flow.operators.deltas import Delta, select_groups, stacked, whole_rows
+from penstock.flow.operators.deltas import Delta, concat_columns, select_groups, whole_rows
 from penstock.flow.operators.timers import TIMERS, set_timers, timers_table, woken_groups
 from penstock.flow.rows.envelope import HASH, WEIGHT, hashes_of, weights_of
 from penstock.flow.state.segments import END, TableSpec
@@ -59,14 +59,14 @@ def _number_sessions(groups: Vector, starts: Vector, ends: Vector, out: Vector) 
 class _Sessions:
     """Sessions of keys: the number of each one's group, its bounds, and whether a row of this batch changed it."""
 
-    groups: Rows
+    groups: RowIndices
     starts: Millis
     ends: Millis
     changed: Flags
     #: Of the stored sessions, then of the rows of the batch, the session that each is part of.
-    of: Rows
+    of: RowIndices
     #: The places behind all of their rows.
-    nexts: Rows
+    nexts: RowIndices
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,9 @@ class SessionOperator:
     zone: Zone
 
     @classmethod
-    def of(cls, node: WindowAggregate, *, retracts: bool, zone: str, strict: bool = False) -> SessionOperator:
+    def from_aggregate(
+        cls, node: WindowAggregate, *, retracts: bool, zone: str, strict: bool = False
+    ) -> SessionOperator:
         """The operator of a plan's node, in a session with this time ``zone``. Raises UnsupportedError for unknown
         calls."""
         windowing = node.windowing
@@ -98,13 +100,13 @@ class SessionOperator:
         source = node.input
         group = GroupAggregate(row, Node(below), (*node.keys, *_BOUND.names), node.calls, uid=node.uid)
         given = Input(arrow_schema(source.schema), windowing.keys)
-        groups = replace(GroupAggregateOperator.of(group, retracts=retracts, strict=strict), local=None)
+        groups = replace(GroupAggregateOperator.from_node(group, retracts=retracts, strict=strict), local=None)
         return cls(
             node.uid, (given,), arrow_schema(node.schema), groups, windowing, Zone(zone if windowing.zoned else "")
         )
 
     @classmethod
-    def of_table(cls, node: SessionTable, *, zone: str) -> SessionOperator:
+    def from_table(cls, node: SessionTable, *, zone: str) -> SessionOperator:
         """The operator of a plan's node whose rows stay as they are."""
         windowing = node.windowing
         given = Input(arrow_schema(node.input.schema), windowing.keys)
@@ -154,7 +156,7 @@ class SessionOperator:
             batch = batch.append_column(_TIME, pa.array(np.full(len(batch), clock.now)))
         missing = count_without_time(batch, *self.times)
         local, valid = self._local(batch)
-        batch = batch if valid.all() else taken(batch, np.flatnonzero(valid))
+        batch = batch if valid.all() else take_rows(batch, np.flatnonzero(valid))
         local = local[valid]
         due = [each for each in state.times(TIMERS) if each <= clock.after]
         groups = woken_groups(batch, given, state, due)
@@ -170,7 +172,7 @@ class SessionOperator:
         late, closed = closing <= clock.before, closing <= clock.after
         rows = found.of[len(stored) :]
         kept = ~late[rows]
-        result = self._closed(groups, found, closed & ~late, taken(batch, np.flatnonzero(kept)), rows[kept], state)
+        result = self._closed(groups, found, closed & ~late, take_rows(batch, np.flatnonzero(kept)), rows[kept], state)
         self._keep(groups, found, closed, stored, bounds, state)
         live = found.changed & ~closed
         set_timers(state, groups, found.groups[live], closing[live] // self._width * self._width)
@@ -189,7 +191,9 @@ class SessionOperator:
         instants, valid = millis_of(batch.column(self.windowing.time))
         return self.zone.local(instants), valid
 
-    def _merged(self, groups: Rows, local: Millis, stored: Rows, bounds: pa.RecordBatch, nexts: Rows) -> _Sessions:
+    def _merged(
+        self, groups: RowIndices, local: Millis, stored: RowIndices, bounds: pa.RecordBatch, nexts: RowIndices
+    ) -> _Sessions:
         """The sessions that the stored ones, and rows of these groups and times, make up. ``nexts`` are places behind
         the rows of each group."""
         of = np.concatenate([stored, groups])
@@ -210,7 +214,13 @@ class SessionOperator:
         return _Sessions(found, starts[order][firsts], last, changed, session, nexts[found])
 
     def _keep(
-        self, groups: Groups, found: _Sessions, closed: Flags, stored: Rows, bounds: pa.RecordBatch, state: StateStore
+        self,
+        groups: Groups,
+        found: _Sessions,
+        closed: Flags,
+        stored: RowIndices,
+        bounds: pa.RecordBatch,
+        state: StateStore,
     ) -> None:
         """Replace the bounds of sessions that have changed or closed."""
         gone = np.flatnonzero((found.changed | closed)[found.of[: len(stored)]])
@@ -222,7 +232,7 @@ class SessionOperator:
         ]
         weights = np.concatenate([np.full(len(gone), -1), np.full(len(new), 1)])
         columns = pa.RecordBatch.from_arrays([pa.array(each) for each in values], schema=self._bound)
-        state.multiset(_BOUNDS).add(groups.hashes[of], taken(groups.keys, of), columns, weights)
+        state.multiset(_BOUNDS).add(groups.hashes[of], take_rows(groups.keys, of), columns, weights)
 
     def _wake(self, state: StateStore, clock: Clock) -> int | None:
         """When all sessions of the next part of the timers have closed: when its last millisecond is over."""
@@ -237,7 +247,7 @@ class SessionOperator:
     # --- rows ------------------------------------------------------------------------------------------------
 
     def _closed(
-        self, groups: Groups, found: _Sessions, closed: Flags, batch: pa.RecordBatch, of: Rows, state: StateStore
+        self, groups: Groups, found: _Sessions, closed: Flags, batch: pa.RecordBatch, of: RowIndices, state: StateStore
     ) -> pa.RecordBatch:
         """The results of the sessions that close. The rows of ``batch`` are of the sessions ``of``; those of others are
         kept, and those of sessions that close are forgotten."""
@@ -246,26 +256,28 @@ class SessionOperator:
         asked[found.groups[closed]] = True
         index, values, weights = state.multiset(_ROWS).get(select_groups(groups, asked))
         owners = np.flatnonzero(asked)[index]
-        keys = taken(groups.keys, owners)
+        keys = take_rows(groups.keys, owners)
         old = whole_rows(given, keys, values)
         session = self._session_of(found, owners, self._local(old)[0])
         gone, stays = np.flatnonzero(closed[session]), np.flatnonzero(~closed[of])
-        new = taken(batch, np.flatnonzero(closed[of])).select(given.schema.names)
-        whole = stacked([taken(old, gone).columns, new.columns], given.schema, len(gone) + len(new))
+        new = take_rows(batch, np.flatnonzero(closed[of])).select(given.schema.names)
+        whole = concat_columns([take_rows(old, gone).columns, new.columns], given.schema, len(gone) + len(new))
         sessions = np.concatenate([session[gone], of[closed[of]]])
         change = np.concatenate([weights[gone], weights_of(batch)[closed[of]]])
-        kept = taken(batch, stays)
+        kept = take_rows(batch, stays)
         count = len(gone) + len(kept)
         state.multiset(_ROWS).add(
             np.concatenate([groups.hashes[owners[gone]], hashes_of(kept)]),
-            stacked([taken(keys, gone).columns, kept.select(given.keys).columns], given.key_schema, count),
-            stacked([taken(values, gone).columns, kept.select(values.schema.names).columns], values.schema, count),
+            concat_columns([take_rows(keys, gone).columns, kept.select(given.keys).columns], given.key_schema, count),
+            concat_columns(
+                [take_rows(values, gone).columns, kept.select(values.schema.names).columns], values.schema, count
+            ),
             np.concatenate([-weights[gone], weights_of(kept)]),
         )
         return self._given(whole, change, found.starts[sessions], found.ends[sessions])
 
     @staticmethod
-    def _session_of(found: _Sessions, groups: Rows, local: Millis) -> Rows:
+    def _session_of(found: _Sessions, groups: RowIndices, local: Millis) -> RowIndices:
         """The session of each row that is stored, by its group and its time: the last one that began before it."""
         order = np.lexsort((found.starts, found.groups))
         both = np.concatenate([found.groups[order], groups])
@@ -282,7 +294,9 @@ class SessionOperator:
         if self.groups is not None:
             return self._aggregated(self.groups, rows, weights, starts, ends)
         columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-        net = Delta(self._windowed(columns, starts, ends, len(rows)), weights, np.zeros(len(rows), np.uint64)).netted()
+        net = Delta(
+            self._windowed(columns, starts, ends, len(rows)), weights, np.zeros(len(rows), np.uint64)
+        ).cancel_out()
         return net.at(net.weights > 0).output()
 
     def _aggregated(
@@ -293,7 +307,7 @@ class SessionOperator:
         given = groups.inputs[0]
         if groups.ordered:
             order = np.lexsort((rows.column(_ARRIVAL).to_numpy(), self._local(rows)[0]))
-            rows, weights, starts, ends = taken(rows, order), weights[order], starts[order], ends[order]
+            rows, weights, starts, ends = take_rows(rows, order), weights[order], starts[order], ends[order]
         columns = [*rows.select(self.inputs[0].schema.names).columns, pa.array(starts), pa.array(ends)]
         plain = pa.RecordBatch.from_arrays(columns, schema=given.schema)
         hashes = key_hashes([plain.column(name) for name in given.keys], len(plain))

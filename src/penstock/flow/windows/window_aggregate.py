@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
-from penstock.columns.equality import Flags, Rows
-from penstock.columns.hashing import Groups, taken
+from penstock.columns.equality import Flags, RowIndices
+from penstock.columns.hashing import Groups, take_rows
 from penstock.flow.operators.accumulators import counts_of
 from penstock.flow.operators.aggregate import GROUPS, GroupAggregateOperator
 from penstock.flow.operators.contract import Advance, Input
@@ -44,7 +44,9 @@ class WindowAggregateOperator:
     slices: Slices | AttachedSlices
 
     @classmethod
-    def of(cls, node: WindowAggregate, *, retracts: bool, zone: str, strict: bool = False) -> WindowAggregateOperator:
+    def from_node(
+        cls, node: WindowAggregate, *, retracts: bool, zone: str, strict: bool = False
+    ) -> WindowAggregateOperator:
         """The operator of a plan's node, in a session with this time ``zone``. Raises UnsupportedError for unknown
         calls."""
         windowing = node.windowing
@@ -56,7 +58,7 @@ class WindowAggregateOperator:
             slices, keys = Slices(windowing, zone_of), node.keys
         fields = (*node.input.schema.select(keys).fields, *(Field(each.name, each.type) for each in node.calls))
         group = GroupAggregate(RowType(fields, nullable=False), node.input, keys, node.calls, uid=node.uid)
-        groups = GroupAggregateOperator.of(group, retracts=retracts, strict=strict)
+        groups = GroupAggregateOperator.from_node(group, retracts=retracts, strict=strict)
         inputs = groups.inputs
         if groups.local is not None and not windowing.processing:
             local = replace(groups.local, slices=slices)
@@ -102,16 +104,16 @@ class WindowAggregateOperator:
 
     def _take(self, batch: pa.RecordBatch, state: StateStore, clock: Clock) -> int:
         """Take rows into their slices; the number of those that are late."""
-        found, valid = self.slices.of(batch, clock.now)
+        found, valid = self.slices.assign(batch, clock.now)
         ends, of, late = self._late(found, clock)
         for rows, end in self._slices(ends, of, valid & ~late, clock):
-            self._add(batch if len(rows) == len(batch) else taken(batch, rows), state, end)
+            self._add(batch if len(rows) == len(batch) else take_rows(batch, rows), state, end)
         return int(np.count_nonzero(valid & late))
 
     def _merge(self, local: LocalAggregate, groups: pa.RecordBatch, state: StateStore, clock: Clock) -> int:
         """Take groups of rows into their slices; the number of rows that are late."""
         pane = local.pane(groups)
-        found = self.slices.of(groups, clock.now)[0] if self.processing else local.ends(groups)
+        found = self.slices.assign(groups, clock.now)[0] if self.processing else local.ends(groups)
         ends, of, late = self._late(found, clock)
         for rows, end in self._slices(ends, of, ~late, clock):
             table = state.part(end).keyed(GROUPS)
@@ -119,7 +121,7 @@ class WindowAggregateOperator:
             table.put(merged, new, np.ones(len(merged), np.bool_))
         return int(counts_of(pane.states.column(ROWS))[late].sum())
 
-    def _late(self, found: Millis, clock: Clock) -> tuple[Millis, Rows, Flags]:
+    def _late(self, found: Millis, clock: Clock) -> tuple[Millis, RowIndices, Flags]:
         """The different slices of these rows, which of them each row is in, and whether it is late."""
         ends, of = np.unique(found, return_inverse=True)
         late = self.slices.closing(last_windows(self.slices, ends)) <= clock.before
@@ -144,7 +146,7 @@ class WindowAggregateOperator:
 
     def _add(self, rows: pa.RecordBatch, state: StateStore, end: int) -> None:
         part = state.part(end)
-        groups = Groups.of(hashes_of(rows), rows.select(self.inputs[0].keys))
+        groups = Groups.by_key(hashes_of(rows), rows.select(self.inputs[0].keys))
         table = part.keyed(GROUPS)
         _, old = table.get(groups)
         new = self.groups.states.updated(old, rows, weights_of(rows), groups, part)
@@ -165,7 +167,7 @@ class WindowAggregateOperator:
             parts = [each for each in times if window in found[each]]
             for each in parts:
                 if each not in panes:
-                    panes[each] = Pane.of(state.part(each).keyed(GROUPS).everything())
+                    panes[each] = Pane.from_segment(state.part(each).keyed(GROUPS).everything())
             slices = [panes[each] for each in parts]
             whole = slices[0] if len(slices) == 1 else together(slices, strict=self.groups.strict)
             results.append(self._result(whole, window))
@@ -188,8 +190,8 @@ class WindowAggregateOperator:
 
     def _result(self, pane: Pane, window: int) -> pa.RecordBatch:
         there = np.flatnonzero(counts_of(pane.states.column(ROWS)) > 0)
-        keys, count = taken(pane.keys, there), len(there)
-        groups = self.groups.results(keys, taken(pane.states, there))
+        keys, count = take_rows(pane.keys, there), len(there)
+        groups = self.groups.results(keys, take_rows(pane.states, there))
         columns = dict(zip(self.groups.schema.names, groups.columns, strict=True))
         start, end, time = self.schema.names[-3:]
         closing = self.slices.closing(np.array([window], np.int64)).item()

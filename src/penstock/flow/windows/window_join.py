@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
-from penstock.columns.equality import Flags, Rows
+from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups
 from penstock.errors import Problem, RecordError, UnsupportedError
 from penstock.flow.kernels.session import Session
@@ -39,7 +39,7 @@ class WindowJoinOperator:
     condition: Evaluator
 
     @classmethod
-    def of(cls, node: Join, session: Session) -> WindowJoinOperator:
+    def from_node(cls, node: Join, session: Session) -> WindowJoinOperator:
         """The operator of a plan's node. Raises UnsupportedError for a condition that has no kernel."""
         assert node.condition is not None  # noqa: S101
         left, right = (arrow_schema(each.schema) for each in node.inputs)
@@ -60,7 +60,7 @@ class WindowJoinOperator:
         return ()
 
     def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
-        left, right = (Delta.of(*each) for each in zip(inputs, self.inputs, strict=True))
+        left, right = (Delta.from_batch(*each) for each in zip(inputs, self.inputs, strict=True))
         lefts, rights = self._matches(left, right)
         if self.kind is JoinKind.SEMI:
             return left.at(np.unique(lefts)).output()
@@ -76,13 +76,13 @@ class WindowJoinOperator:
         rows = batch_of(columns, self.schema, len(lefts))
         return Delta(rows, np.concatenate(weights), np.zeros(len(lefts), np.uint64)).output()
 
-    def _matches(self, left: Delta, right: Delta) -> tuple[Rows, Rows]:
+    def _matches(self, left: Delta, right: Delta) -> tuple[RowIndices, RowIndices]:
         """The places of the rows of pairs that match."""
         left_keys, right_keys = (
             each.rows.select(given.keys) for each, given in zip((left, right), self.inputs, strict=True)
         )
         keys = pa.concat_batches([left_keys, right_keys.rename_columns(left_keys.schema.names)])
-        groups = Groups.of(np.concatenate([left.hashes, right.hashes]), keys)
+        groups = Groups.by_key(np.concatenate([left.hashes, right.hashes]), keys)
         of = np.where(find_complete(keys), groups.index, -1)
         every = np.arange(len(left)), np.arange(len(right))
         lefts, rights = pair_places(of[: len(left)], every[0], of[len(left) :], every[1], len(groups))
@@ -92,14 +92,14 @@ class WindowJoinOperator:
         return lefts[met], rights[met]
 
 
-def _others(places: Rows, count: int) -> Rows:
+def _others(places: RowIndices, count: int) -> RowIndices:
     """The places below ``count`` that are not among ``places``."""
     alone = np.ones(count, np.bool_)
     alone[places] = False
     return np.flatnonzero(alone)
 
 
-def _taken(rows: pa.RecordBatch, places: Rows) -> list[pa.Array]:
+def _taken(rows: pa.RecordBatch, places: RowIndices) -> list[pa.Array]:
     """The columns of the rows at these places, nulls at -1."""
     indices = pa.array(places, mask=places < 0)
     return [column.take(indices) for column in rows.columns]

@@ -78,7 +78,7 @@ class DatumReader(Picklable):
 
     @cached_property
     def _shape(self) -> Shape:
-        return Shape.of(self.row)
+        return Shape.from_row_type(self.row)
 
     @cached_property
     def program(self) -> Program:
@@ -147,7 +147,7 @@ class DatumWriter(Picklable):
 
     @cached_property
     def _shape(self) -> Shape:
-        return Shape.of(self.row)
+        return Shape.from_row_type(self.row)
 
     @cached_property
     def program(self) -> Program:

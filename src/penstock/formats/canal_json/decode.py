@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.formats.canal_json.filters import Include
 from penstock.formats.canal_json.options import CanalJsonOptions
-from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, Changes, Images, operations
+from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, DecodedChanges, Images, operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null
 from penstock.formats.changes.metadata import MILLISECONDS, Metadata, epoch, unchanged
 from penstock.formats.changes.overlay import OverlayDecoder
@@ -74,7 +74,7 @@ class CanalJsonDecoder(OverlayDecoder[CanalJsonOptions]):
             messages, indices = messages.take(pa.array(chosen)), indices[chosen]
         return messages, indices, refused
 
-    def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
+    def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> DecodedChanges:
         action = operations(_OPERATIONS, envelopes.columns["type"], "type", faults)
         data, old = _Lists.of(envelopes.columns["data"]), _Lists.of(envelopes.columns["old"])
         absent = (action != NO_CHANGE) & is_null(envelopes.columns["data"])
@@ -89,7 +89,7 @@ class CanalJsonDecoder(OverlayDecoder[CanalJsonOptions]):
         wrong = Faults(len(envelope))
         _add_faults(wrong, before, after, update, item)
         missing = self._lacking(paired & ~wrong.found, envelope, item, envelopes, messages)
-        return Changes(action[envelope], envelope, before, after, after, wrong, missing)
+        return DecodedChanges(action[envelope], envelope, before, after, after, wrong, missing)
 
 
 def _add_faults(wrong: Faults, before: Images, after: Images, update: Mask, item: npt.NDArray[np.int64]) -> None:

@@ -42,7 +42,7 @@ class Images:
 
 
 @dataclass(frozen=True)
-class Changes:
+class DecodedChanges:
     """Changes in the order in which they happened; ``faults`` says which are invalid.
 
     ``envelope[i]`` is the envelope of change ``i``. ``missing[c, i]`` is true if the image before lacks column ``c``,
@@ -82,7 +82,7 @@ class ChangeDecoder(TableCodec[ChangeOptionsT], ABC):
         """The fields that are read from a message's JSON."""
 
     @abstractmethod
-    def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
+    def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> DecodedChanges:
         """The changes in ``envelopes``. Faults of whole envelopes are added to ``faults``."""
 
     def _path(self, name: str) -> str:
@@ -131,7 +131,7 @@ class ChangeDecoder(TableCodec[ChangeOptionsT], ABC):
         """The messages of this table, the index of each, and the messages that do not name their table."""
         return messages, np.arange(len(messages)), []
 
-    def _read(self, envelopes: Envelopes, each: Metadata, changes: Changes) -> pa.Array:
+    def _read(self, envelopes: Envelopes, each: Metadata, changes: DecodedChanges) -> pa.Array:
         """A metadata column, one value per envelope. A value that cannot be read is a fault of the envelope's
         changes."""
         given = each.given(self._column(envelopes, each))
@@ -145,7 +145,7 @@ class ChangeDecoder(TableCodec[ChangeOptionsT], ABC):
             changes.faults.add(refused[changes.envelope], explain)
         return column
 
-    def _kept(self, changes: Changes, envelopes: int) -> Mask:
+    def _kept(self, changes: DecodedChanges, envelopes: int) -> Mask:
         """Which changes give rows: not those with a fault, not those after a fault in the same message and, unless
         errors are ignored, not those before it."""
         faulty = changes.faults.found
@@ -157,7 +157,7 @@ class ChangeDecoder(TableCodec[ChangeOptionsT], ABC):
         return np.arange(len(changes.action)) < limit[changes.envelope]
 
 
-def refusals(envelopes: Envelopes, faults: Faults, changes: Changes) -> list[BadRecord]:
+def refusals(envelopes: Envelopes, faults: Faults, changes: DecodedChanges) -> list[BadRecord]:
     """The messages with a fault, each with its first one."""
     reasons = {index: faults.explain(index) for index in np.flatnonzero(faults.found).tolist()}
     for change in np.flatnonzero(changes.faults.found).tolist():
@@ -165,7 +165,9 @@ def refusals(envelopes: Envelopes, faults: Faults, changes: Changes) -> list[Bad
     return [BadRecord(int(envelopes.message[index]), reason, field) for index, (field, reason) in reasons.items()]
 
 
-def changed_rows(changes: Changes, kept: Mask) -> tuple[list[pa.Array], npt.NDArray[np.int8], npt.NDArray[np.int64]]:
+def changed_rows(
+    changes: DecodedChanges, kept: Mask
+) -> tuple[list[pa.Array], npt.NDArray[np.int8], npt.NDArray[np.int64]]:
     """The columns of the rows of all changes, the row kind of each row and the change that it belongs to."""
     counts = np.where(kept, _ROWS[changes.action], 0)
     change = np.repeat(np.arange(len(counts)), counts)
@@ -225,7 +227,7 @@ def operations(names: Mapping[str, int], column: pa.Array, path: str, faults: Fa
 
 def image_changes(
     columns: Mapping[str, pa.Array], names: Mapping[str, int], op: str, path: Callable[[str], str], faults: Faults
-) -> Changes:
+) -> DecodedChanges:
     """One change per envelope with ``before``, ``after`` and ``op``.
 
     ``path`` returns the path of a field for error messages.
@@ -241,4 +243,4 @@ def image_changes(
     )
     every = np.arange(len(after))
     old, new = Images(before, every), Images(after, every)
-    return Changes(action, every, before=old, after=new, removed=old, faults=faults)
+    return DecodedChanges(action, every, before=old, after=new, removed=old, faults=faults)

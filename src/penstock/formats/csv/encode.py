@@ -49,7 +49,7 @@ class CsvEncoder(TableCodec[CsvOptions]):
 
     def _write(self, schema: RowType, rows: pa.RecordBatch) -> tuple[Bytes, npt.NDArray[np.int64], int]:
         """The messages, one after the other, and their offsets; or a column with a value that the loop cannot write."""
-        shape, null = Shape.of(schema), (self.options.null_literal or "").encode()
+        shape, null = Shape.from_row_type(schema), (self.options.null_literal or "").encode()
         inputs = NestedInputs(shape, rows)
         # Each character of a text may be doubled; base64 takes less
         size = 2 * len(inputs.text) + rows.num_rows * len(schema.fields) * (write_kernel.WIDEST + len(null) + 1)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, Changes, image_changes
+from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, DecodedChanges, image_changes
 from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
 from penstock.formats.changes.metadata import MILLISECONDS, TEXT_MAP, Metadata, epoch, epoch_text, unchanged
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
@@ -53,7 +53,7 @@ class DebeziumJsonDecoder(ChangeDecoder[DebeziumJsonOptions]):
     def _path(self, name: str) -> str:
         return f"payload.{name}" if self.options.schema_include else name
 
-    def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
+    def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> DecodedChanges:
         if self.options.schema_include:
             missing = "the field is missing or null; set 'schema-include' to false if messages hold no schema"
             faults.add(is_null(envelopes.columns["payload"]), always("payload", missing))

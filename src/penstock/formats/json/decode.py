@@ -77,7 +77,7 @@ class JsonDecoder(TableCodec[JsonOptions]):
         children = self._shape.nodes[index].children
         fields = np.zeros((len(children), int(nested.counts[index])), bool)
         for row, child in enumerate(children):
-            fields[row] = nested.given(child)
+            fields[row] = nested.given_values(child)
         return decoded, Given(read, fields, starts)
 
     def _decoded(self, messages: pa.BinaryArray) -> tuple[Decoded, NestedColumns, npt.NDArray[np.bool_]]:

@@ -45,7 +45,7 @@ class JsonEncoder(TableCodec[JsonOptions]):
             schema, given = with_texts(
                 self.schema, rows, finished, lambda column, each: json_texts(column, each, self.options)
             )
-            steps = JsonWriteProgram(Shape.of(schema), finished)
+            steps = JsonWriteProgram(Shape.from_row_type(schema), finished)
 
     def _write(self, steps: JsonWriteProgram, rows: pa.RecordBatch) -> tuple[Bytes, npt.NDArray[np.int64], int]:
         """The messages, one after the other, and their offsets; or a column with a value that the loop cannot write."""

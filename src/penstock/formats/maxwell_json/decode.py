@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, Changes, Images, operations
+from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, DecodedChanges, Images, operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
 from penstock.formats.changes.metadata import MILLISECONDS, Metadata, epoch, unchanged
 from penstock.formats.changes.options import ChangeOptions
@@ -36,7 +36,7 @@ class MaxwellJsonDecoder(OverlayDecoder[ChangeOptions]):
         images = (Field("data", self.schema), Field("old", self.schema), Field("type", STRING))
         return RowType((*images, *self._wanted()))
 
-    def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
+    def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> DecodedChanges:
         data, old = envelopes.columns["data"], envelopes.columns["old"]
         action = operations(_OPERATIONS, envelopes.columns["type"], "type", faults)
         faults.add(
@@ -50,4 +50,4 @@ class MaxwellJsonDecoder(OverlayDecoder[ChangeOptions]):
         after = Images(data, every)
         updates = (action == UPDATE) & ~faults.found
         missing = self._lacking(updates, every, np.zeros_like(every), envelopes, messages)
-        return Changes(action, every, Images(old, every), after, after, faults, missing)
+        return DecodedChanges(action, every, Images(old, every), after, after, faults, missing)

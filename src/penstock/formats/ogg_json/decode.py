@@ -9,7 +9,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from penstock.exact import timestamps
-from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, Changes, image_changes
+from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, DecodedChanges, image_changes
 from penstock.formats.changes.envelopes import Envelopes, Faults
 from penstock.formats.changes.metadata import Metadata, moments, unchanged
 from penstock.formats.changes.options import ChangeOptions
@@ -74,5 +74,5 @@ class OggJsonDecoder(ChangeDecoder[ChangeOptions]):
         images = (Field("before", self.schema), Field("after", self.schema), Field("op_type", STRING))
         return RowType((*images, *self._wanted()))
 
-    def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
+    def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> DecodedChanges:
         return image_changes(envelopes.columns, _OPERATIONS, "op_type", self._path, faults)

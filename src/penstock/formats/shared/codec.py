@@ -43,7 +43,7 @@ class TableCodec(Picklable, Generic[OptionsT]):
 
     @cached_property
     def _shape(self) -> Shape:
-        return Shape.of(self.schema)
+        return Shape.from_row_type(self.schema)
 
 
 @dataclass(frozen=True)

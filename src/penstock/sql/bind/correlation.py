@@ -18,7 +18,7 @@ from penstock.plan.expressions import (
     fields_of,
     is_null,
     offset_of,
-    renamed,
+    rename_columns,
     walk,
 )
 from penstock.plan.nodes import Item, Node, Scan, items_of, project
@@ -39,7 +39,7 @@ OUTER = "\0"
 def outer_tables(tables: Sequence[NamedTable]) -> tuple[NamedTable, ...]:
     """The tables of a query under the names by which a query in one of its expressions reads them."""
     return tuple(
-        replace(table, columns={name: renamed(each, OUTER.__add__) for name, each in table.columns.items()})
+        replace(table, columns={name: rename_columns(each, OUTER.__add__) for name, each in table.columns.items()})
         for table in tables
     )
 
@@ -62,7 +62,7 @@ def offset_of_outer(expression: Expression) -> int:
 
 def own(expression: Expression) -> Expression:
     """An expression of columns of the outer query, by the names that they have there."""
-    return renamed(expression, lambda name: name.removeprefix(OUTER))
+    return rename_columns(expression, lambda name: name.removeprefix(OUTER))
 
 
 def equal_pair(condition: Expression) -> tuple[Expression, Expression] | None:
@@ -89,7 +89,7 @@ class Domain:
     names: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, expressions: Sequence[Expression], taken: Sequence[str]) -> Domain:
+    def from_expressions(cls, expressions: Sequence[Expression], taken: Sequence[str]) -> Domain:
         """The outer columns that the ``expressions`` read, under names that are not ``taken``."""
         found = {part.name: part for each in expressions for part in walk(each) if _is_outer(part)}
         names: list[str] = []
@@ -121,7 +121,7 @@ class Domain:
         pairs = ((each, self.values[each.name], each in with_null) for each in self.columns)
         return [part for one, other, null in pairs for part in equal_values(one, other, null=null)]
 
-    def joined(self, other: Domain) -> Domain:
+    def union(self, other: Domain) -> Domain:
         """The columns of both. Raises UnsupportedError for two columns of one name."""
         found = dict(zip(self.names, self.columns, strict=True))
         for name, column in zip(other.names, other.columns, strict=True):
@@ -155,7 +155,7 @@ class Dependent:
     domain: Domain = NOTHING
 
     @classmethod
-    def of(
+    def from_rows(
         cls, node: Node, items: Sequence[Item], conditions: Sequence[Expression], domain: Domain = NOTHING
     ) -> Dependent:
         """The columns ``items`` of the rows of ``node`` for which the ``conditions`` on these rows are true."""
@@ -167,7 +167,7 @@ class Dependent:
                 every.append(Item(names[each.name], each))
         rows = project(node, tuple(every))
         schema = RowType(rows.schema.fields[: len(items)], nullable=False)
-        found = tuple(renamed(each, lambda name: names.get(name, name)) for each in conditions)
+        found = tuple(rename_columns(each, lambda name: names.get(name, name)) for each in conditions)
         return cls(rows, schema, found, domain)
 
 

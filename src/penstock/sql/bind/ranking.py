@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from penstock.errors import DefinitionError
-from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, call, offset_of, substituted
+from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, call, offset_of, substitute
 from penstock.plan.nodes import (
     AssignWatermarks,
     Deduplicate,
@@ -30,8 +30,8 @@ from penstock.sql.bind.correlation import NOTHING, Domain
 from penstock.sql.bind.expressions.generated_names import free_name, name_of
 from penstock.sql.bind.expressions.resolution import NamedTable, named_table
 from penstock.sql.bind.expressions.row_numbers import RowNumber
-from penstock.sql.bind.expressions.selection import Selected, projected
-from penstock.sql.bind.tables.sources import filtered
+from penstock.sql.bind.expressions.selection import Selected, number_names
+from penstock.sql.bind.tables.sources import filter_rows
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.types import BIGINT, ArrayType, Field, MapType, RowType
 
@@ -58,7 +58,7 @@ class Ranked:
     @property
     def schema(self) -> RowType:
         """The columns."""
-        return row_of(projected(list(self.columns)))
+        return row_of(number_names(list(self.columns)))
 
     @property
     def number(self) -> RowNumber:
@@ -92,7 +92,7 @@ class Ranked:
     def kept(self, conditions: Sequence[Expression]) -> Node:
         """The rows for which all ``conditions`` are true. Raises UnsupportedError unless these give the row number an
         upper bound."""
-        items = (*projected(list(self.columns)), *self.hidden)
+        items = (*number_names(list(self.columns)), *self.hidden)
         name = next(each.name for each in items if isinstance(each.expression, RowNumber))
         spans = [_span(each, name) for each in conditions]
         first = max([1, *(span[0] for span in spans if span is not None and span[0] is not None)])
@@ -104,17 +104,17 @@ class Ranked:
             raise self.error(f"no row has such a {self.number.function}: it begins with 1", f"write WHERE {name} <= 10")
         others = [each for each, span in zip(conditions, spans, strict=True) if span is None]
         columns = tuple(each for each in items if each.name != name)
-        node = _Rows(self).ranked(columns, name, first, min(ends))
+        node = _RankPlan(self).ranked(columns, name, first, min(ends))
         number: Expression = ColumnRef(name, type=_COUNT)
         if first == min(ends):
             number = Literal(first, type=_COUNT)
         values = {each.name: each.expression for each in items}
         whole = (Item(each, number if each == name else ColumnRef(each, type=values[each].type)) for each in values)
-        return filtered(project(node, tuple(whole)), [substituted(each, {name: number}) for each in others])
+        return filter_rows(project(node, tuple(whole)), [substitute(each, {name: number}) for each in others])
 
 
 @dataclass
-class _Rows:
+class _RankPlan:
     """The plan of the first rows: the columns that the row number reads."""
 
     source: Ranked

@@ -11,7 +11,7 @@ from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import NOTHING, Dependent, Domain, equal_pair, reads_outer
 from penstock.sql.bind.expressions.row_numbers import RowNumber
 from penstock.sql.bind.expressions.scope import UNTYPED_NULL
-from penstock.sql.bind.expressions.selection import Selected, projected
+from penstock.sql.bind.expressions.selection import Selected, number_names
 from penstock.sql.bind.ranking import Ranked
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import Name
@@ -58,7 +58,7 @@ class Result:
         """Whether the query only compares columns of the outer query, and with '=' alone."""
         return self.keeps_columns and None not in map(equal_pair, self.conditions)
 
-    def typed(self, context: Context) -> list[Selected] | None:
+    def typed_columns(self, context: Context) -> list[Selected] | None:
         """The columns, each of a known type; None after a problem."""
         columns = self.complete
         untyped = next((each for each in columns or () if isinstance(each.value.type, NullType)), None)
@@ -69,28 +69,28 @@ class Result:
 
     def rows(self, context: Context) -> Node | None:
         """The rows with just the columns of the result; None after a problem."""
-        columns = self.typed(context)
-        ranked = self.ranked(context.source)
+        columns = self.typed_columns(context)
+        ranked = self.as_ranked(context.source)
         if ranked is not None:
             return context.errors.attempt(lambda: ranked.kept(()))
         if self.node is None or columns is None or not context.independent(self.outer):
             return None
-        return project(self.node, projected(columns))
+        return project(self.node, number_names(columns))
 
     def dependent(self, context: Context, columns: Sequence[Name] = ()) -> Dependent | None:
         """The rows of a result whose conditions read columns of the outer query, with columns called ``columns``, if
         these are given; None after a problem."""
-        found = self.typed(context)
+        found = self.typed_columns(context)
         if self.node is None or found is None or not context.independent(*(each.value for each in found)):
             return None
-        items = projected(found)
+        items = number_names(found)
         names = context.column_names(columns, row_of(items))
         if names is None:
             return None
         named = [replace(each, name=name) for each, name in zip(items, names, strict=True)]
-        return Dependent.of(self.node, named, self.conditions, self.domain.joined(self.below))
+        return Dependent.from_rows(self.node, named, self.conditions, self.domain.union(self.below))
 
-    def ranked(self, source: SourceText) -> Ranked | None:
+    def as_ranked(self, source: SourceText) -> Ranked | None:
         """The result, if one of its columns is a row number and it has no problems."""
         columns = self.complete
         if self.node is None or columns is None or not any(isinstance(each.value, RowNumber) for each in columns):
@@ -102,7 +102,7 @@ class Result:
 BROKEN = Result(None, None)
 
 
-def fitted(columns: Sequence[Selected], types: Sequence[DataType]) -> list[Selected]:
+def cast_columns(columns: Sequence[Selected], types: Sequence[DataType]) -> list[Selected]:
     """Columns of these types."""
 
     def value(given: Expression, to: DataType) -> Expression:

@@ -24,7 +24,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 def test_nodes_stand_in_the_order_of_their_types() -> None:
-    shape = Shape.of(parse_columns(COLUMNS))
+    shape = Shape.from_row_type(parse_columns(COLUMNS))
     assert [node.name for node in shape.nodes] == ["", "a", "r", "s", "l", "element", "x", "m", "key", "value", "z"]
     assert [node.children for node in shape.nodes[:6]] == [(1, 2, 10), (), (3, 4), (), (5,), (6, 7)]
     assert [index for index, node in enumerate(shape.nodes) if node.repeated] == [5, 6, 7, 8, 9]
@@ -65,7 +65,7 @@ def refilled(rows: pa.RecordBatch, shape: Shape) -> pa.RecordBatch:
 def test_any_slice_there_and_back(first: int, size: int) -> None:
     schema = parse_columns(COLUMNS)
     rows = pa.RecordBatch.from_pylist(ROWS, schema=arrow_schema(schema)).slice(first, size)
-    found = refilled(rows, Shape.of(schema))
+    found = refilled(rows, Shape.from_row_type(schema))
     found.validate(full=True)
     assert found.to_pylist() == ROWS[first : first + size]
 
@@ -73,11 +73,11 @@ def test_any_slice_there_and_back(first: int, size: int) -> None:
 def test_columns_grow_and_keep_their_values() -> None:
     schema = parse_columns("l ARRAY<BIGINT>, i INT")
     rows = pa.RecordBatch.from_pylist([{"l": list(range(1000)), "i": 7}] * 3, schema=arrow_schema(schema))
-    assert refilled(rows, Shape.of(schema)).equals(rows)
+    assert refilled(rows, Shape.from_row_type(schema)).equals(rows)
 
 
 def test_more_text_than_a_column_holds_is_refused() -> None:
-    columns = NestedColumns(Shape.of(parse_columns("s STRING")), 2049)
+    columns = NestedColumns(Shape.from_row_type(parse_columns("s STRING")), 2049)
     columns.counts[:], columns.valid[:] = 2049, 1
     columns.words[:] = np.tile([0, 2**20], 2049)
     with pytest.raises(RecordError, match="exceed 2 GiB"):
@@ -85,7 +85,7 @@ def test_more_text_than_a_column_holds_is_refused() -> None:
 
 
 def test_more_elements_than_a_column_holds_are_refused() -> None:
-    columns = NestedColumns(Shape.of(parse_columns("a ARRAY<INT>")), 1)
+    columns = NestedColumns(Shape.from_row_type(parse_columns("a ARRAY<INT>")), 1)
     columns.counts[:2], columns.valid[:2], columns.words[0] = 1, 1, 2**31
     with pytest.raises(RecordError, match="exceed 2"):
         columns.batch(np.zeros(0, np.uint8))

@@ -15,7 +15,7 @@ from penstock.types import RowKind
 
 
 @dataclass(frozen=True)
-class Changes:
+class KeyedChanges:
     """Changes of rows, in order, with the columns that the engine keeps beside them, their keys as messages have them,
     and their kinds (RowKind as int8)."""
 
@@ -25,7 +25,7 @@ class Changes:
     kinds: NDArray[np.int8]
 
     @classmethod
-    def of(
+    def from_rows(
         cls, rows: pa.RecordBatch, hidden: pa.RecordBatch, keys: pa.BinaryArray | None, kinds: NDArray[np.int8] | None
     ) -> Self:
         """Changes of these ``kinds`` (None: insertions)."""
@@ -48,7 +48,7 @@ class Changes:
         return type(self)(self.rows.filter(rows), self.hidden.filter(rows), self.keys.filter(rows), self.kinds[mask])
 
     @classmethod
-    def joined(cls, parts: Sequence[Changes]) -> Changes:
+    def concat(cls, parts: Sequence[KeyedChanges]) -> KeyedChanges:
         """One after the other."""
         if len(parts) == 1:
             return parts[0]
@@ -94,31 +94,32 @@ class ChangeBuffer:
         self._most = most
         self._held: dict[str, _Held] = {}
 
-    def add(self, topic: str, changes: Changes) -> Changes | None:
-        """Hold changes of a topic back. When there are enough, returns and releases all held changes of the topic."""
+    def add(self, topic: str, changes: KeyedChanges) -> KeyedChanges | None:
+        """Hold changes of a topic back. Returns all that are held of it when there are enough, which are held no
+        longer."""
         held = self._held.setdefault(topic, _Held())
         held.parts.append(changes)
         held.rows += len(changes)
         # Not after every few changes, since each time all held changes are scanned.
         if held.rows < self._most + held.keys // 2:
             return None
-        last = Changes.joined(held.parts).last()
+        last = KeyedChanges.concat(held.parts).last()
         if len(last) >= self._most:
             del self._held[topic]
             return last
         self._held[topic] = _Held([last], len(last), len(last))
         return None
 
-    def take(self) -> dict[str, Changes]:
-        """Returns and releases the last change of each held key, by topic."""
+    def take(self) -> dict[str, KeyedChanges]:
+        """The last change of each key that is held, by topic. They are held no longer."""
         held, self._held = self._held, {}
-        return {topic: Changes.joined(each.parts).last() for topic, each in held.items()}
+        return {topic: KeyedChanges.concat(each.parts).last() for topic, each in held.items()}
 
 
 @dataclass
 class _Held:
     """Changes of a topic, the number of their rows, and that of the keys when they were last counted."""
 
-    parts: list[Changes] = field(default_factory=list)
+    parts: list[KeyedChanges] = field(default_factory=list)
     rows: int = 0
     keys: int = 0

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.clock import now_ms
-from penstock.connectors.kafka.sink.changes import ChangeBuffer, Changes
+from penstock.connectors.kafka.sink.changes import ChangeBuffer, KeyedChanges
 from penstock.connectors.kafka.sink.partitioners import RowPartitions
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.table.metadata import WRITABLE
@@ -90,7 +90,7 @@ class RowEncoder:
             if not self._sink.upserts:
                 yield from self._batches(topic, part, origins, keys, partial(self._value, part, _kinds(origins)))
                 continue
-            changes = Changes.of(part, origins, keys, _kinds(origins))
+            changes = KeyedChanges.from_rows(part, origins, keys, _kinds(origins))
             if self._buffer is None:
                 yield from self._messages(topic, changes.effective())
             elif enough := self._buffer.add(topic, changes):
@@ -102,7 +102,7 @@ class RowEncoder:
             for topic, changes in self._buffer.take().items():
                 yield from self._messages(topic, changes)
 
-    def _messages(self, topic: str, changes: Changes) -> Iterator[tuple[str, EncodedBatch]]:
+    def _messages(self, topic: str, changes: KeyedChanges) -> Iterator[tuple[str, EncodedBatch]]:
         """The record batches of changes, each of which is a message; those that delete have no value."""
         deletes = changes.deletes
 

@@ -21,9 +21,9 @@ from penstock.flow.kernels.casts.text_casts import (
     parsed_numbers,
     parsed_times,
 )
-from penstock.flow.kernels.decimals import fitted, from_integers, to_integers, to_reals, to_text
+from penstock.flow.kernels.decimals import fit_decimals, from_integers, to_integers, to_reals, to_text
 from penstock.flow.kernels.moments.calendar import DAY_MICROS, day_and_time
-from penstock.flow.kernels.moments.datetimes import days_in, localized, micros_of, text_of, text_of_interval
+from penstock.flow.kernels.moments.datetimes import days_in, localize, micros_of, text_of, text_of_interval
 from penstock.flow.kernels.moments.local import Convert, from_local, to_local
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import (
@@ -140,7 +140,7 @@ def _conversion(source: DataType, target: DataType, session: Session) -> _Conver
             if to in ("FLOAT", "DOUBLE"):
                 return lambda values: to_reals(values, arrow_type(target))
             if isinstance(target, DecimalType):
-                return lambda values: fitted(values, target, session.strict)
+                return lambda values: fit_decimals(values, target, session.strict)
         case "STRING":
             if is_integer(target):
                 return partial(parsed_integers, source, target)
@@ -167,7 +167,7 @@ def _conversion(source: DataType, target: DataType, session: Session) -> _Conver
             instant = from_local(session) if target.local_zone else _same
             return None if instant is None else partial(_midnight, source, target, instant)
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
-            local = localized(source, session)
+            local = localize(source, session)
             if to == "DATE" and local is not None:
                 return lambda values: _columned(days_in(local(values)).astype(np.int32), values, arrow_type(target))
             if isinstance(target, TimeType) and local is not None:
@@ -374,7 +374,7 @@ def _written(source: DataType, session: Session) -> Callable[[pa.Array], pa.Arra
             return partial(text_of, digits=0)
         case "TIMESTAMP" | "TIMESTAMP_LTZ" | "TIME":
             assert isinstance(source, TimestampType | TimeType)  # noqa: S101
-            digits, local = min(source.precision, 6), localized(source, session)
+            digits, local = min(source.precision, 6), localize(source, session)
             return None if local is None else lambda values: text_of(local(values), digits)
     return None
 

@@ -129,7 +129,7 @@ def _same_entries(rows: NDArray[np.int64], left: pa.MapArray, right: pa.MapArray
     (keys, values), (other_keys, other_values) = _entries(left), _entries(right)
     keys = pa.concat_arrays([keys, other_keys])
     pairs = pa.RecordBatch.from_arrays([pa.array(np.tile(rows, 2)), keys], names=["row", "key"])
-    entries = Groups.of(key_hashes(pairs.columns), pairs)
+    entries = Groups.by_key(key_hashes(pairs.columns), pairs)
     place = np.full(len(entries), -1)
     place[entries.index[len(rows) :]] = np.arange(len(rows))
     at = place[entries.index[: len(rows)]]

@@ -42,8 +42,8 @@ def not_null_reason(call: Call) -> str:
     return f"{reason} ('table.exec.sink.not-null-enforcer' = 'DROP' leaves such rows out)"
 
 
-def fitted(call: Call, session: Session) -> Kernel:
-    """A value in the length of its type: cut, and padded if the length is fixed; or an error for another length."""
+def fit_length(call: Call, session: Session) -> Kernel:
+    """A value in the length of its type: cut, and filled if that is fixed; or an error where it has another one."""
     table, column, strategy = _texts(call)
     kind = call.type
     assert isinstance(kind, StringType | BinaryType)  # noqa: S101 - so it was planned

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.exact.numbers import double_text
-from penstock.flow.kernels.json.path import InvalidPathError, PathError, parsed
-from penstock.flow.kernels.rowwise import ValueFailure, computed_each, row_by_row
+from penstock.flow.kernels.json.path import InvalidPathError, PathError, parse_path
+from penstock.flow.kernels.rowwise import ValueFailure, compute_each, row_by_row
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel, Vector
 from penstock.plan.expressions import Call, Literal
@@ -53,12 +53,12 @@ def _is_scalar(value: Any) -> bool:
     return not isinstance(value, dict | list)
 
 
-def written(value: Any) -> str:
+def write_value(value: Any) -> str:
     """A value that was read, as JSON without spaces, its keys in their order."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_quoted(key)}:{written(each)}" for key, each in sorted(value.items())) + "}"
+        return "{" + ",".join(f"{_quoted(key)}:{write_value(each)}" for key, each in sorted(value.items())) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(written, value)) + "]"
+        return "[" + ",".join(map(write_value, value)) + "]"
     if isinstance(value, str):
         return _quoted(value)
     return _plain(value)
@@ -96,7 +96,7 @@ def _on(kernel: Callable[..., Any], call: Call, values: Sequence[int]) -> Kernel
     def run(args: Sequence[Vector], rows: int) -> Vector:
         failures = tuple(failure for each in args for failure in each.failures)
         given = [args[index].spread(rows) for index in values]
-        made = computed_each(kernel, arrow, given, strict=False)
+        made = compute_each(kernel, arrow, given, strict=False)
         return Vector(made.values, (*failures, *made.failures))
 
     return run
@@ -105,7 +105,7 @@ def _on(kernel: Callable[..., Any], call: Call, values: Sequence[int]) -> Kernel
 def _found(text: str, path: str) -> Any:
     """The value at a path. Raises _Unreadable or PathError; also for the document ``null``, as Flink does."""
     try:
-        way = parsed(path)
+        way = parse_path(path)
     except InvalidPathError:
         raise PathError from None
     try:
@@ -132,7 +132,7 @@ def _value(path: str, kind: str, on_empty: str, on_error: str, text: str | None,
         found = _found(text, path)
         if found is not None and _is_scalar(found):
             return _as(kind, found)
-        if parsed(path).lax:
+        if parse_path(path).lax:
             return _instead(on_empty, empty, f"JSON_VALUE finds nothing at '{path}'")
     except (_Unreadable, PathError):
         pass
@@ -175,9 +175,9 @@ def _query(path: str, wrapper: str, on_empty: str, on_error: str, listed: bool, 
             found = [found]
         if isinstance(found, list) if listed else not _is_scalar(found):
             if listed:
-                return [each if each is None or isinstance(each, str) else written(each) for each in found]
-            return written(found)
-        if parsed(path).lax:
+                return [each if each is None or isinstance(each, str) else write_value(each) for each in found]
+            return write_value(found)
+        if parse_path(path).lax:
             return _instead_of_query(on_empty, listed, f"JSON_QUERY finds nothing at '{path}'")
     except (_Unreadable, PathError):
         pass
@@ -206,7 +206,7 @@ def _exists(path: str, on_error: str, text: str | None) -> bool | None:
         return None
     try:
         found = _found(text, path)
-        if found is None and not parsed(path).lax:
+        if found is None and not parse_path(path).lax:
             raise PathError
         return found is not None
     except (_Unreadable, PathError):
@@ -311,7 +311,7 @@ def document(call: Call, session: Session) -> Kernel:
         if text is None:
             return None
         try:
-            return written(read(text))
+            return write_value(read(text))
         except _Unreadable:
             raise ValueFailure(f"JSON takes a JSON document, not '{text[:100]}'") from None
 

@@ -121,7 +121,7 @@ class Path:
 
 
 @lru_cache(maxsize=256)
-def parsed(text: str) -> Path:
+def parse_path(text: str) -> Path:
     """The path of a text. Raises InvalidPathError or UnsupportedPathError."""
     mode = _MODE.fullmatch(text)
     plain = (mode[2] if mode else text).strip()

@@ -60,7 +60,7 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _FIRST_MILLI, _LAST_MILLI = -62_167_219_200_000, 253_402_300_799_999
 
 
-def localized(data_type: DataType, session: Session) -> Convert | None:
+def localize(data_type: DataType, session: Session) -> Convert | None:
     """Makes local times of points in time, and leaves other values; None if the session's zone is not known."""
     if isinstance(data_type, TimestampType) and data_type.local_zone:
         return to_local(session)
@@ -109,7 +109,7 @@ def extract(call: Call, session: Session) -> Kernel | None:
     unit, moment = call.args
     if isinstance(moment.type, IntervalType) and isinstance(unit, Literal):
         return Strict(pa.int64(), partial(_part_of_interval, moment.type.months, str(unit.value)))
-    local = localized(moment.type, session)
+    local = localize(moment.type, session)
     if not isinstance(unit, Literal) or local is None:
         return None
     part = _part(str(unit.value))
@@ -162,7 +162,7 @@ def text_of_interval(values: pa.Array, months: bool) -> pa.Array:
     sign = np.where(size == 0, "+", np.where(given < 0, "-", "+"))
     large = pa.array(size // (12 if months else DAY_MICROS)).cast(pa.string())
     rest: list[Field] = [b"-", (size % 12, 2)] if months else [b" ", *time_fields(size % DAY_MICROS, 3)]
-    return pc.binary_join_element_wise(pa.array(sign), large, composed(rest, values), "")
+    return pc.binary_join_element_wise(pa.array(sign), large, compose_text(rest, values), "")
 
 
 def _column(found: Any, *values: Values, arrow: pa.DataType | None = None) -> pa.Array:
@@ -172,7 +172,7 @@ def _column(found: Any, *values: Values, arrow: pa.DataType | None = None) -> pa
 # --- arithmetic ----------------------------------------------------------------------------------------------
 
 
-def shifted(call: Call, session: Session) -> Kernel | None:
+def shift(call: Call, session: Session) -> Kernel | None:
     """A date, time or timestamp plus or minus an interval, whose value is a number of months or of microseconds. Points
     in time are moved in UTC, as in Flink, so a day has 24 hours where clocks change."""
     _, interval = call.args
@@ -316,7 +316,7 @@ def _whole(values: pa.Array, least: int, most: int) -> pa.Array:
 Field = tuple[Numbers, int] | bytes
 
 
-def composed(fields: Sequence[Field], values: pa.Array) -> pa.Array:
+def compose_text(fields: Sequence[Field], values: pa.Array) -> pa.Array:
     """Text of the same length in all rows; null where ``values`` are."""
     width = sum(len(each) if isinstance(each, bytes) else each[1] for each in fields)
     out = np.empty((len(values), width), np.uint8)
@@ -356,12 +356,12 @@ def four_digits(days: Numbers, valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def text_of(values: pa.Array, digits: int) -> pa.Array:
     """Dates, times and timestamps in local time, as CAST writes them."""
     if pa.types.is_time64(values.type):
-        return composed(time_fields(micros_of(values), digits), values)
+        return compose_text(time_fields(micros_of(values), digits), values)
     dated = pa.types.is_date32(values.type)
     days, time = (days_in(values), None) if dated else day_and_time(micros_of(values))
     plain = four_digits(days, valid_rows(values))
     fields = day_fields(np.where(plain, days, 0))
-    found = composed(fields if time is None else [*fields, b" ", *time_fields(time, digits)], values)
+    found = compose_text(fields if time is None else [*fields, b" ", *time_fields(time, digits)], values)
     if plain.all():
         return found
     texts: list[str | None] = [None] * len(values)

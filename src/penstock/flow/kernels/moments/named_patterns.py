@@ -100,7 +100,7 @@ class NamedPattern:
     simple: bool
 
     @classmethod
-    def of(cls, text: str, *, simple: bool = False) -> NamedPattern | None:
+    def from_text(cls, text: str, *, simple: bool = False) -> NamedPattern | None:
         """The pattern of a text, None if a part of it is not known here."""
         parts = tokens(text, simple=simple)
         return (

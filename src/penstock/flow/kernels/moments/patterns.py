@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from penstock.columns.buffers import binary_parts
 from penstock.flow.kernels.moments.calendar import DAY_MICROS, Numbers, civil, day_and_time, days_of, last_day
-from penstock.flow.kernels.moments.datetimes import Field, composed, four_digits, localized, micros_of, overflow
+from penstock.flow.kernels.moments.datetimes import Field, compose_text, four_digits, localize, micros_of, overflow
 from penstock.flow.kernels.moments.local import from_local, to_local
 from penstock.flow.kernels.moments.named_patterns import NamedPattern, is_malformed, tokens
 from penstock.flow.kernels.moments.readings import lenient, sql_moment
@@ -48,7 +48,7 @@ class Pattern:
     simple: bool = False
 
     @classmethod
-    def of(cls, text: str, *, simple: bool = False) -> Pattern | None:
+    def from_text(cls, text: str, *, simple: bool = False) -> Pattern | None:
         """The pattern of a text, None if a part of it is not known here."""
         found = tokens(text)
         if found is None or any(each[0] != "'" and each not in _WIDTHS for each in found):
@@ -68,7 +68,7 @@ class Pattern:
         """The texts of timestamps; null where ``values`` are."""
         days, time = day_and_time(micros)
         plain = four_digits(days, valid_rows(values))
-        found = composed(self._fields(np.where(plain, days, 0), time), values)
+        found = compose_text(self._fields(np.where(plain, days, 0), time), values)
         if plain.all():
             return found
         texts: list[str | None] = [None] * len(values)
@@ -216,7 +216,7 @@ def pattern_of(given: Expression, *, simple: bool = False) -> Pattern | NamedPat
     those of SimpleDateFormat."""
     if not isinstance(given, Literal) or not isinstance(given.value, str):
         return None
-    return Pattern.of(given.value, simple=simple) or NamedPattern.of(given.value, simple=simple)
+    return Pattern.from_text(given.value, simple=simple) or NamedPattern.from_text(given.value, simple=simple)
 
 
 def timestamps(pattern: Pattern | NamedPattern, arrow: pa.DataType, values: pa.Array, *_: Any) -> pa.Array:
@@ -258,7 +258,7 @@ def date_format(call: Call, session: Session) -> Kernel | None:
     """``DATE_FORMAT``."""
     moment, given = call.args
     texts = root(moment.type) == "STRING"
-    pattern, local = pattern_of(given, simple=texts), localized(moment.type, session)
+    pattern, local = pattern_of(given, simple=texts), localize(moment.type, session)
     if pattern is None or local is None:
         return None
     if texts:

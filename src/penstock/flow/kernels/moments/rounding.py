@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.flow.kernels.moments.calendar import DAY_MICROS, Numbers, civil, days_of
-from penstock.flow.kernels.moments.datetimes import UNIT_MICROS, localized, micros_of, overflow
+from penstock.flow.kernels.moments.datetimes import UNIT_MICROS, localize, micros_of, overflow
 from penstock.flow.kernels.moments.local import from_local
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Vector, column, known
@@ -20,11 +20,11 @@ from penstock.types.logical import root
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
-def rounded(call: Call, session: Session) -> Kernel | None:
+def round_moment(call: Call, session: Session) -> Kernel | None:
     """The first moment of the unit, or of the next one; of what is local time in the session."""
     unit, moment = call.args
     up, kind = call.function == "CEIL TO", root(call.type)
-    local, back = localized(moment.type, session), from_local(session)
+    local, back = localize(moment.type, session), from_local(session)
     if not isinstance(unit, Literal) or local is None:
         return None
     word = str(unit.value)

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.exact.numbers import double_text, float_text, to_decimal
-from penstock.flow.kernels.decimals import WIDEST, fitted, from_integers
-from penstock.flow.kernels.moments.datetimes import shifted
+from penstock.flow.kernels.decimals import WIDEST, fit_decimals, from_integers
+from penstock.flow.kernels.moments.datetimes import shift
 from penstock.flow.kernels.numbers.real_functions import OF_REALS
 from penstock.flow.kernels.rowwise import ValueFailure, row_by_row
 from penstock.flow.kernels.session import Session
@@ -52,7 +52,7 @@ def arithmetic(call: Call, session: Session) -> Kernel | None:
         return Strict(pa.int64(), partial(_whole, call, pa.int64(), True))
     arrow = arrow_type(call.type)
     if isinstance(right, IntervalType):
-        return shifted(call, session)
+        return shift(call, session)
     if root(call.type) in ("FLOAT", "DOUBLE"):
         return Strict(arrow, _PLAIN[call.function]) if left == right or root(left) == root(right) else None
     if is_integer(call.type):
@@ -78,7 +78,7 @@ def _decimal_arithmetic(
     if precision > WIDEST:
         return row_by_row(partial(_product, target, session.strict))(call, session)
     strict = session.strict
-    return Strict(arrow, lambda left, right: fitted(_PLAIN[sign](_widest(left), _widest(right)), target, strict))
+    return Strict(arrow, lambda left, right: fit_decimals(_PLAIN[sign](_widest(left), _widest(right)), target, strict))
 
 
 def _product(target: DecimalType, strict: bool, left: Decimal, right: Decimal) -> Decimal | None:
@@ -179,7 +179,7 @@ def _whole_number(call: Call, session: Session, convert: Callable[[Any], Any]) -
         return Strict(arrow, lambda values: values)
     if isinstance(call.type, DecimalType):
         target, strict = call.type, session.strict
-        return Strict(arrow, lambda values: fitted(convert(_wider(values)), target, strict))
+        return Strict(arrow, lambda values: fit_decimals(convert(_wider(values)), target, strict))
     return Strict(arrow, convert)
 
 
@@ -188,7 +188,7 @@ def _wider(values: pa.Array) -> pa.Array:
     return pc.cast(values, pa.decimal256(values.type.precision + 1, values.type.scale))
 
 
-def rounded(call: Call, session: Session) -> Kernel | None:
+def round_number(call: Call, session: Session) -> Kernel | None:
     """``ROUND``: floating-point numbers by the digits of their text."""
     digits = call.args[1].value if len(call.args) == 2 and isinstance(call.args[1], Literal) else 0
     arrow = arrow_type(call.type)
@@ -202,7 +202,7 @@ def rounded(call: Call, session: Session) -> Kernel | None:
         target, strict = call.type, session.strict
         if digits < -38:
             return _rounded_each(call, session)
-        return Strict(arrow, lambda values, *_: fitted(_rounded(values, digits), target, strict))
+        return Strict(arrow, lambda values, *_: fit_decimals(_rounded(values, digits), target, strict))
     if abs(digits) > 400:
         return _rounded_each(call, session)
     return Strict(arrow, lambda values, *_: _rounded_real(digits, values))
@@ -244,7 +244,7 @@ def of_reals(call: Call, session: Session) -> Kernel:
     return Strict(pa.float64(), partial(_of_reals, call.function))
 
 
-def truncated(call: Call, session: Session) -> Kernel:
+def truncate(call: Call, session: Session) -> Kernel:
     """``TRUNCATE``: towards zero."""
     return _each(call, session, ROUND_DOWN)
 
@@ -269,14 +269,14 @@ def _each(call: Call, session: Session, mode: str) -> Kernel:
         if strict and (wide or (limits is not None and not limits.min <= found <= limits.max)):
             raise ValueFailure(overflow(call)(0))
         if limits is not None:
-            return wrapped(int(found), limits.bits)
+            return wrap_integer(int(found), limits.bits)
         return None if wide else found
 
     return row_by_row(rounded_one)(call, session)
 
 
-def wrapped(value: int, bits: int) -> int:
-    """The lowest bits of a whole number, whose highest bit is the sign."""
+def wrap_integer(value: int, bits: int) -> int:
+    """The lowest bits of a whole number, the highest of which is the sign."""
     half = 1 << bits - 1
     return (value + half) % (2 * half) - half
 

@@ -8,7 +8,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from penstock.exact.numbers import double_text, float_text
-from penstock.flow.kernels.characters import joined, units
+from penstock.flow.kernels.characters import from_units, to_units
 from penstock.flow.kernels.rowwise import row_by_row
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel
@@ -77,7 +77,7 @@ def _converted(kind: str, flags: str, width: int, places: int | None, value: Any
         text = "false" if value is None else str(value).lower() if isinstance(value, bool) else "true"
         return _fitted(text[:places], flags, width)
     if lower == "s":
-        return _fitted(joined(units(_text(value, data_type))[:places]), flags, width)
+        return _fitted(from_units(to_units(_text(value, data_type))[:places]), flags, width)
     if kind not in "dxXofeEgGcCh" or lower not in "dxofegch":
         raise _IllegalFormatError
     if value is None:
@@ -85,7 +85,7 @@ def _converted(kind: str, flags: str, width: int, places: int | None, value: Any
     if lower == "c":
         if not is_integer(data_type) or places is not None or not 0 <= value <= 0x10FFFF:
             raise _IllegalFormatError
-        return _fitted(joined(chr(value)), flags, width)
+        return _fitted(from_units(chr(value)), flags, width)
     if lower in "dxo":
         if not is_integer(data_type) or places is not None:
             raise _IllegalFormatError
@@ -158,5 +158,5 @@ def _padded(before: str, text: str, flags: str, width: int) -> str:
 
 
 def _fitted(text: str, flags: str, width: int) -> str:
-    missing = " " * (width - len(units(text)))
+    missing = " " * (width - len(to_units(text)))
     return text + missing if "-" in flags else missing + text

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from penstock.flow.kernels.characters import is_one_unit, joined, units
+from penstock.flow.kernels.characters import from_units, is_one_unit, to_units
 from penstock.flow.kernels.rowwise import ValueFailure, row_by_row
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.texts.java_patterns import NoCounterpartError, Reader, RefusedError
@@ -32,7 +32,7 @@ def _read(pattern: str) -> re.Pattern[str] | None:
         return None
 
 
-def compiled(pattern: str) -> re.Pattern[str] | None:
+def compile_pattern(pattern: str) -> re.Pattern[str] | None:
     """The pattern for Python; None for one that Java refuses. Raises ValueFailure for one that only Java computes."""
     try:
         return _read(pattern)
@@ -71,49 +71,49 @@ def _matches(found: re.Pattern[str], text: str) -> list[re.Match[str]]:
 
 
 def _regexp(text: str, pattern: str) -> bool:
-    found = compiled(pattern) if pattern else None
+    found = compile_pattern(pattern) if pattern else None
     return found is not None and found.search(text) is not None
 
 
-def extracted(text: str, pattern: str, group: int = 0) -> str | None:
+def extract_group(text: str, pattern: str, group: int = 0) -> str | None:
     """``REGEXP_EXTRACT``: null without a match, or if the group has no part in it."""
-    found = compiled(pattern)
+    found = compile_pattern(pattern)
     match = found.search(text) if found else None
     return match[group] if match and 0 <= group <= match.re.groups else None
 
 
 def _subject(found: re.Pattern[str], text: str) -> str:
     """The text to search. Java finds an empty match between the two units of a character too."""
-    return units(text) if found.match("") else text
+    return to_units(text) if found.match("") else text
 
 
 def _extract_all(text: str, pattern: str, group: int = 1) -> list[str | None] | None:
-    found = compiled(pattern)
+    found = compile_pattern(pattern)
     if found is None or not 0 <= group <= found.groups:
         return None
     matches = _matches(found, _subject(found, text))
-    return [None if match[group] is None else joined(match[group]) for match in matches]
+    return [None if match[group] is None else from_units(match[group]) for match in matches]
 
 
 def _count(text: str, pattern: str) -> int | None:
-    found = compiled(pattern)
+    found = compile_pattern(pattern)
     return None if found is None else len(_matches(found, _subject(found, text)))
 
 
 def _instr(text: str, pattern: str) -> int | None:
-    found = compiled(pattern)
+    found = compile_pattern(pattern)
     if found is None:
         return None
     match = found.search(text)
-    return 0 if match is None else len(units(text[: match.start()])) + 1
+    return 0 if match is None else len(to_units(text[: match.start()])) + 1
 
 
 def _substr(text: str, pattern: str) -> str | None:
-    return extracted(text, pattern)
+    return extract_group(text, pattern)
 
 
 def _replace(text: str, pattern: str, replacement: str) -> str | None:
-    found = compiled(pattern)
+    found = compile_pattern(pattern)
     if found is None:
         return None
     subject = _subject(found, text)
@@ -121,11 +121,11 @@ def _replace(text: str, pattern: str, replacement: str) -> str | None:
     for match in _matches(found, subject):
         parts += [subject[at : match.start()], replacement]
         at = match.end()
-    return joined("".join([*parts, subject[at:]]))
+    return from_units("".join([*parts, subject[at:]]))
 
 
 REGEXP = _by_pattern(_regexp)
-REGEXP_EXTRACT = _by_pattern(extracted)
+REGEXP_EXTRACT = _by_pattern(extract_group)
 REGEXP_EXTRACT_ALL = _by_pattern(_extract_all)
 REGEXP_COUNT = _by_pattern(_count)
 REGEXP_INSTR = _by_pattern(_instr)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.flow.kernels.session import Session
-from penstock.flow.kernels.texts.java_regex import extracted
+from penstock.flow.kernels.texts.java_regex import extract_group
 from penstock.flow.kernels.vectors import Kernel, Strict
 from penstock.plan.expressions import Call, Literal
 
@@ -163,7 +163,7 @@ def _literal(character: str) -> str:
     return character if character.isalnum() else rf"\x{{{ord(character):x}}}"
 
 
-def translated(pattern: str, group: int = 0) -> str | None:
+def translate_pattern(pattern: str, group: int = 0) -> str | None:
     """The pattern for RE2 with one group ``g``, which is all of it or the group of that number. None if it has no
     counterpart, or not so many groups."""
     made = _Translation(pattern, group)
@@ -183,7 +183,7 @@ def _constant(call: Call, index: int) -> str | int | None:
 def matching(call: Call, session: Session) -> Kernel | None:
     """``REGEXP`` with a constant pattern."""
     pattern = _constant(call, 1)
-    regex = translated(pattern) if isinstance(pattern, str) and pattern else None
+    regex = translate_pattern(pattern) if isinstance(pattern, str) and pattern else None
     if regex is None:
         return None
     return Strict(pa.bool_(), lambda values, _: pc.match_substring_regex(values, regex))
@@ -194,7 +194,7 @@ def extraction(call: Call, session: Session) -> Kernel | None:
     pattern, group = _constant(call, 1), 0 if len(call.args) == 2 else _constant(call, 2)
     if not isinstance(pattern, str) or not isinstance(group, int) or group < 0:
         return None
-    regex = translated(pattern, group)
+    regex = translate_pattern(pattern, group)
     if regex is None:
         return None
     return Strict(pa.string(), partial(_extracted, regex, pattern, group))
@@ -208,7 +208,7 @@ def _extracted(regex: str, pattern: str, group: int, values: pa.Array, *_: pa.Sc
     if group == 0 or not empty.true_count:
         return texts
     sought = pc.if_else(empty, values, None).to_pylist()
-    exact = [None if each is None else extracted(each, pattern, group) for each in sought]
+    exact = [None if each is None else extract_group(each, pattern, group) for each in sought]
     return pc.if_else(empty, pa.array(exact, pa.string()), texts)
 
 
@@ -217,7 +217,7 @@ def replacement(call: Call, session: Session) -> Kernel | None:
     pattern, text = _constant(call, 1), _constant(call, 2)
     if not isinstance(pattern, str) or not isinstance(text, str):
         return None
-    regex = translated(pattern)
+    regex = translate_pattern(pattern)
     if regex is None or "$" in text or "\\" in text or pc.match_substring_regex(pa.array([""]), regex)[0].as_py():
         return None
     return Strict(pa.string(), lambda values, *_: pc.replace_substring_regex(values, regex, text))

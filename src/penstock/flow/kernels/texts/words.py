@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.exact.numbers import parse_double
-from penstock.flow.kernels.characters import joined, units
+from penstock.flow.kernels.characters import from_units, to_units
 from penstock.flow.kernels.rowwise import ValueFailure, row_by_row
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Kernel, Vector
@@ -49,12 +49,12 @@ def _chr(code: int) -> str:
 
 
 def _overlay(text: str, part: str, start: int, length: int | None = None) -> str:
-    text, part = units(text), units(part)
+    text, part = to_units(text), to_units(part)
     count = len(part) if length is None else length
     if start <= 0 or start > len(text):
-        return joined(text)
+        return from_units(text)
     rest = text[start - 1 + count :] if count > 0 and start + count <= len(text) else ""
-    return joined(text[: start - 1] + part + rest)
+    return from_units(text[: start - 1] + part + rest)
 
 
 def pieces(text: str, separator: str) -> list[str]:
@@ -75,7 +75,7 @@ def _split_index(text: str, separator: str | int, index: int) -> str | None:
 
 def _split_all(text: str, separator: str) -> list[str]:
     if not separator:
-        return [joined(each) for each in units(text)]
+        return [from_units(each) for each in to_units(text)]
     return pieces(text, separator)
 
 
@@ -85,9 +85,9 @@ def _elt(index: int | None, *texts: str | None) -> str | None:
 
 def _str_to_map(text: str, pairs: str = ",", parts: str = "=") -> list[tuple[str, str | None]]:
     """By separators that are regular expressions. The last of several values of a key counts."""
-    from penstock.flow.kernels.texts.java_regex import compiled
+    from penstock.flow.kernels.texts.java_regex import compile_pattern
 
-    between, within = compiled(pairs), compiled(parts)
+    between, within = compile_pattern(pairs), compile_pattern(parts)
     if between is None or within is None:
         raise ValueFailure(f"STR_TO_MAP takes regular expressions, not '{pairs}' and '{parts}'")
     found: dict[str, str | None] = {}

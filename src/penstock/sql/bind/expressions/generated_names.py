@@ -24,10 +24,10 @@ def name_of(expression: Expression) -> str:
     dollar. State is found again by it, so it says what is computed, and not where it is written."""
     if isinstance(expression, ColumnRef):
         return expression.name
-    return shortened("$" + flink_sql(expression).replace("`", ""))
+    return shorten("$" + flink_sql(expression).replace("`", ""))
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """``text``, or its beginning and a digest of the whole if it is long."""
     if len(text) <= _LONGEST:
         return text

@@ -34,6 +34,6 @@ class RowNumber(Expression):
         return replace(self, partition=operands[:count], order=operands[count:])
 
 
-def numbered(expression: Expression) -> bool:
+def has_row_number(expression: Expression) -> bool:
     """Whether an expression contains a row number."""
     return any(isinstance(each, RowNumber) for each in walk(expression))

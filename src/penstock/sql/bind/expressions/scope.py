@@ -126,7 +126,9 @@ class Scope(Names):
             raise self._error(given, *NO_INTERVAL)
         return found
 
-    def made(self, call: UnboundCall, function: str, args: Sequence[Expression], data_type: DataType) -> Expression:
+    def make_call(
+        self, call: UnboundCall, function: str, args: Sequence[Expression], data_type: DataType
+    ) -> Expression:
         """A call, or NULL if that is its type."""
         place = self.source.at(call.at)
         if isinstance(data_type, NullType):
@@ -214,7 +216,7 @@ class Scope(Names):
         common, values = self.alike((*call.args[1::2], *call.args[2 * pairs :]))
         args = [each for pair in zip(conditions, values, strict=False) for each in pair] + values[pairs:]
         nullable = len(call.args) == 2 * pairs or common.nullable
-        return self.made(call, "CASE", args, common.with_nullability(nullable))
+        return self.make_call(call, "CASE", args, common.with_nullability(nullable))
 
     def alike(
         self, given: Sequence[Unbound], merge: Callable[[tuple[DataType, ...]], DataType | None] = common_type
@@ -255,7 +257,7 @@ class Scope(Names):
                 type_ = overload.type_of(args)
                 if any(isinstance(arg.type, NullType) for arg in args):  # a collection of elements of no type
                     return Literal(None, type=type_, place=self.source.at(call.at))
-                return self.made(call, name, args, type_)
+                return self.make_call(call, name, args, type_)
         expected = " or ".join(families(overload.signature) for overload in SIGNATURES[name])
         given = ", ".join(arg.type.text() for arg in args)
         raise self._error(call, f"{call.name} takes {expected}, not ({given})", "CAST the arguments" if args else "")
@@ -308,7 +310,7 @@ class Scope(Names):
         word = call.name.removeprefix("IS ")
         (arg,) = call.args
         operand = self.bind(arg) if word == "NULL" else self.condition(arg, f"the operand of IS {word}")
-        return self.made(call, "IS NULL" if word == "UNKNOWN" else call.name, (operand,), TRUE.type)
+        return self.make_call(call, "IS NULL" if word == "UNKNOWN" else call.name, (operand,), TRUE.type)
 
     def _comparison(self, call: UnboundCall, ordered: bool = False) -> list[Expression]:
         """Operands of a comparison. Strings are cast to the type that they are compared with."""
@@ -340,7 +342,7 @@ class Scope(Names):
         return call(given.name, *args, place=self.source.at(given.at))
 
     def _distinct(self, call: UnboundCall) -> Expression:
-        return self.made(call, call.name, self._comparison(call), TRUE.type)
+        return self.make_call(call, call.name, self._comparison(call), TRUE.type)
 
     def string(self, given: Unbound, function: str) -> Expression:
         found = self.bind(given)
@@ -367,32 +369,32 @@ class Scope(Names):
                 index, found = coerce(index, key), value
             case _:
                 raise self._error(call, f"{base.type.text()} has no elements", "only ARRAY and MAP have")
-        return self.made(call, "ITEM", (base, index), found.with_nullability(True))
+        return self.make_call(call, "ITEM", (base, index), found.with_nullability(True))
 
     def _concat(self, call: UnboundCall) -> Expression:
         args = [self.string(arg, call.name) for arg in call.args]
         separated = call.name == "CONCAT_WS"  # null only if the separator is
         nullable = any(arg.type.nullable for arg in (args[:1] if separated else args))
-        return self.made(call, "CONCAT_WS" if separated else "CONCAT", args, STRING.with_nullability(nullable))
+        return self.make_call(call, "CONCAT_WS" if separated else "CONCAT", args, STRING.with_nullability(nullable))
 
     def _coalesce(self, call: UnboundCall) -> Expression:
         common, values = self.alike(call.args, merged_type)
         nullable = all(value.type.nullable for value in values)
-        return self.made(call, "COALESCE", values, common.with_nullability(nullable))
+        return self.make_call(call, "COALESCE", values, common.with_nullability(nullable))
 
     def _nullif(self, call: UnboundCall) -> Expression:
         values = self._comparison(call)
         first = self.bind(call.args[0])
         type_ = first.type.with_nullability(True)
         if root(first.type) == root(values[0].type):
-            return self.made(call, "NULLIF", values, type_)
+            return self.make_call(call, "NULLIF", values, type_)
         same = Call("=", tuple(values), type=BOOLEAN, place=self.source.at(call.at))  # of a text that is a date or time
-        return self.made(call, "CASE", (same, Literal(None, type=type_), first), type_)
+        return self.make_call(call, "CASE", (same, Literal(None, type=type_), first), type_)
 
     def _if(self, call: UnboundCall) -> Expression:
         condition = self.condition(call.args[0], "the first argument of IF")
         common, values = self.alike(call.args[1:])
-        return self.made(call, "IF", (condition, *values), common)
+        return self.make_call(call, "IF", (condition, *values), common)
 
     def _round(self, call: UnboundCall) -> Expression:
         value, *rest = (self.bind(arg) for arg in call.args)
@@ -411,7 +413,7 @@ class Scope(Names):
             kept = max(digits, 0)
             result = DecimalType(min(38, result.precision - result.scale + 1 + kept), kept)
         nullable = value.type.nullable or any(each.type.nullable for each in rest)
-        return self.made(call, "ROUND", (value, *rest), result.with_nullability(nullable))
+        return self.make_call(call, "ROUND", (value, *rest), result.with_nullability(nullable))
 
     def _to_timestamp_ltz(self, call: UnboundCall) -> Expression:
         """The form with a number; the others are in :data:`SIGNATURES`."""
@@ -425,7 +427,7 @@ class Scope(Names):
         if not known or len(values) > 2 or (precision is not None and not is_integer(precision.type)):
             reason = "TO_TIMESTAMP_LTZ of a number takes a precision, 0 for seconds or 3 for milliseconds"
             raise self._error(call.args[-1], reason, "such as TO_TIMESTAMP_LTZ(ms, 3)")
-        return self.made(call, call.name, values, TimestampType(3, local_zone=True))
+        return self.make_call(call, call.name, values, TimestampType(3, local_zone=True))
 
     def _current_watermark(self, call: UnboundCall) -> Expression:
         (argument,) = call.args
@@ -435,13 +437,13 @@ class Scope(Names):
             hint = f"write {known}" if known else "declare WATERMARK FOR it"
             raise self._error(argument, f"{call.name} takes the column that has the watermark", hint)
         zoned = isinstance(found.type, TimestampType) and found.type.local_zone
-        return self.made(call, call.name, (found,), TimestampType(3, local_zone=zoned))
+        return self.make_call(call, call.name, (found,), TimestampType(3, local_zone=zoned))
 
     def _array(self, call: UnboundCall) -> Expression:
         if not call.args:
             raise self._error(call, "an empty ARRAY has no type", "CAST(NULL AS ARRAY<..>)")
         element, values = self._elements(call, call.args)
-        return self.made(call, "ARRAY", values, ArrayType(element, nullable=False))
+        return self.make_call(call, "ARRAY", values, ArrayType(element, nullable=False))
 
     def _map(self, call: UnboundCall) -> Expression:
         if not call.args or len(call.args) % 2:
@@ -450,7 +452,7 @@ class Scope(Names):
         if isinstance(key, MapType):
             raise self._error(call.args[0], "a map cannot be the key of a map", "use keys of another type")
         pairs = [each for pair in zip(keys, values, strict=True) for each in pair]
-        return self.made(call, "MAP", pairs, MapType(key, value, nullable=False))
+        return self.make_call(call, "MAP", pairs, MapType(key, value, nullable=False))
 
     def _elements(self, call: UnboundCall, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
         common, values = self.alike(given)

@@ -30,7 +30,7 @@ def select(items: tuple[SelectItem, ...], scope: Scope, errors: Errors) -> list[
     return found
 
 
-def projected(columns: list[Selected]) -> tuple[Item, ...]:
+def number_names(columns: list[Selected]) -> tuple[Item, ...]:
     """The columns as those of a projection. A name that occurs again gets a number, as in Flink: ``a, a0``."""
     taken: list[str] = []
     for each in columns:

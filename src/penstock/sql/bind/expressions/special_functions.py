@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.flow.kernels.characters import is_one_unit
-from penstock.flow.kernels.json.path import InvalidPathError, UnsupportedPathError, parsed
+from penstock.flow.kernels.json.path import InvalidPathError, UnsupportedPathError, parse_path
 from penstock.plan.expressions import Call, Expression, Literal, call, cast, coerce
 from penstock.sql.bind.expressions.literals import type_text
 from penstock.sql.parse.syntax import Unbound, UnboundCall, UnboundLiteral
@@ -57,7 +57,7 @@ _PATH = re.compile(r"\s*(?:(lax|strict)\s+)?(.*)", re.IGNORECASE | re.DOTALL)
 
 
 def _made(scope: Scope, given: UnboundCall, args: Sequence[Expression], type_: DataType) -> Expression:
-    return scope.made(given, given.name, args, type_)
+    return scope.make_call(given, given.name, args, type_)
 
 
 def _text(given: Unbound) -> str:
@@ -159,7 +159,7 @@ def _path(scope: Scope, given: Unbound, name: str) -> Literal:
     if not (isinstance(path, Literal) and isinstance(path.value, str)):
         raise scope.source.error(given.at, f"the path of {name} is a string in quotes", "such as '$.owner.name'")
     try:
-        parsed(path.value)
+        parse_path(path.value)
     except UnsupportedPathError:
         hint = "use names, indices and wildcards only, such as '$.owner.tags[0]'"
         raise scope.source.unsupported(given.at, "this JSON path is not supported", hint) from None

@@ -9,9 +9,9 @@ from datetime import timedelta
 from penstock.plan.expressions import TRUE, ColumnRef, Expression, Literal, offset_of
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Item, Node, project
-from penstock.plan.windows import grouped
+from penstock.plan.windows import plan_groups
 from penstock.sql.bind.expressions.aggregates import Aggregate
-from penstock.sql.bind.expressions.generated_names import free_name, name_of, shortened
+from penstock.sql.bind.expressions.generated_names import free_name, name_of, shorten
 from penstock.sql.parse.source import SourceText
 from penstock.types import BIGINT, Field, RowType
 
@@ -36,7 +36,7 @@ class Groups:
         for key in self.keys:
             self._input(key)
 
-    def of(self, expression: Expression) -> Expression:
+    def rewrite(self, expression: Expression) -> Expression:
         """``expression``, computed from the columns of a group. Raises SqlError for a column that is neither grouped by
         nor aggregated."""
         if expression in self.keys:
@@ -52,7 +52,7 @@ class Groups:
             if number is not None:
                 hint = f"GROUP BY {flink_sql(number)} is a constant, not a column: name the column"
             raise self.source.error(at, reason, hint)
-        operands = tuple(self.of(each) for each in expression.operands)
+        operands = tuple(self.rewrite(each) for each in expression.operands)
         return expression.with_operands(operands) if operands != expression.operands else expression
 
     def rows(self, node: Node) -> Node:
@@ -65,7 +65,7 @@ class Groups:
             self._call(Aggregate("COUNT", False, argument=None, filter=None, type=BIGINT.with_nullability(False)))
         fields = [*below.schema.select(keys).fields, *(Field(each.name, each.type) for each in self._calls.values())]
         schema = RowType(tuple(fields), nullable=False)
-        return grouped(GroupAggregate(schema, below, keys, tuple(self._calls.values()), ttl=self.lifetime))
+        return plan_groups(GroupAggregate(schema, below, keys, tuple(self._calls.values()), ttl=self.lifetime))
 
     def _input(self, value: Expression) -> str:
         """The name of the input's column with this value."""
@@ -89,9 +89,9 @@ def _name(call: AggregateCall) -> str:
     """The name of an aggregate's column, as in ``$SUM(amount)``."""
     argument = "*" if call.argument is None else call.argument.removeprefix("$")
     condition = "" if call.filter is None else f" FILTER {call.filter.removeprefix('$')}"
-    return shortened(f"${call.function}({'DISTINCT ' if call.distinct else ''}{argument}){condition}")
+    return shorten(f"${call.function}({'DISTINCT ' if call.distinct else ''}{argument}){condition}")
 
 
 def distinct(node: Node, lifetime: timedelta | None = None) -> Node:
     """The distinct rows of ``node``, each of which is kept for its ``lifetime``; None where no hint sets it."""
-    return grouped(GroupAggregate(node.schema, node, node.schema.names, (), ttl=lifetime))
+    return plan_groups(GroupAggregate(node.schema, node, node.schema.names, (), ttl=lifetime))

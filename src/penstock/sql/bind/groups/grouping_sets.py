@@ -54,7 +54,7 @@ class GroupingSets:
         schema = row_of((*(Item(each.name, each) for each in fields_of(self.node.schema)), *self._key_items()))
         return members[0] if len(members) == 1 else Union(schema, tuple(members))
 
-    def of(self, expression: Expression) -> Expression:
+    def rewrite(self, expression: Expression) -> Expression:
         """``expression`` over :meth:`rows`. Raises SqlError for GROUPING of something that is not a key."""
         if expression in self._columns:
             return self._columns[expression]
@@ -65,7 +65,7 @@ class GroupingSets:
         if isinstance(expression, GroupId):
             keys = [frozenset(each) for each in self.sets]
             return self._by_set([keys[:at].count(each) for at, each in enumerate(keys)], expression.place)
-        operands = tuple(self.of(each) for each in expression.operands)
+        operands = tuple(self.rewrite(each) for each in expression.operands)
         return expression.with_operands(operands) if operands != expression.operands else expression
 
     def _bits(self, given: GroupingBits) -> Expression:

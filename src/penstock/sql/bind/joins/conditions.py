@@ -22,8 +22,8 @@ from penstock.plan.expressions import (
     conjuncts,
     fields_of,
     is_deterministic,
-    renamed,
-    substituted,
+    rename_columns,
+    substitute,
 )
 from penstock.plan.nodes import (
     InWindows,
@@ -46,7 +46,7 @@ from penstock.sql.bind.expressions.generated_names import free_name, name_of
 from penstock.sql.bind.expressions.resolution import CORRELATED, NamedTable
 from penstock.sql.bind.expressions.scope import Scope
 from penstock.sql.bind.tables.hints import QueryHints
-from penstock.sql.bind.tables.sources import NodeSource, RowsSource, Source, filtered
+from penstock.sql.bind.tables.sources import NodeSource, RowsSource, Source, filter_rows
 from penstock.sql.parse.source import Errors
 from penstock.sql.parse.syntax import Name, UnboundJoin, UnboundSubquery
 from penstock.types import BOOLEAN, Field, RowType
@@ -81,7 +81,7 @@ class JoinSource:
 
     @property
     def correlated(self) -> tuple[Expression, ...]:
-        rights = (renamed(each, lambda name: self.right_names.get(name, name)) for each in self.right.correlated)
+        rights = (rename_columns(each, lambda name: self.right_names.get(name, name)) for each in self.right.correlated)
         return (*self.left.correlated, *rights, *self.outer)
 
     @property
@@ -91,7 +91,7 @@ class JoinSource:
 
     @property
     def domain(self) -> Domain:
-        return self.left.domain.joined(self.right.domain)
+        return self.left.domain.union(self.right.domain)
 
     @property
     def schema(self) -> RowType:
@@ -211,10 +211,10 @@ class _Plan:
         if isinstance(joined, InWindows) and self._others:
             joined = self._in_windows(plain)
         elif self._others:
-            joined = self._completed(filtered(joined, self._others), plain.left, plain.right)
+            joined = self._completed(filter_rows(joined, self._others), plain.left, plain.right)
         elif joined.schema != wanted:
             joined = project(joined, items_of(wanted))
-        return filtered(joined, self._above)
+        return filter_rows(joined, self._above)
 
     def rows_of_windows(self, left: Node, right: Node) -> Node | None:
         """The rows of a join that gives no columns of the right side; None unless it is one of windows."""
@@ -290,7 +290,7 @@ class _Plan:
 
     def _of_right(self, expression: Expression) -> Expression:
         """An expression of columns of the right side by their own names."""
-        return substituted(expression, self._own)
+        return substitute(expression, self._own)
 
 
 def present_times(node: Node) -> dict[str, Expression]:
@@ -397,7 +397,7 @@ def join(
     # The condition applies to rows that match, in which no column is null for lack of a match.
     matching = _sides(left, right, names, JoinKind.INNER)
     made = JoinSource(given.kind, left, right, names, _sides(left, right, names, given.kind), errors)
-    made = replace(made, lifetimes=(hints.of_side(left), hints.of_side(right)))
+    made = replace(made, lifetimes=(hints.ttl_for(left), hints.ttl_for(right)))
     found: JoinSource | None = made
     if given.using or given.natural:
         found = _using(given, made, matching, context)
@@ -420,7 +420,7 @@ def join(
 def _of_join(condition: Expression, names: Mapping[str, str]) -> Expression:
     """A condition on the columns of the right side, called ``names`` in the join, and on those of the left side as of
     an outer query."""
-    return renamed(condition, lambda name: name.removeprefix(OUTER) if name.startswith(OUTER) else names[name])
+    return rename_columns(condition, lambda name: name.removeprefix(OUTER) if name.startswith(OUTER) else names[name])
 
 
 @dataclass(frozen=True)
@@ -457,7 +457,7 @@ def _each_by_itself(left: Source, right: Source, context: Context) -> _OuterValu
     """The sides of an outer join for each of the distinct values of the outer columns that they read; None after a
     problem. Raises UnsupportedError for a column of a type that cannot be compared."""
     taken = [name for each in (left, right) for name in (*each.schema.names, *each.domain.names)]
-    domain = Domain.of((*left.correlated, *right.correlated), taken)
+    domain = Domain.from_expressions((*left.correlated, *right.correlated), taken)
     column = domain.unmatched(())
     if column is not None:
         reason = f"a column of an outer query, of type {column.type.text()}, beside an outer join is not supported"
@@ -478,10 +478,10 @@ def _beside_values(source: Source, domain: Domain, errors: Errors) -> tuple[Sour
 
     def conditions(rights: Mapping[str, ColumnRef]) -> Sequence[Expression]:
         values = {each.name: rights[name] for name, each in zip(domain.names, domain.columns, strict=True)}
-        return [substituted(each, values) for each in source.correlated]
+        return [substitute(each, values) for each in source.correlated]
 
     joined, rights = beside(JoinKind.INNER, node, domain.rows(), conditions, errors)
-    found = None if joined is None else RowsSource(joined, source.tables, (), source.domain.joined(domain))
+    found = None if joined is None else RowsSource(joined, source.tables, (), source.domain.union(domain))
     return found, rights
 
 
@@ -498,7 +498,7 @@ def _sides(left: Source, right: Source, names: Mapping[str, str], kind: JoinKind
 
 
 def _substituted(table: NamedTable, values: Mapping[str, ColumnRef]) -> NamedTable:
-    return replace(table, columns={name: substituted(each, values) for name, each in table.columns.items()})
+    return replace(table, columns={name: substitute(each, values) for name, each in table.columns.items()})
 
 
 def _using(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
-from penstock.plan.expressions import TRUE, Expression, call, columns_of, offset_of, substituted, walk
+from penstock.plan.expressions import TRUE, Expression, call, columns_of, offset_of, substitute, walk
 from penstock.plan.nodes import GroupAggregate
 from penstock.plan.windowing import WindowKind
 from penstock.sql.bind.context import Context
@@ -20,11 +20,11 @@ from penstock.sql.bind.groups.grouping import Groups
 from penstock.sql.bind.groups.grouping_sets import GroupingSets
 from penstock.sql.bind.queries.windows import grouped_by_window
 from penstock.sql.bind.results import BROKEN, Result
-from penstock.sql.bind.subqueries.outer_rows import beside_outer, completed, groups_beside_outer
+from penstock.sql.bind.subqueries.outer_rows import beside_outer, complete_groups, groups_beside_outer
 from penstock.sql.bind.subqueries.values import SubqueryJoins, with_subquery_values
 from penstock.sql.bind.tables.constants import or_nothing
-from penstock.sql.bind.tables.definitions import typed
-from penstock.sql.bind.tables.sources import filtered
+from penstock.sql.bind.tables.definitions import check_typed
+from penstock.sql.bind.tables.sources import filter_rows
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import Unbound
 from penstock.types import MapType
@@ -74,7 +74,7 @@ class GroupBy:
         groups = Groups(sets[0] if expanded is None else expanded.keys, source, self.lifetime)
 
         def of(value: Expression) -> Expression:
-            return groups.of(value if expanded is None else expanded.of(value))
+            return groups.rewrite(value if expanded is None else expanded.rewrite(value))
 
         columns: list[Selected | None] = []
         for each in rows.columns or ():
@@ -101,21 +101,21 @@ class GroupBy:
         there = found.domain.values
 
         def of(key: Expression) -> Expression:
-            return TRUE if reads_outer(key) and not reads_inner(key) else substituted(key, there)
+            return TRUE if reads_outer(key) and not reads_inner(key) else substitute(key, there)
 
         return found, [tuple(map(of, keys)) for keys in sets]
 
     def _whole(self, result: Result, hidden: int) -> Result:
         """The only group of each outer row, for which the last columns, which are ``hidden``, are true."""
-        found = completed(result, self.context)
+        found = complete_groups(result, self.context)
         if found.node is None or found.columns is None:
             return found
         count = len(found.columns) - hidden
         conditions = [each.value for each in found.columns[count:] if each is not None]
-        return replace(found, node=filtered(found.node, conditions), columns=found.columns[:count])
+        return replace(found, node=filter_rows(found.node, conditions), columns=found.columns[:count])
 
     def _key(self, given: Unbound) -> Expression:
-        found = typed(self.scope.bind(given), self.scope, given.at)
+        found = check_typed(self.scope.bind(given), self.scope, given.at)
         if isinstance(found.type, MapType):
             raise self.context.source.error(given.at, "a MAP cannot be grouped by", "group by its elements")
         check_key(found, given.at, self.context.source)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 
 from penstock.errors import DefinitionError
-from penstock.plan.expressions import Call, ColumnRef, Expression, call, conjuncts, fields_of, substituted, walk
+from penstock.plan.expressions import Call, ColumnRef, Expression, call, conjuncts, fields_of, substitute, walk
 from penstock.plan.nodes import Item, Node, project
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.context import Context
@@ -17,9 +17,9 @@ from penstock.sql.bind.expressions.aggregates import Grouping, aggregates_in
 from penstock.sql.bind.expressions.generated_names import free_name, name_of
 from penstock.sql.bind.expressions.group_windows import check_windows
 from penstock.sql.bind.expressions.resolution import NamedTable
-from penstock.sql.bind.expressions.row_numbers import RowNumber, numbered
+from penstock.sql.bind.expressions.row_numbers import RowNumber, has_row_number
 from penstock.sql.bind.expressions.scope import Scope
-from penstock.sql.bind.expressions.selection import Selected, projected, select
+from penstock.sql.bind.expressions.selection import Selected, number_names, select
 from penstock.sql.bind.groups.grouping import distinct
 from penstock.sql.bind.joins.conditions import JoinSource
 from penstock.sql.bind.queries.from_clause import FromClause, Tables
@@ -29,7 +29,7 @@ from penstock.sql.bind.queries.sorting import Sorting
 from penstock.sql.bind.ranking import Ranked
 from penstock.sql.bind.results import BROKEN, Relation, Result
 from penstock.sql.bind.subqueries.binder import SubqueryBinder, SubqueryCondition, kept, split
-from penstock.sql.bind.subqueries.outer_rows import beside_outer, completed
+from penstock.sql.bind.subqueries.outer_rows import beside_outer, complete_groups
 from penstock.sql.bind.subqueries.values import has_subquery, with_subquery_values
 from penstock.sql.bind.tables.constants import OneRow
 from penstock.sql.bind.tables.hints import QueryHints
@@ -81,7 +81,7 @@ class Queries:
     def result(self, given: UnboundQuery) -> Result:
         """The result of a query, whose columns can be computed."""
         found = self._result(given)
-        ranked = found.ranked(self.source)
+        ranked = found.as_ranked(self.source)
         if ranked is None:
             return found
         self.errors.attempt(lambda: ranked.kept(()))
@@ -97,14 +97,14 @@ class Queries:
         result, context = self._result(_unordered(given)), self._context
         outer = result.outer
         if outer is not None:
-            if result.ranked(self.source) is not None:
+            if result.as_ranked(self.source) is not None:
                 return self._ranked(result, columns)
             if result.empty is not None:
-                result = completed(result, context)
+                result = complete_groups(result, context)
             elif not result.keeps_columns:
                 result = beside_outer(result, (), context)
             return result.dependent(context, columns)
-        found = result.ranked(self.source) or result.rows(context)
+        found = result.as_ranked(self.source) or result.rows(context)
         names = None if found is None else context.column_names(columns, found.schema)
         if found is None or names is None:
             return None
@@ -118,12 +118,12 @@ class Queries:
         """The numbered rows of a query that reads columns of an outer query; None after a problem."""
         if not result.compares:
             result = beside_outer(result, (), self._context)
-        found = result.ranked(self.source)
+        found = result.as_ranked(self.source)
         names = None if found is None else self._context.column_names(columns, found.schema)
         if found is None or names is None:
             return None
         pairs = [pair for each in result.conditions if (pair := equal_pair(each)) is not None]
-        return found.renamed(names).correlated_by(pairs, result.domain.joined(result.below))
+        return found.renamed(names).correlated_by(pairs, result.domain.union(result.below))
 
     def _result(self, given: UnboundQuery) -> Result:
         match given:
@@ -172,7 +172,7 @@ class Queries:
     def _sorted(self, given: UnboundSorted) -> Result:
         sorting = Sorting(given, self.source, self.batch)
         result = self._result(sorting.selected())
-        if result.outer is not None and result.ranked(self.source) is None:
+        if result.outer is not None and result.as_ranked(self.source) is None:
             return self._sorted_by_outer(sorting, result)
         found = self.errors.attempt(lambda: sorting.result(result, lambda each: each.rows(self._context)))
         return BROKEN if found is None else found
@@ -180,13 +180,13 @@ class Queries:
     def _sorted_by_outer(self, sorting: Sorting, result: Result) -> Result:
         """The first rows of a correlated subquery: those of each value that is compared with the outer rows."""
         if result.empty is not None:
-            result = completed(result, self._context)
+            result = complete_groups(result, self._context)
         elif not result.compares:
             result = beside_outer(result, (), self._context)
-        columns = result.typed(self._context)
+        columns = result.typed_columns(self._context)
         if result.node is None or columns is None:
             return BROKEN
-        items, pairs = list(projected(columns)), [equal_pair(each) for each in result.conditions]
+        items, pairs = list(number_names(columns)), [equal_pair(each) for each in result.conditions]
         keys: list[tuple[Expression, ColumnRef]] = []
         for outer, inner in filter(None, pairs):
             name = free_name(name_of(inner), [each.name for each in items])
@@ -197,7 +197,7 @@ class Queries:
         if found is None:
             return BROKEN
         conditions = tuple(call("=", outer, key, place=outer.place) for outer, key in keys)
-        return replace(found, conditions=conditions, below=result.domain.joined(result.below))
+        return replace(found, conditions=conditions, below=result.domain.union(result.below))
 
     # --- SELECT -------------------------------------------------------------------------------------------------
 
@@ -233,7 +233,7 @@ class Queries:
         grouped = given.grouping is not None or bool(having) or any(map(aggregates_in, found))
         stateful = grouped or given.distinct or isinstance(read, JoinSource)
         self.errors.attempt(lambda: self.warnings.extend(hints.check(read, self.source, stateful=stateful)))
-        lifetime = hints.of_side(read)
+        lifetime = hints.ttl_for(read)
         sets = given.grouping or ()
         self.errors.attempt(lambda: check_windows(found, [key for keys in sets for key in keys], self.source))
         result, having = with_subquery_values(result, having, self.errors, in_aggregates=grouped)
@@ -285,12 +285,12 @@ class Queries:
         there = result.domain.values
         if result.node is not None:
             conditions = [each.with_columns(there) for each in conditions]
-            with_queries = [substituted(each, there) for each in with_queries]
+            with_queries = [substitute(each, there) for each in with_queries]
             result = replace(result, node=kept(conditions, with_queries, result.node, self.errors))
-        return result, tuple(substituted(each, there) for each in having)
+        return result, tuple(substitute(each, there) for each in having)
 
     def _hints(self, given: UnboundSelect) -> QueryHints:
-        hints = self.errors.attempt(partial(QueryHints.of, given.hints, self.source)) or QueryHints()
+        hints = self.errors.attempt(partial(QueryHints.from_hints, given.hints, self.source)) or QueryHints()
         self.warnings.extend(hints.warnings)
         return hints
 
@@ -298,7 +298,7 @@ class Queries:
         """The columns without those that compute with a row number, and without a second row number."""
         found: list[Selected | None] = []
         for each in columns:
-            if each is None or not numbered(each.value):
+            if each is None or not has_row_number(each.value):
                 found.append(each)
                 continue
             again = any(before is not None and isinstance(before.value, RowNumber) for before in found)

@@ -10,9 +10,9 @@ from penstock.plan.expressions import Literal, fields_of
 from penstock.plan.nodes import Node, SetKind, SetOperation, Union, project, row_of
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.expressions.scope import UNTYPED_NULL
-from penstock.sql.bind.expressions.selection import Selected, projected
+from penstock.sql.bind.expressions.selection import Selected, number_names
 from penstock.sql.bind.groups.grouping import distinct
-from penstock.sql.bind.results import BROKEN, Result, fitted
+from penstock.sql.bind.results import BROKEN, Result, cast_columns
 from penstock.sql.bind.tables.constants import OneRow, rows_of
 from penstock.sql.parse.syntax import UnboundQuery, UnboundUnion, UnboundValues
 from penstock.types import DataType, NullType, RowType
@@ -79,7 +79,7 @@ def values(given: UnboundValues, context: Context) -> Result:
 
 def _aligned(members: Sequence[Result], of: str, context: Context) -> _Aligned | None:
     """The rows of queries in columns of the types that they have in common; None after a problem."""
-    for ranked in filter(None, (each.ranked(context.source) for each in members)):
+    for ranked in filter(None, (each.as_ranked(context.source) for each in members)):
         context.errors.attempt(partial(ranked.kept, ()))
         return None
     if not context.independent(*(each.outer for each in members)):
@@ -99,9 +99,9 @@ def _aligned(members: Sequence[Result], of: str, context: Context) -> _Aligned |
     known = [each for each in types if each is not None]
     if len(known) < len(types):
         return None
-    nodes = tuple(project(node, projected(fitted(columns, known))) for node, columns in rows)
+    nodes = tuple(project(node, number_names(cast_columns(columns, known))) for node, columns in rows)
     schema = row_of(
-        projected([replace(each, value=Literal(None, type=to)) for each, to in zip(first, known, strict=True)])
+        number_names([replace(each, value=Literal(None, type=to)) for each, to in zip(first, known, strict=True)])
     )
     refs = zip(first, fields_of(schema), strict=True)
     return _Aligned(nodes, schema, tuple(replace(each, value=ref) for each, ref in refs))

@@ -9,7 +9,7 @@ from penstock.plan.expressions import ColumnRef, Expression, offset_of, rewrite,
 from penstock.plan.nodes import Node, WindowTable
 from penstock.plan.traits import Traits, traits
 from penstock.plan.windowing import Windowing, WindowKind
-from penstock.plan.windows import windowed
+from penstock.plan.windows import assign_windows
 from penstock.sql.bind.expressions.aggregates import Aggregate
 from penstock.sql.bind.expressions.group_windows import GroupWindow
 from penstock.sql.bind.expressions.lengths import length
@@ -43,7 +43,7 @@ def window_table(given: UnboundWindow, node: Node, source: SourceText) -> Window
     keys = tuple(dict.fromkeys(each.text for each in given.keys))
     offset, place = lengths.get("OFFSET", 0), source.at(given.at)
     windowing = Windowing(kind, given.time.text, size, step, offset, zoned, processing, keys, place=place)
-    return windowed(node, windowing)
+    return assign_windows(node, windowing)
 
 
 def _check_time(given: UnboundWindow, schema: RowType, own: Traits, source: SourceText) -> None:
@@ -120,7 +120,7 @@ def of_window(node: Node, window: GroupWindow, source: SourceText) -> WindowTabl
     zoned = processing or (isinstance(time.type, TimestampType) and time.type.local_zone)
     grouped = window.kind is WindowKind.SESSION
     windowing = Windowing(window.kind, time.name, window.size, window.step, 0, zoned, processing, grouped=grouped)
-    return windowed(node, windowing)
+    return assign_windows(node, windowing)
 
 
 def in_terms_of(table: WindowTable, window: GroupWindow, source: SourceText) -> Callable[[Expression], Expression]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from penstock.plan.expressions import Expression, Place, call, coerce, substituted
+from penstock.plan.expressions import Expression, Place, call, coerce, substitute
 from penstock.plan.nodes import Node, items_of, project
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.expressions.scope import Scope
@@ -37,8 +37,8 @@ class SubqueryCondition:
 
     def with_columns(self, values: Mapping[str, Expression]) -> SubqueryCondition:
         """The condition with other ``values`` in place of columns."""
-        query = self.query.with_operands([substituted(each, values) for each in self.query.operands])
-        return replace(self, query=query, wanted=tuple(substituted(each, values) for each in self.wanted))
+        query = self.query.with_operands([substitute(each, values) for each in self.query.operands])
+        return replace(self, query=query, wanted=tuple(substitute(each, values) for each in self.wanted))
 
     def kept(self, node: Node, errors: Errors) -> Node | None:
         """The rows of ``node`` for which the condition is true; None after a problem."""
@@ -46,7 +46,7 @@ class SubqueryCondition:
         if self.query.empty is not None:
             found = joins.filtered((_value(self.given, self.query, self.wanted, self.place),))
         else:
-            wanted = tuple(joins.of(each) for each in self.wanted)
+            wanted = tuple(joins.rewrite(each) for each in self.wanted)
             found = joins.node and self.query.keeping(joins.node, wanted, self.given.negated, errors)
         return None if found is None else project(found, items_of(node.schema))
 
@@ -77,13 +77,13 @@ class SubqueryBinder:
     def _subquery(self, given: UnboundSubquery, scope: Scope) -> Subquery | None:
         """The rows of a query in an expression; None after a problem."""
         result, source = self.result(given.query, scope), self.context.source
-        if result.ranked(source) is not None:
+        if result.as_ranked(source) is not None:
             result.rows(self.context)
             return None
         if given.only and not result.compares:
             result = beside_outer(result, (), self.context)
         exists = given.operand is None and not given.only
-        columns = result.complete if exists else result.typed(self.context)
+        columns = result.complete if exists else result.typed_columns(self.context)
         if result.node is None or columns is None:
             return None
         if given.only and len(columns) != 1:
@@ -91,7 +91,7 @@ class SubqueryBinder:
             self.context.errors.append(source.schema_error(given.query.at, reason, "select one value"))
             return None
         values = [] if exists else [each.value for each in columns]
-        return Subquery.of(result.node, values, result)
+        return Subquery.from_result(result.node, values, result)
 
     def _wanted(self, given: UnboundSubquery, query: Subquery, scope: Scope) -> tuple[Expression, ...]:
         """The values that are compared with those of the ``query`` of IN. Raises SqlError and SchemaError."""

@@ -21,7 +21,7 @@ from penstock.plan.expressions import (
     fields_of,
     is_not_null,
     is_null,
-    substituted,
+    substitute,
     walk,
 )
 from penstock.plan.nodes import (
@@ -36,7 +36,7 @@ from penstock.plan.nodes import (
     items_of,
     project,
 )
-from penstock.plan.pruning import pruned_rows, repeatable_columns
+from penstock.plan.pruning import prune_rows, repeatable_columns
 from penstock.plan.traits import traits
 from penstock.plan.walk import repeatable
 from penstock.sql.bind.correlation import OUTER, equal_pair, own, reads_inner, reads_outer, with_rows
@@ -44,7 +44,7 @@ from penstock.sql.bind.expressions.generated_names import free_name, name_of
 from penstock.sql.bind.groups.grouping import distinct
 from penstock.sql.bind.joins.conditions import Conditions, as_compared, beside, matched_in_windows, present_times
 from penstock.sql.bind.results import Result
-from penstock.sql.bind.tables.sources import filtered
+from penstock.sql.bind.tables.sources import filter_rows
 from penstock.sql.parse.source import Errors
 from penstock.types import Field
 
@@ -69,7 +69,7 @@ class Subquery:
     empty: tuple[Expression, ...] | None = None
 
     @classmethod
-    def of(cls, node: Node, values: Sequence[Expression], result: Result) -> Subquery:
+    def from_result(cls, node: Node, values: Sequence[Expression], result: Result) -> Subquery:
         """The rows of ``node``, that of the ``result``, with these ``values``."""
         outer, others = list[Expression](), list[Expression]()
         pairs = list[tuple[Expression, Expression]]()
@@ -83,7 +83,7 @@ class Subquery:
                 outer.append(own(each))
         parts = (part for each in (*others, *values) for part in walk(each))
         columns = {each.name: own(each) for each in parts if isinstance(each, ColumnRef) and reads_outer(each)}
-        given, every = tuple(columns.items()), result.domain.joined(result.below)
+        given, every = tuple(columns.items()), result.domain.union(result.below)
         domain = zip(every.names, map(own, every.columns), strict=True)
         parts_of = tuple(pairs), tuple(outer), tuple(others)
         return cls(node, tuple(values), *parts_of, given, tuple(domain), result.empty)
@@ -119,7 +119,7 @@ class Subquery:
         if any(map(reads_outer, nulls)):
             parts.append(replace(found, others=(*found.others, disjunction(nulls))))
         elif nulls:
-            parts.append(replace(found, node=filtered(found.node, (disjunction(nulls),))))
+            parts.append(replace(found, node=filter_rows(found.node, (disjunction(nulls),))))
         nulls = [is_null(each) for each in operands if each.type.nullable]
         if nulls:
             parts.append(replace(found, outer=(*found.outer, disjunction(nulls))))
@@ -143,7 +143,7 @@ class Subquery:
         given = (*self.given, (ref.name, operand))
         if reads_inner(value):
             return replace(self, others=(*self.others, condition), given=given)
-        return replace(self, outer=(*self.outer, substituted(condition, dict(given))))
+        return replace(self, outer=(*self.outer, substitute(condition, dict(given))))
 
     # --- joins ----------------------------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class Subquery:
         if joined is None:
             return None
         if negated:  # a key that matched is not null
-            joined = filtered(joined, (is_null(key),))
+            joined = filter_rows(joined, (is_null(key),))
         return project(joined, items_of(node.schema))
 
     def _beside(
@@ -261,7 +261,7 @@ class Subquery:
 
         def conditions(rights: Mapping[str, ColumnRef]) -> Sequence[Expression]:
             both = {**{name: rights[there] for name, there in inner.items()}, **dict(self.given)}
-            others = (substituted(each, both) for each in self.others)
+            others = (substitute(each, both) for each in self.others)
             return (*self._equal_keys(list(rights.values())[:count]), *self.outer, *others)
 
         return items, conditions
@@ -308,7 +308,7 @@ def repeatable_values(node: Node, items: tuple[Item, ...], place: Place | None) 
     """These columns of the rows of ``node``. Raises UnsupportedError, with the ``place``, for those that have another
     value each time."""
     given = project(node, items)
-    if not repeatable(pruned_rows(given)):
+    if not repeatable(prune_rows(given)):
         raise _unstable(place)
     return given
 

@@ -14,14 +14,14 @@ from penstock.plan.expressions import (
     is_not_null,
     offset_of,
     rewrite,
-    substituted,
+    substitute,
 )
 from penstock.plan.nodes import Item, JoinKind
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import Dependent, Domain, offset_of_outer
 from penstock.sql.bind.expressions.aggregates import Aggregate, GroupId
 from penstock.sql.bind.expressions.generated_names import free_name
-from penstock.sql.bind.expressions.selection import projected
+from penstock.sql.bind.expressions.selection import number_names
 from penstock.sql.bind.joins.conditions import beside
 from penstock.sql.bind.results import BROKEN, Result
 from penstock.sql.bind.subqueries.joined import choose
@@ -39,13 +39,15 @@ def _beside_outer(result: Result, others: Sequence[Expression], context: Context
     if result.node is None or result.columns is None:
         return result
     values = [each.value for each in result.columns if each is not None]
-    domain = Domain.of((*result.conditions, *values, *others), (*result.node.schema.names, *result.below.names))
+    domain = Domain.from_expressions(
+        (*result.conditions, *values, *others), (*result.node.schema.names, *result.below.names)
+    )
     check_matched(domain, result.conditions, context)
     rows, there = domain.rows(), domain.values
-    conditions = [substituted(each, there) for each in result.conditions]
+    conditions = [substitute(each, there) for each in result.conditions]
     node, _ = beside(JoinKind.INNER, result.node, rows, lambda _: conditions, context.errors)
     columns = tuple(
-        None if each is None else replace(each, value=substituted(each.value, there)) for each in result.columns
+        None if each is None else replace(each, value=substitute(each.value, there)) for each in result.columns
     )
     return Result(node, columns, tuple(domain.equal(result.conditions)), result.empty, domain, result.below)
 
@@ -58,31 +60,31 @@ def check_matched(domain: Domain, conditions: Sequence[Expression], context: Con
         raise context.source.unsupported(offset_of_outer(column), reason, "compare it with '='")
 
 
-def completed(result: Result, context: Context) -> Result:
+def complete_groups(result: Result, context: Context) -> Result:
     """An aggregate of all rows with its row for each of the distinct values of the outer columns, also for those that
     have no rows; what prevents that is added to the errors."""
-    return context.errors.attempt(partial(_completed, result, context)) or BROKEN
+    return context.errors.attempt(partial(_complete_groups, result, context)) or BROKEN
 
 
-def _completed(result: Result, context: Context) -> Result:
+def _complete_groups(result: Result, context: Context) -> Result:
     """Raises UnsupportedError for a column of a type that cannot be compared."""
     columns = result.complete
     if result.node is None or columns is None or result.empty is None:
         return Result(None, result.columns)
-    below = result.domain.joined(result.below)
-    domain = Domain.of((*result.conditions, *result.empty), (*result.node.schema.names, *below.names))
+    below = result.domain.union(result.below)
+    domain = Domain.from_expressions((*result.conditions, *result.empty), (*result.node.schema.names, *below.names))
     check_matched(domain, (), context)
-    items, there = projected(columns), domain.values
+    items, there = number_names(columns), domain.values
     flag = free_name("$TRUE", [each.name for each in items])
-    groups = Dependent.of(result.node, (*items, Item(flag, TRUE)), result.conditions)
+    groups = Dependent.from_rows(result.node, (*items, Item(flag, TRUE)), result.conditions)
 
     def conditions(rights: Mapping[str, ColumnRef]) -> Sequence[Expression]:
-        return [substituted(each, {**there, **rights}) for each in groups.conditions]
+        return [substitute(each, {**there, **rights}) for each in groups.conditions]
 
     node, rights = beside(JoinKind.LEFT, domain.rows(), groups.node, conditions, context.errors)
     found = is_not_null(replace(rights[flag], type=TRUE.type.with_nullability(True)))
     pairs = zip(items, result.empty, strict=True)
-    values = [choose(found, rights[each.name], substituted(none, there)) for each, none in pairs]
+    values = [choose(found, rights[each.name], substitute(none, there)) for each, none in pairs]
     named = tuple(replace(each, value=value) for each, value in zip(columns, values, strict=True))
     return Result(node, named, tuple(domain.equal(())), domain=domain, below=below)
 

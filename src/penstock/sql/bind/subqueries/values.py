@@ -24,7 +24,7 @@ from penstock.sql.bind.expressions.aggregates import Aggregate
 from penstock.sql.bind.joins.conditions import as_compared
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.subqueries.joined import Subquery
-from penstock.sql.bind.tables.sources import filtered
+from penstock.sql.bind.tables.sources import filter_rows
 from penstock.sql.parse.source import Errors
 from penstock.types import BOOLEAN
 
@@ -68,21 +68,21 @@ class SubqueryJoins:
     node: Node | None
     errors: Errors
 
-    def of(self, expression: Expression) -> Expression:
+    def rewrite(self, expression: Expression) -> Expression:
         """``expression``, with columns in place of its queries."""
         return rewrite(expression, self._value) if has_subquery(expression) else expression
 
     def in_aggregates(self, expression: Expression) -> Expression:
         """``expression``, with columns in place of the queries in its aggregates."""
         if isinstance(expression, Aggregate):
-            return self.of(expression)
+            return self.rewrite(expression)
         operands = tuple(self.in_aggregates(each) for each in expression.operands)
         return expression.with_operands(operands) if operands != expression.operands else expression
 
     def filtered(self, conditions: Sequence[Expression]) -> Node | None:
         """The rows for which all ``conditions`` are true, which may have queries in them."""
-        found = [self.of(each) for each in conditions]
-        return None if self.node is None else filtered(self.node, found)
+        found = [self.rewrite(each) for each in conditions]
+        return None if self.node is None else filter_rows(self.node, found)
 
     def _value(self, given: Expression) -> Expression:
         if not isinstance(given, QueryValue) or self.node is None:
@@ -129,7 +129,7 @@ def with_subquery_values(
     """A result and its conditions on groups, with columns in place of their queries, or of those ``in_aggregates``
     only."""
     joins = SubqueryJoins(result.node, errors)
-    of = joins.in_aggregates if in_aggregates else joins.of
+    of = joins.in_aggregates if in_aggregates else joins.rewrite
     columns = result.columns
     if columns is not None:
         columns = tuple(None if each is None else replace(each, value=of(each.value)) for each in columns)

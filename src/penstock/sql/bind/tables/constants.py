@@ -10,7 +10,7 @@ from penstock.plan.nodes import GroupAggregate, Item, Node, Scan, SetKind, SetOp
 from penstock.spi import KIND
 from penstock.sql.bind.correlation import NOTHING, Domain
 from penstock.sql.bind.expressions.resolution import NamedTable
-from penstock.sql.bind.tables.sources import filtered
+from penstock.sql.bind.tables.sources import filter_rows
 from penstock.types import DataType, Field, NullType, RowType, arrow_type
 from penstock.types.casts import alike
 
@@ -62,7 +62,7 @@ class OneRow:
         return RowType((), nullable=False)
 
     def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
-        return filtered(one_row(), conditions)
+        return filter_rows(one_row(), conditions)
 
 
 def _items(row: Sequence[Expression], schema: RowType) -> tuple[Item, ...]:

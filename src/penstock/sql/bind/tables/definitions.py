@@ -102,10 +102,10 @@ class DeclaredTable:
             yield
         except DefinitionError as error:
             origin = self.definition.origin
-            raise type(error)(tuple(located(each, origin, self.shown) for each in error.problems)) from None
+            raise type(error)(tuple(locate_problem(each, origin, self.shown) for each in error.problems)) from None
 
 
-def located(problem: Problem, origin: Origin, shown: Mapping[str, tuple[str, str]]) -> Problem:
+def locate_problem(problem: Problem, origin: Origin, shown: Mapping[str, tuple[str, str]]) -> Problem:
     """``problem`` with a line even if the option is missing. ``shown`` maps keys of options to values with variables in
     them, which may be secret, and to the texts that errors show instead."""
     where = problem.where if "line " in problem.where else origin.of("")
@@ -264,24 +264,24 @@ def not_null(column: Column) -> Column:
     return replace(column, type=column.type.with_nullability(False))
 
 
-def typed(value: Expression, scope: Scope, at: int) -> Expression:
+def check_typed(value: Expression, scope: Scope, at: int) -> Expression:
     """``value``, which may not be an untyped NULL."""
     if isinstance(value.type, NullType):
         raise scope.source.error(at, *UNTYPED_NULL)
     return value
 
 
-def stored(value: Expression, scope: Scope, at: int) -> Expression:
+def check_storable(value: Expression, scope: Scope, at: int) -> Expression:
     """``value``, which may be neither an untyped NULL nor an interval."""
     if has_interval(value.type):
         raise scope.source.error(at, *NO_INTERVAL)
-    return typed(value, scope, at)
+    return check_typed(value, scope, at)
 
 
 def _column(declared: ColumnDeclaration, scope: Scope) -> Column:
     name = declared.name.text
     if declared.expression is not None:
-        value = typed(scope.value(declared.expression), scope, declared.expression.at)
+        value = check_typed(scope.value(declared.expression), scope, declared.expression.at)
         return ComputedColumn(name, value.type, ColumnKind.COMPUTED, expression=value)
     assert declared.type is not None  # noqa: S101 - the grammar gives a type or an expression
     if declared.metadata_key is not None:

@@ -59,7 +59,7 @@ class QueryHints:
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, hints: Sequence[Hint], source: SourceText) -> QueryHints:
+    def from_hints(cls, hints: Sequence[Hint], source: SourceText) -> QueryHints:
         """The hints. Raises UnsupportedError for one that would change the result, and SqlError for a time that cannot
         be read. Of several STATE_TTL hints the first that names a table counts, as in Flink."""
         warnings, found, places = [], dict[str, timedelta](), dict[str, int]()
@@ -77,7 +77,7 @@ class QueryHints:
                 warnings.append(f"{source.at(at)}: the hint {name} has no effect here")
         return cls(found, places, tuple(warnings))
 
-    def of_side(self, read: Source) -> timedelta | None:
+    def ttl_for(self, read: Source) -> timedelta | None:
         """How long the rows are kept that a join or a GROUP BY takes from ``read``; None where no hint sets it, as for
         those of a join, which has no name."""
         names = [each.qualifier for each in read.tables]

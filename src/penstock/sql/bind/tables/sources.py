@@ -47,7 +47,7 @@ class Source(Protocol):
         ``with_watermark``; None after a problem, which was added to the errors."""
 
 
-def filtered(node: Node, conditions: Sequence[Expression]) -> Node:
+def filter_rows(node: Node, conditions: Sequence[Expression]) -> Node:
     """The rows of ``node`` for which all ``conditions`` are true."""
     return Filter(node.schema, node, conjunction(conditions)) if conditions else node
 
@@ -78,7 +78,7 @@ class TableSource:
 
     def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
         node = self.errors.attempt(lambda: self.table.scan(self.connectors, with_watermark=with_watermark))
-        return None if node is None else filtered(node, conditions)
+        return None if node is None else filter_rows(node, conditions)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class NodeSource:
         return (named_table(self.qualifier, visible, self.names),)
 
     def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
-        return filtered(self.node, conditions)
+        return filter_rows(self.node, conditions)
 
 
 @dataclass(frozen=True)
@@ -127,4 +127,4 @@ class RowsSource:
         return traits(self.node).rowtimes
 
     def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
-        return filtered(self.node, conditions)
+        return filter_rows(self.node, conditions)

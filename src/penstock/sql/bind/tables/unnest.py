@@ -12,7 +12,7 @@ from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import Domain
 from penstock.sql.bind.expressions.generated_names import free_name, name_of
 from penstock.sql.bind.expressions.resolution import NamedTable
-from penstock.sql.bind.tables.sources import Source, filtered
+from penstock.sql.bind.tables.sources import Source, filter_rows
 from penstock.sql.parse.source import Errors
 from penstock.sql.parse.syntax import UnboundJoin, UnboundUnnest
 from penstock.types import INT, ArrayType, DataType, Field, MapType, RowType
@@ -74,7 +74,7 @@ class UnnestSource:
             self.outer,
             self.numbered,
         )
-        return filtered(made, [each for each in every if each not in below])
+        return filter_rows(made, [each for each in every if each not in below])
 
 
 def join_unnest(given: UnboundJoin, left: Source, context: Context) -> UnnestSource | None:
