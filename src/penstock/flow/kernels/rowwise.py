@@ -139,7 +139,7 @@ def _padding(text: str, length: int, padding: str) -> str:
 
 
 def _left_padded(text: str, length: int, padding: str) -> str | None:
-    """As long as it says in UTF-16 units; null for a negative length, or without a padding."""
+    """Padded or cut to the length in UTF-16 units; null for a negative length, or without a padding."""
     text, padding = to_units(text), to_units(padding)
     if length < 0 or not padding:
         return None
@@ -154,7 +154,7 @@ def _right_padded(text: str, length: int, padding: str) -> str | None:
 
 
 def _replace(text: str, old: str, new: str) -> str:
-    """Java's: an empty text is between all characters."""
+    """As in Java, an empty text is between all characters."""
     return text.replace(old, new) if old else from_units(to_units(text).replace("", to_units(new)))
 
 

@@ -95,8 +95,7 @@ class ChangeBuffer:
         self._held: dict[str, _Held] = {}
 
     def add(self, topic: str, changes: KeyedChanges) -> KeyedChanges | None:
-        """Hold changes of a topic back. Returns all that are held of it when there are enough, which are held no
-        longer."""
+        """Hold changes of a topic back. When there are enough, returns and releases all held changes of the topic."""
         held = self._held.setdefault(topic, _Held())
         held.parts.append(changes)
         held.rows += len(changes)
@@ -111,7 +110,7 @@ class ChangeBuffer:
         return None
 
     def take(self) -> dict[str, KeyedChanges]:
-        """The last change of each key that is held, by topic. They are held no longer."""
+        """Returns and releases the last change of each held key, by topic."""
         held, self._held = self._held, {}
         return {topic: KeyedChanges.concat(each.parts).last() for topic, each in held.items()}
 

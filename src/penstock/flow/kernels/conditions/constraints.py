@@ -43,7 +43,7 @@ def not_null_reason(call: Call) -> str:
 
 
 def fit_length(call: Call, session: Session) -> Kernel:
-    """A value in the length of its type: cut, and filled if that is fixed; or an error where it has another one."""
+    """A value in the length of its type: cut, and padded if the length is fixed; or an error for another length."""
     table, column, strategy = _texts(call)
     kind = call.type
     assert isinstance(kind, StringType | BinaryType)  # noqa: S101 - so it was planned

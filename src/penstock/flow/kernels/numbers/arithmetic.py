@@ -276,7 +276,7 @@ def _each(call: Call, session: Session, mode: str) -> Kernel:
 
 
 def wrap_integer(value: int, bits: int) -> int:
-    """The lowest bits of a whole number, the highest of which is the sign."""
+    """The lowest bits of a whole number, whose highest bit is the sign."""
     half = 1 << bits - 1
     return (value + half) % (2 * half) - half
 
