@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,27 @@ def test_no_spark_sql_is_written():
 @pytest.mark.parametrize("package", [penstock.engine, penstock_testing.services], ids=lambda package: package.__name__)
 def test_names_that_are_imported_late_are_there(package):
     assert [name for name in package.__all__ if not hasattr(package, name)] == []
+
+
+def modules(folder: Path) -> dict[str, Path]:
+    """The modules of a package in its source folder, by their full names."""
+    paths = {path.relative_to(folder.parent): path for path in folder.rglob("*.py")}
+    return {".".join(each.with_suffix("").parts).removesuffix(".__init__"): path for each, path in paths.items()}
+
+
+def imported(path: Path) -> set[str]:
+    """The names that a module imports, wherever it does so: inside functions and for types alone, too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{each.name}" for each in node.names} | {str(node.module)}
+        elif isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+    return found
+
+
+@pytest.mark.parametrize("package", ["columns", "flow", "plan", "sql"])
+def test_no_modules_import_each_other(package):
+    known = modules(Path(penstock.__file__).parent)
+    inside = {name: path for name, path in known.items() if f"{name}.".startswith(f"penstock.{package}.")}
+    TopologicalSorter({name: imported(path) & inside.keys() for name, path in inside.items()}).prepare()
