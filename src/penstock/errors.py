@@ -12,7 +12,7 @@
      ├─ ServiceError                a server for development could not be started
      └─ ExecutionError              a running job
          ├─ RecordError             one record cannot be read or written: names its position
-         │   └─ FunctionError       a function of the user's raised an error for a record
+         │   └─ FunctionError       a user-defined function raised an error for a record
          ├─ BatchError              an attempt at a batch failed, which may succeed in another one
          │   └─ AbortableError      the transaction must be aborted, the batch may be redone; also a KafkaError
          │       ├─ StaleEpochError its epoch is refused: it expired, or another instance took over its id
@@ -55,8 +55,8 @@ class PenstockError(Exception):
 
     #: Whether trying the same thing again may succeed. A property of the type, never of a message.
     retriable: bool = False
-    #: Whether a restart strategy may start the job again. If not, a restart would fail in the same way, or do harm: two
-    #: copies that are restarted whenever they are fenced would fence each other forever.
+    #: Whether a restart strategy may start the job again. If not, a restart would fail in the same way, or be harmful:
+    #: two copies that are restarted whenever they are fenced would fence each other forever.
     restartable: bool = False
 
 
@@ -173,7 +173,7 @@ class RecordError(ExecutionError):
 
 
 class FunctionError(RecordError):
-    """A function of the user's raised an error for a record. A restart may help, if it was about something outside."""
+    """A user-defined function raised an error for a record. A restart may help if the cause was outside."""
 
     restartable = True
 
@@ -262,7 +262,7 @@ class FencedError(ExecutionError):
 
 class UnclaimedIdError(FencedError):
     """The transactional id was taken over without a claim, which each run of a job writes: by another program, or by a
-    late request of the job's former run. A restart takes it back, and reads progress first."""
+    late request of the job's former run. A restart takes the id over again, and reads progress first."""
 
     restartable = True
 

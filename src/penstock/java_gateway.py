@@ -1,4 +1,4 @@
-"""PyFlink's way into its JVM, of which penstock has none."""
+"""PyFlink's gateway to its JVM; penstock has none."""
 
 from __future__ import annotations
 

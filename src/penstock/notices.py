@@ -1,4 +1,4 @@
-"""News of what has not succeeded yet while it is tried: that a server was not reached, for one."""
+"""News about operations that have not succeeded yet, for example that a server was not reached."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from penstock.deadline import Deadline
 
-#: The name of the log that gets the news. Tasks do not tell: the driver does.
+#: The name of the log that gets the news. Tasks give no news: the driver does.
 LOG = "penstock.notices"
 
 _log = logging.getLogger(LOG)
 
-#: How long something is tried before it is told that it has not succeeded yet.
+#: How long an operation is tried before there is news that it has not succeeded yet.
 PATIENCE_SECONDS = 3.0
 
 
@@ -23,8 +23,8 @@ def tell(text: str) -> None:
 
 
 class Notice:
-    """Tells once, a few seconds after the block began and unless it has ended by then, what ``text`` returns. Says
-    nothing where the time for the block is about as short."""
+    """Logs the result of ``text`` once, a few seconds after the block began, unless it has ended by then. Says nothing
+    where the time for the block is about as short."""
 
     def __init__(self, text: Callable[[], str], deadline: Deadline):
         self._needed = deadline.left > 2 * PATIENCE_SECONDS

@@ -23,7 +23,7 @@ from penstock.kafka.session import Session
 from penstock.machine.java import MINIMUM_JAVA, find_java
 from penstock.machine.packages import spark_jars_folder
 
-#: Modules of distributions that are not called like them.
+#: Modules of distributions whose names differ.
 _MODULES = {"kafka-python": "kafka", "protobuf": "google.protobuf", "pyyaml": "yaml"}
 _SPARK = "4.3"
 _PYTHON = (3, 11)
@@ -32,7 +32,7 @@ _BROKER_MS = 5_000.0
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check. ``remedy`` says how to mend it; empty when it is in order."""
+    """The result of one check. ``remedy`` says how to fix it; empty when nothing is wrong."""
 
     subject: str
     found: str
@@ -43,7 +43,7 @@ class Finding:
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Registers ``doctor``."""
     text = "check Java, Spark, the libraries and the connection to a Kafka cluster"
-    description = f"{sentence(text)} What is not in order is listed with what to do about it, and the exit status is 1."
+    description = f"{sentence(text)} Problems are listed with their remedies, and the exit status is 1."
     doctor = subparsers.add_parser("doctor", help=text, description=description)
     add_client_options(doctor.add_argument_group("a Kafka cluster", "check this cluster too, and each of its brokers"))
     doctor.set_defaults(run=_run)

@@ -93,7 +93,7 @@ def _decode(args: argparse.Namespace) -> bool:
 
 
 def _messages(lines: list[bytes], first: int) -> tuple[list[int], list[bytes]]:
-    """The messages in lines of base64, and their line numbers. Complains of other lines."""
+    """The messages in lines of base64, and their line numbers. Reports other lines."""
     numbers, messages = [], []
     for number, line in enumerate(lines, first):
         try:

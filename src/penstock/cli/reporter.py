@@ -1,4 +1,4 @@
-"""What a running job says on standard error: news, warnings, and how far it is."""
+"""What a running job prints on standard error: news, warnings, and progress."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 #: How often a log gets a line while something changes.
 _LOG_EVERY_SECONDS = 5.0
-#: After how long an idle job gives a sign of life: this first, then each time twice as long, up to an hour.
+#: How long an idle job is silent: first this, then each time twice as long, up to an hour.
 _IDLE_SECONDS, _MOST_IDLE_SECONDS = 60.0, 3600.0
 
 
 class Reporter:
     """Shows the progress of jobs: on a terminal in a line that is rewritten, elsewhere in lines with the time, when
-    something has changed, and now and then when nothing has. A ``quiet`` one shows warnings only."""
+    something has changed, and from time to time when nothing has. A ``quiet`` one shows warnings only."""
 
     def __init__(self, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._live = sys.stderr.isatty()
@@ -44,7 +44,7 @@ class Reporter:
         self._print(f"warning: {text}")
 
     def progress(self, running: Sequence[RunningJob]) -> None:
-        """Shows how far the jobs are: records per second, lag, time since the last commit."""
+        """Shows the jobs' progress: records per second, lag, time since the last commit."""
         if self._quiet:
             return
         now = self._clock()

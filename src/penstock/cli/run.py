@@ -65,7 +65,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                 metavar="[HOST:]PORT",
                 help="serve Prometheus metrics at /metrics on this port while the jobs run (0: any free port)",
             )
-            parser.add_argument("--quiet", action="store_true", help="say nothing but warnings and errors")
+            parser.add_argument("--quiet", action="store_true", help="print only warnings and errors")
             parser.add_argument(
                 "--verbose",
                 action="store_true",
@@ -88,7 +88,7 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-non-restored-state",
         action="store_true",
-        help="leave out what the savepoint has of steps and sources that the job does not have",
+        help="leave out state and positions of steps and sources that the job does not have",
     )
     parser.add_argument(
         "--reset-state",
@@ -121,7 +121,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
     given = _given(arguments)
     jobs = [_configured(job, arguments, given) for job in _jobs(arguments)]
-    from penstock.engine.checkpoint.fits import state_report  # a file with mistakes is answered without them
+    from penstock.engine.checkpoint.fits import state_report  # a file with mistakes is reported without them
     from penstock.flow.graph.routes import route
 
     if arguments.file.suffix.lower() != ".py":  # the jobs of a program run one after the other
@@ -292,10 +292,10 @@ def _batches(number: int) -> str:
 
 
 def _nothing_read(job: Job, result: JobResult) -> str:
-    """Why a job has read nothing, and what can be done."""
+    """Why a job has read nothing, and what to do."""
     again = "use another --checkpoint-dir to read them again"
     if not result.continued:
-        reason = "its sources had no records behind the places where they start, which are said above"
+        reason = "its sources had no records after their start positions, which are shown above"
         again = "to start elsewhere, set 'scan.startup.mode' and use another --checkpoint-dir"
     else:
         reason = "its sources had no records beyond those in the checkpoint"
@@ -345,8 +345,8 @@ def _stopped_by_signals(received: list[int] | None = None) -> Iterator[list[int]
 
 @contextmanager
 def _without_tracebacks_of_py4j() -> Iterator[None]:
-    """Keeps the root logger from showing the tracebacks that py4j logs for every call when the JVM has gone. The error
-    that ends the job says what has happened."""
+    """Keeps the root logger from showing the tracebacks that py4j logs for every call after the JVM has ended. The
+    error that ends the job says what has happened."""
 
     def keep(record: logging.LogRecord) -> bool:
         return Path(record.pathname).parent.name != "py4j"

@@ -103,7 +103,7 @@ def _list(args: argparse.Namespace) -> int:
         ]
         lost = without_leader(session)
         hanging = [each for each in held if any(holder.hanging for holder in each.holders)]
-        # A transaction of an id that is not listed looks as if it were hanging.
+        # A transaction of an id that is not listed looks like a hanging one.
         doubt = blind_spot(session) if hanging else ""
     if shown:
         print(_table(shown, people))
@@ -405,12 +405,12 @@ def _owner(claim: Claim | None, known: Owners, progress_topic: str) -> _Owner:
 
 
 def _runs(claim: Claim) -> bool:
-    """Whether the process that wrote a claim on this host still runs. Another process may have got its number."""
+    """Whether the process that wrote a claim on this host still runs. Another process may have its number now."""
     process = Identity.of(claim.pid)
     if process is None:
         return False
     ticks = process.started.rpartition(":")[2]
-    if not hasattr(time, "CLOCK_BOOTTIME") or not ticks.isdecimal():  # not Linux: the number must do
+    if not hasattr(time, "CLOCK_BOOTTIME") or not ticks.isdecimal():  # not Linux: the number has to be enough
         return True
     age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(ticks) / os.sysconf("SC_CLK_TCK")
     return now_ms() - age * 1000 <= claim.started_ms + _CLOCK_MS

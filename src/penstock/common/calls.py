@@ -1,4 +1,4 @@
-"""The calls of PyFlink's that set something: what each does in Flink and what it does here.
+"""PyFlink's calls that set something: what each does in Flink and what it does here.
 
 The reference is rendered from this table, and warnings quote it, so that both say the same.
 """
@@ -190,7 +190,7 @@ CALLS: Mapping[str, Call] = {
         "The operator shares a thread with none.", "The function gets its values in a separate stage."
     ),
     "DataStream.set_buffer_timeout": _without(
-        "How long results wait for a buffer to fill.", "Rows are handed on in batches."
+        "How long results wait for a buffer to fill.", "Rows are passed on in batches."
     ),
     "DataStream.set_description": _acts("A description of the operator.", "The same, in the execution plan."),
     "DataStream.set_max_parallelism": _without(

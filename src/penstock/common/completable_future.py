@@ -34,11 +34,11 @@ class CompletableFuture(Generic[_T]):
         return cls._of(future)
 
     def cancel(self) -> bool:
-        """Whether the work was kept from starting."""
+        """Cancel the work unless it has started; whether it was cancelled."""
         return self._future.cancel()
 
     def cancelled(self) -> bool:
-        """Whether the work was kept from starting."""
+        """Whether the work was cancelled before it started."""
         return self._future.cancelled()
 
     def done(self) -> bool:

@@ -44,7 +44,7 @@ class Running(Protocol):
 
     def savepoint(self, directory: str | None = None) -> str | None:
         """The path of a new savepoint of what is committed, in ``directory`` or that of the job's settings; None if
-        there is none of both."""
+        there is neither."""
 
     def result(self) -> Any:
         """The result of the job so far."""

@@ -1,4 +1,4 @@
-"""What became of a job."""
+"""The result of a job."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ class ProgramLine:
 
     @classmethod
     def of(cls, error: BaseException) -> ProgramLine | None:
-        """The line from which a program has come to ``error``: the last of the program's own files, or of a package of
-        others that it uses. None if there is none."""
+        """The program's line behind ``error``: the last one in the program's own files, or in a package of others that
+        it uses. None if there is none."""
         for frame in reversed(traceback.extract_tb(error.__traceback__)):
             file = Path(frame.filename)
             if file.is_file() and not file.is_relative_to(_PACKAGE) and file != Path(runpy.__file__):

@@ -109,9 +109,9 @@ class ByteArraySchema(FormatDeserializationSchema, FormatSerializationSchema):
 
 
 class TypeInformationSerializationSchema(DeserializationSchema, SerializationSchema):
-    """Messages of values as Flink's serializers write them, so that topics of Flink's jobs are read, and theirs read
-    what is written here. Rows are Flink's rows, and arrays its lists. ``execution_config`` is not needed. Raises
-    UnsupportedError for a type whose bytes are known to Java alone."""
+    """Messages of values as Flink's serializers write them, so that jobs here and Flink's jobs can read each other's
+    topics. Rows are Flink's rows, and arrays its lists. ``execution_config`` is not needed. Raises UnsupportedError for
+    a type whose bytes only Java knows."""
 
     def __init__(self, type_info: TypeInformation, execution_config: ExecutionConfig | None = None):
         self._info = type_info

@@ -90,7 +90,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Raises UnsupportedError for what comes later, and AttributeError for any other name."""
+    """Raises UnsupportedError for planned names, and AttributeError for any other name."""
     if name in LATER:
         refused(name, LATER[name])
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'", name=name, obj=sys.modules[__name__])

@@ -1,4 +1,4 @@
-"""PyFlink's ``pyflink.datastream.async_data_stream``: all of it comes later."""
+"""PyFlink's ``pyflink.datastream.async_data_stream``: all of it is planned."""
 
 from __future__ import annotations
 

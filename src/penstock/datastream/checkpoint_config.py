@@ -25,8 +25,7 @@ _INTERVAL = "execution.checkpointing.interval"
 
 
 class ExternalizedCheckpointCleanup(int, enum.Enum):
-    """PyFlink's choices of what becomes of the checkpoint of a job that is cancelled. Here checkpoints are always
-    kept."""
+    """PyFlink's choices for the checkpoint of a job that is cancelled. Here checkpoints are always kept."""
 
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1
@@ -201,13 +200,13 @@ class CheckpointConfig:
         return self.get_externalized_checkpoint_cleanup() is not None
 
     def get_externalized_checkpoint_cleanup(self) -> ExternalizedCheckpointCleanup | None:
-        """What becomes of the checkpoint of a job that is cancelled in Flink; None if that was not set."""
+        """What happens to the checkpoint of a job that is cancelled in Flink; None if that was not set."""
         name = self._settings.value("CheckpointConfig.enable_externalized_checkpoints")
         found = ExternalizedCheckpointCleanup[name]
         return None if found is ExternalizedCheckpointCleanup.NO_EXTERNALIZED_CHECKPOINTS else found
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
-        """What becomes of the checkpoint of a job that is cancelled in Flink."""
+        """What happens to the checkpoint of a job that is cancelled in Flink."""
         name = self._settings.value("CheckpointConfig.enable_externalized_checkpoints")
         return ExternalizedCheckpointRetention[name]
 

@@ -22,7 +22,7 @@ _WAIT_SECONDS = 0.05
 class CloseableIterator(Iterator[Any]):
     """The values of a stream, as batches give them. Ends with the job; closing it ends the job.
 
-    Values of a batch that is retried come again.
+    Values of a retried batch are repeated.
     """
 
     def __init__(self, running: Running, sink: ValuesSink, info: TypeInformation):

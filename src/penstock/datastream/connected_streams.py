@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class ConnectedStreams:
-    """Two streams that a function with a method for each makes one of. In Flink both methods are called on one object
-    in each task; here an object sees the values of one of the two."""
+    """Two streams that a function, with a method for each, combines into one. In Flink both methods are called on one
+    object in each task; here an object sees the values of one of the two."""
 
     def __init__(self, stream1: DataStream, stream2: DataStream):
         self.stream1 = stream1
@@ -36,7 +36,7 @@ class ConnectedStreams:
         return self._call("process", func, "process_element", "CO-PROCESS", output_type)
 
     def key_by(self, key_selector1: Any, key_selector2: Any, key_type: TypeInformation | None = None) -> NoReturn:
-        """Raises UnsupportedError: keyed streams are not there yet."""
+        """Raises UnsupportedError: keyed streams are not supported yet."""
         refused("key_by")
 
     def _call(self, kind: str, func: Any, method: str, name: str, output_type: TypeInformation | None) -> DataStream:

@@ -304,11 +304,11 @@ class DataStream:
     # --- later -----------------------------------------------------------------------------------------------
 
     def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> NoReturn:
-        """Raises UnsupportedError: keyed streams are not there yet."""
+        """Raises UnsupportedError: keyed streams are not supported yet."""
         refused("key_by")
 
     def window_all(self, window_assigner: Any) -> NoReturn:
-        """Raises UnsupportedError: windows are not there yet."""
+        """Raises UnsupportedError: windows are not supported yet."""
         refused("window_all")
 
     def cache(self) -> NoReturn:

@@ -47,7 +47,7 @@ def run(job: Job) -> Any:
     except PenstockError as error:
         if verbose():
             raise
-        # What Spark has said about it is in the file that the error's note names, and still its context.
+        # Spark's report is in the file that the error's note names, and remains the error's context.
         raise error.with_traceback(None) from None
     return client._result()
 
@@ -107,11 +107,11 @@ class Handed:
         return True
 
     def stop(self) -> None:
-        """Wait for the end: who runs the job ends it."""
+        """Wait for the end: the runner of the job ends it."""
         self._thread.join()
 
     def savepoint(self, directory: str | None = None) -> str | None:
-        """Raises UnsupportedError: who runs the job has its checkpoint."""
+        """Raises UnsupportedError: the runner of the job has its checkpoint."""
         hint = "run `penstock savepoint` with the job's name"
         raise UnsupportedError((Problem("a program that another runs makes no savepoints", "savepoint", hint=hint),))
 

@@ -1,4 +1,4 @@
-"""What becomes of the checkpoint of a job that is cancelled."""
+"""What happens to the checkpoint of a job that is cancelled."""
 
 from __future__ import annotations
 

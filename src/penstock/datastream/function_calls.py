@@ -116,7 +116,7 @@ class ValueBatch:
 
 @dataclass(frozen=True)
 class _Call:
-    """A function of the user's, called on each value."""
+    """A user-defined function, called on each value."""
 
     function: Callable[..., Any]
 
@@ -269,7 +269,7 @@ class ArrowCall:
 
 
 class _Context(ProcessFunction.Context, CoProcessFunction.Context):
-    """What a process function finds out about a value."""
+    """A process function's view of a value."""
 
     def __init__(self) -> None:
         self.at: int | None = None

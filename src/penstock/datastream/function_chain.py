@@ -1,4 +1,4 @@
-"""A run of functions of the user's, called one after the other on batches of rows."""
+"""A chain of user-defined functions, called one after the other on batches of rows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _KINDS = ("map", "flat_map", "filter", "process", "present", "timestamps", "repe
 
 @dataclass(frozen=True)
 class Step:
-    """A function of the user's. ``kind`` says what its results are:
+    """A user-defined function. ``kind`` says what its results are:
 
     ``map`` one value, ``flat_map`` any number, ``filter`` whether the value stays, ``process`` any number, with values
     of the side outputs ``tags`` among them, ``present`` one value, or None for none, ``timestamps`` the value's
@@ -152,7 +152,7 @@ class OpenChain:
             self.close()
             raise
         last = chain.steps[-1]
-        #: What the value of a function's result is to the next function.
+        #: A function's result as the value that the next function gets.
         self._seen = [as_seen(step.made) if step is not last else None for step in chain.steps]
         self._needs_times = chain.gives_timestamps and any(
             step.kind in ("process", "timestamps") for step in chain.steps

@@ -1,4 +1,4 @@
-"""Functions of the user's, by PyFlink's names.
+"""User-defined functions, by PyFlink's names.
 
 Functions get the values of a stream of single values, and each row of a stream of rows as
 :class:`penstock.common.Row`. An instance lives for one task of one batch: it is opened before the first row and closed
@@ -26,7 +26,7 @@ _NO_STATE = "state belongs to keyed streams, which penstock does not have yet"
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What functions may ask about their job: its steps' parallelism, and its parameters."""
+    """Information about the job for functions: its steps' parallelism, and its parameters."""
 
     parallelism: int = 1
     max_parallelism: int = -1
@@ -34,7 +34,7 @@ class Surroundings:
 
 
 class RuntimeContext:
-    """What a function finds out about its task."""
+    """A function's view of its task."""
 
     def __init__(self, name: str, task: Task, surroundings: Surroundings):
         self._name, self._task, self._surroundings = name, task, surroundings
@@ -68,7 +68,7 @@ class RuntimeContext:
         return self._surroundings.parameters.get(key, default_value)
 
     def get_metrics_group(self) -> Any:
-        """Counters and the like, which count within the task; warns that nobody reports them."""
+        """Counters and the like, which count within the task; warns that they are not reported."""
         from penstock.spi import MetricGroup
 
         warnings.warn("metrics of functions are not reported yet", stacklevel=2)
@@ -173,7 +173,7 @@ class ProcessFunction(Function):
     """Turns one value into any number of values, and into values of side outputs."""
 
     class Context(ABC):
-        """What the function finds out about a value."""
+        """The function's view of a value."""
 
         @abstractmethod
         def timestamp(self) -> int | None:
@@ -192,7 +192,7 @@ class CoProcessFunction(Function):
     """Turns each value of two streams into any number of values of one, and into values of side outputs."""
 
     class Context(ABC):
-        """What the function finds out about a value."""
+        """The function's view of a value."""
 
         @abstractmethod
         def timestamp(self) -> int | None:

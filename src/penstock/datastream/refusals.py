@@ -1,4 +1,4 @@
-"""What of PyFlink's streams is refused by its name: what comes later, and what has an alternative."""
+"""The names of PyFlink's streams that are refused: planned ones, and those with an alternative."""
 
 from __future__ import annotations
 
@@ -398,7 +398,7 @@ LATER = {
 
 
 def refused(name: str, hint: str = _KEYED) -> NoReturn:
-    """Raises the UnsupportedError of something that comes later."""
+    """Raises the UnsupportedError of a planned feature."""
     raise UnsupportedError((Problem("is not supported yet", name, hint=hint),))
 
 

@@ -77,7 +77,7 @@ class StreamExecutionEnvironment:
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
-        """A new environment. Where it runs is Spark's own business: this machine, or the cluster of spark-submit."""
+        """A new environment. Spark decides where it runs: on this machine, or on the cluster of spark-submit."""
         show_messages()
         environment = StreamExecutionEnvironment.__new__(StreamExecutionEnvironment)
         environment._settings = settings = CallSettings()
@@ -339,7 +339,7 @@ class StreamExecutionEnvironment:
         return self._read(source, source.table(name), name)
 
     def _read(self, source: Source, table: TableDefinition, name: str) -> DataStream:
-        scan_spec(connectors.get(table.options["connector"]), table)  # raises what is wrong where it is written
+        scan_spec(connectors.get(table.options["connector"]), table)  # raises errors where the values are written
         step = SourceStep(name=name, info=source.type_info, source=source, table=table, steps=source.steps())
         return DataStream(self, step)
 
@@ -400,7 +400,7 @@ class StreamExecutionEnvironment:
 
     @property
     def _surroundings(self) -> Surroundings:
-        """What functions may ask about the job."""
+        """Information about the job for functions."""
         parameters = self._config.get_global_job_parameters()
         return Surroundings(self.get_parallelism(), self.get_max_parallelism(), parameters)
 
@@ -426,7 +426,7 @@ class StreamExecutionEnvironment:
 
     @property
     def _local(self) -> bool:
-        """Whether a parallelism was set for want of another one."""
+        """Whether a default parallelism for local environments was set."""
         return self._settings.local_parallelism != cores()
 
     def get_execution_plan(self) -> str:

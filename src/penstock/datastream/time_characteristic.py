@@ -8,7 +8,7 @@ __all__ = ["TimeCharacteristic"]
 
 
 class TimeCharacteristic(int, enum.Enum):
-    """What decides about the timestamps of records, which functions see and Kafka sinks write."""
+    """The origin of the timestamps of records, which functions see and Kafka sinks write."""
 
     #: Records have no timestamps; Kafka sinks write the time of writing.
     ProcessingTime = 0

@@ -20,7 +20,7 @@ class TimerService:
         return now_ms()
 
     def current_watermark(self) -> int:
-        """The smallest number there is, as before the first watermark in Flink: watermarks do not reach functions."""
+        """The smallest number, as before the first watermark in Flink: watermarks do not reach functions."""
         return _NO_WATERMARK
 
     def register_processing_time_timer(self, timestamp: int) -> None:

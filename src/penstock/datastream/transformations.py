@@ -44,7 +44,7 @@ class SourceStep(Transformation):
 
 @dataclass(eq=False, kw_only=True)
 class FunctionStep(Transformation):
-    """Calls a function of the user's. With two inputs there is one for each."""
+    """Calls a user-defined function. With two inputs there is one for each."""
 
     steps: tuple[Step, ...]
 
@@ -71,7 +71,7 @@ class UnionStep(Transformation):
 @dataclass(eq=False, kw_only=True)
 class PartitionStep(Transformation):
     """Sends values to the parallel instances of the next step in the way that ``strategy`` names. Values are spread
-    over tasks by volume; the functions of ``steps`` do what may be seen of the strategy."""
+    over tasks by volume; the functions of ``steps`` implement the visible effects of the strategy."""
 
     strategy: str
     steps: tuple[Step, ...] = ()

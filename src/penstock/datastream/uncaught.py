@@ -1,4 +1,4 @@
-"""What a program shows of an error that it does not catch: the message, as ``penstock run`` shows it."""
+"""How a program shows an uncaught error: the message only, as ``penstock run`` does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as functions of the user's see them, and as columns.
+"""Values as user-defined functions see them, and as columns.
 
 Rows become :class:`penstock.common.Row`, maps dictionaries, arrays lists. Functions may return rows as rows, tuples,
 lists or dictionaries.
@@ -65,8 +65,8 @@ def write(info: TypeInformation, values: Sequence[Any]) -> list[pa.Array]:
 
 
 def as_seen(info: TypeInformation) -> _Convert | None:
-    """What makes of a function's result the value that the next function gets, where a column would change it: a tuple
-    becomes a Row. None if nothing does."""
+    """The conversion of a function's result to the value that the next function gets, where a column would change it: a
+    tuple becomes a Row. None if there is none."""
     if isinstance(info, PickledBytesTypeInfo):
         return None
     forth, back = from_user(info.logical), to_user(info.logical)

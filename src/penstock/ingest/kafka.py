@@ -48,7 +48,7 @@ _SINK_LATER = {
 
 
 def source_table(source: SourceDef, warn: Callable[[str], None]) -> tuple[TableDefinition, str]:
-    """The table that ``source`` reads, and the name that it is declared under. ``warn`` gets what is not done as it is
+    """The table that ``source`` reads, and the name that it is declared under. ``warn`` gets what is not done as
     written. Raises a DefinitionError with every problem found."""
     given, origin = dict(source.options), source.origin
     options = KafkaIngestSourceOptions.from_text(given, origin)

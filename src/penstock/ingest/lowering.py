@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 
 def lower(defn: PipelineDef, default_name: str = "pipeline", warn: Callable[[str], None] = lambda _: None) -> Job:
     """The plan of ``defn``; ``default_name`` is the job's name if the pipeline has none. ``warn`` gets what has no
-    effect, or another than it seems to have.
+    effect, or not the apparent one.
 
     Raises PipelineError with every problem found, or UnsupportedError if all of them are features that penstock lacks.
     """

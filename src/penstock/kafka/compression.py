@@ -81,7 +81,7 @@ class Decompressor:
             try:
                 size = _decompress_into(compression, body, room)
             except (cramjam.DecompressionError, struct.error) as error:
-                # The library does not tell a room that is too small from a corrupt body, so grow first.
+                # The library reports a buffer that is too small like a corrupt body, so grow first.
                 if room.size >= self._limit:
                     reason = f"its records do not decompress, or to more than {self._limit} bytes: {error}"
                     raise KafkaError(reason) from error

@@ -81,7 +81,7 @@ class Fault:
 
 
 class KafkaFault(Exception):
-    """A fault on its way to the code that decides whether to retry. Never leaves this package.
+    """A fault for the code that decides whether to retry. Never leaves this package.
 
     ``detail`` is the broker's message or, for errors in the client, the cause.
     """

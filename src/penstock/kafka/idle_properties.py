@@ -1,4 +1,4 @@
-"""The properties of the Java client that do not act here: those that are refused, and those that are accepted."""
+"""The properties of the Java client that have no effect here: those that are refused, and those that are accepted."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ _USUAL: Mapping[str, tuple[str, ...]] = {
     "sasl.login.class": ("", "org.apache.kafka.common.security.authenticator.defaultlogin"),
 }
 
-#: Flink's connector sets these itself, whatever they are.
+#: Flink's connector overrides these.
 SERIALIZERS = ("key.deserializer", "value.deserializer", "key.serializer", "value.serializer")
 BY_CONNECTOR = "read by the Kafka connector"
 BYTES = "penstock reads and writes bytes; formats decode and encode them"
 
-#: The reasons why properties are accepted and do nothing.
+#: The reasons why properties are accepted without effect.
 _WITHOUT_MEANING: Mapping[str, str] = {
     "partitions are assigned by the engine, not by a consumer group": """
         session.timeout.ms heartbeat.interval.ms max.poll.interval.ms max.poll.records partition.assignment.strategy
@@ -99,7 +99,7 @@ _WITHOUT_MEANING: Mapping[str, str] = {
     """,
 }
 
-#: Properties that are accepted and do nothing, with the reason.
+#: Properties that are accepted without effect, with the reason.
 WITHOUT_MEANING: Mapping[str, str] = {
     name: reason for reason, names in _WITHOUT_MEANING.items() for name in names.split()
 }

@@ -73,7 +73,7 @@ def age_ms(transaction: TransactionDescription) -> int | None:
 def blind_spot(session: Session, prefix: str = "") -> str:
     """The reason why open transactions of ids with this prefix may not be listed; empty if all are listed.
 
-    Describes an id that nobody uses, to find out whether all ids may be described.
+    Describes an unused id, to find out whether all ids may be described.
     """
     deadline = session.deadline()
     lost = [partition for topic, partition in without_leader(session, deadline=deadline) if topic == _STATE_TOPIC]

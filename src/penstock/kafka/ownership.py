@@ -141,7 +141,8 @@ def _retake(
     name, lost = client.transactional_id, client.identity
     patience, backoff = None, session.backoff()
     while True:
-        # In this order: a run that has committed when the coordinator is asked has its claim in the log that is read.
+        # The order matters: a run that has committed when the coordinator is asked has its claim in the log that is
+        # read afterwards.
         seen = describe_transaction(session, name, deadline=deadline)
         read = read_progress(session, topic, name, deadline=deadline)
         _check_winner(client, _winner(read, run_id, since, seen.producer_id if seen else lost.producer_id))
@@ -149,7 +150,7 @@ def _retake(
         if client.init_lost or not (seen and _taken_over(seen, lost, committing=client.commit_asked)):
             break
         patience = patience or Deadline.after(_CLAIM_SECONDS * 1000)
-        if patience.passed:  # until then it may be about to write its claim
+        if patience.passed:  # until then it may still write its claim
             read = read_present_progress(session, topic, name, deadline=deadline)
             _check_winner(client, _winner(read, run_id, since, seen.producer_id))
             client.settled(fenced=True)
@@ -167,7 +168,7 @@ def _retake(
     read = read_present_progress(session, topic, name, deadline=deadline)
     winner = _winner(read, run_id, since, owned.producer_id)
     if winner is not None:
-        # A copy came in between and may have published; now both are fenced, and both stop.
+        # A copy intervened and may have published; now both are fenced, and both stop.
         client.settled(fenced=True)
         raise FencedError(
             f"transactional id '{name}' was taken over by {winner} while the outcome of a transaction was looked up, "

@@ -192,7 +192,7 @@ class Producer:
     is kept for the life of the process (rule "producer ids are scarce"). ``plain`` batches have no producer id and are
     acknowledged by all in-sync replicas, regardless of these options.
 
-    It gives up, with AbortableError, when it waits and ``abandoned`` says that nobody wants the result any more.
+    It gives up, with AbortableError, when it waits and ``abandoned`` says that the result is not wanted any more.
 
     Errors: AbortableError if the transaction must be aborted and the batch redone, RetriableError after
     ``delivery.timeout.ms``, AuthorizationError, or KafkaError if the write cannot succeed. After an error the producer

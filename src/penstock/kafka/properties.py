@@ -125,8 +125,8 @@ class ClientConfig:
 
     acks: int = prop(
         Codec("String", _acks),
-        "Replicas that must have a record batch: `all`, `1` or `0`. At-least-once needs `all`: with less, which is "
-        "warned of, it loses records with a broker. Exactly-once refuses less.",
+        "Replicas that must have a record batch: `all`, `1` or `0`. At-least-once needs `all`: with less, records are "
+        "lost with a broker, and a warning says so. Exactly-once refuses less.",
         -1,
     )
     enable_idempotence: bool = prop(BOOLEAN, "Broker-side removal of repeated record batches.", True)
@@ -179,13 +179,13 @@ def is_property(name: str) -> bool:
 
 
 def remarks(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The properties that have no effect though who sets them may expect one, and why."""
+    """The properties without effect that users may expect to have one, with the reason."""
     unknown = [(name, "it is not a property of a Kafka client") for name in properties if not is_property(name)]
     return (*unknown, *((name, BYTES) for name in properties if name in SERIALIZERS))
 
 
 def without_effect(properties: Mapping[str, str]) -> Mapping[str, str]:
-    """The other properties that have no effect, as they have none that a job needs, each with the reason."""
+    """The other properties without effect, which a job does not need, each with the reason."""
     found = {name: WITHOUT_MEANING[name] for name in properties if name in WITHOUT_MEANING}
     found |= {name: REFUSED[name] for name in properties if name in REFUSED and is_usual(name, properties[name])}
     return {name: why for name, why in found.items() if name not in SERIALIZERS and why != BY_CONNECTOR}

@@ -1,4 +1,4 @@
-"""Why brokers are not reached, in words."""
+"""Why brokers are not reached, as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Reason:
 
 
 _NO_ANSWER = _Reason("no answer", "check the address, that no firewall is in between, and security.protocol")
-#: By what the client library reports.
+#: The causes, by the client library's reports.
 _REASONS: Sequence[tuple[str, _Reason]] = (
     (
         "ECONNREFUSED|Connection refused",
@@ -59,7 +59,7 @@ def _reason(raised: KafkaFault | None) -> _Reason:
     if raised is None:
         return _NO_ANSWER
     fault, detail = raised.fault, raised.detail
-    if fault.hint:  # not about the way to the broker: a token's endpoint that cannot be reached, for one
+    if fault.hint:  # not about the connection to the broker, but for example about a token's endpoint
         return _Reason(f"{fault.name} ({detail})" if detail else fault.name, fault.hint)
     text = f"{fault.name} {detail}".strip()
     for pattern, reason in _REASONS:

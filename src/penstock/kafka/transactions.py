@@ -161,7 +161,7 @@ class TransactionClient:
             self._identity = self._ask("taking over transactional id", build, check, deadline)
         except _Indefinite as raised:
             raise self._unknown(str(raised)) from None
-        except KafkaError:  # the coordinator may still finish it
+        except KafkaError:  # the coordinator may still complete it
             self._inits_unanswered += 1
             raise
         if producer_id not in {_NO_ID, self._identity.producer_id}:

@@ -8,7 +8,7 @@ from penstock.loops.bytes import same_bytes
 from penstock.loops.compiled import Vector, Word, compiled, inlined
 
 #: The most keys of a map that are compared pairwise, the most that are compared at all, and the most collisions of one
-#: key in the hash table, because somebody may write messages whose keys all collide.
+#: key in the hash table, because messages may be crafted so that all keys collide.
 _FEW_KEYS = 4
 MOST_KEYS = 1 << 15
 _MOST_PROBES = 64

@@ -33,8 +33,8 @@ def enforce_lengths(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, 
 
 
 def drop_nulls(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ...]:
-    """The sinks, with steps that leave rows out whose NULL must not be there, where the settings ask for them. Whether
-    upserts go to a sink as they are is known by now."""
+    """The sinks, with steps that leave rows out whose NULL must not be there, where the settings ask for them. By now
+    it is known whether upserts go to a sink unchanged."""
     if settings.not_null_enforcer != DROP:
         return sinks
     return rewrite(sinks, lambda node: _of_known(node) if isinstance(node, Sink) else node)

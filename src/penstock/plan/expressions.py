@@ -144,7 +144,7 @@ class AggregateExpression(Expression):
 @dataclass(frozen=True)
 class Unrepeatable(Expression):
     """The nondeterministic column ``name`` above steps that read their rows twice; ``reason`` says why it cannot be
-    read there. Exists until the columns that nobody reads are gone."""
+    read there. Exists until unread columns are removed."""
 
     name: str
     reason: str

@@ -1,4 +1,4 @@
-"""Functions of the user's that take whole batches of rows: what ``MapRows.rows`` may be, beside a plain function."""
+"""User-defined functions that take whole batches of rows: what ``MapRows.rows`` may be, beside a plain function."""
 
 from __future__ import annotations
 

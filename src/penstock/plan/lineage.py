@@ -323,7 +323,7 @@ class _Shown(_Meaning):
 
 
 def describe_window(expression: Expression) -> str:
-    """The text of a window, or of what else tells windows apart, as users read it."""
+    """The text of a window, or of anything else that distinguishes windows, as users read it."""
     return _Shown().window(expression) if isinstance(expression, WindowBound) else display_text(expression)
 
 

@@ -114,7 +114,7 @@ class AssignWatermarks(Step):
 
 @dataclass(frozen=True)
 class MapRows(Step):
-    """Applies a Python function of the user's to each row: ``rows`` takes an iterator of tuples and returns one."""
+    """Applies a user-defined Python function to each row: ``rows`` takes an iterator of tuples and returns one."""
 
     rows: Callable[[Iterator[tuple[Any, ...]]], Iterator[tuple[Any, ...]]]
 

@@ -115,7 +115,7 @@ def _unassigned(group: GroupAggregate, columns: WindowColumns) -> WindowAggregat
     below: Node = table.input
     if rows.conditions:
         below = Filter(below.schema, below, conjunction(rows.conditions))
-    if values:  # a row has a column, even if nobody reads it
+    if values:  # a row needs a column, even an unread one
         below = project(below, tuple(Item(name, each) for name, each in values.items()))
     windowing = replace(given, time=time, keys=keys if given.grouped else of, grouped=False)
     return aggregate_windows(below, group, keys, windowing, windowing.zoned)
@@ -146,7 +146,7 @@ def _free(name: str, taken: list[str]) -> str:
 
 
 def in_windows(node: Join | Step) -> Node:
-    """``node``, which joins rows or chooses some of each key, for each window by itself if its keys tell windows apart:
+    """``node``, which joins rows or chooses some of each key, for each window by itself if its keys identify windows:
     if the window's start and end are among them, on both sides of a join."""
     keys = (node.left_keys, node.right_keys) if isinstance(node, Join) else (getattr(node, "keys", ()),)
     windows: list[Attached] = []

@@ -42,7 +42,7 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
             (True,),
         ),
         "execution.checkpointing.incremental": ("Whether a checkpoint holds only what changed.", "false"),
-        "execution.checkpointing.timeout": ("When a checkpoint that is not done is given up.", "10 min"),
+        "execution.checkpointing.timeout": ("When an unfinished checkpoint is aborted.", "10 min"),
         "execution.checkpointing.unaligned.enabled": (
             "Whether checkpoints overtake records.",
             "false",
@@ -145,7 +145,7 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "pipeline.max-parallelism": ("Most parallel instances of an operator.", "-1"),
         "table.exec.resource.default-parallelism": ("Parallel instances of the operators of a query.", "-1"),
     },
-    "Rows are handed on in batches.": {
+    "Rows are passed on in batches.": {
         "execution.buffer-timeout.enabled": (
             "Whether records are sent on before a buffer is full.",
             "true",
@@ -199,7 +199,7 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "source.reader.*": ("Queues of sources.", "(none)"),
     },
     "The tables of a job are those of its file.": {
-        "table.catalog-modification.listeners": ("Classes that hear of changes of catalogs.", "(none)"),
+        "table.catalog-modification.listeners": ("Classes that are notified of changes of catalogs.", "(none)"),
         "table.catalog-store.*": ("Where catalogs are kept.", "(none)"),
         "table.rtas-ctas.atomicity-enabled": ("Whether CREATE TABLE AS makes a table and its rows at once.", "false"),
     },

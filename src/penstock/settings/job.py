@@ -124,7 +124,7 @@ class Settings(OptionSet):
         "table.exec.sink.not-null-enforcer",
         one_of(ERROR, DROP, fold=str.upper),
         default=ERROR,
-        doc="What becomes of a row with NULL in a column of its table that is NOT NULL, as in Flink: `ERROR` fails the "
+        doc="What happens to a row with NULL in a column of its table that is NOT NULL, as in Flink: `ERROR` fails the "
         "job, `DROP` leaves the row out. The columns of a PRIMARY KEY are NOT NULL.",
         example="DROP",
     )
@@ -132,7 +132,7 @@ class Settings(OptionSet):
         "table.exec.sink.type-length-enforcer",
         one_of(IGNORE, TRIM_PAD, ERROR, fold=str.upper),
         default=IGNORE,
-        doc="What becomes of values that are written into CHAR(n), VARCHAR(n), BINARY(n) and VARBINARY(n), as in "
+        doc="What happens to values that are written into CHAR(n), VARCHAR(n), BINARY(n) and VARBINARY(n), as in "
         "Flink: `IGNORE` writes them as they are, `TRIM_PAD` cuts what is too long, and fills what is too short for "
         "CHAR and BINARY, `ERROR` fails the job where the length differs from the column's.",
         example="TRIM_PAD",
@@ -191,7 +191,7 @@ class Settings(OptionSet):
         "penstock.null-event-time",
         one_of(FAIL, LATE, fold=str.upper),
         default=FAIL,
-        doc="Not in Flink. What becomes of a row whose event time is NULL where windows, and steps in the order of"
+        doc="Not in Flink. What happens to a row whose event time is NULL where windows, and steps in the order of"
         " time, need it: with `FAIL` it ends the job, or is a bad record for its table ([event "
         "time](../event-time.md#rows-without-an-event-time)); with `LATE` it is dropped and counted as late.",
         example="LATE",

@@ -27,7 +27,7 @@ def _pair(settings: KerberosSettings) -> Iterator[Problem]:
         yield Problem("needs 'security.kerberos.login.keytab'", "principal", hint="name the file with its key")
     if settings.for_kafka and not settings.keytab and not settings.use_ticket_cache:
         hint = "set keytab and principal, or leave it out"
-        yield Problem("leaves Kafka no way to log in", "use-ticket-cache", hint=hint)
+        yield Problem("gives Kafka no way to log in", "use-ticket-cache", hint=hint)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ REFUSED: Mapping[str, Refused] = {
     "fs.default-scheme": Refused("", "a path without a scheme is one of the machine"),
     "table.builtin-catalog-name": Refused("default_catalog", "the first catalog has this name"),
     "table.builtin-database-name": Refused("default_database", "the first database has this name"),
-    "table.column-expansion-strategy": Refused("", "* gives all columns, those of metadata among them"),
+    "table.column-expansion-strategy": Refused("", "* gives all columns, metadata columns included"),
     "table.dynamic-table-options.enabled": Refused("true", "OPTIONS hints are always taken"),
     "table.exec.emit.allow-lateness": Refused("", _ONCE),
     "table.exec.emit.early-fire.delay": Refused("", _ONCE),

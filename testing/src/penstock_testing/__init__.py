@@ -1,5 +1,5 @@
 """A kit for testing jobs against faults: numbered records and a verifier, a proxy that breaks connections at an exact
-step of Kafka's protocol, records at which a job crashes, stops or pauses, and a look at open transactions.
+step of Kafka's protocol, records at which a job crashes, stops or pauses, and a view of open transactions.
 
 docs/testing.md has examples.
 """

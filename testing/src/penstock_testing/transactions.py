@@ -1,4 +1,4 @@
-"""A look at transactions from outside: who has one open, and which partitions they hold back."""
+"""Transactions seen from outside: who has one open, and which partitions they hold back."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ Ints = NDArray[Any]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of the numbered records. All counts but the first two should be 0.
+    """The fate of the numbered records. All counts but the first two should be 0.
 
     Attributes:
         expected: records that should arrive.
@@ -355,7 +355,7 @@ def _joined(seen: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _compare(seen: pd.DataFrame, expected: Ints) -> tuple[int, int, int]:
-    """How many records are missing, how many there are again, and how many should not be there."""
+    """How many records are missing, how many are repeated, and how many should not exist."""
     counts = seen["id"].value_counts()
     wanted = counts[counts.index.isin(expected)]
     return len(expected) - len(wanted), int(wanted.sum()) - len(wanted), len(counts) - len(wanted)

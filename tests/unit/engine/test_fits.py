@@ -98,9 +98,7 @@ def test_check_lets_a_step_begin_empty_that_does_not_fit(folder, capsys, option)
 
 def test_a_name_that_is_not_that_of_a_step_is_told(folder, capsys):
     assert checked(folder, SQL, "--reset-state", "per_hour") == 0
-    assert (
-        "    'per_hour' is the name of no step and no state: --reset-state has no effect\n" in capsys.readouterr().out
-    )
+    assert "    'per_hour' is neither a step nor a state: --reset-state has no effect\n" in capsys.readouterr().out
 
 
 def test_check_finds_the_checkpoint_by_the_name_of_the_job(folder, capsys, monkeypatch):

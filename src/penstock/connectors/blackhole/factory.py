@@ -31,7 +31,7 @@ class BlackholeSinkSpec(AnySettings):
 
 
 class BlackholeConnector:
-    """A sink for measuring: every row is computed and none is kept."""
+    """A sink for measurements: every row is computed and none is kept."""
 
     identifier = "blackhole"
     options: Mapping[str, type[OptionSet]] = {"Sink": BlackholeOptions}

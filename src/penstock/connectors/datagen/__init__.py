@@ -1,1 +1,1 @@
-"""The ``datagen`` connector: a source of rows that are made up."""
+"""The ``datagen`` connector: a source of generated rows."""

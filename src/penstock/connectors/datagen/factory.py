@@ -23,7 +23,7 @@ _DIGITS = 18
 
 
 class DatagenConnector:
-    """Tables of rows that are made up, for trying out SQL and for load: each value is random, or the next one of a
+    """Tables of generated rows, for trying out SQL and for load tests: each value is random, or the next one of a
     sequence. A row that is read again after a failure is the same, so that exactly-once holds."""
 
     identifier = "datagen"

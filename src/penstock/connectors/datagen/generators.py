@@ -1,5 +1,5 @@
-"""Values of columns that are made up. A value depends on the seed, the column and the number of its row alone, so that
-a row that is read again is the same."""
+"""Generated values of columns. A value depends on the seed, the column and the number of its row alone, so that a row
+that is read again is the same."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _primitive(generator: Generator, rows: RowNumbers) -> pa.Array:
 
 
 def _moments(generator: Generator, rows: RowNumbers, arrow: pa.DataType) -> pa.Array:
-    """The times of the rows, or up to so many ms before."""
+    """The times of the rows, or times up to this many ms earlier."""
     past = np.zeros(len(rows.times), np.int64)
     if generator.past_ms:
         past = (_bits(generator, rows, rows.numbers) % np.uint64(generator.past_ms + 1)).view(np.int64)
@@ -127,7 +127,7 @@ def _between(generator: Generator, rows: RowNumbers) -> _Numbers:
 
 
 def _decimals(units: _Numbers, data_type: DecimalType) -> pa.Array:
-    """Decimals that are so many units of their last digit."""
+    """Decimals from numbers of units of their last digit."""
     halves = np.stack((units, units >> 63), axis=1)
     return pa.Array.from_buffers(arrow_type(data_type), len(units), [None, pa.py_buffer(np.ascontiguousarray(halves))])
 
@@ -175,7 +175,7 @@ def _lists(generator: Generator, rows: RowNumbers) -> pa.Array:
 
 
 def _maps(generator: Generator, rows: RowNumbers) -> pa.Array:
-    """Maps of ``length`` entries, less those whose keys are there already."""
+    """Maps of ``length`` entries, without those with repeated keys."""
     keys, items = (values(part, _elements(generator, rows)) for part in generator.parts)
     of = np.repeat(np.arange(len(rows.numbers), dtype=np.int64), generator.length)
     codes = pc.dictionary_encode(keys).indices.to_numpy()

@@ -122,7 +122,7 @@ class DatagenReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Nothing to do: the rows that are due do not become more."""
+        """Nothing to do: no more rows become due."""
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next batch goes."""

@@ -1,4 +1,4 @@
-"""Files of tables: which there are, how their rows are read, and how rows become files. Without Spark."""
+"""Files of tables: listing, reading and writing them, without Spark."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _Encoder = Generator[None, pa.RecordBatch, None]
 
 @dataclass(frozen=True)
 class File:
-    """A file of a table and its size in bytes, by which a file that has changed since is told."""
+    """A file of a table and its size in bytes, which reveals that a file has changed."""
 
     path: str
     size: int
@@ -83,11 +83,11 @@ class Folder:
             self.system.delete_file(f"{self.root}/{path}")
 
     def appear(self, hidden: str) -> None:
-        """Give a hidden file its name, which is without the dot."""
+        """Rename a hidden file to its name without the dot."""
         self.system.move(f"{self.root}/{hidden}", f"{self.root}/{_shown(hidden)}")
 
     def names(self, prefix: str) -> list[str]:
-        """The files, in subfolders too, whose names begin so: their paths in the folder."""
+        """The files whose names begin with this prefix, in subfolders too: their paths in the folder."""
         if self.system.get_file_info(self.root).type is fs.FileType.NotFound:
             return []
         found = self.system.get_file_info(fs.FileSelector(self.root, recursive=True))
@@ -179,7 +179,7 @@ def _parquet(
     """Columns by name; NULL where the file does not have one."""
     schema, first = arrow_schema(scan.stored), 0
     with folder.system.open_input_file(file.path) as opened:
-        # Timestamps of 96 bits, which Hive, Flink and old Spark write, have years that 64 bits of nanoseconds lack.
+        # Timestamps of 96 bits, which Hive, Flink and old Spark write, may be out of the range of 64-bit nanoseconds.
         parquet = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
         there = parquet.schema_arrow.names
         chosen = [name for name in schema.names if name in there] or there[:1]
@@ -193,7 +193,7 @@ def _parquet(
 
 
 def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """A column of a file in the type of the table's. Digits of a second beyond microseconds are cut."""
+    """A column of a file in the type of the table's. Digits of a second beyond microseconds are truncated."""
     if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         nanos = column.cast(pa.timestamp("ns")).view(pa.int64())
         down = pc.subtract(nanos, pc.if_else(pc.less(nanos, 0), 999, 0))
@@ -321,7 +321,7 @@ def _lines_to(sink: FilesystemSinkSpec, stream: pa.NativeFile) -> _Encoder:
 
 
 def _check_lines(messages: pa.Array, table: str, format: str) -> None:
-    """Raises RecordError for a row that would not be one line, and so would not be read as it was written."""
+    """Raises RecordError for a row that would not be exactly one line, and so could not be read back."""
     broken = pc.or_(pc.equal(pc.binary_length(messages), 0), pc.match_substring(messages, b"\n"))
     at = pc.index(broken, True).as_py()
     if at >= 0:
@@ -348,7 +348,7 @@ def durable(folder: Folder, *paths: str) -> None:
 
 def hidden_name(prefix: str, run: str, task: int, attempt: int, format: str) -> str:
     """The name of a task's file before it appears. The names of a batch begin with ``prefix``. Each Spark numbers its
-    attempts from 0, so ``run`` tells the files of two runs apart that write one batch at the same time."""
+    attempts from 0, so ``run`` distinguishes the files of two runs that write one batch at the same time."""
     return f".{prefix}{run}-{task:05d}-{attempt}.{format}"
 
 
@@ -356,9 +356,9 @@ def publish(sink: FilesystemSinkSpec, prefix: str, hidden: Sequence[str]) -> Non
     """Let the files of a batch appear, and delete those that other attempts at it have written. The names of all begin
     with ``prefix``, those that are ``hidden`` behind a dot, each by its path.
 
-    Another run may publish the batch meanwhile. Nothing of others is deleted before all own files have appeared, so one
-    of the two has all of its files there in the end. Whose hidden files are gone was too late: it takes its files back,
-    and the others stay. Raises ExecutionError.
+    Another run may publish the batch meanwhile. Other runs' files are deleted only when all own files have appeared, so
+    one of the two runs has all of its files there in the end. A run whose hidden files are gone was too late: it
+    removes its files, and the other run's stay. Raises ExecutionError.
     """
     folder = Folder.of(sink.options.path)
     try:

@@ -1,4 +1,4 @@
-"""Columns that say which file a row is from."""
+"""Columns that name the file of a row."""
 
 from __future__ import annotations
 

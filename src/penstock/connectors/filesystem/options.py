@@ -18,7 +18,7 @@ _NOT_COMMITTED = (
     "partitions are not committed: the files of a batch appear together when it is complete",
     "leave it out",
 )
-#: Options of Flink's connector that would change what is read, or tell others of what is written.
+#: Options of Flink's connector that would change what is read, or notify others of what is written.
 ABSENT: Absent = {
     "partition.time-extractor.*": _NOT_COMMITTED,
     "sink.partition-commit.*": _NOT_COMMITTED,

@@ -51,7 +51,7 @@ from penstock.spi import (
     unreported,
 )
 
-#: A batch has files of about so many bytes, and at least one.
+#: The bytes of a batch's files, about; a batch has at least one file.
 _BATCH_BYTES = 256 << 20
 
 

@@ -74,7 +74,7 @@ class FilesystemScanSpec(FilesystemSpec):
         return ScanCapabilities(kinds=INSERTIONS, bounded=True, staged=True, metadata=self.metadata, folder=folder)
 
     def dead_letter_sink(self, others: Sequence[SinkSpec]) -> None:
-        """None: a line that cannot be decoded fails the job, or is ignored where the format is told so."""
+        """None: a line that cannot be decoded fails the job, or is ignored if the format's options say so."""
 
     def describe(self) -> str:
         """A human-readable description."""
@@ -97,7 +97,7 @@ class FilesystemSinkSpec(FilesystemSpec):
 
     @property
     def capabilities(self) -> SinkCapabilities:
-        """At least once: a batch that is published again replaces its files, which somebody may have read before."""
+        """At least once: a batch that is published again replaces its files, which may have been read before."""
         return SinkCapabilities(
             kinds=INSERTIONS,
             guarantee=Guarantee.AT_LEAST_ONCE,

@@ -64,7 +64,7 @@ def scan_of(resolution: Resolution) -> KafkaScanSpec:
         start_by=table.objects.get("scan.startup.mode"),
         stop_by=table.objects.get("scan.bounded.mode"),
         watermark=_measured(table.watermark, found.metadata),
-        # What its properties do not do is noted with the table.
+        # Properties without effect are noted with the table.
         dead_letters=replace(KafkaConnector().sink(definition(table, dead)), notes=()) if dead else None,
         table_id=tuple(table.name.split(".")) if named else (),
         primary_key=table.primary_key,

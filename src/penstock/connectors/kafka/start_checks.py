@@ -1,4 +1,4 @@
-"""What shows without Spark that a job cannot start: missing topics and offsets, options that the cluster refuses."""
+"""Checks without Spark that a job can start: topics and offsets exist, and the cluster accepts the options."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _check_start(session: Session, scan: KafkaScanSpec, start_time: int | None) 
 
 
 def _check_reached(session: Session, scan: KafkaScanSpec, reached: Positions, stop: Positions | None) -> None:
-    """Raises PossibleDataLossError where the logs do not have what a job has still to read. Topics that are gone may
+    """Raises PossibleDataLossError where the logs lack records that a job has still to read. Topics that are gone may
     have been read to their ends, which planning finds out."""
     if not scan.options.fail_on_data_loss:
         return

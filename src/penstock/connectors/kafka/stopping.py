@@ -10,17 +10,17 @@ from typing import TypeVar
 from penstock.errors import AbortableError
 
 _T = TypeVar("_T")
-#: How often it is looked whether the job is to end.
+#: How often the driver checks whether the job is to end.
 _CHECK_EVERY_SECONDS = 0.1
 
 
 def until_stopped(work: Callable[[Callable[[], bool]], _T], stopping: Callable[[], bool]) -> _T:
     """The result of ``work``, which runs in a separate thread.
 
-    Raises AbortableError when the job is to end before: brokers that do not answer would hold it up. The work is given
-    a function that tells whether it was left in this way, so that it ends too. The abort of its transaction raises the
-    epoch, so brokers refuse what it has sent and arrives late (rule "aborts raise the epoch"). What it has sent without
-    a transaction may be in the topic.
+    Raises AbortableError when the job is to end earlier: brokers that do not answer would delay that. The work gets a
+    function that tells whether it was abandoned, so that it ends too. The abort of its transaction raises the epoch, so
+    brokers refuse what it has sent and arrives late (rule "aborts raise the epoch"). What it has sent without a
+    transaction may be in the topic.
     """
     left = threading.Event()
     done: Future[_T] = Future()

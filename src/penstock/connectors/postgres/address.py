@@ -16,8 +16,8 @@ PARAMETERS = {
     "connectTimeout": "connect_timeout",
 }
 
-#: Parameters of libpq that the URL may override. A connection whose other end is silently gone is given up after about
-#: a minute; without the time-outs that would take hours.
+#: Parameters of libpq that the URL may override. A connection whose other end is silently gone is closed after about a
+#: minute; without the time-outs that would take hours.
 _DEFAULTS = {
     "application_name": "penstock",
     "connect_timeout": "10",
@@ -45,7 +45,7 @@ class Address:
 
     @property
     def connect_seconds(self) -> float:
-        """How long an attempt to connect waits for an answer; infinity if for ever, as libpq understands 0."""
+        """How long an attempt to connect waits for an answer; infinity means for ever, as libpq's 0 does."""
         given = dict(self.parameters).get("connect_timeout", _DEFAULTS["connect_timeout"])
         return float(given) if given.isdecimal() and int(given) > 0 else math.inf
 

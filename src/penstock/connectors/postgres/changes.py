@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from penstock.types import RowKind
 
-#: The row of a key is gone after such a change, unless another one follows: a row before an update that none follows
-#: has got another key, or was filtered out.
+#: The row of a key is gone after such a change, unless another one follows: a row before an update that no other change
+#: follows got another key, or was filtered out.
 _GONE = (RowKind.DELETE, RowKind.UPDATE_BEFORE)
 
 
@@ -27,7 +27,7 @@ def deletions(kinds: pa.Array | None, count: int) -> NDArray[np.bool_]:
 def last_of_keys(keys: Sequence[pa.Array]) -> NDArray[np.int64] | None:
     """The places of the last row of each key, in their order; None if all rows have different keys.
 
-    Values that are equal for PostgreSQL alone, such as 0.0 and -0.0, are different ones here.
+    Values that only PostgreSQL treats as equal, such as 0.0 and -0.0, are different here.
     """
     count = len(keys[0])
     if any(pa.types.is_nested(each.type) for each in keys):
@@ -37,7 +37,7 @@ def last_of_keys(keys: Sequence[pa.Array]) -> NDArray[np.int64] | None:
         encoded = pc.dictionary_encode(key)
         own = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         codes = codes * len(encoded.dictionary) + own
-        if number:  # small again, so that the next column cannot make them overflow
+        if number:  # make them small again, so that the next column cannot make them overflow
             codes = np.unique(codes, return_inverse=True)[1]
     last = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
     last[codes] = np.arange(count)  # of equal indices, numpy keeps the last value
@@ -46,7 +46,7 @@ def last_of_keys(keys: Sequence[pa.Array]) -> NDArray[np.int64] | None:
 
 
 class LastChanges:
-    """Holds back changes of keys, as far as they are few, and gives the last one of each key."""
+    """Holds back changes of keys while they are few, and gives the last one of each key."""
 
     #: So many are worth a separate COPY.
     _MOST = 1 << 16
@@ -57,7 +57,7 @@ class LastChanges:
         self._rows = 0
 
     def add(self, changes: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Hold changes back. Returns all that are held when they are many, which are held no longer."""
+        """Hold changes back. Returns and releases all held changes when there are many."""
         self._parts.append(changes)
         self._rows += changes.num_rows
         if self._rows < self._MOST:
@@ -69,7 +69,7 @@ class LastChanges:
         return last
 
     def take(self) -> pa.RecordBatch | None:
-        """The last change of each key that is held, None without any. They are held no longer."""
+        """Returns and releases the last change of each held key; None without any."""
         if not self._parts:
             return None
         held = pa.concat_batches(self._parts)

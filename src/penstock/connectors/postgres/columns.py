@@ -44,9 +44,9 @@ _HOLDS = {
 _DIGITS = {"smallint": 5, "integer": 10, "bigint": 19}
 #: Types of text with a length, and what they are without it.
 _TEXTS = {"character varying": "character varying", "character": "bpchar"}
-#: More types for text, which is cast; a text that is not a value of the type fails.
+#: More types for text, which is cast; a text that is not a value of the type is an error.
 _FROM_TEXT = ("json", "jsonb", "uuid")
-#: PostgreSQL's finest time is a microsecond.
+#: PostgreSQL's times have microseconds.
 _FINEST = 6
 
 _TYPE = re.compile(
@@ -123,8 +123,8 @@ class KeyColumn:
 
 @dataclass(frozen=True)
 class Insertion:
-    """The way of a sink's columns from the staging table into the table: the names of the table's columns, in the order
-    of the sink's, and the type that each is cast to, or an empty text. ``keys`` are the columns of the sink's key."""
+    """How a sink's columns go from the staging table into the table: the names of the table's columns, in the order of
+    the sink's, and the type that each is cast to, or an empty text. ``keys`` are the columns of the sink's key."""
 
     names: tuple[str, ...]
     casts: tuple[str, ...]
@@ -199,7 +199,7 @@ def _misfits(logical: DataType, column: TableColumn) -> Iterator[tuple[str, str]
 
 
 def _loses(logical: DataType, staged: str, first: int, second: int) -> bool:
-    """Whether a column with these parameters, such as ``numeric(first, second)``, has no room for a type's values."""
+    """Whether a column with these parameters, such as ``numeric(first, second)``, cannot hold a type's values."""
     match logical:
         case DecimalType(precision=precision, scale=scale):
             return second < scale or first - second < precision - scale

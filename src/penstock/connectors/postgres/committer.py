@@ -100,7 +100,8 @@ class PostgresCommitter(Committer):
     def _kept_namespace(self, present: str) -> str:
         """The schema of the progress table of these tables, which is created if it is missing: the one with the rows of
         this query, else the one that the checkpoint knows, if it is among those that have such a table, else the
-        ``present`` one. So a batch is known, and a former run fenced, when the search path names another schema first.
+        ``present`` one. So a batch is found, and a former run fenced, even when the search path names another schema
+        first.
 
         Raises CheckpointError when tables have their progress in different schemas.
         """
@@ -145,8 +146,8 @@ class PostgresCommitter(Committer):
             return progress_schemas(transaction)
 
     def _namespaces_of_rows(self) -> dict[str, str]:
-        """The schemas with progress of this query, by the tables that it was written to. They tell it also in a
-        database that has another identity since, after pg_upgrade for one. Those that may not be read are left out."""
+        """The schemas with progress of this query, by the tables that it was written to. They are found even if the
+        database's identity has changed, as after pg_upgrade. Unreadable ones are left out."""
         found: dict[str, str] = {}
         for namespace in self._made():
             try:
@@ -154,14 +155,14 @@ class PostgresCommitter(Committer):
                     rows = ProgressTable(namespace).of_query(transaction, self._context.query_id)
             except DatabaseUnavailableError:
                 raise
-            except DatabaseError:  # no right, or the table of another version
+            except DatabaseError:  # no right, or a table of another version
                 continue
             found |= {name: namespace for row in rows if row.progress for name in row.tables}
         return found
 
     def _kept_key(self) -> str:
         """The key of the row for these tables: one that the query has written, else one that the checkpoint knows, else
-        the job's name and the tables. So a committed batch is known when tables are added or removed, or written as
+        the job's name and the tables. So a committed batch is found when tables are added or removed, or written as
         another user."""
         context, mine = self._context, set(self._names)
         with self._database.transaction() as transaction:
@@ -197,12 +198,12 @@ class PostgresCommitter(Committer):
                 ((system, database),) = transaction.rows(sql)
                 return f"{system}/{database}"
         except DatabaseUnavailableError:
-            raise  # under its address, what the checkpoint knows of the database would not be found
+            raise  # under its address, the checkpoint's document of the database would not be found
         except DatabaseError:
             return str(self._database.address)
 
     def _keep(self) -> None:
-        """Write to the checkpoint which row is for which tables."""
+        """Write to the checkpoint which row belongs to which tables."""
 
         def change(now: dict[str, Any]) -> dict[str, Any]:
             left = {other: [name for name in names if name not in self._names] for other, names in now.items()}
@@ -211,8 +212,9 @@ class PostgresCommitter(Committer):
         self._context.checkpoint.revise(self._document, change)
 
     def _check_rows(self) -> None:
-        """Raises CheckpointError when this query has committed more than the checkpoint knows, or has committed a batch
-        that Spark has not logged as done into only some of the tables: others would miss it, or get it twice."""
+        """Raises CheckpointError when this query has committed more than the checkpoint knows, or has committed a
+        batch, which Spark has not logged as done, into only some of the tables: others would miss it, or get it
+        twice."""
         context = self._context
         with self._database.transaction() as transaction:
             rows = self._rows.of_query(transaction, context.query_id)
@@ -243,7 +245,7 @@ class PostgresCommitter(Committer):
             )
 
     def _inherit(self) -> None:
-        """Write to the row what other rows record of its tables. These rows continue with the next batch, which may be
+        """Copy to the row what other rows record of its tables. These rows continue with the next batch, which may be
         the last one before a restart."""
         known, covering = self._progress, self._covering
         if covering is None or (
@@ -266,7 +268,7 @@ class PostgresCommitter(Committer):
                 raise OptionsError((Problem(reason, where=where, hint=hint),))
             mine = Claim.mine(context.run_id)
             self._rows.own(transaction, self._key, mine, context.query_id, self._names)
-            # A former run may write these tables under other rows, and is fenced from those too.
+            # A former run may write these tables under other rows: fence it there too.
             for row in self._rows.of_query(transaction, context.query_id):
                 if row.owner.run_id != context.run_id and set(row.tables) & set(self._names):
                     self._rows.own(transaction, row.key, mine, context.query_id, row.tables)
@@ -277,7 +279,7 @@ class PostgresCommitter(Committer):
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Insert and commit the batch, unless progress shows that it was committed before.
 
-        Retries a few times after passing errors. Raises FencedError when another run took over, and
+        Retries a few times after transient errors. Raises FencedError when another run took over, and
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
         progress = Progress.of_batch(self._context.query_id, batch, self._names)
@@ -315,7 +317,7 @@ class PostgresCommitter(Committer):
         try:
             return self._attempt(batch, frame, progress)
         except (BatchError, DatabaseError, KafkaError):
-            self.check_owner()  # another run that took over is the better explanation
+            self.check_owner()  # another run that took over explains the error better
             raise
 
     def _is_done(self, progress: Progress, *, warns: bool = True) -> bool:
@@ -380,7 +382,7 @@ class PostgresCommitter(Committer):
         return row
 
     def check_owner(self) -> None:
-        """Raise FencedError when another run owns the job: it drops our staging tables, which makes us fail."""
+        """Raise FencedError when another run owns the job: it drops our staging tables, which causes errors here."""
         with contextlib.suppress(DatabaseError), self._transaction() as transaction:
             self._owned(transaction)
 

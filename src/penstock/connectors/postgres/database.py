@@ -35,7 +35,7 @@ _HINTS = {
 
 #: After this idle time of a transaction the server rolls it back, which releases its locks.
 _IDLE_MS = 60_000
-#: Waits for locks are longer than that.
+#: The time-out of waits for locks, longer than that.
 _LOCK_MS = 2 * _IDLE_MS
 
 _PAUSE_SECONDS = 0.2
@@ -53,8 +53,8 @@ _SETTINGS = (
 
 
 class CommitOutcomeError(DatabaseUnavailableError):
-    """A COMMIT had no definite answer; its cause is the error that came instead. It stays in this process: the caller
-    finds out how the transaction ended."""
+    """A COMMIT had no definite answer; its cause is the error that came instead. Internal: the caller finds out how the
+    transaction ended."""
 
 
 class Transaction:

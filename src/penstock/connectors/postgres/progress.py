@@ -1,7 +1,7 @@
 """The progress table: which batch of a job was committed last, and which run of the job may commit.
 
 There is one row for each job and set of tables. The transaction that inserts a batch locks the row and writes it, so
-that only one run at a time can be about to commit, and a read under the lock is definite. The row names the tables that
+that only one run at a time can be about to commit, and reads under the lock are definite. The row names the tables that
 the batch was inserted into. By these a query finds its rows again when tables are added or removed, or are written as
 another user.
 """

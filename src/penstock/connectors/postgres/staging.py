@@ -4,7 +4,7 @@ A staging table has the columns ``writer`` and ``c0``, ``c1`` and so on, in the 
 task has its own writer's number. Only rows of writers in the tasks' results count. The rows of an attempt that failed,
 or that Spark ran twice, stay in the table and are cleared later.
 
-That of a sink with a key has two columns more: ``place``, the place of a change among those of its task, and
+The table of a sink with a key has two more columns: ``place``, the place of a change among those of its task, and
 ``deleted``. The numbers of writers have the order of their tasks, so that ``writer`` and ``place`` give the order of
 the changes of a batch.
 """
@@ -76,7 +76,7 @@ class Staged:
 
     @classmethod
     def of(cls, outputs: int, results: Iterable[Mapping[str, Any]]) -> Staged:
-        """What the rows of :data:`STAGED` of all tasks tell."""
+        """The sums of all tasks' rows of :data:`STAGED`."""
         records: tuple[dict[int, int], ...] = tuple({} for _ in range(outputs))
         deleted, sizes = [0] * outputs, [0] * outputs
         for row in results:
@@ -163,7 +163,7 @@ class _Stage:
         self._last = LastChanges([f"c{names.index(name)}" for name in branch.keys]) if branch.keys else None
 
     def add(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """What is to be copied now, with the rows of a batch of the frame."""
+        """The rows to copy now, after a batch of the frame."""
         rows, origins = self.branch.rows(batch)
         count = rows.num_rows
         if not count:
@@ -182,7 +182,7 @@ class _Stage:
         return self._last.add(pa.RecordBatch.from_arrays(columns, names=["writer", "place", "deleted", *names]))
 
     def rest(self) -> pa.RecordBatch | None:
-        """What is to be copied after the last batch."""
+        """The rows to copy after the last batch."""
         return None if self._last is None else self._last.take()
 
     def copy(self, transaction: Transaction, namespace: str, staged: pa.RecordBatch) -> None:
@@ -222,7 +222,7 @@ def _refuse_nul(branch: PostgresOutput, name: str, column: pa.Array, origins: pa
     if not pa.types.is_string(texts.type) or not _has_zero_byte(texts):
         return
     first = pc.index(pc.match_substring(texts, "\0"), True).as_py()
-    if first < 0:  # it was below a null
+    if first < 0:  # the byte was under a null
         return
     row = first if rows is None else rows[first].as_py()
     raise RecordError(

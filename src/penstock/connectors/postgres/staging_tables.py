@@ -19,7 +19,7 @@ from penstock.connectors.postgres.tables import Table
 from penstock.errors import BatchError, DatabaseError
 from penstock.spi import JobContext, Output
 
-#: Clearing does not wait long for a lock: it can be done later.
+#: The time-out of clearing, which can be done later.
 _HOUSEKEEPING_MS = 1000
 
 
@@ -100,7 +100,7 @@ class StagingTables:
             return any(gone for ((gone,),) in found)
 
     def clear(self) -> None:
-        """Empty the tables. Rows that a lock keeps there do no harm: no later batch reads their writers."""
+        """Empty the tables. Rows that stay because of a lock are harmless: no later batch reads their writers."""
         self._tidy(f"TRUNCATE {self._all}")
 
     def drop(self) -> None:
@@ -117,6 +117,6 @@ class StagingTables:
         return f"{quoted(self._namespace)}.{quoted(table)}"
 
     def _tidy(self, sql: str) -> None:
-        """Run a statement whose failure does no harm."""
+        """Run a statement whose failure is harmless."""
         with contextlib.suppress(DatabaseError), self._database.transaction(lock_ms=_HOUSEKEEPING_MS) as transaction:
             transaction.run(sql)

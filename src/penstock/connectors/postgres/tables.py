@@ -21,7 +21,7 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = to_regclass($1)
 """
 
-#: The type of a domain is that below it.
+#: The type of a domain is its base type.
 _COLUMNS = """
 SELECT a.attname::text,
        CASE t.typtype WHEN 'd' THEN format_type(t.typbasetype, t.typtypmod)
@@ -37,7 +37,7 @@ WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
 """
 
-#: The columns of each key that ON CONFLICT can name: all rows have one, and it is checked at once. As JSON.
+#: The columns of each key that ON CONFLICT can name: unique over all rows, and checked immediately. As JSON.
 _KEYS = """
 SELECT array_to_json(ARRAY(
     SELECT a.attname::text FROM pg_attribute a

@@ -63,7 +63,7 @@ class PrintSinkSpec(AnySettings):
 
 
 class PrintConnector:
-    """A sink for looking at rows."""
+    """A sink that shows rows."""
 
     identifier = "print"
     options: Mapping[str, type[OptionSet]] = {"Sink": PrintOptions}

@@ -39,7 +39,8 @@ def _listed(form: str, parts: Sequence[str], values: pa.Array) -> list[str]:
 
 
 def _plain(values: pa.Array, data_type: DataType) -> tuple[pa.Array, Callable[[Any], str]]:
-    """A column, dates and times as numbers, as Python does not have all of them; and what shows a value of it."""
+    """A column, with dates and times as numbers, since Python cannot represent all of them, and the function that shows
+    a value."""
     match root(data_type):
         case "BOOLEAN":
             return values, lambda value: str(value).lower()

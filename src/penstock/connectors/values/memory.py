@@ -46,5 +46,5 @@ def known() -> tuple[str, ...]:
 
 
 def forget(data_id: str) -> None:
-    """Keep the rows under an id no longer."""
+    """Forget the rows under an id."""
     _ROWS.pop(data_id, None)

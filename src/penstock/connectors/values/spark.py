@@ -104,7 +104,7 @@ class RowsSource(Source):
         return f"table '{self._scan.table}', row {offset + 1}" if mine else ""
 
     def partitions(self, end: dict[str, Any]) -> Sequence[SourcePartition]:
-        """The only partition. Where the run alone ends with its rows, event time does not."""
+        """The only partition. Where only the run ends with its rows, event time continues."""
         ended = self._scan.options.bounded and self.ended(end)
         return (SourcePartition(self._ordinal * PARTITIONS_PER_SOURCE, "0", ended=ended),)
 

@@ -17,7 +17,7 @@ class ValuesScanSpec(AnySettings):
     """Reads rows of ``schema``.
 
     ``data`` is an Arrow IPC stream of the rows, with their kinds in the column KIND: bytes can be hashed, compared by
-    value and pickled, as specs must. Rows that are not ``counted`` are the query's own, and no records of a table.
+    value and pickled, as specs must. Rows that are not ``counted`` are the query's own, not records of a table.
     """
 
     table: str

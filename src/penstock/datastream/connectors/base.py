@@ -1,4 +1,4 @@
-"""What all sources and all sinks have in common."""
+"""The base of all sources and sinks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Source(ABC):
     timestamps = False
     #: Whether its parallelism bounds the tasks that read.
     parallel = False
-    #: The strategy that a source of the former API has by itself.
+    #: The strategy of a source of the former API.
     strategy = WatermarkStrategy.no_watermarks()
 
     @property
@@ -38,7 +38,7 @@ class Source(ABC):
         """The table named ``name``. Raises DefinitionError with every problem of the source."""
 
     def steps(self) -> tuple[Step, ...]:
-        """Functions of the user's that make the stream's values of the table's rows."""
+        """User-defined functions that make the stream's values from the table's rows."""
         return ()
 
 
@@ -55,7 +55,7 @@ class Sink(ABC):
         """The table named ``name`` for values of the type ``stream``. Raises DefinitionError when they do not fit."""
 
     def steps(self, stream: TypeInformation) -> tuple[Step, ...]:
-        """Functions of the user's that make the table's rows of the stream's values."""
+        """User-defined functions that make the table's rows from the stream's values."""
         return ()
 
 

@@ -49,5 +49,5 @@ class ValuesSink(Sink):
         return values.rows(self._data_id)
 
     def forget(self) -> None:
-        """Keep the rows no longer."""
+        """Forget the rows."""
         values.forget(self._data_id)

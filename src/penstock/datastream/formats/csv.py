@@ -29,7 +29,7 @@ class _Builder:
         return self._set("quote-character", c)
 
     def set_escape_character(self, c: str) -> Self:
-        """The character that takes away the meaning of the next one."""
+        """The character that escapes the next one."""
         return self._set("escape-character", c)
 
     def _set(self, key: str, value: str) -> Self:

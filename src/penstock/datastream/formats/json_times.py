@@ -1,4 +1,4 @@
-"""Times in JSON rows: the row schemas of Flink write them by RFC 3339, other than the format ``json`` of its SQL.
+"""Times in JSON rows: the row schemas of Flink write them by RFC 3339, unlike the format ``json`` of its SQL.
 
 Where a row holds times, the table has texts in their places, and a function changes one into the other.
 """
@@ -72,7 +72,7 @@ def _texts(logical: DataType) -> DataType:
 
 
 def _through(logical: DataType, change: Callable[[DataType], _Convert]) -> _Convert:
-    """What changes the times in a value of this type; nulls stay."""
+    """The function that changes the times in a value of this type; nulls stay."""
     if _texts(logical) == logical:
         return lambda value: value
     match logical:

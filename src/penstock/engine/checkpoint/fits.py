@@ -41,7 +41,7 @@ class StateReport:
         for each in self.verdicts:
             yield each.describe(), each.fate in {"kept", "new"}
         for uid in self.unknown:
-            yield f"'{uid}' is the name of no step and no state: --reset-state has no effect", False
+            yield f"'{uid}' is neither a step nor a state: --reset-state has no effect", False
 
     def check(self) -> None:
         """Raises CheckpointError if the state does not fit the job."""

@@ -209,7 +209,7 @@ class Lease:
 
 @dataclass
 class _Watch:
-    """Looks whether an owner of a checkpoint still runs. ``held``: somebody else holds the lock of its folder."""
+    """Checks whether an owner of a checkpoint still runs. ``held``: another process holds the lock of its folder."""
 
     checkpoint: JobCheckpoint
     job: str

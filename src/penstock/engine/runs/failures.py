@@ -48,7 +48,7 @@ def gone(job: Job) -> ExecutionError:
 
 
 def stopped_by_others(job: Job) -> QueryStoppedError:
-    """The error of a query that ended before its sources did, although nobody stopped the job."""
+    """The error of a query that ended before its sources did, although the job was not stopped."""
     return QueryStoppedError(
         f"job '{job.name}': something other than penstock stopped its query before its sources were at their ends; "
         "look for a call of stop() on a query of 'spark.streams.active', and for another session of this process that "

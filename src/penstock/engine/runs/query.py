@@ -191,7 +191,7 @@ class Query:
 
     def wait(self) -> bool:
         """Wait for the end: True when all sources were read, False when the query was stopped. Raises the PenstockError
-        that ended it. A query that is being stopped raises only errors that a restart would not heal, because the stop
+        that ended it. A query that is being stopped raises only errors that a restart would not fix, because the stop
         itself may cause other errors."""
         if self._writer is None:
             raise ExecutionError(f"job '{self.job.name}' was not started; call start() first")

@@ -245,7 +245,7 @@ class RunningJob:
 
     def savepoint(self, directory: str | None = None) -> str | None:
         """The path of a new savepoint of what is committed, in ``directory`` or that of the job's settings; None if
-        there is none of both. Raises CheckpointError before the first batch is committed."""
+        there is neither. Raises CheckpointError before the first batch is committed."""
         folder = directory or self.job.settings.savepoint_dir
         if folder is None:
             return None

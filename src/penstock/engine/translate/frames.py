@@ -212,6 +212,6 @@ def _measured(calc: Calc, _: Task, batches: Iterator[pa.RecordBatch]) -> Iterato
 
 
 def _task() -> Task:
-    """The running task, as functions of the user's see it."""
+    """The running task, as user-defined functions see it."""
     context = TaskContext.get()
     return Task(0, 1) if context is None else Task(context.partitionId(), 0, attempt=context.attemptNumber())

@@ -1,4 +1,4 @@
-"""Text as Java's strings hold it.
+"""Text as Java's strings represent it.
 
 Flink counts characters as code points, as it keeps text in UTF-8, except where it asks Java's strings: those count
 UTF-16 units, so that a character beyond the first plane has two. :func:`to_units` shows a text that way.

@@ -1,4 +1,4 @@
-"""Values that do not follow from the row: chance, and the present time, which is the same for all rows of a batch."""
+"""Nondeterministic values: random ones, and the present time, which is the same for all rows of a batch."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _bounded(made: NDArray[np.int32], most: NDArray[np.int64], valid: Mask) -> V
     return Vector(column(made, valid, pa.int32()), failures if failed.any() else ())
 
 
-#: Those of Java's linear congruential generator.
+#: The constants of Java's linear congruential generator.
 _FACTOR, _MASK = 0x5DEECE66D, (1 << 48) - 1
 
 

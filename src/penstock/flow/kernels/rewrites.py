@@ -1,4 +1,4 @@
-"""Calls as others that have kernels: operands in one type, and functions that are short for a few others."""
+"""Rewrites calls to others that have kernels: operands in one type, and functions that abbreviate others."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _nullif(call: Call) -> Expression:
 
 
 def _arithmetic(call: Call) -> Expression:
-    """Operands of ``+ - *`` in the type of the result, unless they are decimals, whose types decide about it."""
+    """Operands of ``+ - *`` in the type of the result, unless they are decimals, whose types determine it."""
     if not is_integer(call.type):
         return call
     return replace(call, args=tuple(_as(each, call.type) for each in call.args))
@@ -178,7 +178,7 @@ def _lapse(call: Call) -> Expression:
 
 
 def _instant(call: Call) -> Expression:
-    """Text without a pattern is by the usual one, in UTC; what is not by it fails."""
+    """Text without a pattern follows the usual one, in UTC; other text fails."""
     if len(call.args) > 1 or root(call.args[0].type) != "STRING":
         return call
     usual = Literal("yyyy-MM-dd HH:mm:ss", type=STRING)

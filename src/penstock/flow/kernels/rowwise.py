@@ -111,11 +111,11 @@ def _computed_once(
 def _column_of(made: list[Any], arrow: pa.DataType) -> pa.Array:
     try:
         return pa.array(made, arrow)
-    except UnicodeEncodeError:  # a document has half a character as an escape
+    except UnicodeEncodeError:  # a document has half of a surrogate pair as an escape
         return pa.array([whole_characters(each) for each in made], arrow)
 
 
-#: In place of a value that Python does not have.
+#: Replaces a value that Python cannot represent.
 _FOREIGN = object()
 
 
@@ -139,7 +139,7 @@ def _padding(text: str, length: int, padding: str) -> str:
 
 
 def _left_padded(text: str, length: int, padding: str) -> str | None:
-    """As long as it says in UTF-16 units; null for a negative length, or without a padding."""
+    """Padded or cut to the length in UTF-16 units; null for a negative length, or without a padding."""
     text, padding = to_units(text), to_units(padding)
     if length < 0 or not padding:
         return None
@@ -154,7 +154,7 @@ def _right_padded(text: str, length: int, padding: str) -> str | None:
 
 
 def _replace(text: str, old: str, new: str) -> str:
-    """Java's: an empty text is between all characters."""
+    """As in Java, an empty text is between all characters."""
     return text.replace(old, new) if old else from_units(to_units(text).replace("", to_units(new)))
 
 

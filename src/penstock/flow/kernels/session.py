@@ -1,4 +1,4 @@
-"""What results depend on beside the values."""
+"""What results depend on besides the values."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Session:
-    """The session that a job runs in: its time ``zone``, empty if it is not known. ``strict``: what overflows fails;
+    """The session that a job runs in: its time ``zone``, empty if it is not known. ``strict``: an overflow is an error;
     without it integers keep their lowest bits, and decimals become NULL, as in Flink."""
 
     zone: str = ""
     strict: bool = False
 
 
-#: A session of which nothing is known.
+#: A session without known settings.
 UNKNOWN = Session()

@@ -1,7 +1,7 @@
 """The operands and results of kernels: values of a batch's rows, and the rows whose value could not be computed.
 
-A row that fails, by a division by zero or a cast, ends the job only if its value is used: not if a CASE, an AND or a
-filter decides without it. So kernels mark such rows, and whoever uses the values raises.
+A row that fails, by a division by zero or a cast, fails the job only if its value is used: not if a CASE, an AND or a
+filter decides without it. So kernels mark such rows, and the user of the values raises.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Failure:
-    """The rows that a computation failed for, and the reason of each, by its number."""
+    """The rows for which a computation failed, and the reason of each, by its number."""
 
     rows: Mask
     reason: Callable[[int], str]

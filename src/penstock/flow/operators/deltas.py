@@ -19,7 +19,7 @@ from penstock.columns.sums import sums
 from penstock.flow.operators.contract import Input
 from penstock.flow.rows.envelope import ARRIVED, WEIGHT, hashes_of, weights_of
 
-#: Owners of keys are ranges of the upper half of the hash; the lower half is free to tell rows of one key apart.
+#: Owners of keys are ranges of the upper half of the hash; the lower half is free to distinguish rows of one key.
 _UPPER_HALF = np.uint64(0xFFFFFFFF00000000)
 
 

@@ -65,7 +65,7 @@ class KeptOutput:
         except CheckpointError as error:
             raise CheckpointError(
                 f"'{self.file}' in '{storage.place}' is missing, which holds {what}: restore it from a backup. Without "
-                "it, start with another checkpoint directory, and see to it that all targets have the same rows"
+                "it, start with another checkpoint directory, and make sure that all targets have the same rows"
             ) from error
         if hashlib.sha256(data).hexdigest() != self.sha256:
             raise content_changed(f"'{self.file}', which holds {what},")

@@ -24,8 +24,8 @@ class Table:
     """What keyed states and multisets share: their segments, newest first, and the change of this batch.
 
     Rows of a table with times (:attr:`TableSpec.timed`) that were last written at ``since`` or before are gone. Where a
-    keyed table had no times before, its rows live from this batch on. A table of the ``last`` batch takes no changes:
-    nobody would read them.
+    keyed table had no times before, its rows live from this batch on. A table of the ``last`` batch takes no changes,
+    since they would not be read.
     """
 
     def __init__(

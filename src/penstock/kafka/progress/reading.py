@@ -85,7 +85,7 @@ def read_progress(
 
     Reads up to the high watermark regardless of open transactions, and pairs our records with the control markers of
     their producer, so another id's open transaction hides nothing. Raises RetriableError on a time-out, which is never
-    taken for the end, and CheckpointError if the topic was created again.
+    treated as the end, and CheckpointError if the topic was created again.
     """
     return read_progress_of(session, topic, [transactional_id], deadline=deadline)[transactional_id]
 

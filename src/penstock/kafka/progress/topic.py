@@ -114,7 +114,9 @@ def _found_elsewhere(session: Session, name: str, deadline: Deadline) -> TopicIn
         raise
     except KafkaError as error:
         if any(session.known_epochs([name], deadline)):
-            raise RetriableError(f"{error}. Another broker knows the topic: check that all brokers are well") from error
+            raise RetriableError(
+                f"{error}. Another broker knows the topic: check that all brokers are healthy"
+            ) from error
         return None
 
 

@@ -40,8 +40,8 @@ class Stage:
     """A committer's work on rows that needs no Spark: the reading tasks do it on the batches that they have just made.
 
     ``run`` takes the task and its batches of rows, and is picklable. A task of a job with state may call it several
-    times, for the rows of other keys each. ``schema`` is that of the batches it yields.
-    ``calls``: it calls functions of the user, which run in Spark's Python processes only.
+    times, for the rows of other keys each. ``schema`` is that of the batches it yields. ``calls``: it calls
+    user-defined functions, which run in Spark's Python processes only.
     """
 
     run: Callable[[Task, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]

@@ -1,2 +1,2 @@
-"""What the engine and the runtimes of connectors share in carrying that out: rows on their way through Spark, files of
+"""What the engine and the runtimes of connectors share to implement that: rows on their way through Spark, files of
 tasks, the documents of sources."""

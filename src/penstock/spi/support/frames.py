@@ -145,8 +145,8 @@ def staged(
 
 
 def mapped(frame: _T, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: Any) -> _T:
-    """What ``run``, :func:`guarded`, makes of the batches of a DataFrame. PySpark takes a dot in the name of a column
-    for a field of it, so columns with such names have others on their way to ``run``."""
+    """What ``run``, :func:`guarded`, makes of the batches of a DataFrame. PySpark reads a dot in the name of a column
+    as a field, so such columns have other names in ``run``."""
     given: Any = frame
     names = given.columns
 

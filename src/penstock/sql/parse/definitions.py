@@ -168,7 +168,7 @@ def _declaration(
         return _as(cursor, found, tuple(body.names))
     cursor.expect_end()
     if body.names:
-        raise cursor.source.error(body.names[0].at, f"column '{body.names[0].text}' has no type", "write one behind it")
+        raise cursor.source.error(body.names[0].at, f"column '{body.names[0].text}' has no type", "write one after it")
     if not columns and like is None:
         raise cursor.unsupported("a table without columns", "declare the columns: they are not inferred", table.at)
     return found

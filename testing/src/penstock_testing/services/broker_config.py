@@ -58,7 +58,7 @@ class Security:
             if given not in known:
                 raise ServiceError(f"{title} '{given}' is unknown; expected one of {', '.join(known)}")
         if self.sasl and not self.users:
-            raise ServiceError(f"{self.protocol} without users lets nobody in; give at least one name and password")
+            raise ServiceError(f"{self.protocol} without users accepts no login; give at least one name and password")
         if self.certificates and not self.tls:
             raise ServiceError(f"{self.protocol} has no certificates; use SSL or SASL_SSL")
         for name in self.certificates:

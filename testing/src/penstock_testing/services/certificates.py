@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 
 _AUTHORITY = "authority.pem"
 _VALIDITY = timedelta(days=3650)
-_CLOCKS = timedelta(hours=1)  # by which clocks may differ
+_CLOCKS = timedelta(hours=1)  # the time by which clocks may differ
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ _TRIES = 64
 def free_ports(*wanted: int) -> list[int]:
     """Ports of 127.0.0.1, all different: those that are asked for, and a free one for each 0.
 
-    A free one is outside the range of ports that the system gives away: nobody gets it by chance before the server
+    A free one is outside the range of ports that the system gives away: no program gets it by chance before the server
     binds it, or while the server restarts.
 
     Raises:

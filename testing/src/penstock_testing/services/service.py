@@ -33,7 +33,7 @@ class Service(ABC):
     #: What errors call it, and the beginning of its temporary folder's name.
     name: ClassVar[str]
     prefix: ClassVar[str]
-    #: Text in the log of a server that has lost its port to somebody else.
+    #: Text in the log of a server that has lost its port to another program.
     port_lost: ClassVar[str]
 
     def __init__(self, folder: Path | None = None, *, data: Path | str | None = None, detachable: bool = False):
@@ -193,7 +193,7 @@ class Service(ABC):
         return tail(self.log(node).read_text(errors="replace"))
 
     def _begin(self) -> None:
-        """Prepares and launches, again when somebody takes a free port before the server binds it."""
+        """Prepares and launches, again when another program takes a free port before the server binds it."""
         self._owner = os.getpid()
         for attempt in range(1, _ATTEMPTS + 1):
             try:

@@ -1,4 +1,4 @@
-"""The changes of a table that upserts: which of them become messages."""
+"""The changes of an upsert table: which of them become messages."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class KeyedChanges:
         )
 
     def effective(self) -> Self:
-        """Without the rows before an update that another change of their key follows. One that none follows says that
-        the row is there no longer: its update has another key, or was filtered out."""
+        """Without the rows before an update that another change of their key follows. One that no other follows means
+        that the row is gone: its update has another key, or was filtered out."""
         before = self.kinds == RowKind.UPDATE_BEFORE
         return self.chosen(~before | _last_of_keys(self.keys)) if before.any() else self
 
@@ -77,7 +77,7 @@ class KeyedChanges:
 
 
 def _last_of_keys(keys: pa.BinaryArray) -> NDArray[np.bool_]:
-    """Which items are the last of their value."""
+    """Which items are the last ones with their value."""
     encoded = pc.dictionary_encode(keys, null_encoding="encode")
     codes = encoded.indices.to_numpy(zero_copy_only=False)
     last = np.zeros(len(encoded.dictionary), np.int64)
@@ -95,12 +95,11 @@ class ChangeBuffer:
         self._held: dict[str, _Held] = {}
 
     def add(self, topic: str, changes: KeyedChanges) -> KeyedChanges | None:
-        """Hold changes of a topic back. Returns all that are held of it when there are enough, which are held no
-        longer."""
+        """Hold changes of a topic back. When there are enough, returns and releases all held changes of the topic."""
         held = self._held.setdefault(topic, _Held())
         held.parts.append(changes)
         held.rows += len(changes)
-        # Not for every few changes: that would go over all that are held each time.
+        # Not after every few changes, since each time all held changes are scanned.
         if held.rows < self._most + held.keys // 2:
             return None
         last = KeyedChanges.concat(held.parts).last()
@@ -111,7 +110,7 @@ class ChangeBuffer:
         return None
 
     def take(self) -> dict[str, KeyedChanges]:
-        """The last change of each key that is held, by topic. They are held no longer."""
+        """Returns and releases the last change of each held key, by topic."""
         held, self._held = self._held, {}
         return {topic: KeyedChanges.concat(each.parts).last() for topic, each in held.items()}
 

@@ -126,15 +126,15 @@ class KafkaCommitter(WritingCommitter):
         if not self._known:
             self.check()
         self._client, self._progress = self._taken()
-        self._changed(self._known, self._known)  # after the claim: a copy that changes it later fences this run
+        self._changed(self._known, self._known)  # read after the claim: a copy that changes it later fences this run
 
     @property
     def _adopts(self) -> bool:
-        """Whether progress may be missing, which that of this run may not."""
+        """Whether progress may be missing; this run's own may not."""
         return self.context.settings.adopt_progress and not self._published
 
     def _changed(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-        """Change the checkpoint's document. Raises FencedError when another copy of the job was quicker."""
+        """Change the checkpoint's document. Raises FencedError when another copy of the job changed it first."""
 
         def change(now: dict[str, Any]) -> dict[str, Any]:
             if now != before:
@@ -189,7 +189,7 @@ class KafkaCommitter(WritingCommitter):
     def _check_ahead(self) -> None:
         """Raises CheckpointError when the query has published more than the checkpoint knows. This comes before the id
         is taken: the run that published it may be healthy, and would be fenced for nothing. An outdated read only finds
-        less. Progress of another query proves nothing, since our own may be on its way. The checkpoint is read last,
+        less. Progress of another query proves nothing, since our own may still follow. The checkpoint is read last,
         because the healthy run writes it meanwhile."""
         context = self.context
         topic = self._progress_topic()
@@ -204,7 +204,7 @@ class KafkaCommitter(WritingCommitter):
         timeout = transaction_timeout_ms(session, self.branches[0].client.transaction_timeout_ms)
         client = TransactionClient(session, self.transactional_id, timeout)
         client.init()
-        # Before progress is read: until then a former owner can take the id back and commit a batch.
+        # Before progress is read: until then a former owner can take the id over again and commit a batch.
         claim(session, client, topic, context.run_id)
         read = read_present_progress(session, topic, self.transactional_id)
         for reason in read.ignored:
@@ -263,7 +263,7 @@ class KafkaCommitter(WritingCommitter):
         try:
             return decide(self._progress, batch, place=self._progress_topic().place, adopt=self._adopts)
         except (CheckpointError, PossibleDataLossError):
-            self.check_owner()  # another copy on the checkpoint is the better explanation
+            self.check_owner()  # another copy on the checkpoint explains the error better
             raise
 
     def _check_tables(self, published: Progress) -> None:

@@ -20,8 +20,8 @@ _COLUMNS = {"key": "__raw_key__", "value": "__raw_value__", "headers": "header-l
 #: A dead letter: a record as it was, with further headers.
 LETTER = RowType(tuple(Field(name, WRITABLE[key].with_nullability(True)) for name, key in _COLUMNS.items()))
 
-#: The headers with the position of a dead letter and the reason, in this order, values as UTF-8 text: ``part`` is
-#: ``key``, ``value`` or ``metadata``, ``field`` is empty when no single field is the cause.
+#: The headers with a dead letter's position and the reason, in this order, values as UTF-8 text: ``part`` is ``key``,
+#: ``value`` or ``metadata``, ``field`` is empty when no single field is the cause.
 HEADERS = tuple(
     f"penstock.dead-letter.{name}" for name in ("topic", "partition", "offset", "part", "format", "field", "reason")
 )
@@ -35,7 +35,7 @@ _PREFIX = "penstock-dead-letters"
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A refused record: its index among the records, the part (``key``, ``value`` or ``metadata``) and the format that
+    """A rejected record: its index among the records, the part (``key``, ``value`` or ``metadata``) and the format that
     refused it (none for metadata), and the reason."""
 
     index: int

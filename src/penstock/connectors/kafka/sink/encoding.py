@@ -238,8 +238,8 @@ class RowEncoder:
         return by_key(keys, partitions, fallback=self._turn % partitions)
 
     def _in_runs(self, rows: int, partitions: int) -> NDArray[np.int32]:
-        """Partitions of rows without keys: in runs, as Kafka's clients fill one batch after another, and of partitions
-        that no other task chooses, as long as there are enough."""
+        """Partitions of rows without keys: in runs, as Kafka's clients fill one batch after another, from partitions
+        that no other task uses, if there are enough."""
         enough = partitions >= self._task.of
         choice = np.arange(self._task.number, partitions, self._task.of) if enough else np.arange(partitions)
         run = min(_ROWS_IN_A_RUN, -(-rows // choice.size))

@@ -1,4 +1,4 @@
-"""Partitioners of a table: those that have a name, and classes of the user's that choose the partition of each row."""
+"""Partitioners of a table: the named ones, and user-defined classes that choose the partition of each row."""
 
 from __future__ import annotations
 

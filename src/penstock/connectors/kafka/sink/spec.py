@@ -14,7 +14,7 @@ from penstock.settings import Settings
 from penstock.spi import CHANGES, Guarantee, SinkCapabilities
 from penstock.types import RowType
 
-#: What may be lost with values of acks that do not wait for all replicas in sync.
+#: What may be lost with values of acks that do not wait for all in-sync replicas.
 _LOSSES = {
     "0": "a record counts as written once it is sent, and is lost when its broker fails or refuses it",
     "1": "a record counts as written once its leader has it, and is lost when that broker fails",
@@ -27,8 +27,8 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
 
     ``transactional_id_prefix`` is empty unless the guarantee is exactly-once. With several topics or a pattern each row
     names its topic in the metadata column ``topic``. A table that upserts takes rows of every kind. With
-    ``buffer_rows`` a task keeps that many keys, and writes the last change of each. ``chooser`` is an object of the
-    user's that chooses partitions instead of the option 'sink.partitioner'.
+    ``buffer_rows`` a task keeps that many keys, and writes the last change of each. ``chooser`` is a user-defined
+    object that chooses partitions instead of the option 'sink.partitioner'.
     """
 
     schema: RowType
@@ -49,7 +49,7 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
 
     @property
     def chooses(self) -> bool:
-        """Whether a class or an object of the user's chooses partitions."""
+        """Whether a user-defined class or object chooses partitions."""
         return self.chooser is not None or self.partitioner not in BUILT_IN
 
     @property

@@ -12,8 +12,8 @@ from penstock.kafka.session import Session
 def writable_topics(
     session: Session, spec: KafkaSinkSpec, progress_topics: Collection[str], *, create: bool
 ) -> set[str]:
-    """The topics that a table names. ``create`` lets the brokers make them, if they are set to. Raises KafkaError for
-    one that does not exist, and OptionsError for one that no table may write."""
+    """The topics that a table names. ``create`` lets the brokers create them, if they are configured to. Raises
+    KafkaError for one that does not exist, and OptionsError for one that no table may write."""
     for name in spec.topics:
         topic = session.topic(name, create=create)
         if topic.internal or name in progress_topics:

@@ -21,10 +21,10 @@ from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import session_for
 from penstock.spi import Output, ScratchFile, Task, outputs_in, unpickled, without_dead_letters
 
-#: The output of writing tasks. A record batch on its way to the task that owns its partition has ``data``, or the
-#: ``file`` and ``position`` of its ``bytes``. An acknowledgement, one per task and partition, has sequences instead.
-#: Rows with an empty topic count the records and bytes that a task has encoded for the output whose number is
-#: ``partition``: nothing can get lost unnoticed. Those of publishing tasks have ``sends``, the JSON of the
+#: The output of writing tasks. A record batch for the task that owns its partition has ``data``, or the ``file`` and
+#: ``position`` of its ``bytes``. An acknowledgement, one per task and partition, has sequences instead. Rows with an
+#: empty topic count the records and bytes that a task has encoded for the output whose number is ``partition``: so that
+#: nothing is lost unnoticed. Those of publishing tasks have ``sends``, the JSON of the
 #: :class:`~penstock.kafka.produce.SendCounts` of the task. Rows of publishing tasks have an ``attempt``.
 WRITTEN = pa.schema(
     {
@@ -97,7 +97,7 @@ def encode_rows(spec: WriteSpec, folder: str, task: Task, rows: Iterable[pa.Reco
     pending: list[dict[str, Any]] = []
     counts = _Counts()
     size = 0
-    with ScratchFile(folder) if folder else nullcontext() as file:  # readers see its batches once it is closed
+    with ScratchFile(folder) if folder else nullcontext() as file:  # readers see its batches when it is closed
         for ordinal, (branch, topic, batch) in enumerate(_encoded(spec, task, rows)):
             row = {
                 "owner": _owner(topic, batch.partition),
@@ -184,7 +184,8 @@ def _mapped(file: str) -> memoryview:
 def encode_rows_and_publish(
     spec: WriteSpec, transaction: OpenTransaction | None, task: Task, rows: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Encode rows and publish them at once, in a task that is the only writer of its partitions or need not be."""
+    """Encode rows and publish them at once, in a task that is the only writer of its partitions, or does not have to
+    be."""
     counts = _Counts()
     with _producer(spec, transaction, task) as producer:
         for branch, topic, batch in _encoded(spec, task, rows):

@@ -82,7 +82,7 @@ class WritingCommitter(Committer):
     @property
     def progress_topics(self) -> tuple[str, ...]:
         """The job's progress topics: the configured one, and the one that the checkpoint names."""
-        # Not a cached_property: until Python 3.12 its lock would make all jobs wait for a cluster that is not reached.
+        # Not a cached_property: until Python 3.12 its lock would make all jobs wait for an unreachable cluster.
         if self._progress_topics is None:
             kept = self.identity().get("progress_topic")
             self._progress_topics = tuple(dict.fromkeys(filter(None, (self.context.settings.progress_topic, kept))))
@@ -103,7 +103,7 @@ class WritingCommitter(Committer):
         return known
 
     def one_writer_each(self, tasks: int) -> bool:
-        """Whether no two of ``tasks`` write to one partition: each has its own, if there are enough."""
+        """Whether no two of ``tasks`` write to one partition: each has its own partitions, if there are enough."""
         keyed = any(branch.spec.keyed for branch in self.branches)
         fewest = min((len(self.session.topic(name).partitions) for name in self._limits), default=0)
         return tasks == 1 or (not keyed and tasks <= fewest)

@@ -35,8 +35,8 @@ class Admission:
     ) -> dict[TopicPartition, int]:
         """How many of the ``waiting`` records of each partition the next batch reads: none while it waits for more.
 
-        ``last`` leaves out the wait for more: no more will come. Without ``idles`` the call blocks until the rate
-        allows a record.
+        With ``last`` it does not wait for more, since no more will come. Without ``idles`` the call blocks until the
+        rate allows a record.
         """
         total = sum(waiting.values())
         if not last and self._postpones(total):
@@ -73,7 +73,8 @@ class Admission:
 
 
 def _shares(wanted: Mapping[TopicPartition, int], most: int) -> dict[TopicPartition, int]:
-    """``most`` records over the partitions, in proportion to what each has; a large one does not starve others."""
+    """``most`` records over the partitions, in proportion to their waiting records; a large one does not starve
+    others."""
     total = sum(wanted.values())
     if total <= most:
         return dict(wanted)

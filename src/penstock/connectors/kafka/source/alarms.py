@@ -1,4 +1,4 @@
-"""Batches that somebody asks for, whether or not there is something to read."""
+"""Batches that are requested, whether or not there is something to read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Alarm:
         self._path = Path(path)
 
     def set(self, at: int | None) -> None:
-        """Ask for a batch at this time, instead of one that was asked for before; with None for no batch."""
+        """Request a batch at this time, replacing an earlier request; None cancels it."""
         if at is None:
             self.close()
             return

@@ -1,4 +1,4 @@
-"""Where a source begins, and why, for people; and which job has committed a group's offsets."""
+"""Where a source begins, and why, as text; and which job has committed a group's offsets."""
 
 from __future__ import annotations
 

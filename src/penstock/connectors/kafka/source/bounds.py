@@ -26,7 +26,7 @@ _EPOCH_SECONDS = 5.0
 
 
 def source_data(session: Session, scan: KafkaScanSpec) -> dict[str, Any]:
-    """Which data the positions of a scan refer to, for the checkpoint's document of the source."""
+    """The data that the positions of a scan refer to, for the checkpoint's document of the source."""
     return {
         "cluster_id": cluster_id(session),
         "topic": list(scan.options.topic),
@@ -112,7 +112,7 @@ def resolve_stop(session: Session, scan: KafkaScanSpec, start: Positions) -> Pos
             )
     else:
         found = listed(session, partitions, LATEST)
-    # Never before the start: an empty range ends at once.
+    # Not before the start: an empty range ends at once.
     stops = {tp: Position(max(at.offset, found.get(tp, at).offset)) for tp, at in start.at.items()}
     return Positions(stops, start.topic_ids)
 
@@ -178,8 +178,8 @@ def topic_ids(topics: Mapping[str, TopicInfo]) -> dict[str, str]:
 
 
 def note_epochs(session: Session, positions: Positions) -> None:
-    """Keep ``session`` from asking leaders that were deposed before these positions were reached: their logs may end
-    earlier, though nothing is lost."""
+    """Keep ``session`` from asking leaders that were replaced before these positions were reached: their logs may end
+    earlier, although nothing is lost."""
     epochs: dict[str, dict[int, int]] = defaultdict(dict)
     for (topic, partition), at in positions.at.items():
         if at.epoch >= 0 and positions.topic_ids.get(topic):
@@ -238,9 +238,8 @@ def _without_foreign_epochs(
 ) -> dict[TopicPartition, Position]:
     """``found`` without leader epochs that no broker knows. More than half of the brokers have to answer.
 
-    A group's offset does not say for which topic it was committed. It may be a topic of this name that was deleted
-    since, whose last epoch the present topic may never reach, or, if a tool has copied the offset, one of another
-    cluster.
+    A group's offset does not say for which topic it was committed. It may be a deleted topic of this name, whose last
+    epoch the present topic may never reach, or, if a tool has copied the offset, one of another cluster.
     """
     hints = {tp: at.epoch for tp, at in found.items() if at.epoch >= 0}
     topics = session.topics({name for name, _ in hints}, fresh=False)
@@ -248,7 +247,7 @@ def _without_foreign_epochs(
     late = {name for (name, partition), epoch in hints.items() if 0 <= known.get((name, partition), -1) < epoch}
     if not late:
         return dict(found)
-    answers = session.known_epochs(late, Deadline.after(_EPOCH_SECONDS * 1000))  # one broker may be cut off from others
+    answers = session.known_epochs(late, Deadline.after(_EPOCH_SECONDS * 1000))  # one may be cut off
     latest = {tp: max((each.get(tp, -1) for each in answers), default=-1) for tp in hints if tp[0] in late}
     if 2 * len(answers) <= len(session.brokers()):
         return dict(found)

@@ -215,14 +215,14 @@ class RowReader:
         return found
 
     def _part_of(self, column: str) -> tuple[str, FormatSpec, Decoder]:
-        """The part of a message that a column comes from, and the format whose options say what becomes of bad ones."""
+        """The part of a message that a column comes from, and the format whose options decide about bad ones."""
         of_key = column in self._scan.key_columns and column not in self._in_value
         if of_key and self._key is not None and self._scan.key is not None:
             return "key", self._scan.key, self._key
         return METADATA if column in self._metadata else "value", self._scan.value, self._value
 
     def _ways_out(self, column: str) -> str:
-        """What can be declared so that records without a value of ``column`` are read."""
+        """How to declare ``column`` so that records without its value are read."""
         if self._lacks_time(column):
             return "'penstock.null-event-time' = 'late' counts rows like it as late, "
         if column in self._scan.key_columns and column in self._in_value:
@@ -236,7 +236,7 @@ class RowReader:
         return missing_text(self._scan.produced, column) + (f" (metadata '{key}')" if key else "")
 
     def _lacks_time(self, column: str) -> bool:
-        """Whether a ``column`` may be missing in a row, but for the event time."""
+        """Whether a ``column`` may be missing in a row, except for the event time."""
         declared = self._scan.produced.field(column)
         return column == self._scan.time_column and declared is not None and declared.type.nullable
 
@@ -245,7 +245,7 @@ class RowReader:
         return self._keeps or self._scan.options.ignore_errors or decoder.ignores_errors
 
     def _error(self, found: DeadLetter, chosen: Records, split: Split, spec: FormatSpec, more: str = "") -> RecordError:
-        """The error that stops the job at a record. ``more`` is what can be done beside."""
+        """The error that stops the job at a record. ``more`` is a further remedy."""
         return RecordError(
             found.bad.reason,
             split.topic,

@@ -1,4 +1,4 @@
-"""How far each micro-batch of a scan reads."""
+"""Plans how far each micro-batch of a scan reads."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class Enumerator:
         return session_for(self.spec.scan.client_config)
 
     def latest(self, start: Positions) -> Positions:
-        """The end of the batch that begins at ``start``. A batch of all records begins when they are there.
+        """The end of the batch that begins at ``start``. A batch of all records begins when they exist.
 
-        New partitions come in at the start of their log with nothing to read in this batch, so that the offset log has
-        their start before their first record is read. Raises PossibleDataLossError when records were lost: a log ends
-        before ``start``, or a topic was recreated, or deleted before it was read to its end. With
+        New partitions are added at the start of their log with nothing to read in this batch, so that the offset log
+        has their start before their first record is read. Raises PossibleDataLossError when records were lost: a log
+        ends before ``start``, or a topic was recreated, or deleted before it was read to its end. With
         'scan.fail-on-data-loss' = 'false' positions move on instead (:mod:`penstock.connectors.kafka.source.losses`).
 
         In a scan with event time an advance of the watermark makes a batch even when there is nothing to read.
@@ -86,7 +86,7 @@ class Enumerator:
             end = None if self.spec.once else self.spec.stop  # more records come in a later run
             reached = self._watermarks.advanced(start, reached, self._waiting, end)
         reached, now = replace(reached, woken=start.woken), now_ms()
-        # A batch that comes for another reason does the work of the alarm too.
+        # A batch for another reason answers the request too.
         return replace(reached, woken=now) if reached == start and self._alarm.due(now) else reached
 
     def _latest(self, start: Positions) -> Positions:
@@ -143,7 +143,7 @@ class Enumerator:
         if stop is None:
             return ends
         if self.spec.once:
-            stop = replace(stop, at={**start.at, **stop.at})  # what has come since is left for a later run
+            stop = replace(stop, at={**start.at, **stop.at})  # newer records are left for a later run
         return {
             tp: replace(end, offset=min(end.offset, max(stop.offset(tp, end.offset), start.at[tp].offset)))
             for tp, end in ends.items()
@@ -188,7 +188,7 @@ class Enumerator:
         return begin if begin is not start else skipped(self.session, start)
 
     def _gone(self, start: Positions) -> set[str]:
-        """The topics of ``start`` that no longer exist, asked for twice: metadata may lag."""
+        """The topics of ``start`` that no longer exist, checked twice, since metadata may lag."""
         missing = _topics_in(start) - self.session.topics(_topics_in(start)).keys()
         return {topic for topic in missing if not self._exists(topic)}
 

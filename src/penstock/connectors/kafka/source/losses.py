@@ -1,4 +1,4 @@
-"""Records that topics have lost since a position was reached: found when a batch is planned, and refused or skipped.
+"""Records that topics have lost since a position was reached: found when a batch is planned, then an error or skipped.
 
 A position jumps to the end of a log that was truncated, to the start of a topic that was recreated, or away with a
 topic that was deleted. It is logged as the end of a batch that reads nothing, so that a batch never spans the jump.
@@ -27,7 +27,7 @@ _NO_RESET = "'properties.auto.offset.reset' is for starts without a checkpoint"
 
 
 def truncated(tp: TopicPartition, reached: int, end: int) -> PossibleDataLossError:
-    """The error of a log that ends before what was read of it."""
+    """The error of a log that ends before the end of what was read."""
     return PossibleDataLossError(
         f"topic '{tp[0]}', partition {tp[1]} was read up to offset {reached}, but its log ends at {end}; was it "
         f"truncated, or the topic recreated? Compare the published records before you restart from other offsets; "
@@ -36,7 +36,7 @@ def truncated(tp: TopicPartition, reached: int, end: int) -> PossibleDataLossErr
 
 
 def expired(tp: TopicPartition, reached: int, first: int) -> PossibleDataLossError:
-    """The error of a log that begins behind what was read of it."""
+    """The error of a log that begins after the end of what was read."""
     return PossibleDataLossError(
         f"topic '{tp[0]}', partition {tp[1]} was read up to offset {reached}, but its log now begins at {first}: the "
         f"{first - reached:,} records between were deleted before they were read. Raise the topic's retention; "

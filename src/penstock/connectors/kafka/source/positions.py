@@ -55,7 +55,7 @@ class Position:
 @dataclass(frozen=True)
 class Positions:
     """Positions by (topic, partition), with the topics' ids, which show that a topic was recreated. ``woken`` is the
-    time, in ms since 1970, of the last batch that was planned because somebody asked for one."""
+    time, in ms since 1970, of the last batch that was planned by request."""
 
     at: Mapping[TopicPartition, Position]
     topic_ids: Mapping[str, str] = field(default_factory=dict)

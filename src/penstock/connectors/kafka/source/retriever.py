@@ -1,4 +1,4 @@
-"""What those who choose offsets may ask about the cluster."""
+"""What user-defined offset initializers may ask about the cluster."""
 
 from __future__ import annotations
 

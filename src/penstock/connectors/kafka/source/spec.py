@@ -115,7 +115,7 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
         return self.options.bounded_mode is not BoundedMode.UNBOUNDED or self.stop_by is not None
 
     def for_tasks(self) -> KafkaScanSpec:
-        """The scan for planning and reading: without objects that are used once and may not be picklable."""
+        """The scan for planning and reading: without objects that are used only once and may not be picklable."""
         return replace(self, start_by=None, stop_by=None)
 
     @property

@@ -1,4 +1,4 @@
-"""Messages of a table that upserts as changes: one without a value deletes the row of its key."""
+"""Messages of an upsert table as changes: one without a value deletes the row of its key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.types import RowKind
 
 def with_deletions(decoded: Decoded, messages: pa.BinaryArray) -> Decoded:
     """``decoded`` values as changes in the order of ``messages``: rows that replace others, and for each message that
-    is null a deletion, whose columns are null. What a format makes of null does not count."""
+    is null a deletion, whose columns are null. A format's result for null is ignored."""
     gone = np.asarray(messages.is_null())
     rows = decoded.rows
     if not gone.any():

@@ -22,7 +22,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and reads ranges in tasks."""
 
     def __init__(self, spec: ReaderSpec, stage: str | None = None):
-        self._spec, self._stage = spec, stage  # the stage is unpickled by tasks only: it brings the data plane with it
+        self._spec, self._stage = spec, stage  # only tasks unpickle the stage, since that imports the data plane
         self._enumerator = Enumerator(self._spec)
 
     def initialOffset(self) -> dict[str, Any]:
@@ -30,7 +30,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._spec.start.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """At most 'scan.max-records-per-trigger' records, where they need not be one batch."""
+        """At most 'scan.max-records-per-trigger' records, unless they must be one batch."""
         return ReadAllAvailable() if self._spec.whole else ReadMaxRows(self._spec.scan.options.max_records_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:

@@ -274,7 +274,7 @@ class KafkaScan(Source):
         self._notes.add((tp, watermarks[number]) for number, tp in partitions.items() if tp is not None)
 
     def wake(self, at: int | None) -> None:
-        """Have the planning process make a batch at this time; with None no longer."""
+        """Have the planning process make a batch at this time; None cancels that."""
         self._alarm.set(at)
 
     def close(self) -> None:

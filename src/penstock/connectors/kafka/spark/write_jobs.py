@@ -32,8 +32,8 @@ from penstock.connectors.kafka.sink.writer import (
 from penstock.connectors.kafka.stopping import until_stopped
 from penstock.spi import INSTRUCTIONS, OnDriver, Task, failure_of, mapped, on_one_machine, pickled
 
-#: The most bytes of encoded rows that the driver publishes by itself: tasks have to be started, and on a cluster the
-#: rows have to be sent to them.
+#: The most bytes of encoded rows that the driver publishes by itself: starting tasks, and sending the rows to them on a
+#: cluster, takes longer.
 _MOST_BYTES_OF_DRIVER = 64 << 20
 
 
@@ -100,7 +100,7 @@ class SparkWriteJobs:
     @contextmanager
     def _folder(self) -> Iterator[str]:
         """The folder in which encoded batches wait for their owners when all tasks run on this machine: copied once
-        instead of a dozen times on the way through Spark. Empty on a cluster, where Spark shuffles them."""
+        instead of a dozen times through Spark. Empty on a cluster, where Spark shuffles them."""
         context = self._spark.sparkContext
         if not on_one_machine(context.master):
             yield ""

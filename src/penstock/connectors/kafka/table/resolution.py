@@ -48,7 +48,7 @@ class Resolution:
     #: The options that a table may have, and those of them that name a format.
     declared: tuple[type[OptionSet], ...] = (KafkaSourceOptions, KafkaSinkOptions)
     format_options: tuple[str, ...] = ("value.format", "format", "key.format")
-    #: What names the columns of the key.
+    #: The option that names the columns of the key.
     key_option = "key.fields"
     #: Whether a row replaces the one with the same key.
     upserts = False

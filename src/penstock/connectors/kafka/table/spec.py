@@ -1,4 +1,4 @@
-"""What scans and sinks of Kafka tables have in common."""
+"""The common part of scans and sinks of Kafka tables."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class KafkaTableSpec(Generic[_Options]):
     def _described(
         self, heading: Sequence[str], preposition: str, properties: Sequence[str], notes: Sequence[str]
     ) -> str:
-        """Lines for people, empty ones left out. Secrets are masked."""
+        """Human-readable lines, without empty ones. Secrets are masked."""
         metadata = ", ".join(f"{each.name} {preposition} {each.key}" for each in self.metadata)
         lines = [
             *heading,

@@ -98,7 +98,7 @@ def _buffer(options: UpsertKafkaSinkOptions) -> Iterator[Problem]:
     if (options.buffer_rows > 0) != (options.buffer_interval > timedelta(0)):
         key, other = (_INTERVAL, _ROWS) if options.buffer_rows > 0 else (_ROWS, _INTERVAL)
         yield Problem(
-            f"must be more than 0 too: '{other}' is, and changes are held back only with both of them",
+            f"must be more than 0 too: '{other}' is, and changes are buffered only with both",
             key,
             hint=f"set '{key}', or leave '{other}' out",
         )

@@ -1,4 +1,4 @@
-"""From the definition of an ``upsert-kafka`` table to options of the ``kafka`` connector that mean it."""
+"""From the definition of an ``upsert-kafka`` table to the equivalent options of the ``kafka`` connector."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ class UpsertResolution(Resolution):
 
     def _refuses_changes(self, name: str, identifier: str) -> bool:
         part = "keys" if name == "key.format" else "values"
-        reason = f"connector 'upsert-kafka' does not take '{identifier}' as a format of {part}: it is one of changes"
+        reason = (
+            f"connector 'upsert-kafka' does not take '{identifier}' as a format of {part}: it is a format of changes"
+        )
         self.problem(reason, name, "for example 'json'; connector 'kafka' reads and writes formats of changes")
         return True
 

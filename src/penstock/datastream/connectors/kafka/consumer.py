@@ -32,7 +32,7 @@ _SCHEMA = "for example SimpleStringSchema()"
 
 
 class FlinkKafkaConsumerBase(Source):
-    """What the former sources of Kafka have in common. Raises UnsupportedError when it is made of a Java object."""
+    """The base of the former sources of Kafka. Raises UnsupportedError when it is made of a Java object."""
 
     timestamps = True
     parallel = True
@@ -78,8 +78,8 @@ class FlinkKafkaConsumerBase(Source):
         return self
 
     def disable_filter_restored_partitions_with_subscribed_topics(self) -> FlinkKafkaConsumerBase:
-        """In Flink partitions of topics that are no longer subscribed are read on. Warns: here other topics need
-        another checkpoint."""
+        """Warns. Flink keeps reading partitions of unsubscribed topics; here a new set of topics needs a new
+        checkpoint."""
         warnings.warn(
             "disable_filter_restored_partitions_with_subscribed_topics has no effect here: a checkpoint belongs to its "
             "topics",

@@ -16,7 +16,7 @@ from penstock.datastream.functions import Function, RuntimeContext
 from penstock.errors import Problem, RecordError, UnsupportedError
 
 _PACKAGE = "org.apache.kafka.common.serialization."
-#: Kafka's own deserializers and serializers, without these words, and the types of their values.
+#: Kafka's own deserializers and serializers, by their names without these words, and the types of their values.
 KAFKAS_OWN: dict[str, Callable[[], TypeInformation]] = {
     "String": Types.STRING,
     "ByteArray": lambda: Types.PRIMITIVE_ARRAY(Types.BYTE()),
@@ -166,7 +166,7 @@ def read_info(schema: KafkaRecordDeserializationSchema) -> TypeInformation:
 
 
 class DeserializeFunction(Function):
-    """A schema of the user's as a function."""
+    """A user-defined schema as a function."""
 
     def __init__(self, schema: Any):
         self._schema = schema

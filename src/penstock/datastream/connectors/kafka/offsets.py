@@ -103,7 +103,7 @@ class OffsetAndTimestamp:
 
 
 class PartitionOffsetsRetriever:
-    """What an initializer of your own may ask the cluster for."""
+    """The questions that an initializer of your own may ask the cluster."""
 
     def __init__(self, retriever: Retriever):
         self._retriever = retriever
@@ -135,7 +135,7 @@ class PartitionOffsetsRetriever:
 
 @runtime_checkable
 class OwnOffsetsInitializer(Protocol):
-    """An initializer of your own; it need not inherit from this."""
+    """An initializer of your own; it does not have to inherit from this."""
 
     def get_partition_offsets(
         self,
@@ -152,7 +152,7 @@ class OwnOffsetsInitializer(Protocol):
 
 @dataclass(frozen=True)
 class ChosenOffsets:
-    """An initializer of the user's, as the connector calls it."""
+    """A user-defined initializer, as the connector calls it."""
 
     initializer: OwnOffsetsInitializer
 

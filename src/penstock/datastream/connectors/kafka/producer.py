@@ -22,7 +22,7 @@ from penstock.errors import OptionsError, Problem
 from penstock.java_gateway import without_java
 from penstock.spi import TableDefinition
 
-#: What a choice without effect would do in Flink, and what applies here instead.
+#: The effect of a choice in Flink, and what applies here instead.
 _REMARKS = {
     "kafka_producer_pool_size": "a batch is one transaction of one id, however many tasks write it",
     "set_log_failures_only": "a record that cannot be written fails its batch, which is tried again",
@@ -43,7 +43,7 @@ class Semantic(enum.Enum):
 
 
 class FlinkKafkaProducerBase(Sink):
-    """What the former sinks of Kafka have in common. Raises UnsupportedError when it is made of a Java object."""
+    """The base of the former sinks of Kafka. Raises UnsupportedError when it is made of a Java object."""
 
     _properties: dict[str, str]
     _serializer: KafkaSerializationSchema

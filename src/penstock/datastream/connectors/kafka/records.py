@@ -1,4 +1,4 @@
-"""Records of Kafka, as schemas of the user's see and make them."""
+"""Records of Kafka, as user-defined schemas see and make them."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class KafkaRecordSerializationSchema(KafkaSerializationSchema):
 
 @dataclass(frozen=True)
 class BuiltSerializationSchema(KafkaRecordSerializationSchema):
-    """What a builder was told: the topic, or what chooses it, the schemas of value and key, and the rest."""
+    """A builder's settings: the topic, or what chooses it, the schemas of value and key, and the rest."""
 
     topic: str
     selector: Any
@@ -219,7 +219,7 @@ class PartMaker(Function):
         self._stream = stream
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Open the schemas of the user's."""
+        """Open the user-defined schemas."""
         for each in (self._schema.key, self._schema.value, getattr(self._schema.value, "converts", None)):
             opens = getattr(each, "open", None)
             if opens is not None:
@@ -247,7 +247,7 @@ class PartMaker(Function):
 
 
 class RecordMaker(Function):
-    """Makes whole records by a schema of the user's."""
+    """Makes whole records by a user-defined schema."""
 
     def __init__(self, schema: KafkaSerializationSchema):
         self._schema = schema
@@ -277,7 +277,7 @@ class RecordMaker(Function):
 
 @dataclass(frozen=True)
 class ElementPartitioner:
-    """A partitioner of the user's as the connector calls it: with rows of the table, which become values again."""
+    """A user-defined partitioner as the connector calls it: with rows of the table, which become values again."""
 
     partitioner: Any
     info: TypeInformation

@@ -31,7 +31,7 @@ from penstock.datastream.tables import built_table, format_options, prefixed
 from penstock.errors import OptionsError, Problem, UnsupportedError
 from penstock.spi import TableDefinition
 
-#: Properties that Flink's builder sets, whatever a program says, with what applies.
+#: Properties that Flink's builder overrides, with what applies.
 _OVERRIDDEN = {
     "key.deserializer": "keys are read as bytes",
     "value.deserializer": "values are read as bytes",
@@ -222,7 +222,7 @@ class KafkaSourceBuilder:
         return KafkaSource(options | prefixed(properties), self._schema, objects)
 
     def _override(self, properties: dict[str, str]) -> None:
-        """Take out what Flink's builder sets, whatever a program says, and warn of it."""
+        """Remove the properties that Flink's builder overrides, and warn of them."""
         for key in _OVERRIDDEN.keys() & properties.keys():
             del properties[key]
             _overridden(key, _OVERRIDDEN[key])

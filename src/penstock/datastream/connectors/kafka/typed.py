@@ -13,7 +13,7 @@ from penstock.datastream.connectors.kafka.records import ConsumerRecord
 class TypeInformationKeyValueSerializationSchema(KafkaDeserializationSchema):
     """Records whose keys and values are as Flink's serializers write them, as pairs: for sources, and for
     :class:`FlinkKafkaProducer`. A record without a key, or without a value, is a pair with None in its place.
-    ``execution_config`` is not needed. Raises UnsupportedError for a type whose bytes are known to Java alone."""
+    ``execution_config`` is not needed. Raises UnsupportedError for a type whose bytes only Java knows."""
 
     def __init__(
         self,

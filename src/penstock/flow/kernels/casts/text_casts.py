@@ -27,12 +27,12 @@ def malformed(source: DataType, target: DataType, values: pa.Array) -> Callable[
     )
 
 
-#: So few texts are not worth the time that compiled loops take to load.
+#: For fewer texts, loading compiled loops takes longer than it saves.
 _FEW = 16
 
 
 def _looped(values: pa.Array, loop: str, *more: int) -> tuple[NDArray[np.int64], Mask]:
-    """The results of a compiled loop over texts, and which it does not decide; none of a few texts."""
+    """The results of a compiled loop over texts, and which texts it leaves undecided; none for a few texts."""
     found, undecided = np.zeros(len(values), np.int64), np.ones(len(values), np.uint8)
     if len(values) > _FEW:
         from penstock.flow.kernels.casts import parsing

@@ -13,7 +13,7 @@ Map = list[tuple[Any, Any]]
 
 
 def _key(value: Any) -> Any:
-    """What tells a value from others. NaN is not even itself."""
+    """A value's key for comparison. NaN differs even from itself."""
     if isinstance(value, list):
         return tuple(map(_key, value))
     if isinstance(value, dict):
@@ -29,7 +29,7 @@ def _first_of_each(values: Iterable[Any]) -> Array:
 
 
 def _compare(one: Any, other: Any) -> int:
-    """Compare as Flink's sort does: a value that is not greater is less, so NaN's position depends on its input
+    """Compares as Flink's sort does: a value that is not greater is less, so NaN's position depends on its input
     position."""
     return 1 if one > other else -1
 
@@ -83,7 +83,7 @@ def _sort(array: Array, ascending: bool = True, nulls_first: bool | None = None)
 
 
 def _slice(array: Array, start: int, end: int | None = None) -> Array:
-    """From one place to another, counted from 1, or from the end if negative."""
+    """The elements from one position to another, counted from 1, or from the end if negative."""
     size = len(array)
     if not size:
         return []
@@ -102,7 +102,7 @@ def _least(array: Array) -> Any:
 
 
 def _best(array: Array, better: Callable[[Any, Any], bool]) -> Any:
-    """The first element than which none is better."""
+    """The first element that no other one beats."""
     found = None
     for each in array:
         if each is not None and (found is None or better(each, found)):

@@ -63,7 +63,7 @@ def _comparing(sign: str, types: Sequence[DataType]) -> _Compare | None:
     roots = {root(each) for each in types}
     plain: _Compare = _SIGNS[sign]
     if all(isinstance(each, IntervalType) for each in types):
-        return plain  # they are numbers of one unit
+        return plain  # both are numbers of one unit
     same = len({arrow_type(each) for each in types}) == 1
     if roots == {"DECIMAL"} and not same:
         return _of_decimals(plain, types)
@@ -75,7 +75,8 @@ def _comparing(sign: str, types: Sequence[DataType]) -> _Compare | None:
 
 
 def _of_decimals(compare: _Compare, types: Sequence[DataType]) -> _Compare:
-    """Compares decimals of two types exactly. No DECIMAL may have the values of both; one of 256 bits has."""
+    """Compares decimals of two types exactly. A 256-bit decimal has the values of both, which a DECIMAL may not
+    have."""
     whole, scale = digits(types)
     wide = pa.decimal256(whole + scale, scale)
     return lambda left, right: compare(pc.cast(left, wide), pc.cast(right, wide))
@@ -155,7 +156,7 @@ def ordered(values: pa.Array) -> pa.Array:
 
 
 def distinct(call: Call, session: Session) -> Kernel | None:
-    """``IS DISTINCT FROM``, which takes NULL for a value that equals itself."""
+    """``IS DISTINCT FROM``, which treats NULL as a value that equals itself."""
     compare = comparison(Call("=", call.args, type=call.type), session)
     if compare is None:
         return None

@@ -1,4 +1,4 @@
-"""What the columns of a sink demand of their values."""
+"""The constraints of a sink's columns on their values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def not_null_reason(call: Call) -> str:
 
 
 def fit_length(call: Call, session: Session) -> Kernel:
-    """A value in the length of its type: cut, and filled if that is fixed; or an error where it has another one."""
+    """A value in the length of its type: cut, and padded if the length is fixed; or an error for another length."""
     table, column, strategy = _texts(call)
     kind = call.type
     assert isinstance(kind, StringType | BinaryType)  # noqa: S101 - so it was planned
@@ -84,5 +84,5 @@ def _checked(column: str, kind: StringType | BinaryType, values: pa.Array) -> Ve
 
 
 def _texts(call: Call) -> list[str]:
-    """The arguments behind the value."""
+    """The arguments after the value."""
     return [str(each.value) for each in call.args[1:] if isinstance(each, Literal)]

@@ -1,7 +1,7 @@
 """AND, OR, NOT and tests by three-valued logic, and conditions: CASE and COALESCE.
 
-As in Spark, operands count from left to right: what follows a deciding operand is as if it were not computed, so its
-failures do not count.
+As in Spark, operands count from left to right: operands after a deciding one count as not computed, so their failures
+are ignored.
 """
 
 from __future__ import annotations

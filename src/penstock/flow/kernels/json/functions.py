@@ -103,7 +103,7 @@ def _on(kernel: Callable[..., Any], call: Call, values: Sequence[int]) -> Kernel
 
 
 def _found(text: str, path: str) -> Any:
-    """What is at a path. Raises _Unreadable or PathError; also for the document ``null``, as Flink does."""
+    """The value at a path. Raises _Unreadable or PathError; also for the document ``null``, as Flink does."""
     try:
         way = parse_path(path)
     except InvalidPathError:
@@ -347,7 +347,7 @@ def object_of(call: Call, session: Session) -> Kernel:
             if key is None:
                 raise ValueFailure("a key of JSON_OBJECTAGG is NULL: filter such rows with FILTER (WHERE ..)")
             if key in parts:
-                raise ValueFailure(f"key '{key[:100]}' of JSON_OBJECTAGG is there twice, and keys must be unique")
+                raise ValueFailure(f"key '{key[:100]}' of JSON_OBJECTAGG occurs twice, and keys must be unique")
             parts[key] = entry["value"]
         return "{" + ",".join(f"{_quoted(key)}:{text}" for key, text in sorted(parts.items())) + "}"
 
@@ -382,7 +382,7 @@ def quoted(text: str) -> str:
 
 
 def unquoted(text: str) -> str | None:
-    """``JSON_UNQUOTE``: the text in a JSON string; other texts as they are."""
+    """``JSON_UNQUOTE``: the text in a JSON string; other texts unchanged."""
     if len(text) < 2 or not (text.startswith('"') and text.endswith('"')):
         return text
     try:

@@ -1,7 +1,7 @@
 """Paths into JSON documents, read and followed as Flink's library (JsonPath of Jayway) does it.
 
 A path is *definite* if it leads to at most one value; then a missing part is an error. Others collect a list of all
-that there is. Filters and functions of paths are not supported.
+matches. Filters and functions of paths are not supported.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Path:
     lax: bool
 
     def find(self, document: Any) -> Any:
-        """What is there: a value, or a list if the path is not definite. Raises PathError."""
+        """The value at the path, or a list if the path is not definite. Raises PathError."""
         found, definite = [document], True
         try:
             if document is None:

@@ -52,7 +52,7 @@ UNIT_MICROS = {
 }
 _UNIT_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _MOST = 2**63 - 1
-#: Later days are beyond the range of timestamps.
+#: The last day within the range of timestamps.
 _MOST_DAYS = _MOST // DAY_MICROS
 #: Of the years with four digits.
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
@@ -220,7 +220,7 @@ def _moved(call: Call, moments: Values, count: Values, size: int, months: bool) 
 
 
 def _turned(call: Call, micros: Numbers, steps: Numbers, *given: Values) -> pa.Array:
-    """Times of the day that so many microseconds later or earlier are on another day, perhaps."""
+    """Times of the day plus or minus microseconds, wrapped around at midnight."""
     assert isinstance(call.type, TimeType)  # noqa: S101
     found = (micros + steps) % DAY_MICROS
     found -= found % 10 ** (6 - min(call.type.precision, 6))
@@ -312,7 +312,7 @@ def _whole(values: pa.Array, least: int, most: int) -> pa.Array:
 
 # --- text ----------------------------------------------------------------------------------------------------
 
-#: A column of text as it is composed: numbers with so many digits, and characters between them.
+#: Builds a column of text from numbers with a fixed number of digits, and characters between them.
 Field = tuple[Numbers, int] | bytes
 
 

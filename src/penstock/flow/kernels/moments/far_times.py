@@ -1,4 +1,4 @@
-"""Local times in years beyond those for which Arrow knows when a zone changes its clocks, one moment at a time.
+"""Local times in years for which Arrow does not know a zone's clock changes, one moment at a time.
 
 The files of zones list the changes until 2037, then a rule. Arrow does not read the rule.
 """
@@ -18,7 +18,7 @@ LISTED_END = 2_114_380_800_000_000
 _EPOCH = datetime(1970, 1, 1)
 _MICRO = timedelta(microseconds=1)
 _ERA_MICROS = ERA_DAYS * DAY_MICROS
-#: What is between these is in the years of Python's calendar, in all zones.
+#: Times between these are within the years of Python's calendar, in all zones.
 _LEAST, _MOST = -62_135_000_000_000_000, 253_402_000_000_000_000
 
 Micros = NDArray[np.int64]
@@ -64,6 +64,6 @@ def _folds(zone: tzinfo, local: int) -> tuple[int, int]:
 
 
 def for_each(micros: Micros, measure: Callable[[int], int]) -> Micros:
-    """What ``measure`` makes of each time. Equal times are measured once."""
+    """``measure`` of each time. Equal times are measured once."""
     different, places = np.unique(micros, return_inverse=True)
     return np.array([measure(each) for each in different.tolist()], np.int64)[places]

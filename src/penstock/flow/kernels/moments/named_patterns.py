@@ -164,8 +164,8 @@ class NamedPattern:
         return all(fields) and len(set(fields)) == len(fields) and sum(each[0] == "S" for each in self.parts) < 2
 
     def read(self, values: pa.Array, otherwise: Callable[[str], int | None]) -> tuple[Numbers, NDArray[np.bool_]]:
-        """Microseconds since 1970 by the texts, and which are by the pattern, or read ``otherwise``. Missing fields are
-        those of 1970-01-01 00:00:00."""
+        """Microseconds since 1970 by the texts, and which texts follow the pattern, or can be read ``otherwise``.
+        Missing fields are taken from 1970-01-01 00:00:00."""
         found, accepted = np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_)
         known: dict[str, int | None] = {}
         for row, text in enumerate(values.to_pylist()):

@@ -34,7 +34,7 @@ _TIME_UNITS = {
     "ss": 1_000_000,
     **{k: 10 ** (6 - n) for k, n in _FRACTIONS.items()},
 }
-#: Later ones are beyond the range of timestamps.
+#: The last second within the range of timestamps.
 _MOST_SECONDS = (2**63 - 1) // 1_000_000
 _TIME_LIMITS = {"HH": 24, "mm": 60, "ss": 60}
 
@@ -118,8 +118,8 @@ class Pattern:
         return len(names) == len(set(names)) and not runs_on
 
     def read(self, values: pa.Array, otherwise: Callable[[str], int | None]) -> tuple[Numbers, NDArray[np.bool_]]:
-        """Microseconds since 1970 by the texts, and which are by the pattern, or read ``otherwise``. Missing fields are
-        those of 1970-01-01 00:00:00."""
+        """Microseconds since 1970 by the texts, and which texts follow the pattern, or can be read ``otherwise``.
+        Missing fields are taken from 1970-01-01 00:00:00."""
         text, starts = binary_parts(values)
         width = sum(len(each) if isinstance(each, bytes) else _WIDTHS[each] for each in self.parts)
         valid = valid_rows(values)
@@ -156,8 +156,8 @@ class Pattern:
         return fields, good
 
     def _read_one(self, text: str, otherwise: Callable[[str], int | None]) -> int | None:
-        """The moment of a text of another length than the pattern's, or in another case; of a text that is not by the
-        pattern, what it is ``otherwise``."""
+        """The moment of a text of another length than the pattern's, or in another case; of a text that does not follow
+        the pattern, the result of ``otherwise``."""
         found = self._regex().fullmatch(text)
         if found is None:
             return otherwise(text)
@@ -187,7 +187,7 @@ class Pattern:
 
 
 def _moment(fields: dict[str, Numbers], rows: int) -> tuple[Numbers, NDArray[np.bool_]]:
-    """The microseconds of fields, and where there is such a moment."""
+    """The microseconds of fields, and where such a moment exists."""
 
     def field(name: str, default: int) -> Numbers:
         return fields.get(name, np.full(rows, default, np.int64))
@@ -220,8 +220,8 @@ def pattern_of(given: Expression, *, simple: bool = False) -> Pattern | NamedPat
 
 
 def timestamps(pattern: Pattern | NamedPattern, arrow: pa.DataType, values: pa.Array, *_: Any) -> pa.Array:
-    """Texts as timestamps or dates, null for those that are not by the pattern. As timestamps, Flink reads what Java's
-    ``Timestamp.valueOf`` and ``Date.valueOf`` do, too."""
+    """Texts as timestamps or dates, null for those that do not follow the pattern. As timestamps, Flink reads what
+    Java's ``Timestamp.valueOf`` and ``Date.valueOf`` do, too."""
     if pa.types.is_date32(arrow):
         micros, accepted = pattern.read(values, lambda _: None)
         return column((micros // DAY_MICROS).astype(np.int32), accepted, arrow)
@@ -249,7 +249,7 @@ def _nulls(arrow: pa.DataType) -> Kernel:
 
 
 def _refused(given: Expression) -> bool:
-    """Whether a constant is not a pattern of Java's DateTimeFormatter: Flink reads nothing by it."""
+    """Whether a constant is not a pattern of Java's DateTimeFormatter: Flink reads no text with it."""
     return isinstance(given, Literal) and isinstance(given.value, str) and is_malformed(given.value)
 
 
@@ -297,7 +297,7 @@ def from_unixtime(call: Call, session: Session) -> Kernel | None:
 
 @_or_null
 def unix_timestamp(call: Call, session: Session) -> Kernel | None:
-    """``UNIX_TIMESTAMP`` of text by a constant pattern; the least BIGINT for a text that is not by it."""
+    """``UNIX_TIMESTAMP`` of text by a constant pattern; the least BIGINT for a text that does not follow it."""
     instant = from_local(session, last=True)
     if not call.args or instant is None:
         return None

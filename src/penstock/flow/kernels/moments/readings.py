@@ -14,7 +14,7 @@ from penstock.exact.numbers import java_trim, parse_decimal, parse_double, parse
 from penstock.flow.kernels.moments.calendar import DAY_MICROS, days_of, last_day
 from penstock.types import DecimalType
 
-#: What is left out at both ends of a text that is cast to BOOLEAN: blanks and control characters.
+#: The characters that are stripped from a text that is cast to BOOLEAN: blanks and control characters.
 BLANK = "".join(map(chr, (*range(33), 127)))
 
 _WHOLE = re.compile(r"([+-]?)(?:([0-9]+)(?:\.[0-9]*)?|\.[0-9]+)")
@@ -27,7 +27,7 @@ _SQL_TIMESTAMP = re.compile(rf"{_DAY} {_CLOCK}(?:\.([0-9]{{1,9}}))?")
 _SQL_DATE = re.compile(_DAY)
 _PREFIX = re.compile(rf"\s*([0-9]{{1,9}})-([0-9]{{1,9}})-([0-9]{{1,9}}) +{_CLOCK}")
 _SECOND = 1_000_000
-#: Decimals of so few digits are read by Flink from so few bytes without ``BigDecimal``.
+#: Flink reads decimals of at most this many digits from at most this many bytes without ``BigDecimal``.
 _SHORT = 18
 
 
@@ -80,7 +80,7 @@ def micros(text: str) -> int | None:
 
 def sql_moment(text: str) -> int | None:
     """What Java's ``Timestamp.valueOf`` and ``Date.valueOf`` read, which Flink tries where a pattern does not match:
-    microseconds since 1970. Days and times that are too large run on."""
+    microseconds since 1970. Days and times that are too large overflow into the next unit."""
     plain = text.strip(BLANK)
     found = _SQL_TIMESTAMP.fullmatch(plain) if " " in plain else _SQL_DATE.fullmatch(plain)
     if found is None:
@@ -97,7 +97,7 @@ def _time(clock: list[str]) -> int:
 
 def lenient(text: str) -> int | None:
     """What Java's lenient SimpleDateFormat reads by ``yyyy-MM-dd HH:mm:ss`` at the start of a text: microseconds since
-    1970. Fields that are too large run on."""
+    1970. Fields that are too large overflow into the next unit."""
     found = _PREFIX.match(text)
     if found is None:
         return None

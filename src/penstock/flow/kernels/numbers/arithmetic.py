@@ -38,7 +38,7 @@ from penstock.types.casts import is_integer
 from penstock.types.logical import root
 
 _WIDE = Context(prec=1000)
-#: No number has so many digits before its point.
+#: More digits than any number has before its point.
 _MOST_DIGITS = 400
 _PLAIN = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
 _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
@@ -276,7 +276,7 @@ def _each(call: Call, session: Session, mode: str) -> Kernel:
 
 
 def wrap_integer(value: int, bits: int) -> int:
-    """The lowest bits of a whole number, the highest of which is the sign."""
+    """The lowest bits of a whole number, whose highest bit is the sign."""
     half = 1 << bits - 1
     return (value + half) % (2 * half) - half
 

@@ -1,5 +1,5 @@
-"""Division and what remains of it. Integers and decimals fail for a divisor that is zero, in every session;
-floating-point numbers become infinite, or NaN."""
+"""Division and remainders. Integers and decimals fail for a divisor that is zero, in every session; floating-point
+numbers become infinite, or NaN."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from penstock.types.logical import root
 
 _BY_ZERO = "[DIVIDE_BY_ZERO] division by zero"
 _WIDE = Context(prec=100)
-#: Decimals of so few digits are numbers of 64 bits.
+#: Decimals of at most this many digits are 64-bit numbers.
 _NARROW = 18
 
 
@@ -71,13 +71,13 @@ def _by_zero(zero: NDArray[np.bool_]) -> Failure:
 
 
 def _whole_quotient(call: Call, strict: bool, left: Values, right: Values) -> pa.Array | Vector:
-    """Towards zero. Only the least number divided by -1 exceeds the range; it stays the same."""
+    """Rounds towards zero. Only the least number divided by -1 exceeds the range; it stays the same."""
     rows, arrow = rows_of(left, right), arrow_type(call.type)
     zero = _zero(right, rows)
     x, y = np.asarray(numbers(left), np.int64), np.where(zero, 1, numbers(right)).astype(np.int64)
     valid = known(left, right)
     if valid is not None:
-        y = np.where(valid, y, 1)  # values under nulls are anything
+        y = np.where(valid, y, 1)  # values under nulls are undefined
     beyond = (x == np.iinfo(arrow.to_pandas_dtype()).min) & (y == -1)
     y = np.where(beyond, 1, y)
     found = ((x - np.fmod(x, y)) // y).astype(arrow.to_pandas_dtype())
@@ -136,7 +136,7 @@ def _modulo(x: Any, y: Any, arrow: pa.DataType, left: Values, right: Values) -> 
     y = np.where(zero, 1, y)
     y = np.where(y == -1, 1, y)  # the remainder is 0 either way
     if valid is not None:
-        y = np.where(valid, y, 1)  # values under nulls are anything
+        y = np.where(valid, y, 1)  # values under nulls are undefined
     made = column(np.fmod(x, y).astype(arrow.to_pandas_dtype()), valid, arrow)
     return Vector(made, (Failure(zero, lambda _: _NO_REMAINDER),)) if zero.any() else made
 

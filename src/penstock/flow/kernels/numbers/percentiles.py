@@ -47,7 +47,7 @@ def _entries(lists: pa.ListArray) -> tuple[_Numbers, _Counts]:
 
 
 def _percentiles(numbers: _Numbers, counts: _Counts, wanted: _Numbers) -> list[float] | None:
-    """The values at the ``wanted`` parts of the way from the first to the last; None without values."""
+    """The values at the ``wanted`` fractions of the way from the first to the last; None without values."""
     order = np.argsort(numbers, kind="stable")
     ends = np.cumsum(counts[order])
     if not len(ends) or not ends[-1]:

@@ -1,6 +1,7 @@
 """Powers, logarithms and trigonometric functions of DOUBLE, by the C library.
 
-NumPy's own loops have another last digit on processors with AVX-512, and a job gives the same rows on every machine.
+NumPy's own loops give another last digit on processors with AVX-512, but a job must give the same rows on every
+machine.
 """
 
 from __future__ import annotations

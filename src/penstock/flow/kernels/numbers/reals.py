@@ -33,7 +33,7 @@ def _write_all(bits: Vector, single: bool, out: Vector, ends: Vector) -> None:
 
 @compiled
 def _round_all(bits: Vector, places: int, root: int, undecided: Vector) -> None:
-    """Round doubles half up in place, by their digits. ``undecided`` is set to 1 for those that stay as they were."""
+    """Round doubles half up in place, by their digits. ``undecided`` is set to 1 for those that are left unchanged."""
     text = np.empty(32, np.uint8)
     for row in range(len(bits)):
         undecided[row] = 0
@@ -68,7 +68,7 @@ def to_text(values: pa.Array) -> pa.Array:
 
 
 def rounded(places: int, values: pa.Array) -> pa.Array:
-    """Rounded half up to so many places after the point, by the digits of the text as a DOUBLE."""
+    """Rounded half up to this many places after the point, by the digits of the text as a DOUBLE."""
     arrow = values.type
     given: NDArray[np.float64] = fixed_values(values, arrow.to_pandas_dtype()).astype(np.float64)
     bits, undecided = given.view(np.int64).copy(), np.empty(len(values), np.uint8)

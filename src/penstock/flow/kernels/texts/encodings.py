@@ -97,7 +97,7 @@ def _url_encode(text: str) -> str:
 
 
 def _url_decode(text: str) -> str | None:
-    """None for a percent sign without two hexadecimal digits."""
+    """None if a percent sign is not followed by two hexadecimal digits."""
     plain = text.replace("+", " ")
     if "%" in _ESCAPES.sub("", plain):
         return None

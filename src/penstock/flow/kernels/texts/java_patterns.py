@@ -1,8 +1,8 @@
 """Regular expressions of Java rewritten for Python's engine, which backtracks in the same order.
 
-They differ in names, in classes within classes, in ``\\Q..\\E``, in flags, and in what ``$``, ``^`` and ``.`` take for
-the end of a line. So flags are applied to each part as it is rewritten. What Python has no counterpart of, such as
-looking behind by a variable length, is told apart from what Java refuses.
+They differ in names, in classes within classes, in ``\\Q..\\E``, in flags, and in what ``$``, ``^`` and ``.`` treat as
+the end of a line. So flags are applied to each part as it is rewritten. Features without a counterpart in Python, such
+as lookbehind of variable length, are distinguished from patterns that Java refuses.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class RefusedError(Exception):
 
 
 class NoCounterpartError(Exception):
-    """A pattern with a part that Java takes, and Python cannot express."""
+    """A pattern with a part that Java accepts and Python cannot express."""
 
 
 def _wrapped(text: str) -> str:
@@ -139,7 +139,7 @@ class Reader:
         return self._cased(re.escape(each))
 
     def _cased(self, text: str) -> str:
-        """A part by the flags about case."""
+        """A part under the flags about case."""
         if "i" not in self._flags:
             return text
         return f"(?{'iu' if self._flags & {'u', 'U'} else 'i'}:{text})"
@@ -312,7 +312,7 @@ class Reader:
     # --- classes ---------------------------------------------------------------------------------------------
 
     def _class(self) -> str:
-        """A class, as one that looks ahead for each class that it is intersected with."""
+        """A class, with a lookahead for each class that it is intersected with."""
         negated = self._pattern.startswith("^", self._at)
         self._at += negated
         sets: list[list[str]] = [[]]

@@ -1,7 +1,7 @@
-"""Regular expressions of Java that mean the same to Arrow's engine, RE2, once they are rewritten for it.
+"""Regular expressions of Java rewritten for Arrow's engine, RE2, with the same meaning.
 
-Both prefer what Perl prefers. They differ in what a point and a dollar sign match, in classes with names, and in what
-only Java has: looking around, references back, possessive quantifiers. Patterns with those have no kernel.
+Both choose matches as Perl does. They differ in what a point and a dollar sign match, in classes with names, and in
+what only Java has: lookaround, backreferences, possessive quantifiers. Patterns with those have no kernel.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def extraction(call: Call, session: Session) -> Kernel | None:
 
 
 def _extracted(regex: str, pattern: str, group: int, values: pa.Array, *_: pa.Scalar) -> pa.Array:
-    """By RE2, which does not tell a group that is empty from one that has no part in the match."""
+    """By RE2, which does not distinguish an empty group from one that has no part in the match."""
     found = pc.extract_regex(values, regex)
     texts = pc.if_else(pc.is_valid(found), pc.fill_null(pc.struct_field(found, "g"), ""), None)
     empty = pc.fill_null(pc.equal(texts, ""), False)

@@ -87,7 +87,7 @@ def joining(call: Call, session: Session) -> Kernel:
         failures = tuple(failure for each in args for failure in each.failures)
         if not values:
             return Vector(pc.if_else(pc.is_null(separator), pa.scalar(None, _TEXT), ""), failures)
-        # Arrow leaves out the whole row, and not its nulls only, where no value is known.
+        # Arrow drops the whole row, not only its nulls, where no value is known.
         unknown = reduce(pc.and_, map(pc.is_null, values))
         values[0] = pc.if_else(unknown, "", values[0])
         return Vector(pc.binary_join_element_wise(*values, separator, null_handling="skip"), failures)

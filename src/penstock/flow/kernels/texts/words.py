@@ -20,7 +20,7 @@ from penstock.types.casts import is_integer, is_numeric
 #: What Java's BigDecimal reads: digits of any script.
 _DECIMAL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _WORD = re.compile("[A-Za-z0-9]+")
-#: What Java's ``Character.isWhitespace`` takes for white space.
+#: What Java's ``Character.isWhitespace`` treats as white space.
 _WHITE = re.compile("[\\t-\\r\\x1c-\\x20\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]")
 
 

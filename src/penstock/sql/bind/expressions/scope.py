@@ -178,7 +178,7 @@ class Scope(Names):
             found = self.windows.get(given.text)
             if found is None:
                 hint = similar(given.text, self.windows)
-                hint = hint or f"declare it behind FROM and WHERE: WINDOW {given.text} AS (..)"
+                hint = hint or f"declare it after FROM and WHERE: WINDOW {given.text} AS (..)"
                 raise self.source.error(given.at, f"there is no window '{given.text}'", hint)
             others = {name: each for name, each in self.windows.items() if name != given.text}
             return replace(self, windows=others)._window(found)  # so that no window is its own base

@@ -50,7 +50,7 @@ class Groups:
             number = next((each for each in self.keys if isinstance(each, Literal)), None)
             hint = "add it to GROUP BY, or aggregate it, as in MAX(..)"
             if number is not None:
-                hint = f"GROUP BY {flink_sql(number)} is not about a column: name the column"
+                hint = f"GROUP BY {flink_sql(number)} is a constant, not a column: name the column"
             raise self.source.error(at, reason, hint)
         operands = tuple(self.rewrite(each) for each in expression.operands)
         return expression.with_operands(operands) if operands != expression.operands else expression
@@ -58,7 +58,7 @@ class Groups:
     def rows(self, node: Node) -> Node:
         """One row for each group of the rows of ``node``."""
         items = tuple(Item(name, value) for name, value in self._items.items())
-        # A row needs a column, even if nobody reads it.
+        # A row needs a column, even an unread one.
         below = project(node, items or (Item("$TRUE", TRUE),))
         keys = tuple(dict.fromkeys(self._names[key] for key in self.keys))
         if not keys and not self._calls:  # the result of which has a column too

@@ -461,7 +461,7 @@ def _each_by_itself(left: Source, right: Source, context: Context) -> _OuterValu
     column = domain.unmatched(())
     if column is not None:
         reason = f"a column of an outer query, of type {column.type.text()}, beside an outer join is not supported"
-        raise context.source.unsupported(offset_of_outer(column), reason, "compare it in the WHERE behind the join")
+        raise context.source.unsupported(offset_of_outer(column), reason, "compare it in the WHERE after the join")
     sides = [_beside_values(each, domain, context.errors) for each in (left, right)]
     (one, lefts), (other, rights) = sides
     if one is None or other is None:

@@ -77,7 +77,7 @@ class Sorting:
             reason = "Sort on a non-time-attribute field is not supported: a stream is sorted by its time, upwards"
             raise self.source.unsupported(given.clause, reason, hint)
         if below.changing:
-            reason = "ORDER BY of a time takes rows that are only added, and those of the query change"
+            reason = "ORDER BY of a time takes rows that are only added, and the query's rows change"
             raise self.source.unsupported(given.clause, reason, hint)
         if first.name in below.rowtimes:
             return TemporalSort(node.schema, node, first.name, tuple(more))
