@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
+from penstock.sql.parse.cursor import Cursor
 from penstock.sql.parse.syntax import Unbound, UnboundAggregate, UnboundCall, UnboundCast, UnboundLiteral
 from penstock.sql.parse.tokens import TokenType
+from penstock.types import DataType
 
-if TYPE_CHECKING:
-    from penstock.sql.parse.grammar import Grammar
+
+class FunctionGrammar(Cursor, ABC):
+    """Parses the arguments of functions. Raises SqlError or UnsupportedError with the place."""
+
+    @abstractmethod
+    def expression(self) -> Unbound:
+        """A whole expression."""
+
+    @abstractmethod
+    def operand(self) -> Unbound:
+        """An expression without comparisons, outside of parentheses."""
+
+    @abstractmethod
+    def cast_type(self) -> DataType:
+        """The target of a CAST: the type of a column, or an interval."""
+
 
 #: Reads what is between the parentheses, given the place and the name of the function.
-Reader = Callable[["Grammar", int, str], Unbound]
+Reader = Callable[[FunctionGrammar, int, str], Unbound]
 
 
 def word(at: int, text: str) -> UnboundLiteral:
@@ -24,24 +40,24 @@ def _absent(at: int) -> UnboundLiteral:
     return UnboundLiteral(at, "NULL", "NULL")
 
 
-def _cast(grammar: Grammar, at: int, name: str) -> Unbound:
+def _cast(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     operand = grammar.expression()
     grammar.expect("AS")
     return UnboundCast(at, operand, grammar.cast_type(), name == "TRY_CAST")
 
 
-def _unit(grammar: Grammar, example: str) -> UnboundLiteral:
+def _unit(grammar: FunctionGrammar, example: str) -> UnboundLiteral:
     name = grammar.name(f"a unit such as {example}")
     return word(name.at, name.text.upper())
 
 
-def _extract(grammar: Grammar, at: int, name: str) -> Unbound:
+def _extract(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     unit = _unit(grammar, "YEAR")
     grammar.expect("FROM")
     return UnboundCall(at, name, (unit, grammar.expression()))
 
 
-def _trim(grammar: Grammar, at: int, _name: str) -> Unbound:
+def _trim(grammar: FunctionGrammar, at: int, _name: str) -> Unbound:
     side = grammar.take_any("BOTH", "LEADING", "TRAILING") if grammar.ahead().keyword not in (")", ",") else ""
     characters: tuple[Unbound, ...] = ()
     if side and grammar.take("FROM"):
@@ -55,7 +71,7 @@ def _trim(grammar: Grammar, at: int, _name: str) -> Unbound:
     return UnboundCall(at, {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(side, "BTRIM"), (operand, *characters))
 
 
-def _substring(grammar: Grammar, at: int, _name: str) -> Unbound:
+def _substring(grammar: FunctionGrammar, at: int, _name: str) -> Unbound:
     args = [grammar.expression()]
     if grammar.take("FROM"):
         args.append(grammar.expression())
@@ -65,13 +81,13 @@ def _substring(grammar: Grammar, at: int, _name: str) -> Unbound:
     return UnboundCall(at, "SUBSTRING", tuple(args))
 
 
-def _position(grammar: Grammar, at: int, _name: str) -> Unbound:
+def _position(grammar: FunctionGrammar, at: int, _name: str) -> Unbound:
     wanted = grammar.operand()
     grammar.expect("IN")
     return UnboundCall(at, "LOCATE", (wanted, grammar.operand()))
 
 
-def _overlay(grammar: Grammar, at: int, name: str) -> Unbound:
+def _overlay(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     text = grammar.expression()
     grammar.expect("PLACING")
     args = [text, grammar.expression()]
@@ -81,14 +97,14 @@ def _overlay(grammar: Grammar, at: int, name: str) -> Unbound:
     return UnboundCall(at, name, tuple(args))
 
 
-def _rounding(grammar: Grammar, at: int, name: str) -> Unbound:
+def _rounding(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     operand = grammar.expression()
     if grammar.take("TO"):
         return UnboundCall(at, "FLOOR TO" if name == "FLOOR" else "CEIL TO", (_unit(grammar, "DAY"), operand))
     return UnboundCall(at, name, (operand,))
 
 
-def _timestamp_arithmetic(grammar: Grammar, at: int, name: str) -> Unbound:
+def _timestamp_arithmetic(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     unit = _unit(grammar, "DAY")
     grammar.expect(",")
     return UnboundCall(at, name, (unit, *grammar.listed(grammar.expression)))
@@ -97,13 +113,13 @@ def _timestamp_arithmetic(grammar: Grammar, at: int, name: str) -> Unbound:
 # --- JSON ----------------------------------------------------------------------------------------------------
 
 
-def _document_and_path(grammar: Grammar) -> tuple[Unbound, Unbound]:
+def _document_and_path(grammar: FunctionGrammar) -> tuple[Unbound, Unbound]:
     document = grammar.expression()
     grammar.expect(",")
     return document, grammar.expression()
 
 
-def _behaviours(grammar: Grammar, behaviour: Callable[[], tuple[Unbound, Unbound]]) -> list[Unbound]:
+def _behaviours(grammar: FunctionGrammar, behaviour: Callable[[], tuple[Unbound, Unbound]]) -> list[Unbound]:
     """``.. ON EMPTY .. ON ERROR``: the word and the default of each, ``NULL`` where there is none."""
     at = grammar.at
     found = {"EMPTY": (word(at, "NULL"), _absent(at)), "ERROR": (word(at, "NULL"), _absent(at))}
@@ -119,12 +135,12 @@ def _behaviours(grammar: Grammar, behaviour: Callable[[], tuple[Unbound, Unbound
     return [each for pair in found.values() for each in pair]
 
 
-def _returned(grammar: Grammar, default: str) -> UnboundLiteral:
+def _returned(grammar: FunctionGrammar, default: str) -> UnboundLiteral:
     at = grammar.at
     return word(at, grammar.data_type(nullability=False).text() if grammar.take("RETURNING") else default)
 
 
-def _json_value(grammar: Grammar, at: int, name: str) -> Unbound:
+def _json_value(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     document, path = _document_and_path(grammar)
     returned = _returned(grammar, "STRING")
 
@@ -137,7 +153,7 @@ def _json_value(grammar: Grammar, at: int, name: str) -> Unbound:
     return UnboundCall(at, name, (document, path, returned, *_behaviours(grammar, behaviour)))
 
 
-def _json_query(grammar: Grammar, at: int, name: str) -> Unbound:
+def _json_query(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     document, path = _document_and_path(grammar)
     returned = _returned(grammar, "STRING")
     wrapper = "WITHOUT"
@@ -165,7 +181,7 @@ def _json_query(grammar: Grammar, at: int, name: str) -> Unbound:
     return UnboundCall(at, name, (document, path, returned, word(at, wrapper), empty, error))
 
 
-def _json_exists(grammar: Grammar, at: int, name: str) -> Unbound:
+def _json_exists(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     document, path = _document_and_path(grammar)
     here = grammar.at
     error = grammar.take_any("TRUE", "FALSE", "UNKNOWN", "ERROR")
@@ -174,7 +190,7 @@ def _json_exists(grammar: Grammar, at: int, name: str) -> Unbound:
     return UnboundCall(at, name, (document, path, word(here, error or "FALSE")))
 
 
-def _on_null(grammar: Grammar, default: str) -> UnboundLiteral:
+def _on_null(grammar: FunctionGrammar, default: str) -> UnboundLiteral:
     at = grammar.at
     found = default
     for each in ("NULL", "ABSENT"):
@@ -183,7 +199,7 @@ def _on_null(grammar: Grammar, default: str) -> UnboundLiteral:
     return word(at, found)
 
 
-def _entry(grammar: Grammar) -> tuple[Unbound, Unbound]:
+def _entry(grammar: FunctionGrammar) -> tuple[Unbound, Unbound]:
     """``[KEY] key VALUE value`` or ``key : value``."""
     after = grammar.ahead()
     named = after.type in (TokenType.STRING, TokenType.WORD, TokenType.QUOTED) and after.keyword != "VALUE"
@@ -194,7 +210,7 @@ def _entry(grammar: Grammar) -> tuple[Unbound, Unbound]:
     return key, grammar.expression()
 
 
-def _json_object(grammar: Grammar, at: int, name: str) -> Unbound:
+def _json_object(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     args: list[Unbound] = []
 
     def entry() -> None:
@@ -205,18 +221,18 @@ def _json_object(grammar: Grammar, at: int, name: str) -> Unbound:
     return UnboundCall(at, name, (_on_null(grammar, "NULL"), *args))
 
 
-def _json_array(grammar: Grammar, at: int, name: str) -> Unbound:
+def _json_array(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     empty = grammar.sees(")") or (grammar.token.keyword in ("NULL", "ABSENT") and grammar.ahead().keyword == "ON")
     args = () if empty else grammar.listed(grammar.expression)
     return UnboundCall(at, name, (_on_null(grammar, "ABSENT"), *args))
 
 
-def _json_objectagg(grammar: Grammar, at: int, name: str) -> Unbound:
+def _json_objectagg(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     key, value = _entry(grammar)
     return UnboundAggregate(at, name, (_on_null(grammar, "NULL"), key, value))
 
 
-def _json_arrayagg(grammar: Grammar, at: int, name: str) -> Unbound:
+def _json_arrayagg(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     value = grammar.expression()
     if grammar.sees("ORDER", "BY"):
         raise grammar.unsupported(f"{name} with ORDER BY", "values are in the order of their arrival", at)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.sql.parse.cursor import Cursor
-from penstock.sql.parse.functions import READERS
+from penstock.sql.parse.functions import READERS, FunctionGrammar
 from penstock.sql.parse.syntax import (
     Name,
     OverWindow,
@@ -41,7 +40,7 @@ _PARTS = {
 _UNITS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
 
 
-class Grammar(Cursor):
+class Grammar(FunctionGrammar):
     """Parses names and expressions. Raises SqlError or UnsupportedError with the place."""
 
     def table_id(self) -> tuple[Name, ...]:

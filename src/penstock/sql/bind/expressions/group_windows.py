@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from penstock.plan.expressions import Expression, offset_of, walk
 from penstock.plan.windowing import WindowKind
 from penstock.plan.windows import BOUND
+from penstock.sql.bind.expressions.binding import ExpressionBinder
 from penstock.sql.bind.expressions.lengths import length
 from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import Unbound, UnboundCall
 from penstock.types import TimestampType
-
-if TYPE_CHECKING:
-    from penstock.sql.bind.expressions.scope import Scope
 
 #: The lengths that each window takes.
 _LENGTHS = {"TUMBLE": ("SIZE",), "HOP": ("SLIDE", "SIZE"), "SESSION": ("GAP",)}
@@ -47,7 +44,7 @@ class GroupWindow(Expression):
         return self.kind, self.time, self.size, self.step
 
 
-def group_window(call: UnboundCall, scope: Scope) -> GroupWindow:
+def group_window(call: UnboundCall, scope: ExpressionBinder) -> GroupWindow:
     """The window of a call of one of the :data:`FUNCTIONS`. Raises SqlError for other arguments."""
     name, _, part = call.name.partition("_")
     expected = _LENGTHS[name]

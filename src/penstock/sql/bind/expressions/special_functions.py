@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from penstock.flow.kernels.characters import is_one_unit
 from penstock.flow.kernels.json.path import InvalidPathError, UnsupportedPathError, parse_path
 from penstock.plan.expressions import Call, Expression, Literal, call, cast, coerce
+from penstock.sql.bind.expressions.binding import ExpressionBinder
 from penstock.sql.bind.expressions.literals import type_text
 from penstock.sql.parse.syntax import Unbound, UnboundCall, UnboundLiteral
 from penstock.types import (
@@ -30,9 +30,6 @@ from penstock.types import (
 )
 from penstock.types.casts import common_type, is_integer, is_point
 from penstock.types.logical import root
-
-if TYPE_CHECKING:
-    from penstock.sql.bind.expressions.scope import Scope
 
 _STEPS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 _FLOORS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
@@ -56,7 +53,7 @@ _TIME_PARTS = ("HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSE
 _PATH = re.compile(r"\s*(?:(lax|strict)\s+)?(.*)", re.IGNORECASE | re.DOTALL)
 
 
-def _made(scope: Scope, given: UnboundCall, args: Sequence[Expression], type_: DataType) -> Expression:
+def _made(scope: ExpressionBinder, given: UnboundCall, args: Sequence[Expression], type_: DataType) -> Expression:
     return scope.make_call(given, given.name, args, type_)
 
 
@@ -73,7 +70,7 @@ def _nullable(args: Sequence[Expression]) -> bool:
 # --- values ----------------------------------------------------------------------------------------------------
 
 
-def greatest(scope: Scope, given: UnboundCall) -> Expression:
+def greatest(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``GREATEST`` and ``LEAST``: null if one of the values is."""
     common, values = scope.alike(given.args)
     if isinstance(common, ArrayType | MapType | RowType):
@@ -81,7 +78,7 @@ def greatest(scope: Scope, given: UnboundCall) -> Expression:
     return _made(scope, given, values, common.with_nullability(_nullable(values)))
 
 
-def row(scope: Scope, given: UnboundCall) -> Expression:
+def row(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``ROW(a, b)`` and ``(a, b)``, whose fields have Flink's names."""
     values = [scope.bind(each) for each in given.args]
     for each, value in zip(given.args, values, strict=True):
@@ -91,13 +88,13 @@ def row(scope: Scope, given: UnboundCall) -> Expression:
     return _made(scope, given, values, RowType(fields, nullable=False))
 
 
-def typeof(scope: Scope, given: UnboundCall) -> Expression:
+def typeof(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``TYPEOF``, a constant."""
     first = scope.bind(given.args[0])
     return Literal(type_text(first), type=STRING, place=scope.source.at(given.at))
 
 
-def current_database(scope: Scope, given: UnboundCall) -> Expression:
+def current_database(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``CURRENT_DATABASE``, a constant. Raises UnsupportedError outside of queries."""
     if scope.database is None:
         reason = "CURRENT_DATABASE() is not supported outside of queries"
@@ -105,7 +102,7 @@ def current_database(scope: Scope, given: UnboundCall) -> Expression:
     return Literal(scope.database, type=STRING.with_nullability(False), place=scope.source.at(given.at))
 
 
-def overlaps(scope: Scope, given: UnboundCall) -> Expression:
+def overlaps(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``(start, end) OVERLAPS (start, end)``, where an end may be an interval, and start and end may be exchanged."""
     spans = []
     for each in given.args:
@@ -141,7 +138,7 @@ def overlaps(scope: Scope, given: UnboundCall) -> Expression:
 # --- patterns --------------------------------------------------------------------------------------------------
 
 
-def like(scope: Scope, given: UnboundCall) -> Expression:
+def like(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``LIKE`` and ``SIMILAR TO``."""
     values = [scope.string(arg, "SIMILAR TO" if given.name == "SIMILAR" else "LIKE") for arg in given.args]
     if len(values) == 3:
@@ -154,7 +151,7 @@ def like(scope: Scope, given: UnboundCall) -> Expression:
 # --- JSON ------------------------------------------------------------------------------------------------------
 
 
-def _path(scope: Scope, given: Unbound, name: str) -> Literal:
+def _path(scope: ExpressionBinder, given: Unbound, name: str) -> Literal:
     path = scope.bind(given)
     if not (isinstance(path, Literal) and isinstance(path.value, str)):
         raise scope.source.error(given.at, f"the path of {name} is a string in quotes", "such as '$.owner.name'")
@@ -172,19 +169,19 @@ def _word(given: Unbound) -> Literal:
     return Literal(_text(given), type=STRING.with_nullability(False))
 
 
-def is_json(scope: Scope, given: UnboundCall) -> Expression:
+def is_json(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``IS JSON [VALUE | SCALAR | ARRAY | OBJECT]``."""
     document = scope.string(given.args[0], "IS JSON")
     return _made(scope, given, (document, _word(given.args[1])), BOOLEAN.with_nullability(False))
 
 
-def json_exists(scope: Scope, given: UnboundCall) -> Expression:
+def json_exists(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``JSON_EXISTS``."""
     document, path = scope.string(given.args[0], given.name), _path(scope, given.args[1], given.name)
     return _made(scope, given, (document, path, _word(given.args[2])), BOOLEAN)
 
 
-def json_value(scope: Scope, given: UnboundCall) -> Expression:
+def json_value(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``JSON_VALUE``, whose defaults are cast to what it returns."""
     document, path, returned, on_empty, empty, on_error, error = given.args
     target = _returned(scope, returned, ("STRING", "BOOLEAN", "INT", "DOUBLE"), given.name)
@@ -195,7 +192,7 @@ def json_value(scope: Scope, given: UnboundCall) -> Expression:
     return _made(scope, given, args, target)
 
 
-def json_query(scope: Scope, given: UnboundCall) -> Expression:
+def json_query(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``JSON_QUERY``."""
     document, path, returned, *words = given.args
     target = _returned(scope, returned, ("STRING", "ARRAY<STRING>"), given.name)
@@ -203,14 +200,14 @@ def json_query(scope: Scope, given: UnboundCall) -> Expression:
     return _made(scope, given, args, target)
 
 
-def _returned(scope: Scope, given: Unbound, known: Sequence[str], name: str) -> DataType:
+def _returned(scope: ExpressionBinder, given: Unbound, known: Sequence[str], name: str) -> DataType:
     text = _text(given)
     if text not in known and not text.startswith(("VARCHAR", "CHAR")):
         raise scope.source.error(given.at, f"{name} does not return {text}", f"one of {', '.join(known)}")
     return parse_type(text)
 
 
-def json_object(scope: Scope, given: UnboundCall) -> Expression:
+def json_object(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``JSON_OBJECT``: keys are constants."""
     on_null, *entries = given.args
     args: list[Expression] = [_word(on_null)]
@@ -222,7 +219,7 @@ def json_object(scope: Scope, given: UnboundCall) -> Expression:
     return _made(scope, given, args, STRING.with_nullability(False))
 
 
-def json_array(scope: Scope, given: UnboundCall) -> Expression:
+def json_array(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``JSON_ARRAY``."""
     on_null, *values = given.args
     return _made(
@@ -230,7 +227,7 @@ def json_array(scope: Scope, given: UnboundCall) -> Expression:
     )
 
 
-def of_document(scope: Scope, given: Unbound) -> Expression:
+def of_document(scope: ExpressionBinder, given: Unbound) -> Expression:
     """A value in a JSON document, which that of ``JSON('..')`` becomes a part of unquoted."""
     if isinstance(given, UnboundCall) and given.name == "JSON" and len(given.args) == 1:
         return _made(scope, given, (scope.string(given.args[0], "JSON"),), STRING)
@@ -240,7 +237,7 @@ def of_document(scope: Scope, given: Unbound) -> Expression:
 # --- dates and times -------------------------------------------------------------------------------------------
 
 
-def extract(scope: Scope, given: UnboundCall) -> Expression:
+def extract(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``EXTRACT``."""
     operand = scope.bind(given.args[1])
     if isinstance(operand.type, NullType):
@@ -263,7 +260,7 @@ def extract(scope: Scope, given: UnboundCall) -> Expression:
     return _made(scope, given, (part, operand), BIGINT.with_nullability(operand.type.nullable))
 
 
-def rounded_moment(scope: Scope, given: UnboundCall) -> Expression:
+def rounded_moment(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``FLOOR(x TO unit)`` and ``CEIL(x TO unit)``."""
     scope.one_of(given.args[0], _FLOORS)
     operand = scope.bind(given.args[1])
@@ -275,7 +272,7 @@ def rounded_moment(scope: Scope, given: UnboundCall) -> Expression:
     return _made(scope, given, (scope.bind(given.args[0]), operand), operand.type)
 
 
-def timestamp_arithmetic(scope: Scope, given: UnboundCall) -> Expression:
+def timestamp_arithmetic(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``TIMESTAMPADD`` and ``TIMESTAMPDIFF``, of dates too; a time of day wraps around at midnight."""
     scope.one_of(given.args[0], _STEPS)
     unit, first, second = (scope.bind(arg) for arg in given.args)
@@ -299,14 +296,14 @@ def timestamp_arithmetic(scope: Scope, given: UnboundCall) -> Expression:
 # --- arrays and maps -------------------------------------------------------------------------------------------
 
 
-def _array(scope: Scope, given: UnboundCall, arg: Unbound) -> Expression:
+def _array(scope: ExpressionBinder, given: UnboundCall, arg: Unbound) -> Expression:
     found = scope.bind(arg)
     if not isinstance(found.type, ArrayType):
         raise scope.source.error(arg.at, f"{given.name} takes an ARRAY, not {found.type.text()}", "CAST it")
     return found
 
 
-def with_element(scope: Scope, given: UnboundCall) -> Expression:
+def with_element(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``ARRAY_APPEND``, ``ARRAY_PREPEND``, ``ARRAY_REMOVE``, ``ARRAY_CONTAINS`` and ``ARRAY_POSITION``, with the
     element cast to the array's element type."""
     array, value = _array(scope, given, given.args[0]), scope.bind(given.args[1])
@@ -328,7 +325,7 @@ def with_element(scope: Scope, given: UnboundCall) -> Expression:
     return _made(scope, given, (array, value), replace(ArrayType(kept), nullable=nullable))
 
 
-def of_arrays(scope: Scope, given: UnboundCall) -> Expression:
+def of_arrays(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``ARRAY_CONCAT``, ``ARRAY_UNION``, ``ARRAY_INTERSECT``, ``ARRAY_EXCEPT`` and ``MAP_UNION``."""
     kind = MapType if given.name == "MAP_UNION" else ArrayType
     for arg in given.args:
