@@ -76,7 +76,7 @@ def imported(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "package", ["columns", "connectors", "delivery", "engine", "flow", "formats", "kafka", "plan", "spi", "sql"]
+    "package", ["columns", "connectors", "delivery", "engine", "flow", "formats", "plan", "spi", "sql"]
 )
 def test_no_modules_import_each_other(package):
     known = modules(Path(penstock.__file__).parent)
