@@ -522,7 +522,7 @@ def test_a_commit_whose_answer_is_lost_is_not_repeated(db, table, monkeypatch):
     tasks = Tasks()
     committer = opened(db, tasks)
     lost = lose_an_answer(db, monkeypatch)
-    assert committer.publish(batch(0), [1]).records == 1
+    assert committer.publish(batch(0), [1]).record_count == 1
     assert (lost, tasks.runs) == ([True], 1)
     committer.publish(batch(1), [2])
     assert db.ids() == [1, 2]
@@ -552,7 +552,7 @@ def test_an_attempt_copies_no_rows_before_it_knows_how_a_commit_without_an_answe
 
     monkeypatch.setattr(PostgresCommitter, "_owned", owned)
     if back:
-        assert committer.publish(batch(0), [1]).records == 1
+        assert committer.publish(batch(0), [1]).record_count == 1
     else:
         with pytest.raises(DatabaseUnavailableError):
             committer.publish(batch(0), [1])
@@ -952,7 +952,7 @@ def test_at_least_once_one_connection_serves_jobs_with_other_columns(db, table):
         committer = AtLeastOnceCommitter([made], context(), Tasks(), Database(made.spec.address))
         committer.check()
         committer.open()
-        assert committer.publish(batch(0), [1]).records == 1
+        assert committer.publish(batch(0), [1]).record_count == 1
         committer.close()
     assert db.ids() == [1, 1]
     assert db.rows("SELECT to_regclass('penstock_progress')::text") == [(None,)]
