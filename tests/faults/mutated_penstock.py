@@ -20,7 +20,7 @@ def skip_fencing() -> None:
     from penstock.kafka.progress import records
 
     own = uuid.uuid4().hex
-    keep, key, seal = KafkaCommitter._keep, records.record_key, records.Seal.of
+    keep, key, seal = KafkaCommitter._keep, records.record_key, records.Seal.sign
 
     def shared(name: str) -> str:
         return name.partition("#")[0]
@@ -31,7 +31,7 @@ def skip_fencing() -> None:
 
     KafkaCommitter._keep = keep_own
     records.record_key = lambda name, record: key(shared(name) if record is Progress else name, record)
-    records.Seal.of = lambda self, name, fields: seal(self, shared(name), fields)
+    records.Seal.sign = lambda self, name, fields: seal(self, shared(name), fields)
 
 
 # --- progress ----------------------------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ def _topics_unchecked() -> Sequence[Patch]:
 def _fencing_skipped() -> Sequence[Patch]:
     """Each start has a transactional id of its own, and fences nobody; progress stays under the checkpoint's id."""
     numbers = itertools.count()
-    keep, key, seal = KafkaCommitter._keep, records.record_key, records.Seal.of
+    keep, key, seal = KafkaCommitter._keep, records.record_key, records.Seal.sign
 
     def shared(name: str) -> str:
         return name.partition("#")[0]
@@ -143,7 +143,7 @@ def _fencing_skipped() -> Sequence[Patch]:
     return [
         (KafkaCommitter, "_keep", keep_own),
         (records, "record_key", key_of_all),
-        (records.Seal, "of", seal_of_all),
+        (records.Seal, "sign", seal_of_all),
     ]
 
 
