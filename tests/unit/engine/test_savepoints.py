@@ -240,7 +240,7 @@ def run_of(checkpoint: Checkpoint, targets: list[Target], monkeypatch: pytest.Mo
     query = Query(job, spark, place, pytest.fail, lambda: False, JobProgress(), MetricGroup(), "q-1", lease)
     write_started(place, query._run)
     query._committers, query._outputs = list(targets), [[] for _ in targets]
-    monkeypatch.setattr("penstock.engine.runs.query.described", lambda number, *_: Batch(number, (), (), 1))
+    monkeypatch.setattr("penstock.engine.runs.query.describe_batch", lambda number, *_: Batch(number, (), (), 1))
     return query
 
 

@@ -108,4 +108,4 @@ def test_a_pattern_of_dates_in_a_column_that_is_not_known_fails_its_row():
     assert vector.values.to_pylist()[0] == "1970"
     (failure,) = vector.failures
     assert failure.rows.tolist() == [False, True, False]
-    assert failure.reason(1) == "DATE_FORMAT does not know 'nope'"
+    assert failure.reason(1) == "DATE_FORMAT does not accept 'nope'"

@@ -49,7 +49,7 @@ SEAL = Seal("mine", "the checkpoint's secret")
 def test_the_seal_covers_fields_of_other_versions() -> None:
     """A version that wrote another field sealed it too, and one that does not know it believes the record."""
     fields = {"query_id": "mine", "batch_id": 3, "start": [1], "end": [2], "another": {}}
-    record = {"kind": "progress", "version": 1, "seal": SEAL.of("tx", fields), **fields}
+    record = {"kind": "progress", "version": 1, "seal": SEAL.sign("tx", fields), **fields}
     assert parse_record(Progress, "tx", canonical(record).encode(), SEAL) == Progress("mine", 3, [1], [2])
     with pytest.raises(NotBelievedError, match="does not have its seal"):
         parse_record(Progress, "tx", canonical({**record, "another": 1}).encode(), SEAL)
