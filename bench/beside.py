@@ -24,7 +24,7 @@ from pathlib import Path
 from bench.batch import QUERIES, batch_script, write_tables
 from bench.gate.queries import BOUNDED, Query, changed_groups, groups, join, script
 from bench.gate.sides import Run, Side
-from bench.gate.topics import Topics, changes, facts, names
+from bench.gate.topics import Documents, Topics, changes, facts, names
 from bench.nexmark.events import SHARES, Events
 from bench.nexmark.queries import TABLES
 from bench.peers.works import PLAIN, Work
@@ -186,9 +186,9 @@ class Cases:
         records = self.arguments.records
         half = records // 2
 
-        def written(count: int, documents: Callable[..., object]) -> str:
+        def written(count: int, documents: Documents) -> str:
             name = self.topics.new()
-            self.topics.fill(name, count, documents)  # type: ignore[arg-type]
+            self.topics.fill(name, count, documents)
             return name
 
         return {

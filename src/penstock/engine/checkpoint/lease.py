@@ -1,7 +1,7 @@
 """The lease of a checkpoint: which process runs its job, so that a second start sees the first.
 
 A lease stops accidents and says which copy of a job is the newer one. It does not make a job exactly once: a process
-may be stopped between two of its looks, and the targets fence it (docs/decisions/0043-second-starts.md).
+may be stopped between two of its looks, and the targets fence it (docs/decisions/0044-second-starts.md).
 
 The document ``owner.N`` names the owner since the N-th start. ``alive.N`` is written again every few seconds, for
 starts on other machines, which cannot look at the process. Where the checkpoint is on a file system with locks, the

@@ -81,8 +81,25 @@ class TableSource:
         return None if node is None else filter_rows(node, conditions)
 
 
+class _NodeRows:
+    """What a source whose rows are those of a ``node`` says of them."""
+
+    node: Node
+
+    @property
+    def schema(self) -> RowType:
+        return self.node.schema
+
+    @property
+    def event_times(self) -> tuple[str, ...]:
+        return traits(self.node).rowtimes
+
+    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
+        return filter_rows(self.node, conditions)
+
+
 @dataclass(frozen=True)
-class NodeSource:
+class NodeSource(_NodeRows):
     """A query in FROM, of WITH or of a view, as the ``node`` with its rows, called ``qualifier`` here, and its columns
     ``names``, behind which others may follow."""
 
@@ -92,39 +109,17 @@ class NodeSource:
     correlated: tuple[Expression, ...] = ()
     domain: Domain = NOTHING
 
-    @property
-    def schema(self) -> RowType:
-        return self.node.schema
-
-    @property
-    def event_times(self) -> tuple[str, ...]:
-        return traits(self.node).rowtimes
-
     @cached_property
     def tables(self) -> tuple[NamedTable, ...]:
         visible = RowType(self.schema.fields[: len(self.names)], nullable=False)
         return (named_table(self.qualifier, visible, self.names),)
 
-    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
-        return filter_rows(self.node, conditions)
-
 
 @dataclass(frozen=True)
-class RowsSource:
+class RowsSource(_NodeRows):
     """Rows that exist already, as a ``node``, with the ``tables`` of another source."""
 
     node: Node
     tables: tuple[NamedTable, ...]
     correlated: tuple[Expression, ...] = ()
     domain: Domain = NOTHING
-
-    @property
-    def schema(self) -> RowType:
-        return self.node.schema
-
-    @property
-    def event_times(self) -> tuple[str, ...]:
-        return traits(self.node).rowtimes
-
-    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
-        return filter_rows(self.node, conditions)
