@@ -22,6 +22,8 @@ from penstock.flow.operators.first_rows import FirstRowOperator
 from penstock.flow.operators.join import JoinOperator
 from penstock.flow.operators.materialize import MaterializeOperator
 from penstock.flow.operators.normalize import NormalizeOperator
+from penstock.flow.operators.over import OverOperator
+from penstock.flow.operators.over_rows import OverRowsOperator
 from penstock.flow.operators.rank import RankOperator
 from penstock.flow.operators.set_operation import SetOperator
 from penstock.flow.operators.temporal_sort import BatchSortOperator, TemporalSortOperator
@@ -50,6 +52,7 @@ from penstock.plan.nodes import (
     Materialize,
     Node,
     Normalize,
+    OverAggregate,
     Project,
     Rank,
     Scan,
@@ -392,6 +395,10 @@ def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Oper
             return SetOperator.from_node(node)
         case TemporalSort():
             return TemporalSortOperator.from_node(node) if node.time else BatchSortOperator.from_node(node)
+        case OverAggregate():
+            if node.by_time and not batch:
+                return OverOperator.from_node(node, strict=session.strict)
+            return OverRowsOperator.from_node(node, batch=batch, strict=session.strict)
         case Sort():
             return BatchSortOperator.from_node(node)
         case Rank():
@@ -481,6 +488,7 @@ def _partitioned(path: _Path) -> tuple[str, ...]:
             | Normalize(keys=keys)
             | Deduplicate(keys=keys)
             | Rank(keys=keys)
+            | OverAggregate(keys=keys)
             | Materialize(keys=keys)
         ):
             names: tuple[str, ...] = keys

@@ -29,9 +29,7 @@ def _all(texts: str) -> tuple[Builtin, ...]:
 
 _DOCUMENTS = "types for JSON documents are not supported; use STRING with JSON_VALUE and JSON_QUERY"
 _OBJECTS = "structured types of Java classes are not supported; use ROW(..)"
-_OVER = (
-    "OVER takes ROW_NUMBER(), RANK() and DENSE_RANK() only; number the rows, and join the numbered rows with themselves"
-)
+_IN_BATCHES = "in batch mode"
 _EXACTLY = "a pattern must match the whole text"
 _PATHS = "paths with filters, such as `[?(@.a > 1)]`, or functions, such as `.length()`, are refused"
 
@@ -301,16 +299,16 @@ CATALOGUE: Mapping[str, tuple[Builtin, ...]] = {
         Builtin("PERCENTILE", "PERCENTILE([DISTINCT] a, percentage [, frequency])", note="of constant percentages"),
     ),
     "Rows around a row": (
-        Builtin("ROW_NUMBER", "ROW_NUMBER() OVER (..)", note="where a condition keeps the first numbers"),
-        Builtin("RANK", "RANK() OVER (..)", note="in batch mode, where a condition keeps the first numbers"),
+        Builtin("ROW_NUMBER", "ROW_NUMBER() OVER (..)"),
+        Builtin("RANK", "RANK() OVER (..)", note="where a condition keeps the first numbers, in batch mode"),
         Builtin(
-            "DENSE_RANK", "DENSE_RANK() OVER (..)", note="in batch mode, where a condition keeps the first numbers"
+            "DENSE_RANK", "DENSE_RANK() OVER (..)", note="where a condition keeps the first numbers, in batch mode"
         ),
-        Builtin("PERCENT_RANK", "PERCENT_RANK() OVER (..)", _OVER),
-        Builtin("CUME_DIST", "CUME_DIST() OVER (..)", _OVER),
-        Builtin("NTILE", "NTILE(n) OVER (..)", _OVER),
-        Builtin("LAG", "LAG(a [, offset [, default]]) OVER (..)", _OVER),
-        Builtin("LEAD", "LEAD(a [, offset [, default]]) OVER (..)", _OVER),
+        Builtin("PERCENT_RANK", "PERCENT_RANK() OVER (..)", note=_IN_BATCHES),
+        Builtin("CUME_DIST", "CUME_DIST() OVER (..)", note=_IN_BATCHES),
+        Builtin("NTILE", "NTILE(n) OVER (..)", note=_IN_BATCHES),
+        Builtin("LAG", "LAG(a [, offset [, default]]) OVER (..)"),
+        Builtin("LEAD", "LEAD(a [, offset [, default]]) OVER (..)", note=_IN_BATCHES),
     ),
     "Groups": (
         Builtin("GROUPING", "GROUPING(a, ..)"),
