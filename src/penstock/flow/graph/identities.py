@@ -210,7 +210,8 @@ class Identifier:
         found = self._grouped(node, functions.aggregates, "OVER")
         numbers = tuple(self._number(node.input, each) for each in functions.numbers.kept_calls.values())
         rows = kept.rows if node.time else {}
-        return replace(found, facts={**found.facts, **facts}, rows=rows, aggregates=(*found.aggregates, *numbers))
+        aggregates = (*found.aggregates, *numbers)
+        return replace(found, facts={**found.facts, **facts}, rows=rows, aggregates=aggregates, growing=kept.growing)
 
     def _number(self, node: Node, call: OverCall) -> Column:
         """What is kept for a function that only OVER has."""

@@ -137,21 +137,20 @@ class OverPlan:
             raise unsupported(
                 at, "a window with OVER in a stream is ordered upwards, not DESC", f"leave DESC out, {batch}"
             )
-        if frame.end != 0 or (frame.start == 0 and not frame.rows) or (frame.start is not None and frame.start > 0):
+        if frame.end != 0 or (frame.start is not None and frame.start > 0):
             reason = f"{frame.describe()} is not supported in streams: frames go from PRECEDING to CURRENT ROW"
             raise unsupported(at, reason, f"write ROWS or RANGE BETWEEN .. PRECEDING AND CURRENT ROW, {batch}")
         processing = is_proctime(by, self.node)
         event_time = isinstance(by, ColumnRef) and by.name in below.rowtimes
         if not processing and not event_time:
             if not frame.running:
-                reason = (
-                    f"{frame.describe()} is not supported in the order of {flink_sql(by)}, which is no time attribute"
-                )
+                column = f"{flink_sql(by)}, which is not a time attribute"
+                reason = f"{frame.describe()} is not supported in the order of {column}"
                 raise unsupported(at, reason, f"order by the event time, begin with UNBOUNDED PRECEDING, {batch}")
             return made
         if below.changing:
             reason = "OVER in the order of time takes rows that are only added, and the query's rows change"
-            raise unsupported(at, reason, "aggregate with GROUP BY, or order by a column that is no time attribute")
+            raise unsupported(at, reason, "aggregate with GROUP BY, or order by a column that is not a time attribute")
         if processing:
             return replace(made, order=(), processing=True)
         assert isinstance(by, ColumnRef)  # noqa: S101

@@ -153,9 +153,8 @@ class Scope(Names):
     def _over(self, given: UnboundOver) -> Expression:
         if given.name in REFUSED:
             raise self._refused(given.name, given.at)
-        if given.name in JSON_AGGREGATES or given.name not in RANKINGS | AGGREGATES:
-            hint = "there are aggregates, ROW_NUMBER, RANK, LAG and others over rows"
-            raise self.source.unsupported(given.at, f"{given.name} with OVER is not supported", hint)
+        if given.name not in RANKINGS | AGGREGATES:
+            raise self._not_over(given)
         if not self.ranking:
             raise self._error(given, f"{given.name}() cannot be used {self.clause}", "select it as a separate column")
         window = self._window(given.window)
@@ -171,6 +170,13 @@ class Scope(Names):
         return RowNumber(
             bound.partition, bound.order, descending, nulls_first, ranking, self.batch, type=type_, place=place
         )
+
+    def _not_over(self, given: UnboundOver) -> DefinitionError:
+        """The error for a function that cannot have OVER."""
+        if given.name not in _KNOWN:
+            return self._no_function(UnboundCall(given.at, given.name, given.args))
+        reason = f"OVER is for aggregates and functions such as ROW_NUMBER, and {given.name} is not one"
+        return self._error(given, reason, "leave OVER out")
 
     def _window(self, given: OverWindow | Name) -> OverWindow:
         """A window with the parts of its base. Raises SqlError for parts that both have."""
