@@ -271,7 +271,7 @@ def _over(over: OverAggregate) -> str:
     by = ["processing time"] if over.processing else [quoted_name(over.time)] if over.time else []
     order = ", ".join([*by, *map(_sort, over.order)]) or "no order"
     of = f" of each {_names(over.keys)}" if over.keys else ""
-    unit = " milliseconds" if over.by_time and not over.frame.rows and over.frame.start is not None else ""
+    unit = " (milliseconds)" if over.by_time and not over.frame.rows and over.frame.start is not None else ""
     return f"functions over {over.frame.describe()}{unit}{of}, by {order}"
 
 

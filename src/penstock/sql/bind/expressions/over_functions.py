@@ -108,7 +108,7 @@ class OverBinder:
         call = UnboundAggregate(given.at, given.name, given.args, given.distinct, None, given.nulls)
         args = [self.bind(each) for each in given.args]
         found = aggregate(call, args, None, Grouping.WHOLE, self.source)
-        return rewrite(found, lambda each: _over(each, bound))
+        return _over(found, bound)
 
     def window(self, given: OverWindow, function: str) -> BoundWindow:
         """The window of a function."""
@@ -236,9 +236,11 @@ class OverBinder:
 
 
 def _over(given: Expression, window: BoundWindow) -> Expression:
-    """An aggregate as a function with OVER."""
+    """An aggregate, or the aggregates that an expression is computed from, as functions with OVER. Aggregates in their
+    arguments are those of groups."""
     if not isinstance(given, Aggregate):
-        return given
+        operands = tuple(_over(each, window) for each in given.operands)
+        return given.with_operands(operands) if operands != given.operands else given
     return OverFunction(
         given.function,
         given.argument,
