@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from penstock.errors import CheckpointError
 from penstock.flow.state.parts import Parts, PartStore, Tables
-from penstock.flow.state.segments import SegmentReader, SegmentRef, SegmentWriter, TableSpec
-from penstock.flow.state.storage import Storage
+from penstock.flow.state.segments import END, SegmentReader, SegmentRef, SegmentWriter, TableSpec
+from penstock.flow.state.storage import LocalStorage, Storage
 from penstock.flow.state.tables import KeyedState, MultisetState
 
 __all__ = ["KeyedState", "MultisetState", "PartStore", "SegmentRef", "StateStore", "TableSpec", "Tables"]
@@ -70,6 +70,11 @@ class StateStore:
                 "begin empty and make its results wrong. Undo the change, or start with --reset-state "
                 f"'{uid}', or with another checkpoint directory"
             )
+
+    @classmethod
+    def empty(cls, specs: Sequence[TableSpec]) -> StateStore:
+        """Empty tables that are not kept: the state of one batch alone."""
+        return cls(LocalStorage(""), specs, {}, 0, END, "", last=True)
 
     def table(self, name: str) -> KeyedState | MultisetState:
         """The table of that name. Raises KeyError."""
