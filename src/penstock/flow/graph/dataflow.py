@@ -28,7 +28,7 @@ from penstock.flow.graph.exchange import (
 )
 from penstock.flow.graph.fitting import ColumnNames
 from penstock.flow.graph.outlets import Outlets, Target
-from penstock.flow.operators.contract import Combiner, Operator, TimedOperator
+from penstock.flow.operators.contract import Combiner, Operator, OperatorContext
 from penstock.flow.rows.envelope import ARRIVED, HASH, WEIGHT
 from penstock.flow.state.segments import SegmentRef, TableSpec
 from penstock.flow.state.storage import Storage
@@ -64,7 +64,8 @@ class Edge:
     """A path for rows of ``schema`` to the input number ``input`` of the vertex number ``vertex``, by ``keys``. Rows of
     a ``local`` edge stay in their task, whose vertices have the same owners of keys. ``kinds``: the rows have the
     column :data:`KIND` instead of a weight. ``combined`` is the edge for what its ``combiner`` makes of many rows.
-    ``numbered``: the rows have the column :data:`ARRIVED` too. ``time`` is a column that no row may lack."""
+    ``numbered``: the rows have the column :data:`ARRIVED` too. ``time`` is a column that no row may lack. From a vertex
+    it takes the side output ``tag``; with an empty one its result."""
 
     number: int
     schema: pa.Schema
@@ -77,6 +78,7 @@ class Edge:
     combined: Edge | None = None
     numbered: bool = False
     time: str = ""
+    tag: str = ""
 
     @property
     def sent(self) -> pa.Schema:
@@ -108,20 +110,27 @@ class Branch:
 @dataclass(frozen=True)
 class Vertex:
     """An operator, or the end of an output (:class:`ChangelogWriter`), in stage ``stage`` after that of the scans.
-    Its results go through each of ``outs``. ``generators`` are the numbers of the watermark generators of its rows.
-    ``ttls`` are the times to live, in milliseconds, of the rows that it keeps of each of its inputs; None: forever.
-    ``numbered`` are the inputs whose rows have the column :data:`ARRIVED`. ``awaited`` are the numbers of the
-    generators whose watermark is read behind it."""
+    Its result goes through each of ``outs``, a side output through those that take it. ``generators`` are the numbers
+    of the watermark generators of its rows. ``ttls`` are the times to live, in milliseconds, of the rows that it keeps
+    of each of its inputs; None: forever. ``numbered`` are the inputs whose rows have the column :data:`ARRIVED`.
+    ``awaited`` are the numbers of the generators whose watermark is read behind it.
+
+    Raises ValueError for an edge that takes a side output that the operator does not have."""
 
     number: int
     stage: int
-    operator: Operator | TimedOperator
+    operator: Operator
     outs: tuple[tuple[BatchTransform | None, Edge], ...] = ()
     output: int | None = None
     generators: tuple[int, ...] = ()
     ttls: tuple[int | None, ...] = ()
     numbered: frozenset[int] = frozenset()
     awaited: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for _, edge in self.outs:
+            if edge.tag and edge.tag not in self.operator.side_outputs:
+                raise ValueError(f"the operator '{self.operator.uid}' has no side output '{edge.tag}'")
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -181,7 +190,7 @@ class Dataflow:
     @property
     def processing(self) -> bool:
         """Whether an operator depends on processing time."""
-        return any(isinstance(each.operator, TimedOperator) and each.operator.processing for each in self.vertices)
+        return any(each.operator.processing for each in self.vertices)
 
     @property
     def stages(self) -> int:
@@ -386,11 +395,10 @@ class _Work:
             schema = pa.schema([*each.schema, change, *places, pa.field(HASH, pa.uint64())])
             inputs.append(sort_by_arrival(concat_batches(self.inputs.pop((vertex.number, number), []), schema)))
         clock = operator_clock(vertex.generators, self.instructions.awaited, self.measured, self.instructions.now_ms)
-        if isinstance(operator, TimedOperator) and operator.processing:
+        if operator.processing:
             # The present millisecond is not over: more rows may come in it.
             clock = Clock(self.instructions.before_ms - 1, self.instructions.now_ms - 1, self.instructions.now_ms)
-        timed = isinstance(operator, TimedOperator) and clock.moves
-        if not timed and not any(each.num_rows for each in inputs):
+        if not (operator.timed and clock.moves) and not any(each.num_rows for each in inputs):
             return
         before = self.instructions.tables.get(operator.uid, {})
         store = StateStore(
@@ -402,34 +410,38 @@ class _Work:
             f"{self.instructions.name}-{vertex.number}-{low >> 32:08x}-",
             uid=operator.uid,
             now_ms=self.instructions.now_ms,
-            last=self.instructions.last,
         )
-        rows = self._process(operator, inputs, store, clock)
-        if any(edge.numbered for _, edge in vertex.outs):
-            rows = pass_on_arrivals(operator, inputs, rows)
+        context = OperatorContext(store, clock, operator.side_outputs)
+        operator.process(inputs, context)
+        if operator.timed:
+            self._report_time(operator, context)
         if vertex.tables and not self.instructions.last:
             self._report_state(operator.uid, store.flush(), low, high)
-        if vertex.output is not None:
-            self.results.setdefault(vertex.output, []).append(rows)
-        if vertex.awaited:
-            rows = self._with_watermark(vertex.awaited, rows)
-        for calc, edge in vertex.outs:
-            if rows.num_rows:
-                made = rows if calc is None else calc.batch(rows)
-                if edge.time:
-                    check_times(made, edge.time)
-                self.route(edge, edge.append_hashes(made))
+        self._pass_on(vertex, inputs, context)
 
-    def _process(
-        self, operator: Operator | TimedOperator, inputs: Sequence[pa.RecordBatch], store: StateStore, clock: Clock
-    ) -> pa.RecordBatch:
-        if not isinstance(operator, TimedOperator):
-            return operator.process(inputs, store)
-        advance = operator.advance(inputs, store, clock)
-        watermark = NEVER if operator.processing else clock.after
-        report = {"uid": operator.uid, "late": advance.late, "watermark": watermark, "wake": advance.wake}
+    def _pass_on(self, vertex: Vertex, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
+        """Pass on what the operator of a vertex emitted for ``inputs``."""
+        if vertex.output is not None:
+            self.results.setdefault(vertex.output, []).extend(context.emitted())
+        for tag in dict.fromkeys(edge.tag for _, edge in vertex.outs):
+            outs = [(calc, edge) for calc, edge in vertex.outs if edge.tag == tag]
+            for batch in context.emitted(tag):
+                rows = batch
+                if any(edge.numbered for _, edge in outs):
+                    rows = pass_on_arrivals(vertex.operator, inputs, rows)
+                if vertex.awaited:
+                    rows = self._with_watermark(vertex.awaited, rows)
+                for calc, edge in outs:
+                    made = rows if calc is None else calc.batch(rows)
+                    if edge.time:
+                        check_times(made, edge.time)
+                    self.route(edge, edge.append_hashes(made))
+
+    def _report_time(self, operator: Operator, context: OperatorContext) -> None:
+        """Report to the driver how an operator that depends on time got on."""
+        watermark = NEVER if operator.processing else context.clock.after
+        report = {"uid": operator.uid, "late": context.late, "watermark": watermark, "wake": context.wake}
         self.sender.send_bytes(REPORTS, 0, pa.py_buffer(json.dumps(report).encode()), 0, inline=True)
-        return advance.rows
 
     def _report_state(self, uid: str, tables: Mapping[str, Sequence[SegmentRef]], low: int, high: int) -> None:
         """Report an operator's state in a range of hashes to the driver."""
