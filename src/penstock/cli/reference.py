@@ -20,13 +20,13 @@ from penstock.ingest.kafka_options import KafkaIngestSinkOptions, KafkaIngestSou
 from penstock.kafka.idle_properties import REFUSED, WITHOUT_MEANING
 from penstock.kafka.properties import ACTS
 from penstock.options import Option
+from penstock.plan.scalar_functions import Entry, Missing, catalogue
 from penstock.settings.given import OPTIONS
 from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.settings.kerberos import KAFKA_CONTEXT, KERBEROS_PREFIX, KerberosSettings
 from penstock.settings.refused import REFUSED as REFUSED_SETTINGS
 from penstock.settings.restart import DEFAULT_WITH_CHECKPOINTS, PREFIX, STRATEGIES, TYPE_KEYS
 from penstock.spi import ChangeFormat, Connector, Format, WatermarkOptions, connectors, formats
-from penstock.sql.bind.expressions.builtin_functions import CATALOGUE, Builtin
 
 _NOTE = "<!-- Rendered from the code by `penstock reference docs/reference`. Change the declarations, not this. -->"
 #: Connectors with their own page; all others share one.
@@ -128,15 +128,17 @@ def _functions() -> Iterator[str]:
     yield "The built-in functions of Flink 2.2: what is here, and why the rest is not. Windows, and more on aggregates:"
     yield "[queries](../sql.md)."
     yield ""
-    for group, functions in CATALOGUE.items():
+    for group, functions in catalogue().items():
         yield from (f"## {group}", "")
-        yield from _table(("Function", "Here"), [(_code(each.syntax), _here(each)) for each in functions])
+        yield from _table(
+            ("Function", "Here"), [(_code(each.syntax), _here(each)) for each in functions if each.syntax]
+        )
 
 
-def _here(function: Builtin) -> str:
-    if function.refused:
-        return f"refused: {function.refused}"
-    return f"yes; {function.note}" if function.note else "yes"
+def _here(entry: Entry) -> str:
+    if isinstance(entry, Missing):
+        return f"refused: {entry.reason}"
+    return f"yes; {entry.note}" if entry.note else "yes"
 
 
 def _connectors(found: Sequence[Connector]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
-from penstock.plan.expressions import Call, Expression, Unrepeatable, is_deterministic, walk
+from penstock.plan.expressions import Call, Expression, Unrepeatable, walk
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import (
     STATEFUL,
@@ -25,6 +25,7 @@ from penstock.plan.nodes import (
     WindowAggregate,
     WindowTable,
 )
+from penstock.plan.scalar_functions import is_deterministic
 from penstock.plan.traits import Traits, own_traits, traits
 from penstock.plan.walk import expressions_of, fold, scans
 from penstock.settings import Settings

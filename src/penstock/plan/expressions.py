@@ -14,7 +14,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import lru_cache
 
-from penstock.types import BIGINT, BOOLEAN, DataType, NullType, RowType
+from penstock.types import BOOLEAN, DataType, NullType, RowType
 from penstock.types.casts import alike
 
 #: The value of a literal: a timedelta for an interval of days and seconds, an int for one of months.
@@ -242,20 +242,3 @@ def rename_columns(expression: Expression, name: Callable[[str], str]) -> Expres
     return rewrite(
         expression, lambda each: replace(each, name=name(each.name)) if isinstance(each, ColumnRef) else each
     )
-
-
-def is_deterministic(expression: Expression) -> bool:
-    """Whether the value is deterministic: it follows from the row alone, not from chance or the time."""
-    return not any(
-        isinstance(each, Unrepeatable)
-        or (isinstance(each, Call) and (each.function in _VOLATILE or each == _NOW_IN_SECONDS))
-        for each in walk(expression)
-    )
-
-
-#: Functions that have another value each time they are computed, even of one row.
-CHANCE = frozenset({"UUID", "RAND", "RAND_INTEGER"})
-_VOLATILE = CHANCE | {
-    *("CURRENT_TIMESTAMP", "PROCTIME", "LOCALTIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_WATERMARK"),
-}
-_NOW_IN_SECONDS = Call("UNIX_TIMESTAMP", (), type=BIGINT.with_nullability(False))

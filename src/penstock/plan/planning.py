@@ -16,7 +16,7 @@ from penstock.plan.checks import (
 )
 from penstock.plan.enforcing import drop_nulls, enforce_lengths
 from penstock.plan.event_times import with_times
-from penstock.plan.expressions import coerce, columns_of, fields_of, is_deterministic
+from penstock.plan.expressions import coerce, columns_of, fields_of
 from penstock.plan.naming import assign_uids
 from penstock.plan.nodes import (
     STATEFUL,
@@ -35,6 +35,7 @@ from penstock.plan.nodes import (
     project,
 )
 from penstock.plan.pruning import prune_sinks
+from penstock.plan.scalar_functions import is_deterministic
 from penstock.plan.traits import traits
 from penstock.plan.walk import expressions_of, fold, rewrite
 from penstock.settings import FORCE, NONE, Settings
@@ -89,7 +90,7 @@ class _Everything(AnySettings):
 
     @property
     def capabilities(self) -> SinkCapabilities:
-        return SinkCapabilities(kinds=CHANGES, guarantee=None, staged=True)
+        return SinkCapabilities(kinds=CHANGES, guarantee=None)
 
     def describe(self) -> str:
         return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar, cast
 
-from penstock.plan.expressions import Expression, is_deterministic
+from penstock.plan.expressions import Expression
 from penstock.plan.nodes import (
     STATEFUL,
     AssignWatermarks,
@@ -18,6 +18,7 @@ from penstock.plan.nodes import (
     Project,
     Scan,
 )
+from penstock.plan.scalar_functions import is_deterministic
 
 T = TypeVar("T")
 N = TypeVar("N", bound=Node)

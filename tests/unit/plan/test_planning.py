@@ -9,7 +9,6 @@ import pytest
 from penstock.errors import SchemaError, UnsupportedError
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.explain import explain
-from penstock.plan.expressions import is_deterministic
 from penstock.plan.nodes import (
     STATEFUL,
     DeadLetters,
@@ -24,6 +23,7 @@ from penstock.plan.nodes import (
     Sink,
 )
 from penstock.plan.planning import plan_job
+from penstock.plan.scalar_functions import is_deterministic
 from penstock.plan.walk import expressions_of, fold, rewrite
 from penstock.settings import Settings
 from penstock.sql import parse_script

@@ -14,9 +14,8 @@ import pytest
 from penstock.errors import DefinitionError, RecordError
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.expressions import NoKernel, compile_expression
+from penstock.plan.scalar_functions import Function, aliases, catalogue, functions, missing
 from penstock.sql import expression
-from penstock.sql.bind.expressions.builtin_functions import CATALOGUE, REFUSED
-from penstock.sql.bind.expressions.functions import ALIASES, SIGNATURES
 from penstock.types import arrow_schema, parse_columns
 
 COLUMNS = {
@@ -33,7 +32,7 @@ COLUMNS = {
 }
 SESSION = Session("Europe/Berlin")
 SCHEMA = parse_columns(", ".join(COLUMNS))
-#: A constant and a column of each family of arguments of penstock.sql.bind.expressions.functions.
+#: A constant and a column of each family of arguments of penstock.plan.overloads.
 ARGUMENTS = {
     "s": ("'a'", "s"),
     "y": ("X'6869'", "y"),
@@ -112,14 +111,22 @@ WRITTEN = {
 NO_ARGUMENTS = {"DATE", "EXISTS", "CURRENT_DATABASE", "CURRENT_WATERMARK"}
 #: What is not about the values of one row.
 OF_ROWS = ("Aggregates", "Rows around a row", "Groups")
-BUILT_IN = [each.name for group, all_ in CATALOGUE.items() if group not in OF_ROWS for each in all_]
+BUILT_IN = [
+    name
+    for group, entries in catalogue().items()
+    if group not in OF_ROWS
+    for each in entries
+    if each.syntax
+    for name in (each.name, *(each.aliases if isinstance(each, Function) else ()))
+]
 
 
 def texts(name: str) -> Iterator[str]:
     """The ways of calling a function, as in :data:`WRITTEN`."""
     if name in WRITTEN:
         yield from WRITTEN[name].split("; ")
-    for overload in SIGNATURES.get(ALIASES.get(name, name), ()) if name != "OVERLAY" else ():
+    function = functions().get(aliases().get(name, name)) if name != "OVERLAY" else None
+    for overload in function.overloads if function else ():
         letters = overload.signature.replace("*", overload.signature[-2:-1])
         yield f"{name}({', '.join(f'{{{letter}}}' for letter in letters)})"
 
@@ -138,19 +145,19 @@ def with_nulls(text: str, which: int) -> Iterator[str]:
 
 
 def test_every_built_in_function_is_here():
-    written = {*WRITTEN, *NO_ARGUMENTS, *REFUSED}
+    written = {*WRITTEN, *NO_ARGUMENTS, *missing()}
     assert [name for name in BUILT_IN if name not in written and not list(texts(name))] == []
     assert WRITTEN.keys() - set(BUILT_IN) == set()
 
 
-@pytest.mark.parametrize("name", [each for each in BUILT_IN if each not in REFUSED])
+@pytest.mark.parametrize("name", [each for each in BUILT_IN if each not in missing()])
 def test_without_null_each_of_them_has_a_value(name: str):
     for text in texts(name):
         expression(next(with_nulls(text, 0)), SCHEMA)
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["constants", "columns"])
-@pytest.mark.parametrize("name", [each for each in BUILT_IN if each not in REFUSED])
+@pytest.mark.parametrize("name", [each for each in BUILT_IN if each not in missing()])
 def test_null_as_an_argument_is_a_value_or_has_an_error(name: str, which: int):
     rows = pa.RecordBatch.from_pylist(
         [dict(zip(SCHEMA.names, COLUMNS.values(), strict=True)), dict.fromkeys(SCHEMA.names)], arrow_schema(SCHEMA)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError, UnsupportedError
+from penstock.plan.scalar_functions import functions
 from penstock.sql import expression, parse_script, projection
-from penstock.sql.bind.expressions.functions import SIGNATURES
 from penstock.types import IntervalType, NullType, parse_columns
 from tests.corpora import parsed
 from tests.plans import check_job
@@ -55,7 +55,7 @@ def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         st.builds("{}[{}, {}]".format, st.sampled_from(["ARRAY", "MAP"]), inner, inner),
         st.builds(
             lambda name, args: f"{name}({', '.join(args)})",
-            st.sampled_from([*SIGNATURES, *FORMS]),
+            st.sampled_from([*(name for name, each in functions().items() if each.overloads), *FORMS]),
             st.lists(inner, max_size=4),
         ),
     )

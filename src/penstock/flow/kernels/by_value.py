@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.flow.kernels.makers import Maker
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Strict, Values, Vector, columns_of
 from penstock.plan.expressions import Call, Literal
 from penstock.types import arrow_type
 
-_Maker = Callable[[Call, Session], Kernel | None]
 
-
-def by_value(maker: _Maker, *places: int) -> _Maker:
+def by_value(maker: Maker, *places: int) -> Maker:
     """Makes the kernels of ``maker``, and one for calls whose arguments at ``places`` are columns: the rows with the
     same values there are computed together, by the kernel for these values as constants. Rows fail with values for
     which ``maker`` has none."""
@@ -31,7 +30,7 @@ def by_value(maker: _Maker, *places: int) -> _Maker:
     return made
 
 
-def _computed(maker: _Maker, call: Call, session: Session, varying: Sequence[int], *values: Values) -> Vector:
+def _computed(maker: Maker, call: Call, session: Session, varying: Sequence[int], *values: Values) -> Vector:
     arrow = arrow_type(call.type)
     columns = columns_of(*values)
     chosen = list(zip(*(columns[at].to_pylist() for at in varying), strict=True))

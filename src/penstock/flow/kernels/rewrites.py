@@ -1,11 +1,10 @@
-"""Rewrites calls to others that have kernels: operands in one type, and functions that abbreviate others."""
+"""Rewrites of calls to others that have kernels: operands in one type, and functions that abbreviate others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from penstock.flow.kernels.numbers.real_functions import OF_REALS
 from penstock.plan.expressions import Call, Cast, ColumnRef, Expression, Literal, call, cast
 from penstock.spi import WATERMARK
 from penstock.types import (
@@ -23,12 +22,6 @@ from penstock.types import (
 )
 from penstock.types.casts import alike, as_decimal, beyond_decimal, common_type, is_integer, is_numeric
 from penstock.types.logical import root
-
-
-def rewrite_call(call: Call) -> Expression:
-    """The call, or another expression with the same value."""
-    found = _REWRITES.get(call.function)
-    return call if found is None else found(call)
 
 
 def comparison_type(types: Sequence[DataType], *, equality: bool = False) -> DataType | None:
@@ -66,7 +59,8 @@ def _as(operand: Expression, target: DataType) -> Expression:
     return operand if alike(operand.type, target) else cast(operand, target)
 
 
-def _compared(call: Call) -> Expression:
+def compare_alike(call: Call) -> Expression:
+    """Comparisons have operands of one type."""
     equality = call.function in ("=", "<>", "IS DISTINCT FROM")
     args = _alike(call.args, equality=equality)
     if not equality and _orders(call.args):
@@ -84,7 +78,7 @@ def _ordered(operand: Expression) -> Expression:
     return call("ORDERED", _as(operand, DOUBLE), type=BIGINT)
 
 
-def _member(given: Call) -> Expression:
+def member(given: Call) -> Expression:
     """IN stays where all members are constants that a set can hold; otherwise it is an OR of comparisons. A set of
     floating-point numbers holds their bits: 0.0 is not -0.0. A set of decimals has one type."""
     if all(isinstance(each, Call) and each.function == "ROW" for each in given.args):
@@ -97,7 +91,7 @@ def _member(given: Call) -> Expression:
             return replace(given, args=(value, *others))
         if len(others) > 1:
             return replace(given, args=tuple(map(_ordered, (value, *others))))
-    same = tuple(_compared(Call("=", (value, each), type=BOOLEAN, place=given.place)) for each in others)
+    same = tuple(compare_alike(Call("=", (value, each), type=BOOLEAN, place=given.place)) for each in others)
     return same[0] if len(same) == 1 else replace(given, function="OR", args=same)
 
 
@@ -106,7 +100,7 @@ def _row_member(given: Call) -> Expression:
 
     def equal(one: Expression, other: Expression) -> Expression:
         pairs = zip(one.operands, other.operands, strict=True)
-        same = tuple(_compared(Call("=", pair, type=BOOLEAN, place=given.place)) for pair in pairs)
+        same = tuple(compare_alike(Call("=", pair, type=BOOLEAN, place=given.place)) for pair in pairs)
         return same[0] if len(same) == 1 else Call("AND", same, type=BOOLEAN, place=given.place)
 
     value, *others = given.args
@@ -118,57 +112,60 @@ def _is_constant(given: Expression) -> bool:
     return isinstance(given, Literal) or (isinstance(given, Cast) and _is_constant(given.operand))
 
 
-def _between(call: Call) -> Expression:
+def between(call: Call) -> Expression:
+    """``BETWEEN`` is two comparisons."""
     value, low, high = call.args
     bounds = tuple(
-        _compared(Call(sign, (value, bound), type=BOOLEAN, place=call.place))
+        compare_alike(Call(sign, (value, bound), type=BOOLEAN, place=call.place))
         for sign, bound in ((">=", low), ("<=", high))
     )
     return replace(call, function="AND", args=bounds)
 
 
-def _if(call: Call) -> Expression:
+def choose(call: Call) -> Expression:
+    """``IF`` is a CASE."""
     return replace(call, function="CASE")
 
 
-def _nullif(call: Call) -> Expression:
+def nullif(call: Call) -> Expression:
+    """``NULLIF`` is a CASE."""
     first, second = call.args
-    same = _compared(Call("=", (first, second), type=BOOLEAN, place=call.place))
+    same = compare_alike(Call("=", (first, second), type=BOOLEAN, place=call.place))
     return replace(call, function="CASE", args=(same, Literal(None, type=call.type), first))
 
 
-def _arithmetic(call: Call) -> Expression:
+def to_integer_type(call: Call) -> Expression:
     """Operands of ``+ - *`` in the type of the result, unless they are decimals, whose types determine it."""
     if not is_integer(call.type):
         return call
     return replace(call, args=tuple(_as(each, call.type) for each in call.args))
 
 
-def _remainder(call: Call) -> Expression:
+def remainder(call: Call) -> Expression:
     """Of integers that one of the operands is a decimal without digits after the point, as BIGINT."""
     if not is_integer(call.type):
         return call
     return replace(call, args=tuple(each if is_integer(each.type) else _as(each, BIGINT) for each in call.args))
 
 
-def _of_double(call: Call) -> Expression:
+def to_double(call: Call) -> Expression:
     """The arguments as the DOUBLE that the function computes with."""
     return replace(call, args=tuple(_as(each, DOUBLE) for each in call.args))
 
 
-def _of_one_type(call: Call) -> Expression:
+def to_result_type(call: Call) -> Expression:
     """The arguments in the type of the value."""
     return replace(call, args=tuple(_as(each, call.type) for each in call.args))
 
 
-def _tried(call: Call) -> Expression:
+def try_cast(call: Call) -> Expression:
     """Without a pattern, a cast that does not fail."""
     if len(call.args) == 2:
         return call
     return cast(call.args[0], call.type, safe=True)
 
 
-def _lapse(call: Call) -> Expression:
+def to_instants(call: Call) -> Expression:
     """Moments of which one is a point in time, as points in time."""
     unit, *moments = call.args
     kinds = {root(each.type) for each in moments}
@@ -177,7 +174,7 @@ def _lapse(call: Call) -> Expression:
     return replace(call, args=(unit, *(_as(each, TimestampType(6, local_zone=True)) for each in moments)))
 
 
-def _instant(call: Call) -> Expression:
+def read_instant(call: Call) -> Expression:
     """Text without a pattern follows the usual one, in UTC; other text fails."""
     if len(call.args) > 1 or root(call.args[0].type) != "STRING":
         return call
@@ -185,18 +182,6 @@ def _instant(call: Call) -> Expression:
     return replace(call, args=(cast(cast(call.args[0], TimestampType(3)), STRING), usual))
 
 
-_REWRITES: dict[str, Callable[[Call], Expression]] = {
-    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM"), _compared),
-    "IN": _member,
-    "BETWEEN": _between,
-    "IF": _if,
-    "NULLIF": _nullif,
-    **dict.fromkeys(("+", "-", "*"), _arithmetic),
-    "MOD": _remainder,
-    **dict.fromkeys(OF_REALS, _of_double),
-    **dict.fromkeys(("GREATEST", "LEAST"), _of_one_type),
-    **dict.fromkeys(("TO_TIMESTAMP", "TO_DATE"), _tried),
-    "TIMESTAMPDIFF": _lapse,
-    "CURRENT_WATERMARK": lambda call: replace(call, args=(ColumnRef(WATERMARK, type=BIGINT),)),
-    "TO_TIMESTAMP_LTZ": _instant,
-}
+def read_watermark(call: Call) -> Expression:
+    """``CURRENT_WATERMARK`` is a column of the batch."""
+    return replace(call, args=(ColumnRef(WATERMARK, type=BIGINT),))

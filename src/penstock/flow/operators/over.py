@@ -15,7 +15,7 @@ from penstock.columns.equality import Flags, RowIndices, fixed_values
 from penstock.columns.hashing import Groups, Hashes, take_rows
 from penstock.columns.ordinals import valid_of
 from penstock.flow.operators.aggregate import GROUPS
-from penstock.flow.operators.contract import Advance, Input
+from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain
 from penstock.flow.operators.deltas import Delta, concat_columns, select_groups, whole_rows
 from penstock.flow.operators.over_frames import OrderValues, Partitions
 from penstock.flow.operators.over_functions import OverFunctions
@@ -68,7 +68,7 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class OverOperator:
+class OverOperator(OneInputOperator):
     """Gives rows with the results of functions over the rows before them in their partition, by the event time in
     ``time`` when the watermark reaches them, or without it as they come, by processing time.
 
@@ -78,9 +78,6 @@ class OverOperator:
     length of time is forgotten when it has had no row for half as long again, as in Flink.
     """
 
-    uid: str
-    inputs: tuple[Input]
-    schema: pa.Schema
     functions: OverFunctions
     time: str
 
@@ -91,8 +88,8 @@ class OverOperator:
         return cls(node.uid, (functions.given,), functions.schema, functions, node.time)
 
     @property
-    def processing(self) -> bool:
-        return not self.time
+    def time_domain(self) -> TimeDomain:
+        return TimeDomain.EVENT_TIME if self.time else TimeDomain.PROCESSING_TIME
 
     @property
     def ordered(self) -> bool:
@@ -120,8 +117,9 @@ class OverOperator:
             found.append(timers_table(given))
         return tuple(found)
 
-    def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         (batch,) = inputs
+        state, clock = context.state, context.clock
         after = clock.after
         # A row behind the watermark that is not late waits for it to move on, as in Flink.
         due = [each for each in self._times(state) if each <= after] if clock.moves else []
@@ -130,7 +128,7 @@ class OverOperator:
         stored = [*waiting, *timers]
         hashes = np.concatenate([hashes_of(batch), *(each.hashes for each in stored)])
         if not len(hashes):
-            return Advance(Delta.nothing(self.schema))
+            return
         keys = [batch.select(self._given.keys).columns, *(list(each.keys) for each in stored)]
         groups = Groups.by_key(hashes, concat_columns(keys, self._given.key_schema, len(hashes)))
         positions = self._positions(state, groups)
@@ -144,7 +142,8 @@ class OverOperator:
         self._wait(every.at(~reached), groups, state, after)
         given = every.at(reached)
         gone = self._note(groups, new, given, positions, state, clock)
-        return Advance(self._given_rows(given, groups, gone, state), late)
+        context.count_late(late)
+        context.emit(self._given_rows(given, groups, gone, state))
 
     # --- rows that come ---------------------------------------------------------------------------------------
 

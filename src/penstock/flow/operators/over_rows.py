@@ -13,7 +13,7 @@ from penstock.columns.buffers import batch_of
 from penstock.columns.equality import Flags, RowIndices, fixed_values
 from penstock.columns.hashing import Groups, take_rows
 from penstock.columns.ordinals import sort_columns
-from penstock.flow.operators.contract import Input
+from penstock.flow.operators.contract import OneInputOperator, OperatorContext
 from penstock.flow.operators.deltas import Delta, finer_hashes, whole_rows
 from penstock.flow.operators.over_frames import OrderValues, Partitions
 from penstock.flow.operators.over_functions import OverFunctions
@@ -25,16 +25,13 @@ _ROWS, _ARRIVAL = "rows", "__arrival"
 
 
 @dataclass(frozen=True)
-class OverRowsOperator:
+class OverRowsOperator(OneInputOperator):
     """Gives rows with the results of functions over their partitions, in the order of columns, equal ones as they came.
 
     All rows are in the one batch; or it keeps them, and with each change gives the changed results of others. A
     retraction takes the first of equal rows.
     """
 
-    uid: str
-    inputs: tuple[Input]
-    schema: pa.Schema
     functions: OverFunctions
     #: Whether more rows come in later batches.
     keeps: bool
@@ -54,14 +51,15 @@ class OverRowsOperator:
         (given,) = self.inputs
         return (TableSpec(_ROWS, given.key_schema, self._stored, "multiset"),) if self.keeps else ()
 
-    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
-        (batch,), (given,) = inputs, self.inputs
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
+        (batch,), (given,), state = inputs, self.inputs, context.state
         rows, weights = batch.select(given.schema.names), weights_of(batch)
         groups = Groups.by_key(hashes_of(batch), rows.select(given.keys))
         if not self.keeps:
             each = np.repeat(np.arange(len(rows)), weights)
             found, index = take_rows(rows, each), groups.index[each]
-            return self._added(self._results(found, index, np.arange(len(each)))[0])
+            context.emit(self._added(self._results(found, index, np.arange(len(each)))[0]))
+            return
         before, index, arrivals, stored = self._before(groups, state)
         next_arrival = int(arrivals.max(initial=-1)) + 1
         new = np.repeat(np.arange(len(rows)), np.maximum(weights, 0))
@@ -77,7 +75,7 @@ class OverRowsOperator:
         hashes = groups.hashes[np.concatenate([of_old, of_now])]
         signs = np.repeat([-1, 1], [len(old), len(now)])
         # Where a sink keeps one row of several, the last one of the order is the last, as in Flink.
-        return Delta(pa.concat_batches([old, now]), signs, hashes).cancel_out(ordered=True).output()
+        context.emit(Delta(pa.concat_batches([old, now]), signs, hashes).cancel_out(ordered=True).output())
 
     @property
     def _stored(self) -> pa.Schema:

@@ -13,12 +13,9 @@ import pyarrow as pa
 from penstock.errors import Problem, RecordError, UnsupportedError
 from penstock.flow.kernels.casts.casting import cast_kernel
 from penstock.flow.kernels.collections.parts import field_kernel
-from penstock.flow.kernels.registry import KERNELS
-from penstock.flow.kernels.rewrites import rewrite_call
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.kernels.vectors import Kernel, Vector, all_constant
 from penstock.plan.expressions import (
-    CHANCE,
     Call,
     Cast,
     ColumnRef,
@@ -26,10 +23,10 @@ from penstock.plan.expressions import (
     FieldAccess,
     Literal,
     Place,
-    is_deterministic,
     walk,
 )
 from penstock.plan.flink_sql import flink_sql
+from penstock.plan.scalar_functions import Function, Varies, function_of
 from penstock.spi import WATERMARK
 from penstock.types import DataType, IntervalType, NullType, arrow_type
 
@@ -203,17 +200,7 @@ class _Compiler:
             case Literal(value=value):
                 return self._constant((data_type, repr(value)), literal(expression))
             case Call() as call:
-                found = rewrite_call(call)
-                if not isinstance(found, Call) or found.function != call.function:
-                    return self.compiled(found)
-                maker = KERNELS.get(call.function)
-                kernel = maker(found, self._session) if maker else None
-                if kernel is None:
-                    raise self._unsupported(call)
-                if call.function in CHANCE or not (call.args or is_deterministic(call)):
-                    return self._volatile(found, kernel)
-                key = call.function, tuple(each.type.with_nullability(True) for each in found.args)
-                return self._call((*key, data_type), kernel, found.args)
+                return self._function(call, data_type)
             case Cast(safe=safe):
                 operand = expression.operand
                 source = operand.type.with_nullability(True)
@@ -224,6 +211,21 @@ class _Compiler:
             case FieldAccess(row=row, name=name):
                 return self._call(("FIELD", name, data_type), field_kernel(name, data_type), (row,))
         raise self._unsupported(expression)
+
+    def _function(self, call: Call, data_type: DataType) -> int:
+        function = function_of(call)
+        if function is None:
+            raise self._unsupported(call)
+        found = function.rewrite(call) if function.rewrite else call
+        if not isinstance(found, Call) or found.function != call.function:
+            return self.compiled(found)
+        kernel = function.kernel(found, self._session) if function.kernel else None
+        if kernel is None:
+            raise self._unsupported(call)
+        if function.varies is Varies.BY_ROW or (function.varies is Varies.BY_BATCH and not call.args):
+            return self._volatile(function, found, kernel)
+        key = call.function, tuple(each.type.with_nullability(True) for each in found.args)
+        return self._call((*key, data_type), kernel, found.args)
 
     def _column(self, name: str, data_type: DataType) -> int:
         key = "COLUMN", name
@@ -251,10 +253,10 @@ class _Compiler:
                 return self._step((meaning, args), _Step(None, (), value))
         return self._step((meaning, args), _Step(kernel, args))
 
-    def _volatile(self, call: Call, kernel: Kernel) -> int:
+    def _volatile(self, function: Function, call: Call, kernel: Kernel) -> int:
         """A call whose value changes with time, or, if random, with each occurrence."""
         args = tuple(map(self.compiled, call.args))
-        meaning = object() if call.function in CHANCE else (call.function, args)
+        meaning = object() if function.varies is Varies.BY_ROW else (call.function, args)
         return self._step(meaning, _Step(kernel, args, volatile=True))
 
     def _step(self, meaning: object, step: _Step) -> int:

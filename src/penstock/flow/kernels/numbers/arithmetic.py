@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from penstock.exact.numbers import double_text, float_text, to_decimal
 from penstock.flow.kernels.decimals import WIDEST, fit_decimals, from_integers
+from penstock.flow.kernels.makers import Maker
 from penstock.flow.kernels.moments.datetimes import shift
-from penstock.flow.kernels.numbers.real_functions import OF_REALS
 from penstock.flow.kernels.rowwise import ValueFailure, row_by_row
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import (
@@ -239,9 +239,9 @@ def _real_sign(arrow: pa.DataType, values: pa.Array) -> pa.Array:
     return column(found, valid_rows(values) if values.null_count else None, arrow)
 
 
-def of_reals(call: Call, session: Session) -> Kernel:
-    """Powers, logarithms and trigonometric functions, as those of ``java.lang.Math``."""
-    return Strict(pa.float64(), partial(_of_reals, call.function))
+def of_reals(function: Callable[..., Any]) -> Maker:
+    """Makes kernels of a ``function`` of DOUBLE, such as those of ``java.lang.Math``."""
+    return lambda call, session: Strict(pa.float64(), partial(_of_reals, function))
 
 
 def truncate(call: Call, session: Session) -> Kernel:
@@ -288,11 +288,11 @@ def _cut(value: Decimal, digits: int, mode: str) -> Decimal:
     return found if digits > 0 else found.quantize(Decimal(1), context=_WIDE)
 
 
-def _of_reals(function: str, *values: Values) -> pa.Array:
+def _of_reals(function: Callable[..., Any], *values: Values) -> pa.Array:
     given = [numbers(each) for each in values]
     valid = known(*values)
     with np.errstate(all="ignore"):
-        found = np.asarray(OF_REALS[function](*given), np.float64)
+        found = np.asarray(function(*given), np.float64)
     every = found if found.ndim else np.full(rows_of(*values), found)
     return column(np.ascontiguousarray(every), valid, pa.float64())
 

@@ -15,7 +15,9 @@ import numpy as np
 from penstock.loops.compiled import Vector, compiled
 
 
-def _of_one(function: Callable[[float], float]) -> Callable[[Any], Any]:
+def of_one(function: Callable[[float], float]) -> Callable[[Any], Any]:
+    """Computes a function of numbers in a compiled loop."""
+
     @compiled
     def each(x: Vector, out: Vector) -> None:
         for row in range(len(x)):
@@ -30,7 +32,9 @@ def _of_one(function: Callable[[float], float]) -> Callable[[Any], Any]:
     return run
 
 
-def _of_two(function: Callable[[float, float], float]) -> Callable[[Any, Any], Any]:
+def of_two(function: Callable[[float, float], float]) -> Callable[[Any, Any], Any]:
+    """Computes a function of pairs of numbers in a compiled loop."""
+
     @compiled
     def each(x: Vector, y: Vector, out: Vector) -> None:
         for row in range(len(x)):
@@ -51,45 +55,41 @@ def _vector(values: Any) -> Any:
     return np.ascontiguousarray(values, np.float64).reshape(-1)
 
 
-_pow, _log, _tan = _of_two(math.pow), _of_one(math.log), _of_one(math.tan)
+_pow, log, tan = of_two(math.pow), of_one(math.log), of_one(math.tan)
 
 
-def _power(base: Any, exponent: Any) -> Any:
+def power(base: Any, exponent: Any) -> Any:
     """By Java's rules: NaN for an exponent that is NaN, and for 1 or -1 with an infinite one."""
     found = _pow(base, exponent)
     return np.where(np.isnan(exponent) | ((np.abs(base) == 1) & np.isinf(exponent)), np.nan, found)
 
 
-def _square_root(x: Any) -> Any:
+def square_root(x: Any) -> Any:
     """As Java's power of 0.5: 0.0 for -0.0, and infinite for both infinities."""
     return np.where(np.isneginf(x), np.inf, np.sqrt(x) + 0.0)
 
 
-def _logarithm(*base_and_number: Any) -> Any:
-    *base, number = map(_log, base_and_number)
+def logarithm(*base_and_number: Any) -> Any:
+    """Natural, unless a base comes before the number."""
+    *base, number = map(log, base_and_number)
     return number / base[0] if base else number
 
 
-#: Functions of DOUBLE whose last digit depends on the library.
-OF_REALS: dict[str, Callable[..., Any]] = {
-    "POWER": _power,
-    "SQRT": _square_root,
-    "EXP": _of_one(math.exp),
-    "LN": _log,
-    "LOG10": _of_one(math.log10),
-    "LOG2": _of_one(math.log2),
-    "LOG": _logarithm,
-    "SIN": _of_one(math.sin),
-    "COS": _of_one(math.cos),
-    "TAN": _tan,
-    "ATAN2": _of_two(math.atan2),
-    "COT": lambda x: 1.0 / _tan(x),
-    "ASIN": _of_one(math.asin),
-    "ACOS": _of_one(math.acos),
-    "ATAN": _of_one(math.atan),
-    "SINH": _of_one(math.sinh),
-    "COSH": _of_one(math.cosh),
-    "TANH": _of_one(math.tanh),
-    "DEGREES": lambda x: x * (180.0 / np.pi),
-    "RADIANS": lambda x: x * (np.pi / 180.0),
-}
+sin, cos, asin, acos, atan = map(of_one, (math.sin, math.cos, math.asin, math.acos, math.atan))
+sinh, cosh, tanh = map(of_one, (math.sinh, math.cosh, math.tanh))
+exp, log10, log2, atan2 = of_one(math.exp), of_one(math.log10), of_one(math.log2), of_two(math.atan2)
+
+
+def cot(x: Any) -> Any:
+    """One divided by the tangent."""
+    return 1.0 / tan(x)
+
+
+def degrees(x: Any) -> Any:
+    """Of an angle in radians."""
+    return x * (180.0 / np.pi)
+
+
+def radians(x: Any) -> Any:
+    """Of an angle in degrees."""
+    return x * (np.pi / 180.0)

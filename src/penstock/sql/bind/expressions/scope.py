@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from penstock.errors import DefinitionError, nearest
 from penstock.plan.expressions import TRUE, Call, ColumnRef, Expression, Literal, Place, Value, call, cast, coerce
 from penstock.plan.nodes import Ranking
+from penstock.plan.overloads import families
+from penstock.plan.scalar_functions import aliases, functions, missing
 from penstock.sql.bind.expressions import special_functions
 from penstock.sql.bind.expressions.aggregates import JSON_AGGREGATES, GroupId, Grouping, GroupingBits, aggregate
 from penstock.sql.bind.expressions.arithmetic import arithmetic, sign
-from penstock.sql.bind.expressions.builtin_functions import REFUSED
-from penstock.sql.bind.expressions.functions import ALIASES, SIGNATURES, families
 from penstock.sql.bind.expressions.group_windows import FUNCTIONS, group_window
 from penstock.sql.bind.expressions.literals import literal
 from penstock.sql.bind.expressions.over_functions import OverBinder
@@ -139,7 +139,7 @@ class Scope(Names):
     # --- aggregates -------------------------------------------------------------------------------------------
 
     def _aggregate(self, given: UnboundAggregate) -> Expression:
-        if given.name in REFUSED:
+        if given.name in missing():
             raise self._refused(given.name, given.at)
         if self.grouping is Grouping.NONE:
             hint = "filter groups with HAVING" if self.clause == "in WHERE" else "aggregate in a separate query"
@@ -151,7 +151,7 @@ class Scope(Names):
         return aggregate(given, args, condition, self.grouping, self.source)
 
     def _over(self, given: UnboundOver) -> Expression:
-        if given.name in REFUSED:
+        if given.name in missing():
             raise self._refused(given.name, given.at)
         if given.name not in RANKINGS | AGGREGATES:
             raise self._not_over(given)
@@ -173,7 +173,7 @@ class Scope(Names):
 
     def _not_over(self, given: UnboundOver) -> DefinitionError:
         """The error for a function that cannot have OVER."""
-        if given.name not in _KNOWN:
+        if given.name not in known_functions():
             return self._no_function(UnboundCall(given.at, given.name, given.args))
         reason = f"OVER is for aggregates and functions such as ROW_NUMBER, and {given.name} is not one"
         return self._error(given, reason, "leave OVER out")
@@ -252,25 +252,26 @@ class Scope(Names):
         return self._negated(found, found.place) if call.negated else found
 
     def _overloaded(self, call: UnboundCall) -> Expression:
-        name = ALIASES.get(call.name, call.name)
+        name = aliases().get(call.name, call.name)
         if name in FUNCTIONS:
             return group_window(call, self)
-        if name not in SIGNATURES:
+        function = functions().get(name)
+        if function is None or not function.overloads:
             raise self._no_function(call)
         args = tuple(self.bind(arg) for arg in call.args)
-        for overload in SIGNATURES[name]:
+        for overload in function.overloads:
             if overload.takes(args):
                 args = overload.typed(args)
                 type_ = overload.type_of(args)
                 if any(isinstance(arg.type, NullType) for arg in args):  # a collection of elements of no type
                     return Literal(None, type=type_, place=self.source.at(call.at))
                 return self.make_call(call, name, args, type_)
-        expected = " or ".join(families(overload.signature) for overload in SIGNATURES[name])
+        expected = " or ".join(families(overload.signature) for overload in function.overloads)
         given = ", ".join(arg.type.text() for arg in args)
         raise self._error(call, f"{call.name} takes {expected}, not ({given})", "CAST the arguments" if args else "")
 
     def _no_function(self, call: UnboundCall) -> DefinitionError:
-        if call.name in REFUSED:
+        if call.name in missing():
             return self._refused(call.name, call.at)
         if call.name in WINDOWS:
             table = f"FROM TABLE({call.name.partition('_')[0]}(TABLE .., DESCRIPTOR(..), ..))"
@@ -278,13 +279,16 @@ class Scope(Names):
         elif call.name in RANKINGS:
             reason, hint = f"{call.name} without OVER", f"write {call.name}() OVER (PARTITION BY .. ORDER BY ..)"
         else:
-            hint = nearest(call.name, _KNOWN) or "user-defined functions are not supported; use the built-in ones"
+            hint = (
+                nearest(call.name, known_functions())
+                or "user-defined functions are not supported; use the built-in ones"
+            )
             return self._error(call, f"there is no function {call.name}", hint)
         return self.source.unsupported(call.at, f"{reason} is not supported", hint)
 
     def _refused(self, name: str, at: int) -> DefinitionError:
         """The error for a function that only Flink has."""
-        reason, _, hint = REFUSED[name].partition("; ")
+        reason, _, hint = missing()[name].partition("; ")
         return self.source.unsupported(at, f"function {name} is not supported: {reason}", hint)
 
     def one_of(self, given: Unbound, units: Collection[str]) -> str:
@@ -423,7 +427,7 @@ class Scope(Names):
         return self.make_call(call, "ROUND", (value, *rest), result.with_nullability(nullable))
 
     def _to_timestamp_ltz(self, call: UnboundCall) -> Expression:
-        """The form with a number; the others are in :data:`SIGNATURES`."""
+        """The form with a number; the others are overloads."""
         values = [self.bind(arg) for arg in call.args]
         if not values or not is_numeric(values[0].type):
             return self._overloaded(call)
@@ -547,9 +551,10 @@ FORMS: dict[str, _Form] = {
     "ARRAY[]": _Form(Scope._array),
     "MAP[]": _Form(Scope._map),
 }
-_KNOWN = sorted({*SIGNATURES, *ALIASES, *(name for name in FORMS if name.isidentifier()), "CAST", "TRY_CAST", "TRIM"})
 
 
 def known_functions() -> list[str]:
     """The names of all functions except aggregates."""
-    return list(_KNOWN)
+    overloaded = {name for name, each in functions().items() if each.overloads}
+    forms = {name for name in FORMS if name.isidentifier()}
+    return sorted({*overloaded, *aliases(), *forms, "CAST", "TRY_CAST", "TRIM"})

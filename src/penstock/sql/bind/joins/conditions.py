@@ -21,7 +21,6 @@ from penstock.plan.expressions import (
     conjunction,
     conjuncts,
     fields_of,
-    is_deterministic,
     rename_columns,
     substitute,
 )
@@ -38,6 +37,7 @@ from penstock.plan.nodes import (
     project,
 )
 from penstock.plan.pruning import repeatable_columns
+from penstock.plan.scalar_functions import is_deterministic
 from penstock.plan.traits import traits
 from penstock.plan.windows import in_windows
 from penstock.sql.bind.context import Context

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from penstock.plan.expressions import TRUE, Expression, columns_of, conjuncts, fields_of, is_deterministic
+from penstock.plan.expressions import TRUE, Expression, columns_of, conjuncts, fields_of
 from penstock.plan.nodes import Item, JoinKind, Node, Unnest, items_of, project
+from penstock.plan.scalar_functions import is_deterministic
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.correlation import Domain
 from penstock.sql.bind.expressions.generated_names import free_name, name_of
