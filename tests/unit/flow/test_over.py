@@ -57,7 +57,8 @@ def query(
 ) -> str:
     """A query with functions over one window."""
     results = ", ".join(f"CAST({_over(each)} AS STRING)" for each in functions)
-    return f"SELECT k, CAST(n AS STRING), CAST(ts AS STRING), {results} FROM {table} WINDOW w AS ({keys}ORDER BY {by} {frame})"
+    window = f"WINDOW w AS ({keys}ORDER BY {by} {frame})"
+    return f"SELECT k, CAST(n AS STRING), CAST(ts AS STRING), {results} FROM {table} {window}"
 
 
 def _over(function: str) -> str:
