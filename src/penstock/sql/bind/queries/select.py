@@ -20,6 +20,7 @@ from penstock.sql.bind.expressions.resolution import NamedTable
 from penstock.sql.bind.expressions.row_numbers import RowNumber, has_row_number
 from penstock.sql.bind.expressions.scope import Scope
 from penstock.sql.bind.expressions.selection import Selected, number_names, select
+from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
 from penstock.sql.bind.groups.grouping import distinct
 from penstock.sql.bind.joins.conditions import JoinSource
 from penstock.sql.bind.queries.from_clause import FromClause, Tables
@@ -68,6 +69,7 @@ class Queries:
     outer: tuple[tuple[NamedTable, ...], ...] = ()
     #: The tables of further outer queries, whose columns cannot be used.
     beyond: tuple[NamedTable, ...] = ()
+    user_functions: UserFunctions = NO_FUNCTIONS
 
     @property
     def enclosing(self) -> tuple[NamedTable, ...]:
@@ -76,7 +78,7 @@ class Queries:
 
     @property
     def _context(self) -> Context:
-        return Context(self.source, self.errors, self.database, self.enclosing)
+        return Context(self.source, self.errors, self.database, self.enclosing, self.user_functions)
 
     def result(self, given: UnboundQuery) -> Result:
         """The result of a query, whose columns can be computed."""
@@ -160,6 +162,7 @@ class Queries:
             outer=self.outer,
             enclosing=self.beyond,
             database=self.database,
+            user_functions=self.user_functions,
         )
         return self._within(scope).relation(given, columns)
 
@@ -256,6 +259,7 @@ class Queries:
             outer=self.outer,
             enclosing=self.beyond,
             database=self.database,
+            user_functions=self.user_functions,
             query=subqueries.value,
         )
 
