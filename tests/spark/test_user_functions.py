@@ -38,7 +38,8 @@ CREATE FUNCTION scaled AS 'functions_of_job.scaled' LANGUAGE PYTHON;
 CREATE FUNCTION named AS 'functions_of_job.named' LANGUAGE PYTHON;
 CREATE FUNCTION both AS 'functions_of_job.both' LANGUAGE PYTHON;
 CREATE FUNCTION fails AS 'functions_of_job.fails' LANGUAGE PYTHON;
-CREATE TABLE given (id BIGINT) WITH ('connector' = 'values', 'data-id' = '{data}', 'scan.max-records-per-trigger' = '3');
+CREATE TABLE given (id BIGINT)
+  WITH ('connector' = 'values', 'data-id' = '{data}', 'scan.max-records-per-trigger' = '3');
 CREATE TABLE rows_of_functions (x BIGINT, s STRING) WITH ('connector' = 'values');
 CREATE TABLE groups_of_functions (s STRING, n BIGINT) WITH ('connector' = 'values', 'sink-insert-only' = 'false');
 """
