@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from penstock.columns.hashing import key_hashes
 from penstock.flow.operators.contract import Input, Operator
+from penstock.flow.operators.nested import run_nested
 from penstock.flow.rows.envelope import HASH, KIND, WEIGHT
 from penstock.flow.state.merging import merge_segments
 from penstock.flow.state.segments import SegmentReader
@@ -165,7 +166,7 @@ class Runner:
             state = StateStore(
                 self._storage, self._tables, self._refs, low, high, "test-", uid="test", now_ms=self.now_ms
             )
-            out = self.operator.process([_owned(each, owner, owners) for each in given], state)
+            out = run_nested(self.operator, [_owned(each, owner, owners) for each in given], state)
             assert out.schema.names == [*self.operator.schema.names, WEIGHT]
             assert out.select(self.operator.schema.names).schema.types == self.operator.schema.types
             for name, new in state.flush().items():

@@ -27,6 +27,7 @@ import pyarrow as pa
 from penstock.columns.equality import Flags
 from penstock.columns.hashing import Groups, key_hashes
 from penstock.flow.operators.aggregate import GroupAggregateOperator
+from penstock.flow.operators.nested import run_nested
 from penstock.flow.rows.envelope import HASH, WEIGHT
 from penstock.flow.state.segments import END
 from penstock.flow.state.storage import Storage
@@ -268,7 +269,7 @@ def compare(keys: int, rows: int, rounds: int) -> dict[str, dict[str, float]]:
                 seconds = dict.fromkeys(PARTS, 0.0)
                 state = Timed(store.begin(), seconds)
                 begun = time.perf_counter()
-                results.append(operator.process([batch], cast(StateStore, state)))
+                results.append(run_nested(operator, [batch], cast(StateStore, state)))
                 state.flush()
                 seconds["whole operator"] = time.perf_counter() - begun
                 store.collect()

@@ -62,7 +62,7 @@ def script(tmp_path):
 
 
 def test_functions_below_and_above_state(script):
-    running = engine.start(
+    engine.run(
         script(
             "EXECUTE STATEMENT SET BEGIN "
             "INSERT INTO rows_of_functions SELECT scaled(id), named(id) FROM given WHERE both(id, scaled(id)) > 33; "
@@ -70,11 +70,6 @@ def test_functions_below_and_above_state(script):
             "HAVING scaled(SUM(id)) >= 90; END;"
         )
     )
-    try:
-        while not running.wait():
-            pass
-    finally:
-        running.stop()
 
     assert sorted((row.x, row.s) for row in values.rows("rows_of_functions")) == [
         (40, "even"),
@@ -89,10 +84,6 @@ def test_functions_below_and_above_state(script):
 
 
 def test_an_exception_ends_the_job_with_the_name_of_the_function(script):
-    running = engine.start(script("INSERT INTO rows_of_functions SELECT fails(id), 'x' FROM given;"))
-    try:
-        with pytest.raises(FunctionError, match=r"FAILS: the function raised ZeroDivisionError \(functions_of_job.py"):
-            while not running.wait():
-                pass
-    finally:
-        running.stop()
+    job = script("INSERT INTO rows_of_functions SELECT fails(id), 'x' FROM given;")
+    with pytest.raises(FunctionError, match=r"FAILS: the function raised ZeroDivisionError \(functions_of_job.py"):
+        engine.run(job)

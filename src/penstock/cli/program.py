@@ -20,7 +20,7 @@ from penstock.plan.nodes import Job
 
 _PACKAGE = Path(__file__).parents[1]
 #: The packages with PyFlink's names.
-_FACADES = {"common", "datastream"}
+_FACADES = {"common", "datastream", "table"}
 _MISSING = re.compile(r"cannot import name '(\w+)'")
 
 

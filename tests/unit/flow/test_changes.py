@@ -5,7 +5,9 @@ import pytest
 
 from penstock.columns.hashing import key_hashes
 from penstock.flow.operators.changes import ChangelogWriter, Mode
+from penstock.flow.operators.nested import run_nested
 from penstock.flow.rows.envelope import HASH, WEIGHT
+from penstock.flow.state.store import StateStore
 from penstock.spi import KIND
 from penstock.types import RowKind
 
@@ -21,7 +23,7 @@ def told(mode, rows, keys=("id",), **options):
     batch = pa.RecordBatch.from_arrays(
         [ids, names, pa.array(weights, pa.int64()), hashes], names=["id", "name", WEIGHT, HASH]
     )
-    found = ChangelogWriter("sink", SCHEMA, keys, mode, **options).process((batch,), None)
+    found = run_nested(ChangelogWriter("sink", SCHEMA, keys, mode, **options), (batch,), StateStore.empty(()))
     assert found.schema.names == ["id", "name", KIND]
     return [(RowKind(kind).short, id_, name) for id_, name, kind in zip(*found.to_pydict().values(), strict=True)]
 

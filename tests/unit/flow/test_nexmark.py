@@ -11,7 +11,6 @@ import pytest
 from bench.nexmark.queries import QUERIES
 from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
-from penstock.flow.operators.contract import TimedOperator
 from penstock.plan.planning import plan_job
 from penstock.plan.walk import scans
 from tests.corpora import needed, nexmark, script
@@ -57,4 +56,4 @@ def test_a_query_whose_result_depends_on_the_clock_has_a_plan():
     (job,) = script(program("q12", _events())).jobs
     planner = Planner(scans(*job.sinks), Session("UTC"))
     planner.add(plan_job(job).sinks[0], 0)
-    assert [each.operator.processing for each in planner.vertices if isinstance(each.operator, TimedOperator)] == [True]
+    assert [each.operator.processing for each in planner.vertices if each.operator.timed] == [True]

@@ -102,13 +102,6 @@ def test_a_damaged_or_newer_reference_is_refused(storage: Storage, change: dict[
         SegmentRef.from_json(document)
 
 
-def test_one_change_per_batch(storage: Storage) -> None:
-    state = store(storage, {}, SPEC)
-    state.keyed("groups").put(groups([1]), values(1, 1), np.ones(1, np.bool_))
-    with pytest.raises(ValueError, match="'groups' was changed twice in one batch"):
-        state.keyed("groups").put(groups([2]), values(1, 1), np.ones(1, np.bool_))
-
-
 def test_tables_are_of_their_kind(storage: Storage) -> None:
     state = store(storage, {}, SPEC, BAG)
     assert state.table("groups") is state.keyed("groups")

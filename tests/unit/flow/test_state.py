@@ -282,3 +282,89 @@ def test_a_time_to_live_of_rows_with_weights_stays(tmp_path: Path) -> None:
         store = StateStore(LocalStorage(str(tmp_path)), [MULTISET.living(second)], refs, 0, END, "t-", now_ms=5000)
         with pytest.raises(CheckpointError, match=message):
             store.multiset("bag").get(groups)
+
+
+@pytest.mark.parametrize("ttl", [None, TTL])
+@pytest.mark.parametrize("weak", [0, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_keyed_rows_that_a_batch_has_put_are_seen_in_it(tmp_path: Path, seed: int, weak: int, ttl: int | None) -> None:
+    dice, refs = random.Random(seed), dict[str, Sequence[SegmentRef]]()
+    model: dict[Any, Any] = {}
+    again = 0
+    for _ in range(15):
+        store = StateStore(LocalStorage(str(tmp_path)), [KEYED.living(ttl)], refs, 0, END, "t-", now_ms=5000)
+        written = set[Any]()
+        for _ in range(dice.randrange(5)):
+            groups = groups_of(some_keys(dice, 20), weak)
+            if dice.random() < 0.7:
+                found, values = store.keyed("rows").get(groups)
+                for key, there, value in zip(tuples(groups.keys), found, tuples(values), strict=True):
+                    assert (there, value) == (key in model, model.get(key, (None, None)))
+                    again += key in written
+            groups = groups_of(some_keys(dice, 15), weak)
+            rows = [(dice.choice([None, dice.randrange(100)]), "x") for _ in groups.hashes]
+            present = np.array([dice.random() < 0.6 for _ in rows], np.bool_)
+            store.keyed("rows").put(groups, batch(rows, VALUE), present)
+            for key, row, there in zip(tuples(groups.keys), rows, present, strict=True):
+                written.add(key)
+                if there:
+                    model[key] = row
+                else:
+                    model.pop(key, None)
+        assert len(store.keyed("rows").everything()) == len(model)
+        refs = store.flush()
+    assert again
+    assert model
+
+
+@pytest.mark.parametrize("ttl", [None, TTL])
+@pytest.mark.parametrize("weak", [0, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_with_weights_that_a_batch_has_added_are_seen_in_it(
+    tmp_path: Path, seed: int, weak: int, ttl: int | None
+) -> None:
+    dice, refs = random.Random(seed), dict[str, Sequence[SegmentRef]]()
+    model: Counter[Any] = Counter()
+    again = 0
+    for _ in range(15):
+        store = StateStore(LocalStorage(str(tmp_path)), [MULTISET.living(ttl)], refs, 0, END, "t-", now_ms=5000)
+        written = set[Any]()
+        for _ in range(dice.randrange(5)):
+            groups = groups_of(some_keys(dice, 20), weak)
+            if dice.random() < 0.7:
+                index, values, weights = store.multiset("bag").get(groups)
+                names = tuples(groups.keys)
+                pairs = [(names[at], value) for at, value in zip(index, tuples(values), strict=True)]
+                assert len(set(pairs)) == len(pairs)
+                assert dict(zip(pairs, weights.tolist(), strict=True)) == {
+                    pair: weight for pair, weight in model.items() if pair[0] in set(names)
+                }
+                again += any(pair in written for pair in pairs)
+            keys = some_keys(dice, 15)
+            rows = [(dice.choice([None, 1]), "x") for _ in keys]
+            gains = [dice.choice([-1, 1, 1, 2]) for _ in keys]
+            given = batch(keys, KEY)
+            store.multiset("bag").add(hashes_of(given, weak), given, batch(rows, VALUE), np.array(gains, np.int64))
+            net: Counter[Any] = Counter()
+            for key, row, gain in zip(keys, rows, gains, strict=True):
+                net[key, row] += gain
+            for pair, gain in net.items():
+                model[pair] = model[pair] + gain if ttl is None else max(model[pair] + gain, 0)
+                written.add(pair)
+                if not model[pair]:
+                    del model[pair]
+        assert len(store.multiset("bag").everything()) == len(model)
+        refs = store.flush()
+    assert again
+    assert model
+
+
+def test_a_batch_writes_one_segment_of_all_its_changes() -> None:
+    storage = MemoryStorage()
+    store = StateStore(storage, [KEYED, MULTISET], {}, 0, END, "t-")
+    keys = batch([("a", 1)], KEY)
+    for number in range(3):
+        store.keyed("rows").put(groups_of([("a", number // 2)]), batch([(number, "x")], VALUE), np.ones(1, np.bool_))
+        store.multiset("bag").add(hashes_of(keys, 0), keys, batch([(number // 2, "x")], VALUE), np.array([1]))
+    refs = store.flush()
+    assert {name: [ref.rows for ref in each] for name, each in refs.items()} == {"rows": [2], "bag": [2]}

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from penstock.flow.graph.dataflow import Branch, Edge, Vertex
 from penstock.flow.operators.changes import ChangelogWriter
-from penstock.flow.operators.contract import TimedOperator
 from penstock.flow.operators.deduplicate import DeduplicateOperator
 from penstock.flow.operators.normalize import NormalizeOperator
 
@@ -56,7 +55,7 @@ def _needs(branches: Sequence[Branch], vertices: Sequence[Vertex]) -> _Needs:
     inputs: set[tuple[int, int]] = set()
     carrying: set[int] = set()
     for vertex in reversed(vertices):
-        passes = vertex.number in carrying and not isinstance(vertex.operator, TimedOperator)
+        passes = vertex.number in carrying and not vertex.operator.timed
         for number, given in enumerate(vertex.operator.inputs):
             into = (vertex.number, number)
             scanned = sum(each.edge is not None and (each.edge.vertex, each.edge.input) == into for each in branches)

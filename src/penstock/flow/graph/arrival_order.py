@@ -18,7 +18,7 @@ from penstock.columns.equality import RowIndices
 from penstock.columns.hashing import Hashes, has_duplicates, key_hashes, take_rows
 from penstock.flow.graph.exchange import Origin
 from penstock.flow.operators.aggregate import GroupAggregateOperator
-from penstock.flow.operators.contract import Input, KeepsState, TimedOperator
+from penstock.flow.operators.contract import Input, Operator
 from penstock.flow.operators.first_rows import FirstRowOperator
 from penstock.flow.operators.set_operation import SetOperator
 from penstock.flow.operators.temporal_sort import TemporalSortOperator
@@ -48,7 +48,7 @@ def sort_by_arrival(rows: pa.RecordBatch) -> pa.RecordBatch:
     return take_rows(rows, np.argsort(places, kind="stable"))
 
 
-def pass_on_arrivals(operator: KeepsState, inputs: Sequence[pa.RecordBatch], rows: pa.RecordBatch) -> pa.RecordBatch:
+def pass_on_arrivals(operator: Operator, inputs: Sequence[pa.RecordBatch], rows: pa.RecordBatch) -> pa.RecordBatch:
     """The rows that an operator has made of ``inputs``, with the places of those that caused them.
 
     A row that was part of the input has its own place; any other, such as a sum, has the place of the last row of its
@@ -57,12 +57,12 @@ def pass_on_arrivals(operator: KeepsState, inputs: Sequence[pa.RecordBatch], row
     """
     if ARRIVED in rows.schema.names:
         return rows
-    if isinstance(operator, TimedOperator):
+    if operator.timed:
         return rows.append_column(ARRIVED, pa.array(_moments(operator, rows)))
     return rows.append_column(ARRIVED, pa.array(_causes(operator, inputs, rows)))
 
 
-def _causes(operator: KeepsState, inputs: Sequence[pa.RecordBatch], rows: pa.RecordBatch) -> RowIndices:
+def _causes(operator: Operator, inputs: Sequence[pa.RecordBatch], rows: pa.RecordBatch) -> RowIndices:
     """The last of the places of what caused each row."""
     found = np.full(len(rows), -1, np.int64)
     plain = [each for each in zip(inputs, operator.inputs, strict=True) if each[1].combiner is None]
@@ -80,7 +80,7 @@ def _causes(operator: KeepsState, inputs: Sequence[pa.RecordBatch], rows: pa.Rec
     return found
 
 
-def _keys(operator: KeepsState, given: Input, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+def _keys(operator: Operator, given: Input, rows: pa.RecordBatch) -> Sequence[pa.Array]:
     """The columns of the keys in the rows of an operator."""
     if isinstance(operator, GroupAggregateOperator | SetOperator):
         return [rows.column(at) for at in range(len(given.keys))]
@@ -104,7 +104,7 @@ def _last(hashes: Hashes, places: RowIndices, asked: Hashes) -> RowIndices:
     return found
 
 
-def _moments(operator: TimedOperator, rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
+def _moments(operator: Operator, rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """The times of rows that are emitted by time: each row's own, or the end of its window."""
     match operator:
         case FirstRowOperator(order=name):

@@ -10,7 +10,7 @@ from penstock.flow.kernels.moments.local import is_utc
 from penstock.flow.kernels.session import Session
 from penstock.flow.operators.accumulators import ORDERED, Accumulators
 from penstock.flow.operators.aggregate import GroupAggregateOperator
-from penstock.flow.operators.contract import Operator, TimedOperator
+from penstock.flow.operators.contract import Operator
 from penstock.flow.windows.in_windows import InWindowsOperator
 from penstock.flow.windows.sessions import SessionOperator
 from penstock.flow.windows.window_aggregate import WindowAggregateOperator
@@ -60,7 +60,7 @@ class Identifier:
     #: All that the state depends on.
     _read: list[Expression] = field(default_factory=list)
 
-    def identity(self, node: Node, operator: Operator | TimedOperator) -> StepIdentity:
+    def identity(self, node: Node, operator: Operator) -> StepIdentity:
         """The identity of ``node``, which ``operator`` computes."""
         found = self._of(node, operator)
         facts = {**found.facts, **dict(self._lives(node, operator))}
@@ -68,7 +68,7 @@ class Identifier:
             facts[TIME_ZONE] = Fact.from_text("UTC" if is_utc(Session(self.zone)) else self.zone)
         return replace(found, facts=facts, notes=dict(self._notes(node)))
 
-    def _of(self, node: Node, operator: Operator | TimedOperator) -> StepIdentity:
+    def _of(self, node: Node, operator: Operator) -> StepIdentity:
         match node:
             case InWindows(inner=inner, windows=windows):
                 assert isinstance(operator, InWindowsOperator)  # noqa: S101
@@ -254,7 +254,7 @@ class Identifier:
 
     # --- times and notes ----------------------------------------------------------------------------------------
 
-    def _lives(self, node: Node, operator: Operator | TimedOperator) -> Iterator[tuple[str, Fact]]:
+    def _lives(self, node: Node, operator: Operator) -> Iterator[tuple[str, Fact]]:
         """Whether tables with several rows per key have a time to live: it cannot be added or removed later."""
         several = {each.side for each in operator.tables if each.kind == "multiset" and each.side is not None}
         for number, life in enumerate(self.lives):

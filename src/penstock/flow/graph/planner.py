@@ -16,7 +16,7 @@ from penstock.flow.kernels.moments.local import local_zone
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.operators.aggregate import GroupAggregateOperator
 from penstock.flow.operators.changes import ChangelogWriter, Mode
-from penstock.flow.operators.contract import Input, Operator, TimedOperator
+from penstock.flow.operators.contract import Input, Operator
 from penstock.flow.operators.deduplicate import DeduplicateOperator
 from penstock.flow.operators.first_rows import FirstRowOperator
 from penstock.flow.operators.join import JoinOperator
@@ -195,7 +195,7 @@ class Planner:
             if not vertex.tables:
                 continue
             identifier = Identifier(lineage, zone, lifetimes(node, self.ttl))
-            identity, timed = identifier.identity(node, vertex.operator), isinstance(vertex.operator, TimedOperator)
+            identity, timed = identifier.identity(node, vertex.operator), vertex.operator.timed
             changing = any(traits(each).changing for each in node.inputs)
             step = FlowStep(identity, vertex.tables, below[node.uid], timed, changing)
             if isinstance(vertex.operator, WindowAggregateOperator):
@@ -225,11 +225,11 @@ class Planner:
         several = bool(taken.upsert_keys) and not one_row
         return ChangelogWriter(uid, schema, keys, mode, netting=len(paths) > 1 and not self.batch, ordered=several)
 
-    def _vertex(self, operator: Operator | TimedOperator, paths: Sequence[Sequence[_Path]]) -> int:
+    def _vertex(self, operator: Operator, paths: Sequence[Sequence[_Path]]) -> int:
         """The number of a new vertex, with the rows of ``paths`` by input."""
         sources = [self._node(path.origin) for each in paths for path in each if not isinstance(path.origin, Scan)]
         local = self._local(operator, paths)
-        generators = self._generators(paths) if isinstance(operator, TimedOperator) else ()
+        generators = self._generators(paths) if operator.timed else ()
         stages = [self.vertices[number].stage + (0 if local else 1) for number in sources]
         number, stage = len(self.vertices), max([1, *stages])
         self.vertices.append(Vertex(number, stage, operator, generators=generators))
@@ -247,7 +247,7 @@ class Planner:
         number = self._edges
         self._edges += 1
         operator, time = self.vertices[vertex].operator, ""
-        if isinstance(operator, TimedOperator) and not self.lenient:
+        if operator.timed and not self.lenient:
             time = _times_by_input(operator)[position]
         return Edge(
             number, into.schema, vertex, position, into.keys, into.kinds, local, into.combiner, combined, time=time
@@ -286,9 +286,9 @@ class Planner:
 
     def _keeps(self, edge: Edge | None) -> bool:
         """Whether rows without a window pass an edge: the operator counts them."""
-        return self.lenient and edge is not None and isinstance(self.vertices[edge.vertex].operator, TimedOperator)
+        return self.lenient and edge is not None and self.vertices[edge.vertex].operator.timed
 
-    def _local(self, operator: Operator | TimedOperator, paths: Sequence[Sequence[_Path]]) -> bool:
+    def _local(self, operator: Operator, paths: Sequence[Sequence[_Path]]) -> bool:
         """Whether the rows of each key are in one task already: the operator has one input, from one vertex, whose keys
         pass unchanged and are its own, in the same order. The end of an output keeps no state by hash: it needs all
         rows of a key, in any order, and without keys nothing."""
@@ -357,7 +357,7 @@ def _note_below(found: dict[str, frozenset[str]], node: Node, inputs: tuple[froz
     return below | {node.uid}
 
 
-def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Operator | TimedOperator:
+def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Operator:
     retracts = not batch and isinstance(node, Step) and traits(node.input).kinds != INSERTIONS
     match node:
         case WindowAggregate():
@@ -376,7 +376,6 @@ def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Oper
                 if isinstance(own, Join) and own.condition is not None
                 else _operator(own, session, timed=False, batch=batch)
             )
-            assert not isinstance(made, TimedOperator)  # noqa: S101
             return InWindowsOperator.from_operator(made, windows, zone=local_zone(session))
         case GroupAggregate():
             return GroupAggregateOperator.from_node(node, retracts=retracts, strict=session.strict)
@@ -399,7 +398,7 @@ def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Oper
     raise TypeError(f"unknown plan node {type(node).__name__}")
 
 
-def _times_by_input(operator: TimedOperator) -> tuple[str, ...]:
+def _times_by_input(operator: Operator) -> tuple[str, ...]:
     """Of each input, the column with the event time that its rows need."""
     times = iter(operator.times)
     return tuple(next(times) if each.combiner is None else "" for each in operator.inputs)

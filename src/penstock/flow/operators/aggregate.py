@@ -17,12 +17,12 @@ from penstock.columns.wide_decimals import decimal_column, limbs_of, quotients
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.operators.accumulators import ORDERED, Accumulators, Argument, counts_of, overflowed, sum_type
 from penstock.flow.operators.arrivals import arrays, ends_of_lists, joined_texts, multisets, only_values
-from penstock.flow.operators.contract import Input
+from penstock.flow.operators.contract import Input, Operator, OperatorContext
 from penstock.flow.operators.deltas import replacements, select_groups
 from penstock.flow.operators.group_states import ROWS, GroupStates, merged_into
 from penstock.flow.operators.local_aggregate import LocalAggregate
 from penstock.flow.rows.envelope import hashes_of, weights_of
-from penstock.flow.state.store import KeyedState, StateStore, TableSpec
+from penstock.flow.state.store import KeyedState, TableSpec
 from penstock.plan.nodes import AggregateCall, GroupAggregate
 from penstock.types import arrow_schema
 from penstock.types.arrow import arrow_type
@@ -48,7 +48,7 @@ GROUPS = "groups"
 
 
 @dataclass(frozen=True)
-class GroupAggregateOperator:
+class GroupAggregateOperator(Operator):
     """Emits a group's new result when it changes. An empty group has no result, even the only group of an aggregate
     without keys, as in Flink.
 
@@ -95,9 +95,9 @@ class GroupAggregateOperator:
         groups = TableSpec(GROUPS, self.inputs[0].key_schema, self.states.schema, "keyed", exact=True)
         return (groups, *(table for each in self.states.accumulators for table in each.tables))
 
-    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         batch, *combined = inputs
-        table = state.keyed(GROUPS)
+        table = context.state.keyed(GROUPS)
         if self.local is not None and combined[0].num_rows:
             groups, found, old, new = merged_into(
                 table, self.local.pane(self.local.joined(combined[0], batch)), strict=self.strict
@@ -108,9 +108,9 @@ class GroupAggregateOperator:
             found, old = table.get(groups)
             if table.spec.timed:
                 weights = _remembered(weights, groups, found)
-            new = self.states.updated(old, batch, weights, groups, state)
+            new = self.states.updated(old, batch, weights, groups, context.state)
         self._keep(table, groups, found, old, new)
-        return self._changes(groups, old, new)
+        context.emit(self._changes(groups, old, new))
 
     def _keep(self, table: KeyedState, groups: Groups, found: Flags, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
         every = np.arange(len(groups))

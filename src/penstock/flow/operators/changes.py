@@ -11,9 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.columns.hashing import Groups
-from penstock.flow.operators.contract import Input
+from penstock.flow.operators.contract import Input, Operator, OperatorContext
 from penstock.flow.operators.deltas import Delta
-from penstock.flow.state.store import StateStore, TableSpec
 from penstock.spi import KIND
 from penstock.types import RowKind
 
@@ -30,7 +29,7 @@ class Mode(enum.Enum):
 
 
 @dataclass(frozen=True)
-class ChangelogWriter:
+class ChangelogWriter(Operator):
     """Turns weights into kinds. Keeps no state.
 
     The ``keys`` are the sink's for UPSERTS; for RETRACTIONS they are the rows' upsert keys, or None without any: an
@@ -51,14 +50,11 @@ class ChangelogWriter:
         """One, by the keys."""
         return (Input(self.schema, self.keys or ()),)
 
-    @property
-    def tables(self) -> tuple[TableSpec, ...]:
-        """None."""
-        return ()
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
+        """Emit the rows with the column :data:`KIND`."""
+        context.emit(self._changes(Delta.from_batch(inputs[0], self.inputs[0])))
 
-    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
-        """The rows with the column :data:`KIND`."""
-        delta = Delta.from_batch(inputs[0], self.inputs[0])
+    def _changes(self, delta: Delta) -> pa.RecordBatch:
         if self.netting:
             delta = delta.cancel_out(ordered=self.ordered)
         rows, weights = delta.rows, delta.weights

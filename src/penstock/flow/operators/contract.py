@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -46,66 +49,124 @@ class Input:
         return pa.schema([each for each in self.schema if each.name not in self.keys])
 
 
-class KeepsState(Protocol):
-    """A step with state: frozen and picklable, so that every batch may run it in another process.
+class TimeDomain(enum.Enum):
+    """The time on which an operator depends: that of its rows, or the clock of the batch."""
 
-    ``schema`` is that of its rows, without ``__weight``.
+    EVENT_TIME = "event time"
+    PROCESSING_TIME = "processing time"
+
+
+@dataclass(eq=False)
+class OperatorContext:
+    """What an operator is opened with for one batch and the keys of one owner, or a part of them: the tables of its
+    ``state``, and the ``clock``, whose watermark moves in an operator that depends on time. It takes what the operator
+    emits and reports. ``side_outputs`` are the tags under which rows may be emitted, beside the result.
     """
 
-    @property
-    def uid(self) -> str: ...
+    state: StateStore
+    clock: Clock
+    side_outputs: Collection[str] = ()
+    #: The number of late rows.
+    late: int = 0
+    #: The processing time at which the operator has more to emit without input, in milliseconds; None: never.
+    wake: int | None = None
+    _emitted: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+
+    def emit(self, rows: pa.RecordBatch, tag: str = "") -> None:
+        """Emit rows: the next ones of the result, or of the side output ``tag``. Raises ValueError for a side output
+        that the operator does not declare."""
+        if tag and tag not in self.side_outputs:
+            raise ValueError(f"the operator has no side output '{tag}'")
+        if rows.num_rows:
+            self._emitted.setdefault(tag, []).append(rows)
+
+    def count_late(self, rows: int) -> None:
+        """Report so many late rows."""
+        self.late += rows
+
+    def wake_at(self, time: int | None) -> None:
+        """Ask for a batch at this processing time, in milliseconds, even if it has no rows; None: do not."""
+        self.wake = time
+
+    def emitted(self, tag: str = "") -> Sequence[pa.RecordBatch]:
+        """The batches of the result, or of a side output, as they were emitted; those without rows are left out."""
+        return self._emitted.get(tag, ())
+
+
+class Operator(ABC):
+    """A step with state: frozen and picklable, so that every batch may run it in another process.
+
+    ``schema`` is that of its result, without ``__weight``.
+    """
+
+    if TYPE_CHECKING:  # fields of most operators, which at run time would take properties for their defaults
+
+        @property
+        @abstractmethod
+        def uid(self) -> str: ...
+
+        @property
+        @abstractmethod
+        def inputs(self) -> tuple[Input, ...]: ...
+
+        @property
+        @abstractmethod
+        def schema(self) -> pa.Schema: ...
 
     @property
-    def inputs(self) -> tuple[Input, ...]: ...
+    def tables(self) -> tuple[TableSpec, ...]:
+        """The tables of its state."""
+        return ()
 
     @property
-    def tables(self) -> tuple[TableSpec, ...]: ...
-
-    @property
-    def schema(self) -> pa.Schema: ...
+    def side_outputs(self) -> Mapping[str, pa.Schema]:
+        """The columns of rows that it emits under a tag, without ``__weight``, by the tag."""
+        return _NO_SIDE_OUTPUTS
 
     @property
     def ordered(self) -> bool:
         """Whether the result depends on the order in which the rows of a batch arrive."""
-        ...
-
-
-class Operator(KeepsState, Protocol):
-    """A step with state that does not depend on time."""
-
-    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
-        """The change of the result that the rows of one batch and owner make, with ``__weight``: no two rows that
-        cancel each other out, retractions before additions. Called once per batch and part of an owner's keys, with one
-        batch per input.
-        """
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class Advance:
-    """The output of a timed operator: rows as in :meth:`Operator.process`, the number of late rows dropped, and the
-    processing time at which it has more to emit without input (None: never)."""
-
-    rows: pa.RecordBatch
-    late: int = 0
-    wake: int | None = None
-
-
-@runtime_checkable
-class TimedOperator(KeepsState, Protocol):
-    """A step with state that depends on time. It runs in batches without rows too, when the watermark moves. If it is
-    ``processing``, processing time is its watermark."""
+        return False
 
     @property
-    def processing(self) -> bool: ...
+    def time_domain(self) -> TimeDomain | None:
+        """The time on which it depends; None if it does not. With one it runs in batches without rows too, when the
+        watermark moves; that of processing time is the time of the batch."""
+        return None
 
     @property
     def times(self) -> tuple[str, ...]:
-        """Of each plain input, the column with the event time, or with the end of the window, that a row needs; empty
-        for processing time. Rows without one are late."""
-        ...
+        """Of each plain input of an operator that depends on time, the column with the event time, or with the end of
+        the window, that a row needs; empty for processing time. Rows without one are late."""
+        return ()
 
-    def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
-        """The result of the rows of one batch and owner, and then of the time that passes. Called once per batch and
-        owner."""
-        ...
+    @property
+    def timed(self) -> bool:
+        """Whether it depends on time."""
+        return self.time_domain is not None
+
+    @property
+    def processing(self) -> bool:
+        """Whether it depends on processing time."""
+        return self.time_domain is TimeDomain.PROCESSING_TIME
+
+    @abstractmethod
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
+        """Emit the change of the result that the rows of one batch make, and then the time that passes: with
+        ``__weight``, no two rows that cancel each other out, retractions before additions.
+
+        Called once per batch and part of an owner's keys, with one batch per input: so rows and timers of a key, or
+        both sides of a join, are looked up together.
+        """
+
+
+@dataclass(frozen=True)
+class OneInputOperator(Operator):
+    """An operator with one input."""
+
+    uid: str
+    inputs: tuple[Input]
+    schema: pa.Schema
+
+
+_NO_SIDE_OUTPUTS: Mapping[str, pa.Schema] = MappingProxyType({})

@@ -13,11 +13,11 @@ from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups, take_rows
 from penstock.columns.ordinals import ordinals, valid_of
 from penstock.columns.sums import smallest
-from penstock.flow.operators.contract import Input
+from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext
 from penstock.flow.operators.deltas import Delta, last_rows, select_groups
 from penstock.flow.operators.normalize import ROWS, every_change, replaced, rows_table
 from penstock.flow.rows.envelope import ARRIVED, arrivals_of, hashes_of
-from penstock.flow.state.store import KeyedState, StateStore, TableSpec
+from penstock.flow.state.store import KeyedState, TableSpec
 from penstock.plan.nodes import Deduplicate
 from penstock.types import arrow_schema
 
@@ -26,7 +26,7 @@ SEEN = "seen"
 
 
 @dataclass(frozen=True)
-class DeduplicateOperator:
+class DeduplicateOperator(OneInputOperator):
     """Keeps one row of each key. Its input never has retractions.
 
     By arrival the first row stays forever, and the last one is replaced by each that comes. By the column ``order`` a
@@ -36,9 +36,6 @@ class DeduplicateOperator:
     :data:`ARRIVED`.
     """
 
-    uid: str
-    inputs: tuple[Input]
-    schema: pa.Schema
     order: str
     last: bool
     every_change: bool = False
@@ -60,16 +57,19 @@ class DeduplicateOperator:
             return (rows_table(given),)
         return (seen_table(given),)
 
-    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         (batch,) = inputs
         (given,) = self.inputs
         groups = Groups.by_key(hashes_of(batch), batch.select(given.keys))
         rows = batch.select(given.schema.names)
         if not (self.order or self.last):
-            firsts = self._first(groups, state.keyed(SEEN))
+            firsts = self._first(groups, context.state.keyed(SEEN))
             net = Delta(take_rows(rows, firsts), np.ones(len(firsts), np.int64), groups.hashes[:0]).output()
-            return net.append_column(ARRIVED, pa.array(arrivals_of(batch)[firsts])) if self.every_change else net
-        table = state.keyed(ROWS)
+            if self.every_change:
+                net = net.append_column(ARRIVED, pa.array(arrivals_of(batch)[firsts]))
+            context.emit(net)
+            return
+        table = context.state.keyed(ROWS)
         found, values = table.get(groups)
         chosen, kept = last_rows(groups), values
         if self.order:
@@ -81,11 +81,12 @@ class DeduplicateOperator:
         new = take_rows(rows, chosen[newer])
         net = replaced(table, given, select_groups(groups, newer), stored, new, np.ones(len(new), np.bool_))
         if not self.every_change:
-            return net
+            context.emit(net)
+            return
         leads: RowIndices = np.arange(len(rows))
         if self.order:
             leads = leading_so_far(groups, rows.column(self.order), found, kept.column(self.order), last=self.last)
-        return self._every_change(groups, take_rows(batch, leads), groups.index[leads], (found, values))
+        context.emit(self._every_change(groups, take_rows(batch, leads), groups.index[leads], (found, values)))
 
     @staticmethod
     def _first(groups: Groups, table: KeyedState) -> RowIndices:

@@ -10,19 +10,19 @@ import pyarrow as pa
 
 from penstock.columns.equality import Flags
 from penstock.columns.hashing import Groups, take_rows
-from penstock.flow.operators.contract import Advance, Input
+from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain
 from penstock.flow.operators.deduplicate import SEEN, leading, seen_table
 from penstock.flow.operators.deltas import Delta, concat_columns, select_groups, whole_rows
 from penstock.flow.operators.normalize import ROWS, rows_table
 from penstock.flow.operators.timers import TIMERS, parts_of, set_timers, timers_table, woken_groups
 from penstock.flow.state.store import StateStore, TableSpec
-from penstock.flow.time.watermarks import Clock, millis_of
+from penstock.flow.time.watermarks import millis_of
 from penstock.plan.nodes import Deduplicate
 from penstock.types import arrow_schema
 
 
 @dataclass(frozen=True)
-class FirstRowOperator:
+class FirstRowOperator(OneInputOperator):
     """Keeps the first row of each key by the timestamps in ``order``, of rows that are never retracted, until the
     watermark reaches it; of equal ones the one that came first. After that it emits no other row of the key.
 
@@ -34,9 +34,6 @@ class FirstRowOperator:
     replaced by an earlier one, or emitted, is left alone.
     """
 
-    uid: str
-    inputs: tuple[Input]
-    schema: pa.Schema
     order: str
 
     @classmethod
@@ -46,8 +43,8 @@ class FirstRowOperator:
         return cls(node.uid, (Input(schema, node.keys),), schema, node.order)
 
     @property
-    def processing(self) -> bool:
-        return False
+    def time_domain(self) -> TimeDomain:
+        return TimeDomain.EVENT_TIME
 
     @property
     def ordered(self) -> bool:
@@ -66,21 +63,21 @@ class FirstRowOperator:
             timers_table(given),
         )
 
-    def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         (batch,) = inputs
         (given,) = self.inputs
+        state, clock = context.state, context.clock
         times, valid = millis_of(batch.column(self.order))
         kept = valid & (times >= clock.before)
-        late = int(np.count_nonzero(~kept))
+        context.count_late(int(np.count_nonzero(~kept)))
         batch = batch if kept.all() else take_rows(batch, np.flatnonzero(kept))
         due = [each for each in state.times(TIMERS) if each <= clock.after]
         groups = woken_groups(batch, given, state, due)
         woken = np.zeros(len(groups), np.bool_)
         woken[groups.index[len(batch) :]] = True
-        result = self._given(groups, batch.select(given.schema.names), woken, state, clock.after)
+        context.emit(self._given(groups, batch.select(given.schema.names), woken, state, clock.after))
         for each in due:
             state.drop(each)
-        return Advance(result, late)
 
     def _given(
         self, groups: Groups, rows: pa.RecordBatch, woken: Flags, state: StateStore, after: int

@@ -23,7 +23,7 @@ from penstock.columns.hashing import Groups, Hashes, take_rows
 from penstock.columns.sums import sums
 from penstock.errors import Problem, SchemaError
 from penstock.flow.operators.accumulators import counts_of
-from penstock.flow.operators.contract import Input
+from penstock.flow.operators.contract import Input, Operator, OperatorContext
 from penstock.flow.operators.deltas import Delta, finer_hashes, last_rows, select_groups
 from penstock.flow.rows.envelope import ARRIVED, arrivals_of
 from penstock.flow.state.store import StateStore, TableSpec
@@ -140,7 +140,7 @@ class SideRows:
 
 
 @dataclass(frozen=True)
-class JoinOperator:
+class JoinOperator(Operator):
     """Joins by equal keys. NULL matches nothing, also not NULL."""
 
     uid: str
@@ -171,16 +171,13 @@ class JoinOperator:
         return self.left.input, self.right.input
 
     @property
-    def ordered(self) -> bool:
-        return False
-
-    @property
     def tables(self) -> tuple[TableSpec, ...]:
         sides = ((self.left, self.right), (self.right, self.left))
         counts = [own.counts for own, other in sides if other.kept and not other.counted]
         return (self.left.rows, self.right.rows, *counts)
 
-    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
+        state = context.state
         left, right = SideChanges.from_batch(inputs[0], self.left), SideChanges.from_batch(inputs[1], self.right)
         groups = Groups.by_key(
             np.concatenate([left.delta.hashes, right.delta.hashes]), pa.concat_batches([left.keys, right.keys])
@@ -202,7 +199,7 @@ class JoinOperator:
                 each.store(state)
         places, others, weights = (np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.argsort(weights > 0, kind="stable")
-        return self._output(lefts, rights, len(groups), places[order], others[order], weights[order])
+        context.emit(self._output(lefts, rights, len(groups), places[order], others[order], weights[order]))
 
     def _padded(
         self, given: SideChanges, rows: SideRows, others: SideRows, groups: Groups, unread: Flags, state: StateStore

@@ -12,10 +12,10 @@ from penstock.columns.buffers import batch_of
 from penstock.columns.equality import RowIndices
 from penstock.columns.hashing import Groups, take_rows
 from penstock.columns.sums import sums
-from penstock.flow.operators.contract import Input
+from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext
 from penstock.flow.operators.deltas import Delta, finer_hashes, replacements, whole_rows
 from penstock.flow.operators.rank import every
-from penstock.flow.state.store import StateStore, TableSpec
+from penstock.flow.state.store import TableSpec
 from penstock.plan.nodes import Materialize
 from penstock.types import arrow_schema
 
@@ -23,13 +23,9 @@ _ROWS, _ARRIVAL = "rows", "__arrival"
 
 
 @dataclass(frozen=True)
-class MaterializeOperator:
+class MaterializeOperator(OneInputOperator):
     """Keeps all rows of each key in the order in which they came, and gives the last one. A retraction removes the
     first row that is equal to it, or nothing."""
-
-    uid: str
-    inputs: tuple[Input]
-    schema: pa.Schema
 
     @classmethod
     def from_node(cls, node: Materialize) -> MaterializeOperator:
@@ -47,11 +43,11 @@ class MaterializeOperator:
         values = pa.schema([*given.value_schema, pa.field(_ARRIVAL, pa.int64())])
         return (TableSpec(_ROWS, given.key_schema, values, "multiset"),)
 
-    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         (given,) = self.inputs
         delta = Delta.from_batch(inputs[0], given)
         groups = Groups.by_key(delta.hashes, delta.rows.select(given.keys))
-        table = state.multiset(_ROWS)
+        table = context.state.multiset(_ROWS)
         index, values, weights = table.get(every(groups))
         stored = len(index)
         arrived = np.asarray(values.column(_ARRIVAL).to_numpy(), np.int64)
@@ -83,7 +79,8 @@ class MaterializeOperator:
             changes[changes != 0],
         )
         differs = np.append(same.index, -1)[before] != np.append(same.index, -1)[after]
-        return replacements(self.schema, rows, before[differs & (before >= 0)], rows, after[differs & (after >= 0)])
+        gone, came = before[differs & (before >= 0)], after[differs & (after >= 0)]
+        context.emit(replacements(self.schema, rows, gone, rows, came))
 
 
 def _removed(classes: RowIndices, arrived: RowIndices, weights: RowIndices, removals: RowIndices) -> RowIndices:

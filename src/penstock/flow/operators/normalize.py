@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from penstock.columns.equality import Flags, RowIndices, fixed_values, same_rows
 from penstock.columns.hashing import Groups, take_rows
-from penstock.flow.operators.contract import Input
+from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext
 from penstock.flow.operators.deltas import last_rows, replacements, select_groups, whole_rows
 from penstock.flow.rows.envelope import ARRIVED, KIND, WEIGHT, arrivals_of, hashes_of
-from penstock.flow.state.store import KeyedState, StateStore, TableSpec
+from penstock.flow.state.store import KeyedState, TableSpec
 from penstock.plan.nodes import Normalize
 from penstock.types import RowKind, arrow_schema
 
@@ -22,7 +22,7 @@ ROWS = "rows"
 
 
 @dataclass(frozen=True)
-class NormalizeOperator:
+class NormalizeOperator(OneInputOperator):
     """Keeps the newest row of each key. Of the rows of a batch the last one of a key counts.
 
     INSERT and UPDATE_AFTER both put the row of a key; DELETE and UPDATE_BEFORE both remove it, whatever their other
@@ -33,9 +33,6 @@ class NormalizeOperator:
     :data:`ARRIVED`.
     """
 
-    uid: str
-    inputs: tuple[Input]
-    schema: pa.Schema
     every_change: bool = False
 
     @classmethod
@@ -52,7 +49,7 @@ class NormalizeOperator:
     def tables(self) -> tuple[TableSpec, ...]:
         return (rows_table(self.inputs[0]),)
 
-    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         (batch,) = inputs
         (given,) = self.inputs
         groups = Groups.by_key(hashes_of(batch), batch.select(given.keys))
@@ -60,10 +57,12 @@ class NormalizeOperator:
         present = (kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER)
         last = last_rows(groups)
         rows = batch.select(given.schema.names)
-        table = state.keyed(ROWS)
+        table = context.state.keyed(ROWS)
         stored = table.get(groups)
         net = replaced(table, given, groups, stored, take_rows(rows, last), present[last])
-        return every_change(given, groups, stored, rows, present, arrivals_of(batch)) if self.every_change else net
+        if self.every_change:
+            net = every_change(given, groups, stored, rows, present, arrivals_of(batch))
+        context.emit(net)
 
 
 def rows_table(given: Input) -> TableSpec:

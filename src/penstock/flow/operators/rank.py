@@ -15,7 +15,7 @@ from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups, key_hashes, take_rows
 from penstock.columns.ordinals import ordinals, sort_columns, valid_of
 from penstock.columns.sums import sums
-from penstock.flow.operators.contract import Input
+from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext
 from penstock.flow.operators.deltas import Delta, finer_hashes, select_groups, whole_rows
 from penstock.flow.rows.envelope import hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
@@ -29,7 +29,7 @@ _ARRIVAL = "__arrival"
 
 
 @dataclass(frozen=True)
-class RankOperator:
+class RankOperator(OneInputOperator):
     """Keeps the rows of each key with the numbers from ``first`` to ``last``, in the order of columns.
 
     Rows that are only added are kept as far as they have one of the numbers up to ``last``. Equal ones are in the order
@@ -39,9 +39,6 @@ class RankOperator:
     that lost one of the first. Equal ones are ordered by their other columns, so that their order is always the same.
     """
 
-    uid: str
-    inputs: tuple[Input]
-    schema: pa.Schema
     order: tuple[SortColumn, ...]
     first: int
     last: int
@@ -78,14 +75,15 @@ class RankOperator:
         values = pa.schema([*given.value_schema, pa.field(_ARRIVAL, pa.int64())])
         return (TableSpec(_TOP, given.key_schema, values, "multiset"),)
 
-    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         (batch,) = inputs
+        state = context.state
         pool = self._changed(batch, state) if self.retracts else self._added(batch, state)
         before, after = pool.top, self._share(pool)
         self._keep(_TOP, pool, after - before, state)
         if self.retracts:
             self._keep(_REST, pool, pool.total - after - pool.rest, state)
-        return self._output(pool, before, after)
+        context.emit(self._output(pool, before, after))
 
     # --- the rows that matter -----------------------------------------------------------------------------------
 

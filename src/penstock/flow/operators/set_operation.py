@@ -13,9 +13,9 @@ import pyarrow as pa
 from penstock.columns.hashing import Groups, take_rows
 from penstock.columns.sums import sums
 from penstock.flow.operators.accumulators import counts_of
-from penstock.flow.operators.contract import Input
+from penstock.flow.operators.contract import Input, Operator, OperatorContext
 from penstock.flow.operators.deltas import Delta, select_groups
-from penstock.flow.state.store import StateStore, TableSpec
+from penstock.flow.state.store import TableSpec
 from penstock.plan.nodes import SetKind, SetOperation
 from penstock.types import arrow_schema
 
@@ -24,7 +24,7 @@ _ROWS, _LEFT, _RIGHT = "rows", "left", "right"
 
 
 @dataclass(frozen=True)
-class SetOperator:
+class SetOperator(Operator):
     """Counts how often each row is in either input; how often it is in the result follows from both numbers. NULL is
     equal to NULL here."""
 
@@ -43,19 +43,15 @@ class SetOperator:
         return self.inputs[0].schema
 
     @property
-    def ordered(self) -> bool:
-        return False
-
-    @property
     def tables(self) -> tuple[TableSpec, ...]:
         counts = pa.schema([pa.field(_LEFT, pa.int64()), pa.field(_RIGHT, pa.int64())])
         return (TableSpec(_ROWS, self.schema, counts, "keyed", exact=True),)
 
-    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         left, right = (Delta.from_batch(*each) for each in zip(inputs, self.inputs, strict=True))
         rows = pa.concat_batches([left.rows, right.rows.rename_columns(self.schema.names)])
         groups = Groups.by_key(np.concatenate([left.hashes, right.hashes]), rows)
-        table = state.keyed(_ROWS)
+        table = context.state.keyed(_ROWS)
         _, stored = table.get(groups)
         before = counts_of(stored.column(_LEFT)), counts_of(stored.column(_RIGHT))
         count = len(groups)
@@ -70,7 +66,7 @@ class SetOperator:
         table.put(select_groups(groups, changed), new, present)
         weights = self._result(*after) - self._result(*before)
         kept = np.flatnonzero(weights)
-        return Delta(take_rows(groups.keys, kept), weights[kept], groups.hashes[kept]).output()
+        context.emit(Delta(take_rows(groups.keys, kept), weights[kept], groups.hashes[kept]).output())
 
     def _result(self, left: Counts, right: Counts) -> Counts:
         """The count of rows in the result, from their counts in the inputs."""

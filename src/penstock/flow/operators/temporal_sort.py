@@ -12,12 +12,12 @@ import pyarrow as pa
 from penstock.columns.buffers import batch_of
 from penstock.columns.hashing import Groups, Hashes, take_rows
 from penstock.columns.ordinals import sort_columns
-from penstock.flow.operators.contract import Advance, Input
+from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain
 from penstock.flow.operators.deltas import Delta, concat_columns
 from penstock.flow.operators.timers import parts_of
 from penstock.flow.rows.envelope import hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
-from penstock.flow.time.watermarks import NEVER, Clock, millis_of
+from penstock.flow.time.watermarks import NEVER, millis_of
 from penstock.plan.nodes import Sort, SortColumn, TemporalSort
 from penstock.types import arrow_schema
 
@@ -29,7 +29,7 @@ _POSITION = pa.schema([pa.field("time", pa.int64()), pa.field("arrived", pa.int6
 
 
 @dataclass(frozen=True)
-class TemporalSortOperator:
+class TemporalSortOperator(OneInputOperator):
     """Keeps rows until the watermark reaches the timestamps in ``time``, and gives them in that order; of equal ones in
     the order of other columns, and then as they came. The rows are never retracted.
 
@@ -38,9 +38,6 @@ class TemporalSortOperator:
     earlier the further away they are: rows that are not due then move to another part.
     """
 
-    uid: str
-    inputs: tuple[Input]
-    schema: pa.Schema
     time: str
     order: tuple[SortColumn, ...]
 
@@ -51,8 +48,8 @@ class TemporalSortOperator:
         return cls(node.uid, (Input(schema, ()),), schema, node.time, node.order)
 
     @property
-    def processing(self) -> bool:
-        return False
+    def time_domain(self) -> TimeDomain:
+        return TimeDomain.EVENT_TIME
 
     @property
     def ordered(self) -> bool:
@@ -70,13 +67,14 @@ class TemporalSortOperator:
             TableSpec(_WAITING, given.key_schema, _arriving(self.schema), "multiset", parted=True),
         )
 
-    def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         (batch,) = inputs
+        state, clock = context.state, context.clock
         due = [each for each in state.times(_WAITING) if each <= clock.after]
         waiting = [state.part(each).multiset(_WAITING).everything() for each in due]
         hashes = np.concatenate([hashes_of(batch), *(each.hashes for each in waiting)])
         if not len(hashes):
-            return Advance(Delta.nothing(self.schema))
+            return
         owner = Groups.by_key(hashes[:1], batch_of([], self.inputs[0].key_schema, 1))
         found, position = state.keyed(_PASSED).get(owner)
         last, arrived = (each.to_numpy(zero_copy_only=False)[0] if found[0] else None for each in position.columns)
@@ -93,7 +91,8 @@ class TemporalSortOperator:
         latest = max([last, *millis_of(given.column(self.time))[0][-1:].tolist()])
         values = batch_of([pa.array([each]) for each in (latest, arrived + len(rows))], _POSITION, 1)
         state.keyed(_PASSED).put(owner, values, np.ones(1, np.bool_))
-        return Advance(_added(given), int(np.count_nonzero(~kept)))
+        context.count_late(int(np.count_nonzero(~kept)))
+        context.emit(_added(given))
 
     def _given(self, rows: pa.RecordBatch, owner: np.uint64, state: StateStore, after: int) -> pa.RecordBatch:
         """Those of the rows that the watermark has reached, in their order; the others wait."""
@@ -113,13 +112,10 @@ class TemporalSortOperator:
 
 
 @dataclass(frozen=True)
-class BatchSortOperator:
+class BatchSortOperator(OneInputOperator):
     """Gives the rows of each batch in the order of some columns, and of equal ones as they came. It keeps nothing: the
     batch is the only one, or the first column is the processing time, which all of its rows share."""
 
-    uid: str
-    inputs: tuple[Input]
-    schema: pa.Schema
     order: tuple[SortColumn, ...]
 
     @classmethod
@@ -132,14 +128,10 @@ class BatchSortOperator:
     def ordered(self) -> bool:
         return True
 
-    @property
-    def tables(self) -> tuple[TableSpec, ...]:
-        return ()
-
-    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         (batch,) = inputs
         rows = _repeated(batch.select(self.schema.names), weights_of(batch), np.ones(len(batch), np.bool_))
-        return _added(take_rows(rows, np.lexsort(sort_columns(rows, self.order)[::-1])))
+        context.emit(_added(take_rows(rows, np.lexsort(sort_columns(rows, self.order)[::-1]))))
 
 
 def _arriving(schema: pa.Schema) -> pa.Schema:

@@ -9,21 +9,21 @@ import pyarrow as pa
 
 from penstock.errors import CheckpointError
 from penstock.flow.state.parts import Parts, PartStore, Tables
-from penstock.flow.state.segments import SegmentReader, SegmentRef, SegmentWriter, TableSpec
-from penstock.flow.state.storage import Storage
+from penstock.flow.state.segments import END, SegmentReader, SegmentRef, SegmentWriter, TableSpec
+from penstock.flow.state.storage import LocalStorage, Storage
 from penstock.flow.state.tables import KeyedState, MultisetState
 
 __all__ = ["KeyedState", "MultisetState", "PartStore", "SegmentRef", "StateStore", "TableSpec", "Tables"]
 
 
 class StateStore:
-    """One task's access to the state of one operator: keys with hashes from ``low`` to ``high`` (exclusive).
+    """One task's access to the state of one operator in a batch: keys with hashes from ``low`` to ``high`` (exclusive).
+    Each table sees what was written to it before, and writes the change of the batch once, when it is flushed.
 
     ``refs`` are the segments of each table, of this range and perhaps of others, which are ignored. Files that it
     writes are named ``prefix`` and something unique. ``uid`` is the operator's, for messages.
 
-    Times to live are counted up to ``now_ms``, the time of the batch, which all of its owners and attempts share. In
-    the ``last`` batch only parts of tables take changes, which the same batch reads; there is nothing to flush.
+    Times to live are counted up to ``now_ms``, the time of the batch, which all of its owners and attempts share.
 
     Raises CheckpointError for state in a table that the operator does not have.
     """
@@ -39,7 +39,6 @@ class StateStore:
         *,
         uid: str = "",
         now_ms: int = 0,
-        last: bool = False,
     ):
         self._storage = storage
         self._low, self._high = low, high
@@ -53,7 +52,7 @@ class StateStore:
             own = [part for ref in refs.get(spec.name, ()) if (part := ref.within(low, high))]
             kind = KeyedState if spec.kind == "keyed" else MultisetState
             since = 0 if spec.ttl_ms is None else now_ms - spec.ttl_ms
-            self._tables[spec.name] = kind(spec, own, reader, since, last=last)
+            self._tables[spec.name] = kind(spec, own, reader, since)
         unknown = [
             name for name, stored in refs.items() if stored and name not in self._tables and not self._parts.known(name)
         ]
@@ -70,6 +69,11 @@ class StateStore:
                 "begin empty and make its results wrong. Undo the change, or start with --reset-state "
                 f"'{uid}', or with another checkpoint directory"
             )
+
+    @classmethod
+    def empty(cls, specs: Sequence[TableSpec]) -> StateStore:
+        """Empty tables that are not kept: the state of one batch alone."""
+        return cls(LocalStorage(""), specs, {}, 0, END, "")
 
     def table(self, name: str) -> KeyedState | MultisetState:
         """The table of that name. Raises KeyError."""

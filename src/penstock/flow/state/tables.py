@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import dropwhile
 
 import numpy as np
@@ -14,6 +15,7 @@ from penstock.columns.buffers import batch_of
 from penstock.columns.equality import Flags, RowIndices, same_rows
 from penstock.columns.hash_loops import count_found
 from penstock.columns.hashing import Groups, Hashes, row_hashes, runs_of
+from penstock.columns.index import HashIndex
 from penstock.columns.sums import ranges
 from penstock.flow.state.compaction import Merge, join_neighbours, merges, remove_merged, stale_rows
 from penstock.flow.state.merging import merge_segments, sum_weights
@@ -21,11 +23,11 @@ from penstock.flow.state.segments import END, Segment, SegmentReader, SegmentRef
 
 
 class Table:
-    """What keyed states and multisets share: their segments, newest first, and the change of this batch.
+    """What keyed states and multisets share: their segments, newest first, and the change of this batch. It may be
+    written several times in a batch, sees what was written, and adds one segment.
 
     Rows of a table with times (:attr:`TableSpec.timed`) that were last written at ``since`` or before are gone. Where a
-    keyed table had no times before, its rows live from this batch on. A table of the ``last`` batch takes no changes,
-    since they would not be read.
+    keyed table had no times before, its rows live from this batch on.
     """
 
     def __init__(
@@ -34,22 +36,31 @@ class Table:
         refs: Sequence[SegmentRef],
         reader: SegmentReader,
         since: int = 0,
-        *,
-        last: bool = False,
     ):
         self.spec = spec
-        self.last = last
         if spec.timed and spec.kind == "keyed":
             refs = [ref if ref.seen else replace(ref, seen=reader.now_ms) for ref in refs]
         self.refs = _living(refs, since)
         self._reader = reader
         self._since = since
-        self._change: Segment | None = None
+        #: What was written and is not part of ``_settled`` yet: it is put together when it is read or flushed.
+        self._writes: list[Callable[[], Segment]] = []
+        self._settled: Segment | None = None
+        self._indexed: tuple[Segment, HashIndex] | None = None
         self._stale = 0
+
+    @property
+    def change(self) -> Segment | None:
+        """The change of this batch so far; None if nothing was written."""
+        writes, self._writes = self._writes, []
+        for write in writes:
+            new, before = write(), self._settled
+            self._settled = new if before is None else merge_segments([new, before], self.spec, oldest=False)
+        return self._settled
 
     def flush(self, writer: SegmentWriter, low: int, high: int) -> Sequence[SegmentRef]:
         """Write the changes, and the merges that they make due, to ``writer``. Returns the segments after that."""
-        change = self._change
+        change = self.change
         if change is None or not len(change):
             return join_neighbours(self.refs)
         newest = 1 + max((ref.newest for ref in self.refs), default=0)
@@ -81,18 +92,35 @@ class Table:
     def everything(self) -> Segment:
         """All rows, as they are after the change of this batch."""
         stored = [self._reader.read(ref, self.spec).between(ref.low, ref.high) for ref in self.refs]
-        parts = stored if self._change is None else [self._change, *stored]
+        change = self.change
+        parts = stored if change is None else [change, *stored]
         if not parts:
             schema = self.spec.schema()
             return Segment.from_rows(batch_of([pa.nulls(0, each.type) for each in schema], schema, 0), self.spec)
         return merge_segments(parts, self.spec, oldest=True, since=self._since)
+
+    @property
+    def _layers(self) -> Sequence[SegmentRef]:
+        """Where rows are looked up, newest first: the change of this batch, as a segment without a file, and the
+        segments."""
+        change = self.change
+        if change is None or not len(change):
+            return self.refs
+        return [SegmentRef("", 0, 0, len(change), 0, END, 0, self.spec.kind), *self.refs]
+
+    def _index_change(self) -> tuple[Segment, HashIndex]:
+        change = self.change
+        assert change is not None  # noqa: S101
+        if self._indexed is None or self._indexed[0] is not change:
+            self._indexed = change, HashIndex.from_hashes(change.hashes)
+        return self._indexed
 
     def _find(
         self, ref: SegmentRef, groups: Groups, which: RowIndices
     ) -> tuple[Segment, RowIndices, RowIndices, RowIndices]:
         """A segment, and those of the groups ``which``, ascending, that may have rows in it: from where, and until
         where (exclusive)."""
-        segment, index = self._reader.indexed(ref, self.spec)
+        segment, index = self._reader.indexed(ref, self.spec) if ref.file else self._index_change()
         first = 0 if ref.low == 0 else int(np.searchsorted(groups.hashes, np.uint64(ref.low)))
         last = len(groups) if ref.high == END else int(np.searchsorted(groups.hashes, np.uint64(ref.high)))
         if (first, last) != (0, len(groups)):
@@ -107,8 +135,6 @@ class Table:
 
     def _changed(self, columns: Sequence[pa.Array], marks: npt.NDArray[np.bool_ | np.int64]) -> Segment:
         """The rows of a change: their hashes, keys and values, and marks."""
-        if self._change is not None:
-            raise ValueError(f"the state '{self.spec.name}' was changed twice in one batch")
         seen = [pa.array(np.full(len(marks), self._reader.now_ms))] if self.spec.timed else []
         schema = self.spec.schema()
         fitting = [
@@ -126,9 +152,9 @@ def _living(refs: Sequence[SegmentRef], since: int) -> Sequence[SegmentRef]:
 
 
 class KeyedState(Table):
-    """A table with one row per key. What a batch puts is seen from the next batch on."""
+    """A table with one row per key."""
 
-    #: The hashes of the last groups that were asked for, and which of them have a row.
+    #: The hashes of the last groups that were asked for, and which of them have a row in the segments.
     _asked: tuple[Hashes, Flags] = np.zeros(0, np.uint64), np.zeros(0, np.bool_)
 
     def get(self, groups: Groups) -> tuple[Flags, pa.RecordBatch]:
@@ -136,7 +162,8 @@ class KeyedState(Table):
         known, found = np.zeros(len(groups), np.bool_), np.zeros(len(groups), np.bool_)
         missing: RowIndices = np.arange(len(groups))
         pieces: list[tuple[Segment, RowIndices, RowIndices]] = []
-        for ref in self.refs:
+        stored: Flags | None = None
+        for ref in self._layers:
             if not len(missing):
                 break
             segment, which, rows, ends = self._find(ref, groups, missing)
@@ -147,16 +174,20 @@ class KeyedState(Table):
                 known[which], found[which] = True, present
                 pieces.append((segment, which[present], rows[present]))
                 missing = missing[~known[missing]]
-        self._asked = groups.hashes, found
+                if not ref.file:
+                    stored = ~known
+        self._asked = groups.hashes, found if stored is None else found & stored
         return found, self._gathered(pieces, len(groups))
 
     def put(self, groups: Groups, values: pa.RecordBatch, present: Flags) -> None:
         """Replace the rows of these keys by ``values``, or delete them where ``present`` is false. A group whose values
         stay the same need not be put."""
-        if len(groups) and not self.last:
-            known, found = self._asked
-            self._stale = count_found(known, found, groups.hashes, np.where(present, 1, 2))
-            self._change = self._changed([pa.array(groups.hashes), *groups.keys.columns, *values.columns], present)
+        if len(groups):
+            self._writes.append(partial(self._replaced, groups, values, present, self._asked))
+
+    def _replaced(self, groups: Groups, values: pa.RecordBatch, present: Flags, asked: tuple[Hashes, Flags]) -> Segment:
+        self._stale += count_found(*asked, groups.hashes, np.where(present, 1, 2))
+        return self._changed([pa.array(groups.hashes), *groups.keys.columns, *values.columns], present)
 
     def put_keys(self, groups: Groups) -> None:
         """Note that these keys are there, in a table without values."""
@@ -179,7 +210,7 @@ class KeyedState(Table):
 
 
 class MultisetState(Table):
-    """A table of rows with weights by key. What a batch adds is seen from the next batch on.
+    """A table of rows with weights by key.
 
     Its segments hold changes of weights, which add up. With times they hold weights: else a change that is forgotten
     would leave its retraction.
@@ -190,7 +221,7 @@ class MultisetState(Table):
         weight, which is not zero."""
         everything: RowIndices = np.arange(len(groups))
         asked, pieces = [], []
-        for ref in self.refs:
+        for ref in self._layers:
             segment, which, rows, ends = self._find(ref, groups, everything)
             sizes = ends - rows
             if len(which) and sizes.max() > 1:
@@ -228,15 +259,18 @@ class MultisetState(Table):
 
         With times, a weight that would become negative becomes zero: the retracted row was forgotten.
         """
-        if not len(hashes) or self.last:
-            return
+        if len(hashes):
+            self._writes.append(partial(self._added, hashes, keys, values, weights))
+
+    def _added(
+        self, hashes: Hashes, keys: pa.RecordBatch, values: pa.RecordBatch, weights: npt.NDArray[np.int64]
+    ) -> Segment:
         hashed = [pa.array(hashes), pa.array(row_hashes(values, self.spec.stored(self.spec.value.names)))]
         change = sum_weights(self._changed([*hashed, *keys.columns, *values.columns], weights))
         if self.spec.timed:
-            change = self._with_stored(change)
-        else:
-            self._stale = 2 * int(np.count_nonzero(change.marks.to_numpy() < 0))
-        self._change = change
+            return self._with_stored(change)
+        self._stale += 2 * int(np.count_nonzero(change.marks.to_numpy() < 0))
+        return change
 
     def _with_stored(self, change: Segment) -> Segment:
         """The weights after a change of distinct rows."""
@@ -253,7 +287,7 @@ class MultisetState(Table):
         after[firsts[ours]] = np.maximum(sums[ours], 0)
         known = np.zeros(len(change), np.bool_)
         known[firsts[ours]] = sums[ours] != changes[firsts[ours]]
-        self._stale = int(np.count_nonzero(known)) + int(np.count_nonzero(known & (after == 0)))
+        self._stale += int(np.count_nonzero(known)) + int(np.count_nonzero(known & (after == 0)))
         kept = np.flatnonzero((after != 0) | known)
         return change.with_marks(kept, after[kept])
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
 from penstock.columns.hashing import key_hashes, take_rows
-from penstock.flow.operators.contract import Advance, Input, Operator
+from penstock.flow.operators.contract import Input, Operator, OperatorContext, TimeDomain
 from penstock.flow.operators.deltas import Delta
+from penstock.flow.operators.nested import run_nested
 from penstock.flow.rows.envelope import HASH, WEIGHT, hashes_of, weights_of
-from penstock.flow.state.segments import END, Segment
-from penstock.flow.state.storage import LocalStorage
+from penstock.flow.state.segments import Segment
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.missing_times import count_without_time
 from penstock.flow.time.watermarks import Clock
@@ -27,7 +26,7 @@ _RESULT = "result"
 
 
 @dataclass(frozen=True)
-class InWindowsOperator:
+class InWindowsOperator(Operator):
     """Runs ``inner`` for the rows of each window.
 
     An operator with one input runs in each batch, on the window's own state, and the net result is kept. For a join
@@ -55,8 +54,8 @@ class InWindowsOperator:
         return self.inner.schema
 
     @property
-    def processing(self) -> bool:
-        return False
+    def time_domain(self) -> TimeDomain:
+        return TimeDomain.EVENT_TIME
 
     @property
     def ordered(self) -> bool:
@@ -78,22 +77,22 @@ class InWindowsOperator:
         result = TableSpec(_RESULT, keys, values, "multiset", parted=True)
         return (*(replace(each, parted=True) for each in self.inner.tables), result)
 
-    def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
-        late = 0
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
+        state, clock = context.state, context.clock
         for number, batch in enumerate(inputs):
             if not batch.num_rows:
                 continue
             found, valid = self.windows[number].assign(batch, clock.now)
             ends, of = np.unique(found, return_inverse=True)
             closed = (self.windows[number].closing(ends) <= clock.before)[of]
-            late += int(np.count_nonzero(valid & closed)) + count_without_time(batch, self.times[number])
+            context.count_late(int(np.count_nonzero(valid & closed)) + count_without_time(batch, self.times[number]))
             kept = np.flatnonzero(valid & ~closed)
             order = kept[np.argsort(of[kept], kind="stable")]
             bounds = np.searchsorted(of[order], np.arange(len(ends) + 1))
             for at, end in enumerate(ends.tolist()):
                 if bounds[at] < bounds[at + 1]:
                     self._take(number, take_rows(batch, order[bounds[at] : bounds[at + 1]]), state, end)
-        return Advance(self._closed(state, clock), late)
+        context.emit(self._closed(state, clock))
 
     @property
     def _joins(self) -> bool:
@@ -107,7 +106,7 @@ class InWindowsOperator:
             values = rows.select(given.value_schema.names)
             part.multiset(f"rows {number}").add(hashes_of(rows), keys, values, weights_of(rows))
             return
-        change = self.inner.process([rows], cast("StateStore", part))
+        change = run_nested(self.inner, [rows], part)
         keys = change.select(given.keys)
         values = change.select([name for name in self.schema.names if name not in given.keys])
         part.multiset(_RESULT).add(key_hashes(keys.columns, len(keys)), keys, values, weights_of(change))
@@ -123,8 +122,7 @@ class InWindowsOperator:
                     _rows_of(part.multiset(f"rows {number}").everything(), each)
                     for number, each in enumerate(self.inputs)
                 ]
-                empty = StateStore(LocalStorage(""), self.inner.tables, {}, 0, END, "")
-                results.append(self.inner.process(rows, empty))
+                results.append(run_nested(self.inner, rows, StateStore.empty(self.inner.tables)))
             else:
                 results.append(_weighted(part.multiset(_RESULT).everything(), self.schema))
             state.drop(end)

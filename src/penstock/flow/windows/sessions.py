@@ -13,13 +13,12 @@ from penstock.columns.buffers import batch_of
 from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups, key_hashes, take_rows
 from penstock.flow.operators.aggregate import GroupAggregateOperator
-from penstock.flow.operators.contract import Advance, Input
+from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain
 from penstock.flow.operators.deltas import Delta, concat_columns, select_groups, whole_rows
+from penstock.flow.operators.nested import run_nested
 from penstock.flow.operators.timers import TIMERS, set_timers, timers_table, woken_groups
 from penstock.flow.rows.envelope import HASH, WEIGHT, hashes_of, weights_of
-from penstock.flow.state.segments import END, TableSpec
-from penstock.flow.state.storage import LocalStorage
-from penstock.flow.state.store import StateStore
+from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.missing_times import count_without_time
 from penstock.flow.time.watermarks import Clock, millis_of
 from penstock.flow.time.windows import time_column
@@ -70,7 +69,7 @@ class _Sessions:
 
 
 @dataclass(frozen=True)
-class SessionOperator:
+class SessionOperator(OneInputOperator):
     """Keeps the bounds of the open sessions of each key, and their rows, which it gives when the session closes: as
     ``groups``, if there are any.
 
@@ -78,9 +77,6 @@ class SessionOperator:
     another timer, and its former one has no effect.
     """
 
-    uid: str
-    inputs: tuple[Input]
-    schema: pa.Schema
     groups: GroupAggregateOperator | None
     windowing: Windowing
     zone: Zone
@@ -115,8 +111,8 @@ class SessionOperator:
         )
 
     @property
-    def processing(self) -> bool:
-        return self.windowing.processing
+    def time_domain(self) -> TimeDomain:
+        return TimeDomain.PROCESSING_TIME if self.windowing.processing else TimeDomain.EVENT_TIME
 
     @property
     def kept(self) -> Input:
@@ -149,12 +145,12 @@ class SessionOperator:
             timers_table(given),
         )
 
-    def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         (batch,) = inputs
-        given = self.kept
+        given, state, clock = self.kept, context.state, context.clock
         if self.processing:
             batch = batch.append_column(_TIME, pa.array(np.full(len(batch), clock.now)))
-        missing = count_without_time(batch, *self.times)
+        context.count_late(count_without_time(batch, *self.times))
         local, valid = self._local(batch)
         batch = batch if valid.all() else take_rows(batch, np.flatnonzero(valid))
         local = local[valid]
@@ -172,16 +168,17 @@ class SessionOperator:
         late, closed = closing <= clock.before, closing <= clock.after
         rows = found.of[len(stored) :]
         kept = ~late[rows]
-        result = self._closed(groups, found, closed & ~late, take_rows(batch, np.flatnonzero(kept)), rows[kept], state)
+        new = take_rows(batch, np.flatnonzero(kept))
+        context.emit(self._closed(groups, found, closed & ~late, new, rows[kept], state))
         self._keep(groups, found, closed, stored, bounds, state)
         live = found.changed & ~closed
         set_timers(state, groups, found.groups[live], closing[live] // self._width * self._width)
         for each in due:
             if each + self._width <= clock.after + 1:
                 state.drop(each)
-        return Advance(
-            result, missing + int(np.count_nonzero(~kept)), self._wake(state, clock) if self.processing else None
-        )
+        context.count_late(int(np.count_nonzero(~kept)))
+        if self.processing:
+            context.wake_at(self._wake(state, clock))
 
     # --- sessions --------------------------------------------------------------------------------------------
 
@@ -312,8 +309,7 @@ class SessionOperator:
         plain = pa.RecordBatch.from_arrays(columns, schema=given.schema)
         hashes = key_hashes([plain.column(name) for name in given.keys], len(plain))
         whole = plain.append_column(WEIGHT, pa.array(weights)).append_column(HASH, pa.array(hashes))
-        empty = StateStore(LocalStorage(""), groups.tables, {}, 0, END, "")
-        made = groups.process([whole], empty)
+        made = run_nested(groups, [whole], StateStore.empty(groups.tables))
         first, last = (made.column(name).to_numpy() for name in _BOUND.names)
         named = dict(zip(made.schema.names, made.columns, strict=True))
         result = self._windowed(named, first, last, len(made))

@@ -13,7 +13,7 @@ from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups, take_rows
 from penstock.flow.operators.accumulators import counts_of
 from penstock.flow.operators.aggregate import GROUPS, GroupAggregateOperator
-from penstock.flow.operators.contract import Advance, Input
+from penstock.flow.operators.contract import Input, Operator, OperatorContext, TimeDomain
 from penstock.flow.operators.deltas import Delta
 from penstock.flow.operators.group_states import ROWS, Pane, merged_into, together
 from penstock.flow.operators.local_aggregate import LocalAggregate
@@ -29,7 +29,7 @@ from penstock.types import Field, RowType, arrow_schema
 
 
 @dataclass(frozen=True)
-class WindowAggregateOperator:
+class WindowAggregateOperator(Operator):
     """Groups the rows of each window by keys.
 
     The state of a slice of time is in parts of the tables, by its end, and is dropped when its last window closes. A
@@ -66,8 +66,8 @@ class WindowAggregateOperator:
         return cls(node.uid, inputs, arrow_schema(node.schema), groups, slices)
 
     @property
-    def processing(self) -> bool:
-        return self.slices.windowing.processing
+    def time_domain(self) -> TimeDomain:
+        return TimeDomain.PROCESSING_TIME if self.slices.windowing.processing else TimeDomain.EVENT_TIME
 
     @property
     def ordered(self) -> bool:
@@ -90,15 +90,17 @@ class WindowAggregateOperator:
         """Whether the tables may have a part of a time."""
         return isinstance(self.slices, AttachedSlices) or self.slices.is_end(time, slices=self.shared)
 
-    def advance(self, inputs: Sequence[pa.RecordBatch], state: StateStore, clock: Clock) -> Advance:
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         batch, *combined = inputs
+        state, clock = context.state, context.clock
         if self.groups.local is not None and combined[0].num_rows:
             late = self._merge(self.groups.local, self.groups.local.joined(combined[0], batch), state, clock)
         else:
             late = self._take(batch, state, clock) if batch.num_rows else 0
-        late += count_without_time(batch, *self.times)
-        closed = self._closed(state, clock)
-        return Advance(closed, late, self._wake(state, clock) if self.processing else None)
+        context.count_late(late + count_without_time(batch, *self.times))
+        context.emit(self._closed(state, clock))
+        if self.processing:
+            context.wake_at(self._wake(state, clock))
 
     # --- rows ------------------------------------------------------------------------------------------------
 

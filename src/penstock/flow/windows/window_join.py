@@ -13,11 +13,10 @@ from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups
 from penstock.errors import Problem, RecordError, UnsupportedError
 from penstock.flow.kernels.session import Session
-from penstock.flow.operators.contract import Input
+from penstock.flow.operators.contract import Input, Operator, OperatorContext
 from penstock.flow.operators.deltas import Delta
 from penstock.flow.operators.join import find_complete, pair_places
 from penstock.flow.rows.expressions import Evaluator, NoKernel, compile_expressions
-from penstock.flow.state.store import StateStore, TableSpec
 from penstock.plan.nodes import Join, JoinKind
 from penstock.spi import located
 from penstock.types import arrow_schema
@@ -28,7 +27,7 @@ _KEEPS_RIGHT = (JoinKind.RIGHT, JoinKind.FULL)
 
 
 @dataclass(frozen=True)
-class WindowJoinOperator:
+class WindowJoinOperator(Operator):
     """Joins rows whose keys are equal and not NULL and that meet the ``condition``, on the columns of both sides. It
     keeps nothing: each of its inputs is all rows of one window, which are only added."""
 
@@ -51,16 +50,11 @@ class WindowJoinOperator:
         inputs = Input(left, node.left_keys), Input(right, node.right_keys)
         return cls(node.uid, arrow_schema(node.schema), inputs, node.kind, condition)
 
-    @property
-    def ordered(self) -> bool:
-        return False
-
-    @property
-    def tables(self) -> tuple[TableSpec, ...]:
-        return ()
-
-    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         left, right = (Delta.from_batch(*each) for each in zip(inputs, self.inputs, strict=True))
+        context.emit(self._pairs(left, right))
+
+    def _pairs(self, left: Delta, right: Delta) -> pa.RecordBatch:
         lefts, rights = self._matches(left, right)
         if self.kind is JoinKind.SEMI:
             return left.at(np.unique(lefts)).output()
