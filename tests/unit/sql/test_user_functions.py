@@ -43,6 +43,10 @@ def chance():
     return random.random()
 
 @udf(result_type=DataTypes.BIGINT(), deterministic=False)
+def moody(x):
+    return x // (x != 2)
+
+@udf(result_type=DataTypes.BIGINT(), deterministic=False)
 def next_number(given):
     return next(COUNTER)
 
@@ -242,6 +246,11 @@ def test_a_row_has_one_value_of_a_nondeterministic_function(folder, call):
     assert 0 < len(made) < 200
     assert all(c == d > 0.5 for c, d in made)
     assert len(set(made)) == len(made)
+
+
+def test_a_failure_of_chance_counts_only_in_rows_that_are_left(folder):
+    query = "SELECT c FROM (SELECT i, moody(i) AS c FROM t) WHERE i <> 2 AND c > 0"
+    assert values(calc(folder, "moody", query).batch(rows([1, 2, 3]))) == [(1,), (3,)]
 
 
 def test_each_call_of_a_nondeterministic_function_is_computed_once(folder):

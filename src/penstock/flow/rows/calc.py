@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from penstock.errors import Problem, RecordError, SchemaError
 from penstock.flow.kernels.session import UNKNOWN, Session
-from penstock.flow.rows.expressions import Evaluator, NoKernel, UnsupportedCall, compile_expressions
+from penstock.flow.kernels.vectors import Vector, true_rows, within
+from penstock.flow.rows.expressions import Evaluator, NoKernel, UnsupportedCall, check, compile_expressions
 from penstock.plan.enforcing import not_null
 from penstock.plan.expressions import Call, ColumnRef, Expression, cast, coerce, rewrite, walk
 from penstock.plan.nodes import Filter, Node, Project, Scan, Sink
@@ -80,13 +81,17 @@ class Calc:
 
 def _filter(rows: pa.RecordBatch, condition: Evaluator, names: Sequence[str], once: Sequence[str]) -> pa.RecordBatch:
     """The columns ``names`` of the rows for which ``condition`` is true, and the columns ``once`` that it gives."""
+    decision, *values = condition.vectors(rows)
     try:
-        found, *values = condition.columns(rows)
+        check((decision,))
+        found = decision.spread(rows.num_rows)
+        if values:  # those of rows that are left out may have failed
+            check([Vector(each.values, within(each.failures, true_rows(found, len(found)))) for each in values])
     except RecordError as error:
         raise located(error, rows, error.offset) from None
     chosen = rows.select(list(names))
     for name, value in zip(once, values, strict=True):
-        chosen = chosen.append_column(name, value)
+        chosen = chosen.append_column(name, value.spread(rows.num_rows))
     return chosen if found.true_count == rows.num_rows else chosen.filter(found)
 
 
