@@ -73,6 +73,8 @@ class Odd(Reporting):
         """What they report."""
         return self.report
 
+    write_by_owners = write
+
 
 @pytest.mark.parametrize(
     ("report", "told"),
@@ -105,7 +107,12 @@ class Asked(Reporting):
 
     asked: list[int | None]
 
-    def write(self, *_: Any, owners: int | None, **__: Any) -> Acknowledged:
+    def write(self, *_: Any, **__: Any) -> Acknowledged:
+        """Nothing."""
+        self.asked.append(None)
+        return Acknowledged()
+
+    def write_by_owners(self, _: Any, __: Any, owners: int, **___: Any) -> Acknowledged:
         """Nothing."""
         self.asked.append(owners)
         return Acknowledged()

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pyarrow as pa
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.sink.writer import KafkaOutput, WriteSpec, encode_rows_and_publish
+from penstock.connectors.kafka.sink.writer import WRITTEN, Instructions, KafkaOutput, WriteSpec, open_writer
 from penstock.errors import KafkaError, RetriableError
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
-from penstock.spi import Column, TableDefinition, Task
+from penstock.spi import Column, TableDefinition, Task, WriterFactory, pickled
 from penstock.types import STRING
 
-TASK = Task(0, 1)
+TASK = Task(0, 1, pickled(Instructions(at_once=True)))
 LARGE = 1 << 20
 
 
@@ -38,7 +40,7 @@ def spec_of(kafka, topic, guarantee):
 def write(spec, *values):
     count = len(values)
     columns = {"v": list(values), "__partition": pa.array([0] * count, pa.int32()), "__offset": pa.array(range(count))}
-    (told,) = encode_rows_and_publish(spec, None, TASK, [pa.RecordBatch.from_pydict(columns)])
+    (told,) = WriterFactory(partial(open_writer, spec), WRITTEN).run(TASK, [pa.RecordBatch.from_pydict(columns)])
     return told.to_pylist()
 
 

@@ -17,10 +17,10 @@ from penstock.connectors.kafka.sink.committer import KafkaCommitter
 from penstock.connectors.kafka.sink.writer import (
     PUBLISHING_ORDER,
     WRITTEN,
+    Instructions,
     OpenTransaction,
     WriteSpec,
-    encode_rows,
-    encode_rows_and_publish,
+    open_writer,
     publish,
 )
 from penstock.delivery import Decision, Progress, deliver
@@ -38,9 +38,10 @@ from penstock.spi import (
     NextBatch,
     Output,
     Results,
-    Stage,
     TableDefinition,
     Task,
+    WriterFactory,
+    pickled,
 )
 from penstock.types import BYTES
 from tests.simulation.checkpoint import Checkpoint, group_of, text_of
@@ -98,20 +99,29 @@ class SimulatedJobs:
         self._scheduler, self._plan, self._rng = scheduler, plan, rng
         self.running: list[Actor] = []
 
-    def write(
-        self, frame: Any, spec: WriteSpec, tasks: int, *, transaction: OpenTransaction, owners: int | None, staged: bool
-    ) -> Acknowledged:
+    def write(self, tasks: _Tasks, *, transaction: OpenTransaction) -> Acknowledged:
         """What ``penstock.connectors.kafka.spark`` has Spark do."""
+        return self._write(tasks, None, transaction)
+
+    def write_by_owners(
+        self, tasks: _Tasks, spec: WriteSpec, owners: int, *, transaction: OpenTransaction
+    ) -> Acknowledged:
+        """The same, with a second stage."""
+        return self._write(replace(tasks, spec=spec), owners, transaction)
+
+    def _write(self, given: _Tasks, owners: int | None, transaction: OpenTransaction) -> Acknowledged:
+        spec, tasks = given.spec, given.count
         self._invariants.publishing(self._driver)
         fault = self._plan.task_fault()
         if fault is TaskFault.ROW_IN_PROGRESS:
             self._write_beside_progress(spec, transaction)
-        rows = [_frame(frame[number::tasks], self._query) for number in range(tasks)]
+        rows = [_frame(given.records[number::tasks], self._query) for number in range(tasks)]
+        at_once = pickled(Instructions(at_once=True, transaction=transaction))
         if owners is None:
             again = [0] if fault is TaskFault.TWICE else []
             runs = [
-                lambda number=number: encode_rows_and_publish(
-                    self._own(spec, number), transaction, Task(number, tasks), iter([rows[number]])
+                lambda number=number: _writers(self._own(spec, number)).run(
+                    Task(number, tasks, at_once), [rows[number]]
                 )
                 for number in [*range(tasks), *again]
             ]
@@ -119,7 +129,7 @@ class SimulatedJobs:
             encoded = [
                 row
                 for number in range(tasks)
-                for batch in encode_rows(spec, "", Task(number, tasks), iter([rows[number]]))
+                for batch in _writers(spec).run(Task(number, tasks), [rows[number]])
                 for row in batch.to_pylist()
             ]
             if fault is TaskFault.LOST_OUTPUT:
@@ -137,7 +147,7 @@ class SimulatedJobs:
             done = replace(done, topics=done.topics | {self._pipeline.progress_topic})
         return done
 
-    def publish(self, encoded: pa.Table, spec: WriteSpec, transaction: OpenTransaction, owners: int) -> Acknowledged:
+    def publish(self, encoded: pa.Table, spec: WriteSpec, owners: int, *, transaction: OpenTransaction) -> Acknowledged:
         """As on the driver: what operators have made is published by one task."""
         self._invariants.publishing(self._driver)
         fault = self._plan.task_fault()
@@ -197,6 +207,22 @@ class SimulatedJobs:
             producer.flush()
 
 
+def _writers(spec: WriteSpec) -> WriterFactory:
+    return WriterFactory(partial(open_writer, spec), WRITTEN)
+
+
+@dataclass(frozen=True)
+class _Tasks:
+    """Tasks that read these records, and what they know of the sinks."""
+
+    records: Sequence[int]
+    spec: WriteSpec
+    count: int
+
+    def collect(self, instructions: str = "") -> list[dict[str, Any]]:
+        raise AssertionError("the jobs of the simulation run them")
+
+
 def _frame(records: Sequence[int], query: str) -> pa.RecordBatch:
     values = pa.array([text_of(record, query) for record in records], pa.binary())
     places = pa.array([0] * len(records), pa.int32())
@@ -222,7 +248,7 @@ class _Attempt:
     rows: pa.Table
 
     def results(self, target: int) -> Results:
-        return Results(self.state, self.rows, lambda: None)
+        return Results(self.state, self.rows)
 
 
 @dataclass(frozen=True)
@@ -230,11 +256,11 @@ class _Operators:
     """Operators whose state after a batch names the state before it, the batch and the attempt."""
 
     driver: str
-    stage: Stage
+    writers: WriterFactory
     frame: pa.RecordBatch
 
     def run(self, batch: Batch, state: str) -> _Attempt:
-        rows = pa.Table.from_batches(self.stage.run(Task(0, 1), iter([self.frame])), WRITTEN)
+        rows = pa.Table.from_batches(self.writers.run(Task(0, 1), [self.frame]), WRITTEN)
         return _Attempt(f"({state}){batch.id} of {self.driver}", rows)
 
     def kept(self, batch: Batch, state: str) -> _Attempt:
@@ -283,9 +309,9 @@ class Driver:
         checkpoint.adopted |= self.start.adopts
         committer = _Observed(self._outputs(), self._context(), self.jobs)
         committer.decisions = self.decisions
-        stage = committer.stage() if pipeline.stateful else None
         committer.check()
         committer.open()
+        writers, spec = committer.writers(), committer.spec()
         while True:
             number = max(checkpoint.commits, default=-1) + 1
             if number not in checkpoint.offsets:
@@ -296,10 +322,10 @@ class Driver:
                 checkpoint.add_offsets(number, (start, min(pipeline.records, start + pipeline.per_batch)))
             start, end = checkpoint.offsets[number]
             batch, records = self._batch(start, end, number), list(range(start, end))
-            if stage is None:
-                committer.publish(batch, records)
+            if not pipeline.stateful:
+                committer.publish(batch, _Tasks(records, spec, batch.tasks))
             else:
-                deliver(batch, [committer], _Operators(self.name, stage, _frame(records, checkpoint.query)))
+                deliver(batch, [committer], _Operators(self.name, writers, _frame(records, checkpoint.query)))
             self.batches += 1
             self._invariants.reported(self.name, number, start, end)
             self._scheduler.park(0.001)

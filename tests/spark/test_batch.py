@@ -178,7 +178,7 @@ def test_files_are_one_batch_and_the_results_are_files(jobs: Jobs, tmp_path: Pat
 
     (file,) = (tmp_path / "out").iterdir()
     run = r"[0-9a-f]{12}"
-    assert re.fullmatch(rf"part-{run}-0-000000000-{run}-{run}-\d{{5}}-\d+\.json", file.name)
+    assert re.fullmatch(rf"part-{run}-0-000000000-{run}-{run}-\d{{5}}-{run}\.json", file.name)
     assert file.read_text() == '{"name":"even","n":15,"total":210}\n{"name":"odd","n":15,"total":225}\n'
     lines = [(each.parent.name, each.read_text()) for each in sorted((tmp_path / "by name").rglob("part-*"))]
     assert lines == [("name=even", '{"i.d":0}\n{"i.d":2}\n'), ("name=odd", '{"i.d":1}\n{"i.d":3}\n')]

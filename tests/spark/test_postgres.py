@@ -12,6 +12,7 @@ import threading
 import uuid
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -24,7 +25,7 @@ from penstock.connectors.postgres.committer import PostgresCommitter
 from penstock.connectors.postgres.database import Database, Transaction
 from penstock.connectors.postgres.progress import ProgressTable
 from penstock.connectors.postgres.spec import PostgresSinkSpec
-from penstock.connectors.postgres.staging import Staged, StageSpec, stage_rows
+from penstock.connectors.postgres.staging import STAGED, Staged, StageSpec, open_writer
 from penstock.errors import (
     AbortableError,
     CheckpointError,
@@ -38,7 +39,7 @@ from penstock.errors import (
     SchemaError,
 )
 from penstock.settings import Settings
-from penstock.spi import Batch, Guarantee, JobContext, NextBatch, Output
+from penstock.spi import Batch, Guarantee, JobContext, NextBatch, Output, Results, Task, WriterFactory, pickled
 from penstock.sql import parse_script
 from penstock.types import parse_columns
 from tests.committers import Memory
@@ -458,22 +459,30 @@ def context(query_id="q", job="job", next_batch=0):
     )
 
 
+def copy_rows(spec: StageSpec, number: int, rows: pa.RecordBatch) -> list[dict[str, object]]:
+    """Copies rows as the task of that number; what it tells the driver."""
+    writers = WriterFactory(partial(open_writer, ()), STAGED)
+    (told,) = writers.run(Task(number, 1, pickled(spec)), [rows])
+    return told.to_pylist()
+
+
 class Tasks:
     """Copies a list of rows, as tasks on Spark do, once for each of ``attempts``, of which the last one counts."""
 
     def __init__(self, attempts=1, after=lambda: None):
         self.attempts, self.after, self.runs = attempts, after, 0
 
-    def __call__(self, frame: list[int], spec: StageSpec) -> Staged:
+    def copy(self, given: list[int] | Results, spec: StageSpec) -> Staged:
         self.runs += 1
-        zeros = pa.array([0] * len(frame), pa.int64())
+        ids = given.rows["id"].to_pylist() if isinstance(given, Results) else given
+        zeros = pa.array([0] * len(ids), pa.int64())
         rows = pa.RecordBatch.from_arrays(
-            [pa.array(frame, pa.int64()), zeros.cast(pa.int32()), zeros], ["id", "__partition", "__offset"]
+            [pa.array(ids, pa.int64()), zeros.cast(pa.int32()), zeros], ["id", "__partition", "__offset"]
         )
         for _ in range(self.attempts):
-            (told,) = stage_rows(spec, 0, [rows])
+            told = copy_rows(spec, 0, rows)
         self.after()
-        return Staged.from_task_reports(len(spec.branches), told.to_pylist())
+        return Staged.from_task_reports(len(spec.branches), told)
 
 
 def batch(number):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 import pytest
 
 from penstock.delivery import deliver
@@ -27,7 +28,7 @@ class Made:
     rows: list[int]
 
     def results(self, target: int) -> Results:
-        return Results(self.state, None, lambda: self.rows)
+        return Results(self.state, pa.table({"id": self.rows}))
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -14,13 +15,13 @@ from penstock.connectors import values
 from penstock.connectors.postgres.at_least_once import AtLeastOnceCommitter
 from penstock.connectors.postgres.committer import PostgresCommitter
 from penstock.connectors.postgres.database import Database
-from penstock.connectors.postgres.staging import Staged, StageSpec, stage_rows
+from penstock.connectors.postgres.staging import Staged, StageSpec
 from penstock.errors import DatabaseError, ExecutionError, FencedError, PenstockError, SchemaError
 from penstock.spi import KIND, Guarantee
 from penstock.sql import parse_script
 from penstock.types import arrow_schema, parse_columns
 from tests.spark.failpoints import before_insertion_is_committed, failures
-from tests.spark.test_postgres import batch, context, forget_last_commit, output
+from tests.spark.test_postgres import batch, context, copy_rows, forget_last_commit, output
 
 I, B, A, D = RowKind  # noqa: E741 - as Flink prints them: +I, -U, +U, -D
 
@@ -46,13 +47,12 @@ def copied(changes_of_tasks, spec: StageSpec) -> Staged:
         places = pa.array(range(len(changes)), pa.int64())
         hidden = [places.cast(pa.int32()), places, pa.array(map(int, kinds), pa.int8())]
         names = [*types, "__partition", "__offset", KIND]
-        (result,) = stage_rows(spec, number, [pa.RecordBatch.from_arrays([*arrays, *hidden], names=names)])
-        told += result.to_pylist()
+        told += copy_rows(spec, number, pa.RecordBatch.from_arrays([*arrays, *hidden], names=names))
     return Staged.from_task_reports(len(spec.branches), told)
 
 
 def opened_with(outputs, cls=PostgresCommitter):
-    committer = cls(outputs, context(), copied, Database(outputs[0].spec.address))
+    committer = cls(outputs, context(), SimpleNamespace(copy=copied), Database(outputs[0].spec.address))
     committer.check()
     committer.open()
     return committer
@@ -98,7 +98,7 @@ def test_a_run_without_progress_whose_staging_tables_another_has_dropped_says_so
             others.append(opened_with([made], AtLeastOnceCommitter))
         return staged
 
-    first = AtLeastOnceCommitter([made], context(), taken_over, Database(made.spec.address))
+    first = AtLeastOnceCommitter([made], context(), SimpleNamespace(copy=taken_over), Database(made.spec.address))
     first.check()
     first.open()
     with pytest.raises(FencedError, match=r"job 'job', .*Another run of the job may have taken over; stop one of the"):
@@ -254,7 +254,7 @@ def test_the_rights_are_looked_at_before_the_start(db):
     address = replace(made.spec.address, username=db.name, password="so-secret")
     made = replace(made, spec=replace(made.spec, address=address))
     with pytest.raises(SchemaError, match=r"GRANT SELECT, INSERT, UPDATE, DELETE ON public.t"):
-        PostgresCommitter([made], context(), copied, Database(address)).check()
+        PostgresCommitter([made], context(), SimpleNamespace(copy=copied), Database(address)).check()
 
 
 # --- whole jobs ------------------------------------------------------------------------------------------------------

@@ -83,8 +83,7 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
     for number in (*repeating, *left):
         results = attempt.results(number)
         consumed = batch.consumed if number == left[-1] else ()
-        frame = results.frame() if number in repeating else None
-        done[number] = targets[number].publish(replace(batch, consumed=consumed, results=results), frame)
+        done[number] = targets[number].publish(replace(batch, consumed=consumed, results=results), results)
     return Delivered(attempt.state, tuple(done[number] for number in range(len(targets))))
 
 

@@ -90,7 +90,7 @@ class _Everything(AnySettings):
 
     @property
     def capabilities(self) -> SinkCapabilities:
-        return SinkCapabilities(kinds=CHANGES, guarantee=None, staged=True)
+        return SinkCapabilities(kinds=CHANGES, guarantee=None)
 
     def describe(self) -> str:
         return ""

@@ -50,6 +50,7 @@ from penstock.spi.plugin.tables import (
 )
 from penstock.spi.plugin.tasks import INSTRUCTIONS, OnDriver, SentStage, Stage, Task
 from penstock.spi.plugin.watermarks import Watermark, WatermarkOptions, shown_idleness, split_options
+from penstock.spi.plugin.writers import Writer, WriterFactory, WriteTasks
 from penstock.spi.support.documents import check_source, source_document
 from penstock.spi.support.frames import (
     ScanDataSource,
@@ -70,3 +71,4 @@ from penstock.spi.support.frames import (
     without_dead_letters,
 )
 from penstock.spi.support.scratch import ScratchFile
+from penstock.spi.support.write_tasks import SparkTasks

@@ -6,7 +6,7 @@ import gzip
 import itertools
 import pickle
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -20,9 +20,10 @@ import pytest
 
 from penstock.connectors.filesystem import files, spark
 from penstock.connectors.filesystem.factory import FilesystemConnector
-from penstock.connectors.filesystem.files import Folder, hidden_name, overwrite, publish, read, write
+from penstock.connectors.filesystem.files import Files, Folder, hidden_name, overwrite, publish, read
+from penstock.connectors.filesystem.spec import FilesystemSinkSpec
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, RecordError, SchemaError, UnsupportedError
-from penstock.spi import Batch, Column, ColumnKind, TableDefinition
+from penstock.spi import Batch, Column, ColumnKind, Output, TableDefinition, Task, WriterFactory
 from penstock.types import BIGINT, INT, STRING, TimestampType, arrow_schema, parse_columns
 from tests.committers import Memory, context_of
 
@@ -48,6 +49,16 @@ def content(
     scan = FilesystemConnector().scan(table(path, format, columns, by, **options))
     found = [rows for file in Folder.from_path(scan.options.path).files() for rows, _ in read(scan, file)]
     return [row for batch in found for row in batch.to_pylist()]
+
+
+def write(sink: FilesystemSinkSpec, name: str, batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
+    files = Files(sink, name)
+    try:
+        for each in batches:
+            files.write(each)
+        return files.finish()
+    finally:
+        files.close()
 
 
 def batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
@@ -113,7 +124,7 @@ class Run(threading.Thread):
         super().__init__(daemon=True)
         self.sink = FilesystemConnector().sink(table(folder, "json", "run STRING"))
         self.go, self.waits, self.ended, self.error = threading.Semaphore(0), threading.Semaphore(0), False, ""
-        self.hidden = [hidden_name("part-7-", name, task, 0, "json") for task in range(2)]
+        self.hidden = [hidden_name("part-7-", name, task, "0", "json") for task in range(2)]
         for each in self.hidden:
             write(self.sink, each, iter([pa.RecordBatch.from_pydict({"run": [name]})]))
         self.start()
@@ -201,7 +212,7 @@ def test_a_run_that_wakes_late_leaves_the_batch_as_the_next_one_has_published_it
 
 def test_runs_that_write_a_batch_at_once_have_a_file_each(tmp_path: Path):
     sink = FilesystemConnector().sink(table(tmp_path, "json", "run STRING"))
-    old, new = (hidden_name("part-7-", run, 0, 0, "json") for run in ("aaa", "bbb"))
+    old, new = (hidden_name("part-7-", run, 0, "0", "json") for run in ("aaa", "bbb"))
     rows = [pa.RecordBatch.from_pydict({"run": [name * 9]}) for name in ("old", "new")]
 
     def slowly() -> Iterator[pa.RecordBatch]:
@@ -226,41 +237,36 @@ def test_without_rows_there_is_no_file(tmp_path: Path):
 class Attempts:
     """Runs of a job that publish rows of one column ``id`` in one task, without Spark."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, overwrite: bool = False):
+    def __init__(self, folder: Path, *, overwrite: bool = False):
         self.sink = FilesystemConnector().sink(replace(table(folder, "json", "id BIGINT"), overwrite=overwrite))
-        task = SimpleNamespace(partitionId=lambda: 0, taskAttemptId=lambda: 0)
-        monkeypatch.setattr(spark.TaskContext, "get", lambda: task)
-        monkeypatch.setattr(spark, "mapped", self._mapped)
-
-    @staticmethod
-    def _mapped(rows: Frame, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], _: str) -> Any:
-        found = [SimpleNamespace(**row) for each in work(iter(rows.batches)) for row in each.to_pylist()]
-        return SimpleNamespace(collect=lambda: found)
 
     def publish(self, run: str, number: int, ids: range) -> int:
         """Publish the batch of this number with these rows, whose numbers are their positions too."""
         context: Any = SimpleNamespace(query_id="query", run_id=run)
-        output: Any = SimpleNamespace(spec=self.sink, index=0, select=lambda frame: (frame, ["id"]))
+        output = Output(0, "t", self.sink, self.sink.schema, None, ("id",))
         batch = Batch(number, ({"row": ids.start},), ({"row": ids.stop},), 1)
-        frame: Any = Frame([pa.RecordBatch.from_pydict({"id": list(ids)})])
-        return spark.FilesCommitter([output], context).publish(batch, frame).record_count
+        committer = spark.FilesCommitter([output], context)
+        tasks = OneTask(committer.writers(), pa.RecordBatch.from_pydict({"id": list(ids)}))
+        return committer.publish(batch, tasks).record_count
 
 
 @dataclass
-class Frame:
-    batches: list[pa.RecordBatch]
+class OneTask:
+    """The one task of a batch, in this process."""
 
-    def select(self, *_: str) -> Frame:
-        return self
+    writers: WriterFactory
+    rows: pa.RecordBatch
+
+    def collect(self, instructions: str = "") -> list[dict[str, Any]]:
+        written = self.writers.run(Task(0, 1, instructions), [self.rows])
+        return [row for each in written for row in each.to_pylist()]
 
 
-def test_a_table_that_is_overwritten_has_the_rows_of_the_batch_whoever_publishes_it_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_table_that_is_overwritten_has_the_rows_of_the_batch_whoever_publishes_it_again(tmp_path: Path):
     for name in ("part-0-000", "deep/more.json", ".hidden", "_kept/other"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text('{"id":0}\n')
-    attempts = Attempts(tmp_path, monkeypatch, overwrite=True)
+    attempts = Attempts(tmp_path, overwrite=True)
     for run in ("first", "second"):
         assert attempts.publish(run, 0, range(1, 3)) == 2
 
@@ -286,8 +292,8 @@ def test_partitions_that_are_not_written_stay_when_others_are_overwritten(tmp_pa
     assert found == [(1, "mo"), (2, "tu"), (3, "we")]
 
 
-def test_a_batch_of_other_rows_under_the_same_number_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    attempts = Attempts(tmp_path, monkeypatch)
+def test_a_batch_of_other_rows_under_the_same_number_replaces_nothing(tmp_path: Path):
+    attempts = Attempts(tmp_path)
 
     def ids() -> list[int]:
         return sorted(row["id"] for row in content(tmp_path, "json", "id BIGINT"))

@@ -80,7 +80,6 @@ def test_reading_starts_at_the_beginning_and_gives_upserts():
     assert found.options.bounded_mode is BoundedMode.LATEST
     assert found.capabilities.kinds == {RowKind.UPDATE_AFTER, RowKind.DELETE}
     assert found.capabilities.bounded
-    assert found.capabilities.staged
 
 
 def test_a_sink_takes_every_change_and_has_the_guarantees_of_kafka():

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.delivery import Delivered, deliver
 from penstock.errors import AbortableError, CheckpointError, FencedError
-from penstock.spi import Batch, CommitStatus, Committer, Published, Results
+from penstock.spi import Batch, CommitStatus, Committer, Published, Results, WriterFactory, WriteTasks
 
 BATCHES = 2
 
@@ -80,9 +80,12 @@ class Keeper(Committer):
         if self.system.owner != self.run:
             raise FencedError("another run has taken over")
 
-    def publish(self, batch: Batch, frame: object) -> Published:
+    def writers(self) -> WriterFactory:
+        raise NotImplementedError
+
+    def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         assert batch.results is not None
-        assert frame is None
+        assert tasks is batch.results
         self.world.step()
         self.check_owner()
         self.last = (batch.id, batch.results.state)
@@ -98,9 +101,14 @@ class Repeater(Committer):
     world: World
     name: str = "repeater"
 
-    def publish(self, batch: Batch, frame: object) -> Published:
+    def writers(self) -> WriterFactory:
+        raise NotImplementedError
+
+    def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
+        assert batch.results is not None
+        assert tasks is batch.results
         self.world.step()
-        self.world.repeating.append((batch.id, str(frame)))
+        self.world.repeating.append((batch.id, batch.results.state))
         self.world.given.setdefault(self.name, []).append(batch.id)
         return Published()
 
@@ -110,7 +118,7 @@ class Made:
     state: str
 
     def results(self, target: int) -> Results:
-        return Results(self.state, None, lambda: self.state)
+        return Results(self.state, None)
 
 
 @dataclass
@@ -344,7 +352,7 @@ def test_what_sources_have_consumed_goes_to_the_last_target_alone() -> None:
         def can_commit_offsets(self, consumed: object) -> bool:
             return self.system is self.world.systems["a"]
 
-        def publish(self, batch: Batch, frame: object) -> Published:
+        def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
             given.append((next(n for n, s in self.world.systems.items() if s is self.system), batch.consumed))
             return Published()
 
@@ -359,7 +367,7 @@ def test_a_failure_before_the_first_commit_binds_nothing() -> None:
     world = World(lambda count: 0, {"a": System()})
 
     class Failing(Keeper):
-        def publish(self, batch: Batch, frame: object) -> Published:
+        def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
             raise AbortableError("the broker aborted it")
 
     with pytest.raises(AbortableError):

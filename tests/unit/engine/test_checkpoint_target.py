@@ -29,7 +29,7 @@ def batch(number: int, state: str = "", *, start: int | None = None, end: int | 
     """A batch of ten rows, if nothing else is said."""
     start, end = 10 * number if start is None else start, 10 * (number + 1) if end is None else end
     before = position(start) if number else None
-    return Batch(number, (before,), (position(end),), 1, results=Results(state, None, lambda: None))
+    return Batch(number, (before,), (position(end),), 1, results=Results(state, None))
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_a_copy_that_wakes_up_after_its_operators_ran_writes_no_rows(target: Che
             return
 
         def results(self, target: int) -> Results:
-            return Results(self.state, None, lambda: None)
+            return Results(self.state, None)
 
     given = batch
     with pytest.raises(AnotherCopyError, match=rf"after batch {ahead - 1}, and this copy was at work on batch 0"):

@@ -35,7 +35,7 @@ from penstock.flow.state.segments import END
 from penstock.flow.state.storage import LocalStorage, Storage
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.watermarks import END_OF_TIME, OperatorTime
-from penstock.spi import Batch, Committer, MetricGroup, Published
+from penstock.spi import Batch, Committer, MetricGroup, Published, SparkTasks, Writer, WriterFactory, WriteTasks
 
 pytestmark = pytest.mark.rule("savepoints fork identities")
 
@@ -224,7 +224,10 @@ class Target(Committer):
         self.failure: Exception | None = None
         self.batches: list[int] = []
 
-    def publish(self, batch: Batch, frame: object) -> Published:
+    def writers(self) -> WriterFactory:
+        raise NotImplementedError
+
+    def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         if self.failure is not None:
             raise self.failure
         self.batches.append(batch.id)
@@ -240,6 +243,8 @@ def run_of(checkpoint: Checkpoint, targets: list[Target], monkeypatch: pytest.Mo
     query = Query(job, spark, place, pytest.fail, lambda: False, JobProgress(), MetricGroup(), "q-1", lease)
     write_started(place, query._run)
     query._committers, query._outputs = list(targets), [[] for _ in targets]
+    query._factories = [WriterFactory(Writer, pa.schema([])) for _ in targets]
+    monkeypatch.setattr("penstock.engine.runs.batches._writing", lambda frame, *_: SparkTasks(frame))
     monkeypatch.setattr("penstock.engine.runs.query.describe_batch", lambda number, *_: Batch(number, (), (), 1))
     return query
 

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.flow.graph.dataflow import BatchInstructions, Dataflow
 from penstock.flow.graph.event_times import EventTimes
-from penstock.flow.graph.exchange import EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, edge_of_target
+from penstock.flow.graph.exchange import ENCODED, EXCHANGE, ORDER, REPORTS, STATE, TIMES, Receiver, edge_of_target
 from penstock.flow.graph.fitting import ColumnNames
+from penstock.flow.graph.outlets import Target
 from penstock.flow.state.manifest import Manifest, merge_reports
 from penstock.flow.state.storage import Storage
 from penstock.flow.time.watermarks import MeasuredWatermarks
-from penstock.spi import Batch, Source, SourcePartition, Task
+from penstock.spi import Batch, Source, SourcePartition, Task, Writer, WriterFactory
+
+
+class Passing(Writer):
+    """Passes rows on to the driver."""
+
+    def __init__(self, task: Task):
+        pass
+
+    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        yield rows
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        yield from ()
+
+
+PASSING = WriterFactory(Passing, pa.schema([]))
 
 
 class Partitions(Source):
@@ -52,6 +69,10 @@ class Driver:
     names: ColumnNames = field(default_factory=dict)
     #: What the last batch gave to the driver, by edge.
     edges: Mapping[int, pa.RecordBatch] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.flow.targets:
+            self.flow = replace(self.flow, targets=(Target(tuple(range(len(self.flow.outputs))), PASSING),))
 
     def run(
         self, tasks: Sequence[tuple[int, Sequence[pa.RecordBatch]]], owners: int, *, ended: bool = False
@@ -105,11 +126,11 @@ class Driver:
         storage = Storage.from_uri(self.flow.storage)
         self.manifest = Manifest.read(storage, after.write(storage, f"{name}.manifest"))
         self.batch += 1
-        return list(Receiver().batches(edges[ROWS])) if ROWS in edges else []
+        return self.results(0)
 
     def results(self, target: int) -> list[pa.RecordBatch]:
         """The rows of a target's outputs in the last batch."""
-        edge = edge_of_target(ROWS, target)
+        edge = edge_of_target(ENCODED, target)
         return list(Receiver().batches(self.edges[edge])) if edge in self.edges else []
 
 

@@ -6,14 +6,15 @@ from collections import Counter, defaultdict
 import pyarrow as pa
 import pytest
 
-from penstock.flow.graph.dataflow import Dataflow, Target
+from penstock.flow.graph.dataflow import Dataflow
+from penstock.flow.graph.outlets import Target
 from penstock.flow.graph.planner import Planner
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Join, JoinKind, Scan, Sink, Union
 from penstock.plan.walk import scans
 from penstock.spi import CHANGES, HIDDEN, KIND, Guarantee, Output, ScanCapabilities, SinkCapabilities
 from penstock.types import BIGINT, STRING, Field, RowKind, RowType, arrow_schema
 from tests.tables import Read, Written
-from tests.unit.flow.driver import Driver
+from tests.unit.flow.driver import PASSING, Driver
 
 ORDERS = RowType((Field("id", BIGINT), Field("customer", STRING), Field("amount", BIGINT)), nullable=False)
 CUSTOMERS = RowType((Field("name", STRING), Field("country", STRING)), nullable=False)
@@ -195,7 +196,7 @@ def test_each_target_gets_the_rows_of_its_own_outputs(tmp_path, owners):
         sink = Sink(node.schema, node, f"out-{number}", "values", Written(f"out-{number}", node.schema, takes))
         planner.add(sink, number)
         outputs.append(Output(number, sink.table, sink.spec, node.schema, f"sink_{number}"))
-    targets = (Target((0,)), Target((1,)), Target((2,)))
+    targets = tuple(Target((number,), PASSING) for number in range(3))
     flow = Dataflow(tuple(planner.branches), planner.ordered(), tuple(outputs), str(tmp_path), targets)
     changes = [(RowKind.INSERT, (number, "ab"[number % 2], 1)) for number in range(6)]
     driver = Driver(flow)

@@ -13,13 +13,14 @@ from penstock.flow.graph.fused import Fused, fused
 from penstock.flow.graph.routes import route
 from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Job, MapRows, Project, Scan, Sink, Union, row_of
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Stage, Task
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task
 from penstock.sql import condition, projection
 from penstock.types import parse_columns
 from tests.tables import FINITE, TAKES_ALL, Read, Written
+from tests.unit.flow.driver import PASSING
 
 ROW = parse_columns("id BIGINT, name STRING, at TIMESTAMP(3)")
-READ = replace(FINITE, staged=True)
+READ = FINITE
 SCAN = Scan(ROW, "orders", "memory", Read("orders", READ))
 LETTERS = parse_columns("`value` BYTES")
 LETTER = pa.struct({"value": pa.binary()})
@@ -34,9 +35,9 @@ def select(sql, below=SCAN):
     return Project(row_of(items), below, items)
 
 
-def sink(node, columns="", table="copies", staged=True):
+def sink(node, columns="", table="copies"):
     schema = parse_columns(columns) if columns else node.schema
-    return Sink(schema, node, table, "memory", Written(table, schema, replace(TAKES_ALL, staged=staged)))
+    return Sink(schema, node, table, "memory", Written(table, schema, TAKES_ALL))
 
 
 def rows(letters=(None, None, None), names=("a", "b", "c")) -> pa.RecordBatch:
@@ -53,15 +54,11 @@ def rows(letters=(None, None, None), names=("a", "b", "c")) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(given)
 
 
-def _all(task, batches):
-    yield from batches
-
-
 def taken(sinks, *batches: pa.RecordBatch) -> list[list[tuple[object, ...]]]:
     """The rows that each sink takes from batches that a pickled stage makes, with their offsets and kinds."""
     found = fused(sinks)
     assert isinstance(found, Fused), found
-    stage = pickle.loads(pickle.dumps(found.stage(Stage(_all, pa.schema([])))))
+    stage = pickle.loads(pickle.dumps(found.stage(PASSING)))
     made = list(stage.run(Task(0, 1), iter(batches)))
     result = []
     for output in found.outputs:
@@ -130,7 +127,7 @@ def test_a_batch_has_the_columns_of_one_output_however_many_there_are():
     sinks = tuple(sink(select("id", where(f"id = {number}")), table=f"t{number}") for number in range(100))
     found = fused(sinks)
     assert isinstance(found, Fused)
-    made = list(found.stage(Stage(_all, pa.schema([]))).run(Task(0, 1), iter([rows(), rows()])))
+    made = list(found.stage(PASSING).run(Task(0, 1), iter([rows(), rows()])))
     structs = [[name for name in each.schema.names if name not in (*HIDDEN.names, KIND)] for each in made]
     assert structs == [["sink_1"], ["sink_2"], ["sink_3"]]
     assert [each.num_rows for each in made] == [2, 2, 2]
@@ -196,8 +193,6 @@ TIME = projection("at", ROW)[0].expression
         ((sink(MapRows(ROW, SCAN, iter)),), ""),
         ((sink(Union(ROW, (SCAN, SCAN))),), "a Union node"),
         ((sink(SCAN), sink(replace(SCAN, table="others"))), "several sources"),
-        ((sink(replace(SCAN, spec=Read("orders"))),), "table 'orders', whose tasks cannot hand rows to a sink"),
-        ((sink(SCAN, staged=False),), "table 'copies', whose connector takes rows from Spark"),
         ((sink(AssignWatermarks(ROW, SCAN, "at", TIME)),), "the watermark of table 'orders', which Spark observes"),
         ((sink(AssignWatermarks(ROW, MEASURED, "at", TIME)),), ""),
         ((sink(SCAN),), ""),
@@ -228,7 +223,6 @@ UNKNOWN = "REGEXP(name, '\\X') AS u"
         (sink(select(UNKNOWN)),),
         (sink(MapRows(ROW, select(UNKNOWN), iter)),),
         (sink(MapRows(ROW, SCAN, iter)), sink(MapRows(ROW, select(UNKNOWN), list))),
-        (sink(select(UNKNOWN), staged=False),),
         (sink(select(UNKNOWN)), sink(replace(SCAN, table="others"))),
         (sink(Union(select(UNKNOWN).schema, (select(UNKNOWN),))),),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from penstock.connectors.kafka.sink import writer
 from penstock.errors import ExecutionError, from_wire, to_wire
 from penstock.flow.graph.exchange import Origin, Sender, Spill
-from penstock.spi import Task
+from penstock.spi import Task, WriterFactory
 
 
 @contextmanager
@@ -46,10 +47,11 @@ def spill(folder: Path, rows: int) -> None:
 
 
 def encode(folder: Path, rows: int) -> None:
-    list(writer.encode_rows(_ANY, str(folder), Task(0, 1), [numbers(rows)]))
+    list(_ENCODING.run(Task(0, 1, folder=str(folder)), [numbers(rows)]))
 
 
 _ANY: Any = None
+_ENCODING = WriterFactory(partial(writer.open_writer, _ANY), writer.WRITTEN)
 
 
 @pytest.mark.parametrize("rows", [10, 100_000])
@@ -59,7 +61,8 @@ def test_a_task_on_a_full_disk_says_which_folder_and_what_to_do(
 ) -> None:
     """Few bytes reach the disk when the file is closed."""
     encoded = SimpleNamespace(partition=0, count=rows, data=b"x" * rows)
-    monkeypatch.setattr(writer, "_encoded", lambda *_: [(0, "t", encoded)])
+    encoders = SimpleNamespace(encode=lambda _: [(0, "t", encoded)], finish=list)
+    monkeypatch.setattr(writer, "_Encoders", lambda *_: encoders)
     expected = (
         rf"^cannot write to '{tmp_path}', where .*too large.* free space .*'spark\.local\.dir'.* SPARK_LOCAL_DIRS$"
     )

@@ -23,7 +23,7 @@ class BlackholeSinkSpec(AnySettings):
     table: str
     schema: RowType
 
-    capabilities: ClassVar = SinkCapabilities(kinds=CHANGES, guarantee=Guarantee.NONE, staged=True)
+    capabilities: ClassVar = SinkCapabilities(kinds=CHANGES, guarantee=Guarantee.NONE)
 
     def describe(self) -> str:
         """A human-readable description, one line."""

@@ -6,12 +6,21 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Observation
-from pyspark.sql import functions as F
 
 from penstock.connectors.blackhole.factory import BlackholeSinkSpec
-from penstock.spi import Batch, Committer, JobContext, OnDriver, Output, Published, Stage, Task, Written, outputs_in
-from penstock.types import quoted_name
+from penstock.spi import (
+    Batch,
+    Committer,
+    JobContext,
+    Output,
+    Published,
+    Task,
+    Writer,
+    WriterFactory,
+    WriteTasks,
+    Written,
+    outputs_in,
+)
 
 #: The records of each output, from one task.
 _COUNTED = pa.schema([pa.field("records", pa.list_(pa.int64()))])
@@ -33,32 +42,30 @@ class BlackholeCommitter(Committer):
     """Computes every row, counts it and keeps none."""
 
     def __init__(self, outputs: Sequence[Output]):
-        self._outputs = outputs
-        self._staged = False
+        self._outputs = tuple(outputs)
 
-    def stage(self) -> Stage:
-        """Drop rows in the tasks that read them."""
-        self._staged = True
-        return Stage(partial(_dropped, tuple(self._outputs)), _COUNTED)
+    def writers(self) -> WriterFactory:
+        """Drop rows in the tasks that compute them."""
+        return WriterFactory(partial(_Counter, self._outputs), _COUNTED)
 
-    def publish(self, batch: Batch, frame: DataFrame | OnDriver) -> Published:
+    def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Compute the batch."""
-        if self._staged or isinstance(frame, OnDriver):
-            counts = [row["records"] for row in frame.collect()]
-            return Published(tuple(Written(sum(each)) for each in zip(*counts, strict=True)))
-        # A struct column is null in the rows of other outputs.
-        counts = [
-            F.count(F.lit(1) if each.column is None else F.col(quoted_name(each.column))).alias(str(number))
-            for number, each in enumerate(self._outputs)
-        ]
-        counted = Observation()
-        frame.observe(counted, *counts).write.format("noop").mode("overwrite").save()
-        return Published(tuple(Written(counted.get[str(number)]) for number in range(len(self._outputs))))
+        counts = [row["records"] for row in tasks.collect()]
+        return Published(tuple(Written(sum(each)) for each in zip(*counts, strict=True)))
 
 
-def _dropped(outputs: Sequence[Output], _: Task, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    counts = [0] * len(outputs)
-    for batch in rows:
-        for number, output in outputs_in(batch, outputs):
-            counts[number] += output.rows(batch)[0].num_rows
-    yield pa.RecordBatch.from_arrays([pa.array([counts], _COUNTED.field("records").type)], schema=_COUNTED)
+class _Counter(Writer):
+    """Counts the rows of a task."""
+
+    def __init__(self, outputs: Sequence[Output], _: Task):
+        self._outputs = outputs
+        self._counts = [0] * len(outputs)
+
+    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        for number, output in outputs_in(rows, self._outputs):
+            self._counts[number] += output.rows(rows)[0].num_rows
+        yield from ()
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        counts = pa.array([self._counts], _COUNTED.field("records").type)
+        yield pa.RecordBatch.from_arrays([counts], schema=_COUNTED)

@@ -24,7 +24,7 @@ class DatagenScanSpec(AnySettings):
     @property
     def capabilities(self) -> ScanCapabilities:
         """Rows are added only."""
-        return ScanCapabilities(kinds=INSERTIONS, bounded=self.rows is not None, staged=True)
+        return ScanCapabilities(kinds=INSERTIONS, bounded=self.rows is not None)
 
     def dead_letter_sink(self, others: Sequence[SinkSpec]) -> None:
         """None: there is no record that could not be decoded."""

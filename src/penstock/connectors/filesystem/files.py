@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -258,45 +258,68 @@ def _split(text: NDArray[np.uint8]) -> pa.BinaryArray:
 # --- writing -----------------------------------------------------------------------------------------------------
 
 
-def write(sink: FilesystemSinkSpec, name: str, batches: Iterator[pa.RecordBatch]) -> dict[str, int]:
-    """Write rows to the file of that name, or one in each folder of a partition, durably. Returns the number of rows by
-    the path of the file; without rows there is none.
+class Files:
+    """The files of one task: the one of that ``name``, or one in each folder of a partition; without rows there is
+    none.
 
-    Raises RecordError for a row that cannot be encoded, and ExecutionError if a file cannot be written.
+    All methods raise RecordError for a row that cannot be encoded, and ExecutionError if a file cannot be written.
     """
-    folder, written = Folder.from_path(sink.options.path), Counter[str]()
-    with ExitStack() as opened:
-        encoders: dict[str, _Encoder] = {}
+
+    def __init__(self, sink: FilesystemSinkSpec, name: str):
+        self._sink, self._name = sink, name
+        self._folder = Folder.from_path(sink.options.path)
+        self._written = Counter[str]()
+        self._encoders: dict[str, _Encoder] = {}
+        self._opened = ExitStack()
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Write rows."""
+        with self._errors():
+            for place, batch in _by_folder(self._sink, rows):
+                path = f"{place}/{self._name}" if place else self._name
+                if path not in self._encoders:
+                    self._open(path, place)
+                self._encoders[path].send(batch)
+                self._written[path] += batch.num_rows
+
+    def finish(self) -> dict[str, int]:
+        """Complete the files, durably. Returns the number of rows by the path of the file."""
+        with self._errors():
+            self._opened.close()
+            durable(self._folder, *self._written)
+        return dict(self._written)
+
+    def close(self) -> None:
+        """Close the files, which are not complete after an error."""
+        with suppress(OSError, pa.ArrowException):
+            self._opened.close()
+
+    def _open(self, path: str, place: str) -> None:
+        system, root = self._folder.system, self._folder.root
+        system.create_dir(f"{root}/{place}".rstrip("/"), recursive=True)
+        stream = self._opened.enter_context(system.open_output_stream(f"{root}/{path}", compression=None))
+        encoder = _lines_to(self._sink, stream) if self._sink.format is not None else _parquet_to(self._sink, stream)
+        next(encoder)
+        self._opened.callback(encoder.close)
+        self._encoders[path] = encoder
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
         try:
-            for place, batch in _placed(sink, batches):
-                path = f"{place}/{name}" if place else name
-                if path not in encoders:
-                    folder.system.create_dir(f"{folder.root}/{place}".rstrip("/"), recursive=True)
-                    stream = opened.enter_context(
-                        folder.system.open_output_stream(f"{folder.root}/{path}", compression=None)
-                    )
-                    encoders[path] = _lines_to(sink, stream) if sink.format is not None else _parquet_to(sink, stream)
-                    next(encoders[path])
-                    opened.callback(encoders[path].close)
-                encoders[path].send(batch)
-                written[path] += batch.num_rows
-            opened.close()
-            durable(folder, *written)
+            yield
         except (OSError, pa.ArrowException) as error:
             raise ExecutionError(
-                f"table '{sink.table}': '{folder.root}/{name}' cannot be written: {error}; check the folder's rights "
-                "and free space"
+                f"table '{self._sink.table}': '{self._folder.root}/{self._name}' cannot be written: {error}; check the "
+                "folder's rights and free space"
             ) from error
-    return dict(written)
 
 
-def _placed(sink: FilesystemSinkSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _by_folder(sink: FilesystemSinkSpec, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Rows by their folders."""
-    for batch in batches:
-        if sink.partitions is not None:
-            yield from sink.partitions.split(batch)
-        elif batch.num_rows:
-            yield "", batch
+    if sink.partitions is not None:
+        yield from sink.partitions.split(rows)
+    elif rows.num_rows:
+        yield "", rows
 
 
 def _parquet_to(sink: FilesystemSinkSpec, stream: pa.NativeFile) -> _Encoder:
@@ -346,9 +369,9 @@ def durable(folder: Folder, *paths: str) -> None:
             os.close(opened)
 
 
-def hidden_name(prefix: str, run: str, task: int, attempt: int, format: str) -> str:
-    """The name of a task's file before it appears. The names of a batch begin with ``prefix``. Each Spark numbers its
-    attempts from 0, so ``run`` distinguishes the files of two runs that write one batch at the same time."""
+def hidden_name(prefix: str, run: str, task: int, attempt: str, format: str) -> str:
+    """The name of a task's file before it appears. The names of a batch begin with ``prefix``. Two runs may write one
+    batch at the same time, whose files ``run`` distinguishes."""
     return f".{prefix}{run}-{task:05d}-{attempt}.{format}"
 
 

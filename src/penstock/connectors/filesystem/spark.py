@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import uuid
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -16,13 +17,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 
 from penstock.connectors.filesystem.files import (
     File,
+    Files,
     Folder,
     hidden_name,
     overwrite,
     place_of,
     publish,
     read,
-    write,
 )
 from penstock.connectors.filesystem.spec import FilesystemScanSpec, FilesystemSinkSpec
 from penstock.delivery import canonical
@@ -39,16 +40,22 @@ from penstock.spi import (
     SourcePartition,
     StartContext,
     Task,
+    Writer,
+    WriterFactory,
+    WriteTasks,
     Written,
     check_source,
     frame_schema,
     guarded,
-    mapped,
+    outputs_in,
+    pickled,
     placed,
     read_frame,
     source_document,
     staged,
+    unpickled,
     unreported,
+    without_dead_letters,
 )
 
 #: The bytes of a batch's files, about; a batch has at least one file.
@@ -212,20 +219,37 @@ class FilesDataSource(ScanDataSource, DataSource):
 # --- writing -------------------------------------------------------------------------------------------------
 
 
+#: The files of an output, by its number, and how many rows each has.
+_WRITTEN = pa.schema({"output": pa.int32(), "name": pa.string(), "rows": pa.int64()})
+
+
 class FilesCommitter(Committer):
-    """Writes the files of a batch under hidden names, and renames them when all are written."""
+    """Lets the files of a batch, which its tasks write under hidden names, appear when all are written."""
 
     def __init__(self, outputs: Sequence[Output], context: JobContext):
-        self._outputs = outputs
+        self._outputs = tuple(outputs)
         self._job, self._run = (each.replace("-", "")[:12] for each in (context.query_id, context.run_id))
 
-    def publish(self, batch: Batch, frame: DataFrame) -> Published:
-        """Write the batch's rows. What a former attempt at the batch has written is replaced."""
-        written = [self._write(output, batch, frame) for output in self._outputs]
+    def writers(self) -> WriterFactory:
+        """Write files in the tasks that compute their rows."""
+        return WriterFactory(partial(_FileWriter, self._outputs), _WRITTEN)
+
+    def instructions(self, batch: Batch) -> str:
+        """The beginning of the names of the batch's files of each output, and what distinguishes those of this run."""
+        return pickled((tuple(self._prefix(output, batch) for output in self._outputs), self._run))
+
+    def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
+        """Let the batch's files appear. What a former attempt at the batch has written is replaced."""
+        found = tasks.collect(self.instructions(batch))
+        counts = []
+        for number, output in enumerate(self._outputs):
+            mine = {row["name"]: row["rows"] for row in found if row["output"] == number}
+            publish(output.spec, self._prefix(output, batch), list(mine))
+            counts.append(sum(mine.values()))
         if any(output.spec.overwrite for output in self._outputs):
-            names = [row.name for found in written for row in found]
+            names = [row["name"] for row in found]
             overwrite(self._outputs[0].spec, [self._prefix(output, batch) for output in self._outputs], names)
-        return Published(tuple(Written(sum(row.rows for row in found)) for found in written))
+        return Published(tuple(map(Written, counts)))
 
     def _prefix(self, output: Output, batch: Batch) -> str:
         """The beginning of the names of a batch's files."""
@@ -233,23 +257,33 @@ class FilesCommitter(Committer):
         positions = hashlib.sha256(canonical([batch.start, batch.end]).encode()).hexdigest()[:12]
         return f"part-{self._job}-{output.index}-{batch.id:09d}-{positions}-"
 
-    def _write(self, output: Output, batch: Batch, frame: DataFrame) -> list[Any]:
-        """Write the rows of an output; the names and the numbers of rows of its files."""
-        spec: FilesystemSinkSpec = output.spec
-        rows, columns = output.select(frame)
-        prefix = self._prefix(output, batch)
-        written = mapped(rows.select(*columns), partial(_written, spec, prefix, self._run), "name STRING, rows BIGINT")
-        found = written.collect()
-        publish(spec, prefix, [row.name for row in found])
-        return list(found)
 
+class _FileWriter(Writer):
+    """Writes the files of a task, under names that begin as the task's instructions say."""
 
-def _written(
-    spec: FilesystemSinkSpec, prefix: str, run: str, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Write the rows of a task, and yield the paths of its files."""
-    context: Any = TaskContext.get()
-    name = hidden_name(prefix, run, context.partitionId(), context.taskAttemptId(), spec.options.format)
-    written = write(spec, name, batches)
-    if written:
-        yield pa.RecordBatch.from_pydict({"name": list(written), "rows": list(written.values())})
+    def __init__(self, outputs: Sequence[Output], task: Task):
+        prefixes, run = unpickled(task.instructions)
+        attempt = uuid.uuid4().hex[
+            :12
+        ]  # Spark may run a task twice, and a task of a job with state writes several times
+        self._outputs = outputs
+        self._files = [
+            Files(output.spec, hidden_name(prefix, run, task.number, attempt, output.spec.options.format))
+            for output, prefix in zip(outputs, prefixes, strict=True)
+        ]
+
+    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        kept = without_dead_letters(rows)
+        for number, output in outputs_in(rows, self._outputs):
+            self._files[number].write(output.rows(kept if output.column is None else rows)[0])
+        yield from ()
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        found = [(number, *each) for number, files in enumerate(self._files) for each in files.finish().items()]
+        if found:
+            columns = zip(zip(*found, strict=True), _WRITTEN, strict=True)
+            yield pa.RecordBatch.from_arrays([pa.array(each, field.type) for each, field in columns], schema=_WRITTEN)
+
+    def close(self) -> None:
+        for each in self._files:
+            each.close()

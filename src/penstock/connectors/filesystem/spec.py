@@ -71,7 +71,7 @@ class FilesystemScanSpec(FilesystemSpec):
     def capabilities(self) -> ScanCapabilities:
         """The table ends with its last file."""
         folder = folder_of(self.options.path)
-        return ScanCapabilities(kinds=INSERTIONS, bounded=True, staged=True, metadata=self.metadata, folder=folder)
+        return ScanCapabilities(kinds=INSERTIONS, bounded=True, metadata=self.metadata, folder=folder)
 
     def dead_letter_sink(self, others: Sequence[SinkSpec]) -> None:
         """None: a line that cannot be decoded fails the job, or is ignored if the format's options say so."""

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from functools import partial
 
 from penstock.connectors.postgres.database import CommitOutcomeError, Database
-from penstock.connectors.postgres.staging import CopyRows, PostgresOutput, StageSpec, staging_columns, staging_name
+from penstock.connectors.postgres.staging import (
+    STAGED,
+    CopyTasks,
+    PostgresOutput,
+    StageSpec,
+    open_writer,
+    staging_columns,
+    staging_name,
+)
 from penstock.connectors.postgres.staging_tables import StagingTables, transaction_of
 from penstock.connectors.postgres.tables import Table, current_schema, find_tables
 from penstock.errors import DatabaseError, DatabaseUnavailableError, FencedError
-from penstock.spi import Batch, Committer, JobContext, Output, Published
+from penstock.spi import Batch, Committer, JobContext, Output, Published, WriterFactory, WriteTasks
 
 
 class AtLeastOnceCommitter(Committer):
@@ -22,10 +30,10 @@ class AtLeastOnceCommitter(Committer):
     leaves the same rows there.
     """
 
-    def __init__(self, outputs: Sequence[Output], context: JobContext, copy_rows: CopyRows, database: Database):
+    def __init__(self, outputs: Sequence[Output], context: JobContext, copying: CopyTasks, database: Database):
         self._outputs = outputs
         self._context = context
-        self._copy_rows = copy_rows
+        self._copying = copying
         self._database = database
         self._tables: Sequence[Table] = ()
         self._branches: tuple[PostgresOutput, ...] = ()
@@ -53,15 +61,19 @@ class AtLeastOnceCommitter(Committer):
         if self._staging is not None:
             self._staging.create(self._outputs)
 
-    def publish(self, batch: Batch, frame: Any) -> Published:
+    def writers(self) -> WriterFactory:
+        """Copy rows in the tasks that compute them; a job with state passes them on."""
+        return WriterFactory(partial(open_writer, tuple(self._outputs)), STAGED)
+
+    def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Write the batch. Raises FencedError when another run has dropped the staging tables, as each does when it
         starts."""
         if not batch.tasks:
             return Published()
         if self._staging is None:
-            return Published(self._copy_rows(frame, StageSpec(self._database.address, "", self._branches)).written)
+            return Published(self._copying.copy(tasks, StageSpec(self._database.address, "", self._branches)).written)
         try:
-            return self._by_driver(frame, self._staging)
+            return self._by_driver(tasks, self._staging)
         except DatabaseError as error:
             gone = False
             with suppress(DatabaseError):
@@ -73,9 +85,9 @@ class AtLeastOnceCommitter(Committer):
                 "Another run of the job may have taken over; stop one of the two"
             ) from error
 
-    def _by_driver(self, frame: Any, staging: StagingTables) -> Published:
+    def _by_driver(self, tasks: WriteTasks, staging: StagingTables) -> Published:
         """Have tasks copy the rows into staging tables, and bring them from there into the tables."""
-        staged = self._copy_rows(frame, staging.spec)
+        staged = self._copying.copy(tasks, staging.spec)
         if any(staged.records):
             try:
                 with transaction_of(self._database, self._context) as transaction:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from penstock.connectors.postgres.database import CommitOutcomeError, Database, Transaction
 from penstock.connectors.postgres.progress import TABLE, ProgressRow, ProgressTable, progress_schemas
-from penstock.connectors.postgres.staging import CopyRows, Staged, digest
+from penstock.connectors.postgres.staging import STAGED, CopyTasks, Staged, digest, open_writer
 from penstock.connectors.postgres.staging_tables import StagingTables, transaction_of
 from penstock.connectors.postgres.tables import Table, current_schema, find_tables
 from penstock.delivery import (
@@ -34,7 +35,7 @@ from penstock.errors import (
     PossibleDataLossError,
     Problem,
 )
-from penstock.spi import Batch, CommitStatus, Committer, JobContext, Output, Published
+from penstock.spi import Batch, CommitStatus, Committer, JobContext, Output, Published, WriterFactory, WriteTasks
 
 
 class PostgresCommitter(Committer):
@@ -47,10 +48,10 @@ class PostgresCommitter(Committer):
 
     keeps_state = True
 
-    def __init__(self, outputs: Sequence[Output], context: JobContext, copy_rows: CopyRows, database: Database):
+    def __init__(self, outputs: Sequence[Output], context: JobContext, copying: CopyTasks, database: Database):
         self._outputs = outputs
         self._context = context
-        self._copy_rows = copy_rows
+        self._copying = copying
         self._database = database
         self._rows = ProgressTable("")
         self._key = ""
@@ -276,7 +277,11 @@ class PostgresCommitter(Committer):
 
     # --- batches ---------------------------------------------------------------------------------------------
 
-    def publish(self, batch: Batch, frame: Any) -> Published:
+    def writers(self) -> WriterFactory:
+        """Copy rows in the tasks that compute them; a job with state passes them on."""
+        return WriterFactory(partial(open_writer, tuple(self._outputs)), STAGED)
+
+    def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Insert and commit the batch, unless progress shows that it was committed before.
 
         Retries a few times after transient errors. Raises FencedError when another run took over, and
@@ -287,11 +292,9 @@ class PostgresCommitter(Committer):
             return Published(skipped=True)
         if batch.results is None:
             check_stateless(self._context, self._progress)
-        else:
-            frame = batch.results.frame()
         errors = BatchError, DatabaseError, KafkaError
         published = run_with_retries(
-            lambda: self._owned_attempt(batch, frame, progress), batch.id, self._context, errors
+            lambda: self._owned_attempt(batch, tasks, progress), batch.id, self._context, errors
         )
         self._progress, self._published = progress, True
         return published
@@ -315,9 +318,9 @@ class PostgresCommitter(Committer):
             return known.state
         return self._states.get(upcoming - 1, "")
 
-    def _owned_attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:
+    def _owned_attempt(self, batch: Batch, tasks: WriteTasks, progress: Progress) -> Published:
         try:
-            return self._attempt(batch, frame, progress)
+            return self._attempt(batch, tasks, progress)
         except (BatchError, DatabaseError, KafkaError):
             self.check_owner()  # another run that took over explains the error better
             raise
@@ -330,7 +333,7 @@ class PostgresCommitter(Committer):
             self._context.warn(decision.warning)
         return isinstance(decision, Skip)
 
-    def _attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:
+    def _attempt(self, batch: Batch, tasks: WriteTasks, progress: Progress) -> Published:
         """Copy the rows and commit them. May be called again after a retriable error: before it copies them again, it
         finds out how a COMMIT without an answer ended."""
         assert self._staging is not None, "it is open"  # noqa: S101
@@ -338,7 +341,7 @@ class PostgresCommitter(Committer):
         if staged is None or not self._committed(progress):
             copies = batch.tasks or batch.results is not None
             staged = (
-                self._copy_rows(frame, self._staging.spec)
+                self._copying.copy(tasks, self._staging.spec)
                 if copies
                 else Staged.from_task_reports(len(self._outputs), ())
             )

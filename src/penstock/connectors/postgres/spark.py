@@ -6,14 +6,22 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
-from pyspark import TaskContext
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.connectors.postgres.spec import PostgresSinkSpec
-from penstock.spi import Committer, Guarantee, JobContext, Output, StartContext, failure_of, mapped
+from penstock.spi import (
+    Committer,
+    Guarantee,
+    JobContext,
+    Output,
+    Results,
+    SparkTasks,
+    StartContext,
+    WriteTasks,
+    mapped,
+    pickled,
+)
 
 if TYPE_CHECKING:
     from penstock.connectors.postgres.address import Address
@@ -51,19 +59,27 @@ class PostgresRuntime:
 
         exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
         committer = PostgresCommitter if exactly_once else AtLeastOnceCommitter
-        return committer(outputs, context, _copy_rows, Database(outputs[0].spec.address))
+        return committer(outputs, context, SparkCopyTasks(context.spark), Database(outputs[0].spec.address))
 
 
-def _copy_rows(frame: DataFrame, spec: StageSpec) -> Staged:
-    """Copy the rows. Raises the error of a task, and BatchError when a worker or an executor was lost."""
-    from penstock.connectors.postgres.staging import STAGED, Staged, stage_rows
+class SparkCopyTasks:
+    """Copies rows in tasks on Spark."""
 
-    def stage(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        yield from stage_rows(spec, 0 if context is None else context.partitionId(), rows)
+    def __init__(self, spark: SparkSession):
+        self._spark = spark
 
-    try:
-        rows = mapped(frame, stage, from_arrow_schema(STAGED)).collect()
-    except (PySparkException, Py4JJavaError) as error:
-        raise failure_of(error) from error
-    return Staged.from_task_reports(len(spec.branches), (row.asDict() for row in rows))
+    def copy(self, tasks: WriteTasks, spec: StageSpec) -> Staged:
+        """Copy the rows of ``tasks``, or those that they have passed on before. Raises the error of a task, and
+        BatchError when a worker or an executor was lost."""
+        from penstock.connectors.postgres.staging import STAGED, Staged, copy_passed_rows
+
+        def copy(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from copy_passed_rows(spec, 0, rows)
+
+        if isinstance(tasks, Results):
+            if tasks.rows is None:
+                return Staged.from_task_reports(len(spec.branches), ())
+            # In one task, which keeps the order of the changes of a row.
+            sent = self._spark.createDataFrame(tasks.rows).coalesce(1)
+            tasks = SparkTasks(mapped(sent, copy, from_arrow_schema(STAGED)))
+        return Staged.from_task_reports(len(spec.branches), tasks.collect(pickled(spec)))

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,15 +26,34 @@ from penstock.connectors.postgres.address import Address
 from penstock.connectors.postgres.changes import LastChanges, deletions
 from penstock.connectors.postgres.columns import stage_type
 from penstock.connectors.postgres.database import CommitOutcomeError, Transaction, database_at
-from penstock.errors import DatabaseUnavailableError, RecordError
-from penstock.spi import KIND, Output, Written, origin_of, outputs_in
+from penstock.errors import DatabaseUnavailableError, ExecutionError, RecordError
+from penstock.spi import (
+    KIND,
+    Output,
+    Task,
+    Writer,
+    WriteTasks,
+    Written,
+    origin_of,
+    outputs_in,
+    unpickled,
+    without_dead_letters,
+)
 
 #: How long a running job waits for a database that cannot be reached.
 PATIENCE_SECONDS = 30.0
 
-#: The result of a task: one row for each output.
+#: The result of a task: one row for each output; or rows that are still to be copied, in ``data``, as a stream of
+#: Arrow's.
 STAGED = pa.schema(
-    {"output": pa.int32(), "writer": pa.int64(), "records": pa.int64(), "deletions": pa.int64(), "bytes": pa.int64()}
+    {
+        "output": pa.int32(),
+        "writer": pa.int64(),
+        "records": pa.int64(),
+        "deletions": pa.int64(),
+        "bytes": pa.int64(),
+        "data": pa.binary(),
+    }
 )
 
 #: The bits of a writer's number below that of its task.
@@ -95,8 +114,12 @@ class Staged:
         )
 
 
-#: Copies the rows of a frame in tasks. Raises the error of a task, and BatchError when a worker was lost.
-CopyRows = Callable[[Any, StageSpec], Staged]
+class CopyTasks(Protocol):
+    """Runs tasks that copy rows."""
+
+    def copy(self, tasks: WriteTasks, spec: StageSpec) -> Staged:
+        """Copy the rows of ``tasks`` as ``spec`` says. Raises the error of a task, and BatchError when a worker was
+        lost."""
 
 
 def digest(text: str) -> str:
@@ -116,39 +139,111 @@ def staging_columns(output: Output) -> str:
     return ", ".join(("writer bigint NOT NULL", *order, *types))
 
 
-def stage_rows(spec: StageSpec, task: int, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Copy the rows of the task with this number, in one transaction, and yield its counts as :data:`STAGED`.
+def open_writer(outputs: Sequence[Output], task: Task) -> Writer:
+    """The writer of a task: it copies rows where the driver's instructions, a pickled :class:`StageSpec`, say into
+    which tables, else it passes them on to tasks that have such instructions."""
+    if task.instructions:
+        return CopyingWriter(unpickled(task.instructions), task.number)
+    return _PassingWriter(outputs)
+
+
+class CopyingWriter(Writer):
+    """Copies the rows of the task with a number, in one transaction, and yields its counts as :data:`STAGED`.
 
     Raises RecordError for a row that PostgreSQL cannot hold, with the number of its partition and without a topic: the
     driver knows both names.
     """
-    writer = task << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
-    stages = [_Stage(branch, writer) for branch in spec.branches]
+
+    def __init__(self, spec: StageSpec, task: int):
+        writer = task << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
+        self._spec = spec
+        self._writer = writer
+        self._stages = [_Stage(branch, writer) for branch in spec.branches]
+        self._opened = ExitStack()
+        self._transaction: Transaction | None = None
+
+    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        kept = without_dead_letters(rows)
+        for at, branch in outputs_in(rows, self._spec.branches):
+            self._copy(self._stages[at], self._stages[at].add(*branch.rows(kept if branch.column is None else rows)))
+        yield from ()
+
+    def take(self, output: int, rows: pa.RecordBatch) -> None:
+        """Take rows of one output: its columns, by their numbers, then those of places and kinds."""
+        stage = self._stages[output]
+        names, count = stage.branch.schema.names, len(stage.branch.schema.names)
+        values = pa.RecordBatch.from_arrays(rows.columns[:count], names=list(names))
+        self._copy(stage, stage.add(values, rows.select(rows.schema.names[count:])))
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        for stage in self._stages:
+            self._copy(stage, stage.rest())
+            if self._transaction is not None and stage.branch.insert and stage.records:
+                self._transaction.run(stage.branch.insert, where=f"table '{stage.branch.table}'")
+        try:
+            self._opened.close()
+        except CommitOutcomeError as error:
+            raise DatabaseUnavailableError(str(error)) from error  # rows without a result do not count
+        told = [
+            (at, self._writer, each.records, each.deletions, each.bytes, None) for at, each in enumerate(self._stages)
+        ]
+        arrays = [pa.array(column, field.type) for column, field in zip(zip(*told, strict=True), STAGED, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
+
+    def close(self) -> None:
+        failure = ExecutionError("the task has ended")  # rolls a transaction back that is still open
+        self._opened.__exit__(type(failure), failure, None)
+
+    def _copy(self, stage: _Stage, staged: pa.RecordBatch | None) -> None:
+        if staged is None or not staged.num_rows:
+            return
+        if self._transaction is None:
+            database = database_at(self._spec.address)
+            self._transaction = self._opened.enter_context(database.transaction(patience=PATIENCE_SECONDS))
+        stage.copy(self._transaction, self._spec.namespace, staged)
+
+
+class _PassingWriter(Writer):
+    """Passes the rows of a task on, each batch with those of one output."""
+
+    def __init__(self, outputs: Sequence[Output]):
+        self._outputs = outputs
+
+    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        kept = without_dead_letters(rows)
+        for at, output in outputs_in(rows, self._outputs):
+            values, hidden = output.rows(kept if output.column is None else rows)
+            if values.num_rows:
+                columns = {"output": at, "data": _stream(values, hidden)}
+                arrays = [pa.array([columns.get(field.name)], field.type) for field in STAGED]
+                yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        yield from ()
+
+
+def _stream(values: pa.RecordBatch, hidden: pa.RecordBatch) -> bytes:
+    names = [*(f"c{at}" for at in range(values.num_columns)), *hidden.schema.names]
+    batch = pa.RecordBatch.from_arrays([*values.columns, *hidden.columns], names=names)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def copy_passed_rows(spec: StageSpec, task: int, passed: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Copy rows that writers have passed on, as :class:`CopyingWriter` does."""
+    writer = CopyingWriter(spec, task)
     try:
-        with ExitStack() as stack:
-            transaction: Transaction | None = None
-
-            def copy(stage: _Stage, staged: pa.RecordBatch | None) -> None:
-                nonlocal transaction
-                if staged is None or not staged.num_rows:
-                    return
-                if transaction is None:
-                    database = database_at(spec.address)
-                    transaction = stack.enter_context(database.transaction(patience=PATIENCE_SECONDS))
-                stage.copy(transaction, spec.namespace, staged)
-
-            for batch in rows:
-                for at, _ in outputs_in(batch, spec.branches):
-                    copy(stages[at], stages[at].add(batch))
-            for stage in stages:
-                copy(stage, stage.rest())
-                if transaction is not None and stage.branch.insert and stage.records:
-                    transaction.run(stage.branch.insert, where=f"table '{stage.branch.table}'")
-    except CommitOutcomeError as error:
-        raise DatabaseUnavailableError(str(error)) from error  # rows without a result do not count
-    told = [(at, writer, each.records, each.deletions, each.bytes) for at, each in enumerate(stages)]
-    arrays = [pa.array(column, field.type) for column, field in zip(zip(*told, strict=True), STAGED, strict=True)]
-    yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
+        for batch in passed:
+            for number, data in zip(batch.column("output").to_pylist(), batch.column("data"), strict=True):
+                with pa.ipc.open_stream(data.as_buffer()) as reader:
+                    for rows in reader:
+                        writer.take(number, rows)
+        yield from writer.finish()
+    finally:
+        writer.close()
 
 
 class _Stage:
@@ -162,9 +257,8 @@ class _Stage:
         names = branch.schema.names
         self._last = LastChanges([f"c{names.index(name)}" for name in branch.keys]) if branch.keys else None
 
-    def add(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """The rows to copy now, after a batch of the frame."""
-        rows, origins = self.branch.rows(batch)
+    def add(self, rows: pa.RecordBatch, origins: pa.RecordBatch) -> pa.RecordBatch | None:
+        """The rows to copy now, after these ``rows``, with their places and kinds in ``origins``."""
         count = rows.num_rows
         if not count:
             return None

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
 
 from penstock.connectors.print.factory import PrintSinkSpec
 from penstock.connectors.print.texts import texts
-from penstock.spi import KIND, Batch, Committer, JobContext, Output, Published, Written
+from penstock.spi import (
+    KIND,
+    Batch,
+    Committer,
+    JobContext,
+    Output,
+    Published,
+    Task,
+    Writer,
+    WriterFactory,
+    WriteTasks,
+    Written,
+    outputs_in,
+    without_dead_letters,
+)
 from penstock.types import RowKind
+
+#: Lines of an output, by its number, and how many they are.
+_PRINTED = pa.schema({"output": pa.int32(), "count": pa.int64(), "text": pa.string()})
 
 
 class PrintRuntime:
@@ -30,23 +47,49 @@ class PrintCommitter(Committer):
     """Prints rows; a batch that is retried is printed again."""
 
     def __init__(self, outputs: Sequence[Output]):
+        self._outputs = tuple(outputs)
+
+    def writers(self) -> WriterFactory:
+        """Make the lines in tasks."""
+        return WriterFactory(partial(_LineWriter, self._outputs), _PRINTED)
+
+    def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
+        """Print the batch's rows in the order of the tasks."""
+        found, counts = tasks.collect(), [0] * len(self._outputs)
+        for number, output in enumerate(self._outputs):
+            stream = sys.stderr if output.spec.options.standard_error else sys.stdout
+            for row in found:
+                if row["output"] == number:
+                    stream.write(row["text"])
+                    counts[number] += row["count"]
+            stream.flush()
+        return Published(tuple(map(Written, counts)))
+
+
+class _LineWriter(Writer):
+    """Makes the lines of the rows of a task."""
+
+    def __init__(self, outputs: Sequence[Output], _: Task):
         self._outputs = outputs
 
-    def publish(self, batch: Batch, frame: DataFrame) -> Published:
-        """Print the batch's rows in the order of the tasks."""
-        return Published(tuple(Written(self._print(output, frame)) for output in self._outputs))
+    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        kept = without_dead_letters(rows)
+        for number, output in outputs_in(rows, self._outputs):
+            values, hidden = output.rows(kept if output.column is None else rows)
+            if values.num_rows:
+                text = "".join(_lines(output.spec, values, hidden))
+                row = {"output": number, "count": values.num_rows, "text": text}
+                yield pa.RecordBatch.from_pylist([row], schema=_PRINTED)
 
-    def _print(self, output: Output, frame: DataFrame) -> int:
-        spec: PrintSinkSpec = output.spec
-        kind = F.coalesce(F.col(KIND), F.lit(0)) if KIND in frame.columns else F.lit(0)
-        rows, columns = output.select(frame)
-        stream = sys.stderr if spec.options.standard_error else sys.stdout
-        prefix = f"{spec.options.identifier}> " if spec.options.identifier else ""
-        table = rows.select(kind.cast("tinyint"), *columns).toArrow()
-        for batch in table.to_batches():
-            kinds, *values = batch.columns
-            shown = [texts(each, field.type) for each, field in zip(values, spec.schema.fields, strict=True)]
-            for row_kind, *row in zip(kinds.to_pylist(), *shown, strict=True):
-                stream.write(f"{prefix}{RowKind(row_kind).short}[{', '.join(row)}]\n")
-        stream.flush()
-        return int(table.num_rows)
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        yield from ()
+
+
+def _lines(spec: PrintSinkSpec, values: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[str]:
+    prefix = f"{spec.options.identifier}> " if spec.options.identifier else ""
+    kinds = [0] * values.num_rows
+    if KIND in hidden.schema.names:
+        kinds = hidden.column(KIND).fill_null(0).to_pylist()
+    shown = [texts(each, field.type) for each, field in zip(values.columns, spec.schema.fields, strict=True)]
+    for kind, *row in zip(kinds, *shown, strict=True):
+        yield f"{prefix}{RowKind(kind).short}[{', '.join(row)}]\n"

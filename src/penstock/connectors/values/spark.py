@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
@@ -22,7 +23,6 @@ from penstock.spi import (
     INSERTIONS,
     KIND,
     PARTITIONS_PER_SOURCE,
-    REPORT,
     Batch,
     Committer,
     JobContext,
@@ -32,10 +32,18 @@ from penstock.spi import (
     SentStage,
     Source,
     SourcePartition,
+    Task,
+    Writer,
+    WriterFactory,
+    WriteTasks,
     Written,
     frame_schema,
+    outputs_in,
     read_frame,
     source_document,
+    staged,
+    unreported,
+    without_dead_letters,
 )
 from penstock.types import TINYINT, RowKind, spark_type
 from penstock.types.arrow import python_values
@@ -87,11 +95,11 @@ class RowsSource(Source):
         self._start = int(known.get("start", {"row": 0})["row"])
 
     def frame(self, stage: SentStage | None = None) -> DataFrame:
-        """The streaming DataFrame. There is no ``stage``: the scan's capabilities do not offer it."""
+        """The streaming DataFrame, or the result of ``stage`` on it."""
         kinds = () if self._scan.options.kinds == INSERTIONS else (f"{KIND} {spark_type(TINYINT)}",)
         schema = frame_schema(self._scan.schema, *kinds)
         spec = self._scan, self._ordinal, self._start
-        frame: DataFrame = read_frame(self._spark, ValuesDataSource, schema, spec)
+        frame: DataFrame = read_frame(self._spark, ValuesDataSource, schema, spec, stage)
         return frame
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
@@ -126,8 +134,8 @@ class RowsSource(Source):
 class ValuesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and reads rows in tasks."""
 
-    def __init__(self, spec: tuple[ValuesScanSpec, int, int]):
-        self._scan, self._ordinal, self._start = spec
+    def __init__(self, spec: tuple[ValuesScanSpec, int, int], stage: str | None = None):
+        (self._scan, self._ordinal, self._start), self._stage = spec, stage
 
     def initialOffset(self) -> dict[str, Any]:
         """The first row, or that of a savepoint."""
@@ -150,14 +158,19 @@ class ValuesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition((start["row"], end["row"]))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows, followed by the engine's columns."""
-        start, end = partition.value
+        """The rows, followed by the engine's columns, or the result of the stage on them."""
+        rows = iter([self._rows(*partition.value)])
+        if self._stage is not None:
+            rows, _ = staged(self._stage, Task(0, 1), TaskContext.get(), rows)
+        return unreported(rows)
+
+    def _rows(self, start: int, end: int) -> pa.RecordBatch:
         rows = self._scan.rows.slice(start, end - start)
         kinds = [rows.column(KIND)] if self._scan.options.kinds != INSERTIONS else []
         partition = pa.array([self._ordinal * PARTITIONS_PER_SOURCE] * rows.num_rows, pa.int32())
         arrays = [*rows.drop_columns(KIND).columns, partition, pa.array(range(start, end), pa.int64()), *kinds]
-        names = [*self._scan.schema.names, *HIDDEN.names, *([KIND] if kinds else []), REPORT]
-        yield pa.RecordBatch.from_arrays([*arrays, pa.nulls(rows.num_rows, pa.binary())], names=names)
+        names = [*self._scan.schema.names, *HIDDEN.names, *([KIND] if kinds else [])]
+        return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 class ValuesDataSource(ScanDataSource, DataSource):
@@ -168,25 +181,59 @@ class ValuesDataSource(ScanDataSource, DataSource):
 
 # --- writing -------------------------------------------------------------------------------------------------
 
+#: Rows of an output, by its number, as a stream of Arrow's. Their kinds are the first column.
+_KEPT = pa.schema({"output": pa.int32(), "data": pa.binary()})
+
 
 class ValuesCommitter(Committer):
     """Adds the rows of each batch to those in memory; when a batch is retried, it adds them again."""
 
     def __init__(self, outputs: Sequence[Output]):
+        self._outputs = tuple(outputs)
+
+    def writers(self) -> WriterFactory:
+        """Send the rows to the driver."""
+        return WriterFactory(partial(_RowSender, self._outputs), _KEPT)
+
+    def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
+        """Keep the rows of each output, in the order of the tasks."""
+        found, counts = tasks.collect(), [0] * len(self._outputs)
+        for number, output in enumerate(self._outputs):
+            spec: ValuesSinkSpec = output.spec
+            for row in found:
+                if row["output"] == number:
+                    with pa.ipc.open_stream(row["data"]) as reader:
+                        kinds, *values = reader.read_all().columns
+                    pairs = zip(kinds.to_pylist(), _tuples(values, len(kinds)), strict=True)
+                    memory.append(spec.data_id, [_row(kind, each, spec.schema.names) for kind, each in pairs])
+                    counts[number] += len(kinds)
+        return Published(tuple(map(Written, counts)))
+
+
+class _RowSender(Writer):
+    """Sends the rows of a task to the driver."""
+
+    def __init__(self, outputs: Sequence[Output], _: Task):
         self._outputs = outputs
 
-    def publish(self, batch: Batch, frame: DataFrame) -> Published:
-        """Collect the rows of each output, in the order of the tasks."""
-        kind = F.coalesce(F.col(KIND), F.lit(0)) if KIND in frame.columns else F.lit(0)
-        written = []
-        for output in self._outputs:
-            spec: ValuesSinkSpec = output.spec
-            rows, columns = output.select(frame)
-            kinds, *values = rows.select(kind, *columns).toArrow().columns
-            found = zip(kinds.to_pylist(), _tuples(values, len(kinds)), strict=True)
-            memory.append(spec.data_id, [_row(kind, each, spec.schema.names) for kind, each in found])
-            written.append(Written(len(kinds)))
-        return Published(tuple(written))
+    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        kept = without_dead_letters(rows)
+        for number, output in outputs_in(rows, self._outputs):
+            values, hidden = output.rows(kept if output.column is None else rows)
+            if not values.num_rows:
+                continue
+            kinds = pa.repeat(pa.scalar(0, pa.int8()), values.num_rows)
+            if KIND in hidden.schema.names:
+                kinds = hidden.column(KIND).cast(pa.int8()).fill_null(0)
+            sink = pa.BufferOutputStream()
+            batch = pa.RecordBatch.from_arrays([kinds, *values.columns], names=[KIND, *values.schema.names])
+            with pa.ipc.new_stream(sink, batch.schema) as stream:
+                stream.write_batch(batch)
+            data = pa.array([sink.getvalue().to_pybytes()], pa.binary())
+            yield pa.RecordBatch.from_arrays([pa.array([number], pa.int32()), data], schema=_KEPT)
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        yield from ()
 
 
 def _tuples(columns: Sequence[pa.ChunkedArray], count: int) -> list[tuple[Any, ...]]:

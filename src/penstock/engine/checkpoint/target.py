@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.delivery import canonical
 from penstock.engine.checkpoint.committed import keeps_nothing, read_state, write_state
-from penstock.errors import AnotherCopyError, CheckpointError, PossibleDataLossError
-from penstock.spi import Batch, Checkpoint, CommitStatus, Committer, Published
+from penstock.errors import AnotherCopyError, CheckpointError, ExecutionError, PossibleDataLossError
+from penstock.spi import Batch, Checkpoint, CommitStatus, Committer, Published, WriterFactory, WriteTasks
 
 
 @dataclass(eq=False)
@@ -23,6 +23,10 @@ class CheckpointTarget(Committer):
     _batch: int = field(default=-1, init=False)
     _before: dict[str, Any] = field(default_factory=dict, init=False)
     keeps_state = True
+
+    def writers(self) -> WriterFactory:
+        """None: no table is written here."""
+        raise ExecutionError("the checkpoint writes no rows")
 
     def commit_status(self, batch: Batch) -> CommitStatus:
         """Decides by the checkpoint's document. Raises PossibleDataLossError if its positions differ from the
@@ -70,7 +74,7 @@ class CheckpointTarget(Committer):
         known = self._known()
         return str(known["state"]) if known.get("batch") in (upcoming - 1, upcoming) else ""
 
-    def publish(self, batch: Batch, frame: Any) -> Published:
+    def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Write the document. Raises AnotherCopyError if another copy of the job has written it since the batch began:
         its state continues from there."""
         state = batch.results.state if batch.results else ""

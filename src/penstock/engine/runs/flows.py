@@ -32,9 +32,20 @@ from penstock.engine.runs.states import StateHistory, known_steps
 from penstock.engine.session import kernel_session
 from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, Problem, UnsupportedError
-from penstock.flow.graph.dataflow import BatchInstructions, Dataflow, Target, completed, placed_schema
+from penstock.flow.graph.dataflow import BatchInstructions, Dataflow
 from penstock.flow.graph.event_times import EventTimes
-from penstock.flow.graph.exchange import ENCODED, EXCHANGE, ORDER, REPORTS, ROWS, STATE, TIMES, Receiver, edge_of_target
+from penstock.flow.graph.exchange import (
+    ENCODED,
+    EXCHANGE,
+    FORMER_ROWS,
+    ORDER,
+    REPORTS,
+    STATE,
+    TIMES,
+    Receiver,
+    edge_of_target,
+)
+from penstock.flow.graph.outlets import Target
 from penstock.flow.graph.planner import Planner
 from penstock.flow.state.inspection import TableSize, size_of
 from penstock.flow.state.manifest import KeptOutput, Manifest, Sinks, merge_reports
@@ -128,17 +139,13 @@ class FlowRun:
             planner.add(sink, number)
         planner.check()
         self._keepers = [each for each in self.committers if each.keeps_state]
-        targets = (
-            Target(tuple(output.index for output in members), each.stage() if each.keeps_state else None)
-            for each, members in zip(self.committers, self.outputs, strict=True)
-        )
         outputs = sorted((each for members in self.outputs for each in members), key=lambda each: each.index)
         self.flow = Dataflow(
             tuple(planner.branches),
             planner.ordered(),
             tuple(outputs),
             self.place,
-            tuple(targets),
+            (),  # until the committers are open
             tuple(planner.generators),
         )
         self._hops = {number: node for number, (node, _) in planner.hops.items()}
@@ -188,6 +195,11 @@ class FlowRun:
         Raises CheckpointError if a file of the state is missing.
         """
         self._source_set = source_set
+        targets = (
+            Target(tuple(output.index for output in members), each.writers())
+            for each, members in zip(self.committers, self.outputs, strict=True)
+        )
+        self.flow = replace(self.flow, targets=tuple(targets))
         upcoming = self.context.next_batch().id
         known = [state for each in self._targets if (state := each.state(upcoming))]
         self._states.check(known if known or upcoming else [self.origin])
@@ -198,18 +210,14 @@ class FlowRun:
 
     def _reading(self, source_set: SourceSet, number: int, scan: Scan) -> DataFrame:
         work = partial(_read, self.flow, number)
-        if scan.spec.capabilities.staged and number not in self._hops:
+        if number not in self._hops:
             return source_set.staged(scan, Stage(work, EXCHANGE))
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             context: Any = TaskContext.get()
             yield from work(Task(context.partitionId(), 0, context.getLocalProperty(INSTRUCTIONS)), batches)
 
-        frame = (
-            rows_of(self._hops[number], source_set, kernel_session(self.context.spark, self.job.settings))
-            if number in self._hops
-            else source_set.frame(scan)
-        )
+        frame = rows_of(self._hops[number], source_set, kernel_session(self.context.spark, self.job.settings))
         return mapped(frame, run, from_arrow_schema(EXCHANGE))
 
     def publish(self, batch: Batch, frame: DataFrame) -> list[Published]:
@@ -270,7 +278,7 @@ class FlowRun:
             self._ask(next_wake(self._operator_reports.values(), before.time_ms, now))
         self._measured = MeasuredWatermarks.from_reports(_data(rows, TIMES))
         times = self._times.progress_after(batch, before, self._measured)
-        results = [edge_of_target(edge, target) for target in range(len(self.outputs)) for edge in (ENCODED, ROWS)]
+        results = [edge_of_target(ENCODED, target) for target in range(len(self.outputs))]
         output = rows.filter(pc.is_in(rows.column("edge"), pa.array(results, pa.int32())))
         # The manifest records the batch's tables. Without state, only those that repeat batches matter.
         sinks = self._sinks
@@ -345,6 +353,7 @@ class FlowRun:
             awaited,
             last=self.job.settings.batch,
             names=self._states.fitting.names(before),
+            writers=tuple(each.instructions(batch) for each in self.committers),
         )
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):
@@ -358,21 +367,6 @@ class FlowRun:
         finally:
             context.setLocalProperty(INSTRUCTIONS, None)
         return name, table.cast(EXCHANGE)
-
-    def load(self, outputs: Sequence[Output], parts: Sequence[pa.RecordBatch]) -> DataFrame:
-        """A frame with the rows of these outputs."""
-        spark: SparkSession = self.context.spark
-        schema = placed_schema(outputs)
-
-        def load(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            receiver = Receiver()
-            for each in rows:
-                for batch in receiver.batches(each):
-                    yield completed(batch, schema)
-
-        # In one task, which keeps the order of the changes of a row.
-        sent = spark.createDataFrame(pa.Table.from_batches(parts, EXCHANGE)).coalesce(1)
-        return mapped(sent, load, from_arrow_schema(schema))
 
     def _count(self) -> None:
         """Count what the operators of a committed batch report."""
@@ -458,16 +452,16 @@ class FlowAttempt:
 
     def results(self, target: int) -> Results:
         """The results for the committer of that number."""
-        receiver, rows = Receiver(), _of(self.output, edge_of_target(ROWS, target))
-        encoded = [
+        receiver = Receiver()
+        former = [
+            each for sent in _of(self.output, edge_of_target(FORMER_ROWS, target)) for each in receiver.batches(sent)
+        ]
+        written = [
             each for sent in _of(self.output, edge_of_target(ENCODED, target)) for each in receiver.batches(sent)
         ]
-        outputs = self.flow.outputs[target] if target < len(self.flow.outputs) else ()
-        return Results(
-            self.state,
-            pa.Table.from_batches(encoded) if encoded else None,
-            lambda: self.flow.load(outputs, rows),
-        )
+        if former:
+            written += self.flow.flow.targets[target].writers.run(Task(0, 1), former)
+        return Results(self.state, pa.Table.from_batches(written) if written else None)
 
 
 @dataclass(frozen=True)

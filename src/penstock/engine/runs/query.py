@@ -50,7 +50,9 @@ from penstock.spi import (
     Output,
     Published,
     Source,
+    SparkTasks,
     Stage,
+    WriterFactory,
     Written,
     cause_of,
     connectors,
@@ -96,6 +98,8 @@ class Query:
     _flow: FlowRun | None = field(default=None, init=False)
     #: The work of the tasks of a job whose small batches the driver computes.
     _stage: Stage | None = field(default=None, init=False)
+    #: What makes the writers of each committer, where rows go through Spark before.
+    _factories: list[WriterFactory] = field(default_factory=list, init=False)
     _reached: tuple[dict[str, Any], ...] | None = field(default=None, init=False)
     _failure: PenstockError | None = field(default=None, init=False)
     _misses_reports: bool = field(default=False, init=False)
@@ -124,8 +128,9 @@ class Query:
     def _start(self) -> None:
         context = self._context()
         keeps_state = stateful(self.job)
-        staged, outputs = (None if keeps_state else self._staged(context)) or (None, computed(self.job.sinks))
-        if staged is None:
+        found = None if keeps_state else self._fused(context)
+        outputs = computed(self.job.sinks) if found is None else found.outputs
+        if found is None:
             self._committers = self._build_committers(outputs, context)
         if keeps_state:
             check_committers(self.job, self._committers, self._outputs)
@@ -148,12 +153,13 @@ class Query:
             source_set = SourceSet(self._sources, context, self._scans)
             if self._flow is not None:
                 frame = self._flow.frame(source_set)
+            elif found is not None:
+                work = found.stage(self._committers[0].writers())
+                self._stage = None if work.calls else work
+                frame = source_set.staged(found.scan, work)
             else:
-                frame = (
-                    source_set.staged(*staged)
-                    if staged
-                    else build(self.job.sinks, outputs, source_set, kernel_session(self.spark, self.job.settings))
-                )
+                self._factories = [each.writers() for each in self._committers]
+                frame = build(self.job.sinks, outputs, source_set, kernel_session(self.spark, self.job.settings))
         write_started(self.checkpoint, self._run)
         self._reached = self.checkpoint.offsets(self.checkpoint.first_batch() - 1)
         self.continues = bool(self._reached) or context.forked
@@ -341,8 +347,10 @@ class Query:
             flow.committed(batch)
         elif small is not None:
             done = [self._committers[0].publish(replace(batch, tasks=1), small)]
+        elif self._factories:
+            done = publish_to_each(batch, frame, self._committers, self._factories)
         else:
-            done = publish_to_each(batch, frame, self._committers)
+            done = [self._committers[0].publish(batch, SparkTasks(frame))]
         self._published, self._unfinished = batch_id, False
         self._last = batch_id, batch.end
         recorded = {number: well for each in done for number, well in each.consumed.items()}
@@ -446,20 +454,17 @@ class Query:
         first = self.checkpoint.first_batch()
         return NextBatch(first, self.checkpoint.offsets(first - 1) or ())
 
-    def _staged(self, context: JobContext) -> tuple[tuple[Scan, Stage], Sequence[Output]] | None:
-        """The scan of a job whose rows are computed where they are read, and that work followed by the stage of its one
-        committer. None for any other job."""
+    def _fused(self, context: JobContext) -> Fused | None:
+        """The computation of a job whose rows are written where they are read, by one committer. None for any other
+        job."""
         found = fused(self.job.sinks, kernel_session(self.spark, self.job.settings))
         if not isinstance(found, Fused):
             return None
         committers = self._build_committers(found.outputs, context)
-        stage = committers[0].stage() if len(committers) == 1 else None
-        if stage is None:
+        if len(committers) > 1:
             return None
         self._committers = committers
-        work = found.stage(stage)
-        self._stage = None if work.calls else work
-        return (found.scan, work), found.outputs
+        return found
 
     def _build_committers(self, outputs: Sequence[Output], context: JobContext) -> list[Committer]:
         """A committer for all outputs that one runtime writes together: two connectors may have the same runtime."""

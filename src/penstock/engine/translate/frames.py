@@ -81,7 +81,7 @@ def _frame(work: ScanWork, sinks: Sequence[Sink], scan_frames: ScanFrames, sessi
     """The rows that a scan gives the sinks."""
     columns = StructType([*_columns(work.branches), *_carried(work)])
     watched = _measuring(work.scan, sinks)
-    if work.scan.spec.capabilities.staged and not work.watermarked and watched is None:
+    if not work.watermarked and watched is None:
         return scan_frames.staged(work.scan, Stage(work.batches, work.schema), columns)
     frame = scan_frames.frame(work.scan)
     if watched is not None:

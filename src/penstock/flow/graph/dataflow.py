@@ -14,9 +14,7 @@ import pyarrow.compute as pc
 from penstock.columns.hashing import key_hashes
 from penstock.flow.graph.arrival_order import number_arrivals, pass_on_arrivals, sort_by_arrival
 from penstock.flow.graph.exchange import (
-    ENCODED,
     REPORTS,
-    ROWS,
     STATE,
     TIMES,
     Origin,
@@ -24,14 +22,14 @@ from penstock.flow.graph.exchange import (
     Sender,
     Spill,
     concat_batches,
-    edge_of_target,
     hash_range,
     owner_of,
     split_by_edge,
 )
 from penstock.flow.graph.fitting import ColumnNames
+from penstock.flow.graph.outlets import Outlets, Target
 from penstock.flow.operators.contract import Combiner, Operator, OperatorContext
-from penstock.flow.rows.envelope import ARRIVED, HASH, WEIGHT, arrivals_of
+from penstock.flow.rows.envelope import ARRIVED, HASH, WEIGHT
 from penstock.flow.state.segments import SegmentRef, TableSpec
 from penstock.flow.state.storage import Storage
 from penstock.flow.state.store import StateStore
@@ -46,8 +44,8 @@ from penstock.flow.time.watermarks import (
 )
 from penstock.flow.windows.assigning import BatchTransform
 from penstock.plan.step_identity import SIDES
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, WATERMARK, Output, Stage, Task, without_dead_letters
-from penstock.types import RowKind, arrow_schema
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, WATERMARK, Output, Task, without_dead_letters
+from penstock.types import RowKind
 
 #: The last moment of the year 9999: rows have no later watermark, though the end of event time is one.
 _LAST_MILLIS = 253_402_300_799_999
@@ -157,7 +155,8 @@ class BatchInstructions:
     ``before_ms`` that of the batch before, in milliseconds since the epoch. ``awaited`` has the event time of each
     generator, by its number. A task sends rows when ``waiting_bytes`` of them wait, combines them if they are at least
     ``combined_rows``, and an owner takes about ``owned_bytes`` of its rows at a time. ``last``: no batch continues from
-    the state, which is not kept. ``names`` are those of columns in the state, where they have other ones now."""
+    the state, which is not kept. ``names`` are those of columns in the state, where they have other ones now.
+    ``writers`` has the instructions for the writers of each target."""
 
     name: str
     tasks: int
@@ -173,21 +172,13 @@ class BatchInstructions:
     combined_rows: int = 1 << 12
     last: bool = False
     names: ColumnNames = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Target:
-    """The outputs that are committed together, by their numbers. ``stage`` encodes their rows where they are made; None
-    if the committer takes rows."""
-
-    outputs: tuple[int, ...]
-    stage: Stage | None = None
+    writers: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Dataflow:
-    """A job with state. ``storage`` is the location of the segments. By default one target has all outputs. Reading
-    tasks measure event time by the ``generators``."""
+    """A job with state. ``storage`` is the location of the segments. Reading tasks measure event time by the
+    ``generators``."""
 
     branches: tuple[Branch, ...]
     vertices: tuple[Vertex, ...]
@@ -210,8 +201,11 @@ class Dataflow:
         self, scan: int, instructions: BatchInstructions, task: Task, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
         """The work of a task that reads ``batches`` of a scan: rows of :data:`EXCHANGE`."""
-        with Sender(Origin(scan, task.number), instructions.folder) as sender:
-            work = _Work(self, instructions, sender, task)
+        with (
+            Sender(Origin(scan, task.number), instructions.folder) as sender,
+            self._outlets(instructions, task, sender) as outlets,
+        ):
+            work = _Work(self, instructions, sender, outlets, task)
             mine = [branch for branch in self.branches if branch.scan == scan]
             ordered = any(branch.edge is not None and branch.edge.numbered for branch in mine) or _meeting(mine)
             count = 0
@@ -224,15 +218,20 @@ class Dataflow:
                     rows, count = number_arrivals(rows, sender.origin, count), count + rows.num_rows
                 for branch in mine:
                     work.run_branch(branch, batch if branch.calc is None else rows)
+                work.write_results()
                 if work.waiting_bytes > instructions.waiting_bytes:
                     work.send_waiting()
+                    yield sender.take_rows()
+                elif sender.waiting_bytes > instructions.waiting_bytes:
                     yield sender.take_rows()
             if self.generators or self.processing:
                 work.broadcast_times()
             if instructions.whole:
                 for stage in range(1, self.stages + 1):
                     work.run_stage(stage)
-            work.finish()
+            work.send_waiting()
+            work.write_results()
+            outlets.finish()
             yield sender.take_rows()
 
     def run(
@@ -250,6 +249,7 @@ class Dataflow:
         with (
             Spill(spill, instructions.owned_bytes) as spilled,
             Sender(Origin(len(self.branches) + stage, owner), instructions.folder) as sender,
+            self._outlets(instructions, Task(owner, instructions.owners), sender) as outlets,
         ):
             for number, batch in split_by_edge(rows):
                 if number in edges:
@@ -262,17 +262,24 @@ class Dataflow:
             divided = any(edge.keys for edge in edges.values())  # else all rows have one hash
             parts = max(1, -(-size // instructions.owned_bytes)) if divided else 1
             for part in range(owner * parts, (owner + 1) * parts):
-                work = _Work(
-                    self, instructions, sender, Task(owner, instructions.owners), part, instructions.owners * parts
-                )
+                task = Task(owner, instructions.owners)
+                work = _Work(self, instructions, sender, outlets, task, part, instructions.owners * parts)
                 for number, batches in sent.items():
                     if number == TIMES:
                         work.receive_times(batches)
                     else:
                         work.receive_rows(edges[number], batches)
                 work.run_stage(stage)
-                work.finish()
+                work.send_waiting()
+                work.write_results()
                 yield sender.take_rows()
+            outlets.finish()
+            yield sender.take_rows()
+
+    def _outlets(self, instructions: BatchInstructions, task: Task, sender: Sender) -> Outlets:
+        """The writers of a task."""
+        task = replace(task, folder=instructions.folder)
+        return Outlets(self.targets, self.outputs, task, instructions.writers, sender)
 
     def edges(self) -> Iterator[Edge]:
         """All edges."""
@@ -292,6 +299,7 @@ class _Work:
     flow: Dataflow
     instructions: BatchInstructions
     sender: Sender
+    outlets: Outlets
     task: Task
     part: int = 0
     parts: int = 1
@@ -452,64 +460,17 @@ class _Work:
             self.sender.send_by_key(edge.number, rows, self.instructions.owners)
         self.waiting, self.waiting_bytes = {}, 0
 
-    def finish(self) -> None:
-        """Send all rows, those of outputs too."""
-        self.send_waiting()
-        if not self.results:
-            return
-        for number, target in enumerate(self.flow.targets or (Target(tuple(range(len(self.flow.outputs)))),)):
-            batches = self._results(target)
-            if target.stage is None:
-                for batch in batches:
-                    self.sender.send_batch(edge_of_target(ROWS, number), 0, batch)
-                continue
-            task = Task(self.task.number, self.task.of, folder=self.instructions.folder)
-            for batch in target.stage.run(task, batches):
-                self.sender.send_batch(edge_of_target(ENCODED, number), 0, batch, inline=True)
-
-    def _results(self, target: Target) -> Iterator[pa.RecordBatch]:
-        """The rows of a target's outputs, each batch with those of one."""
-        for number in target.outputs:
-            yield from _placed_in_order(self.flow.outputs[number], self.results.get(number, ()))
-
-
-def placed(output: Output, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of an output where ``output`` says that they are, with the columns HIDDEN and KIND."""
-    count = rows.num_rows
-    hidden = [
-        rows.column(name) if name in rows.schema.names else pa.array(np.full(count, -1), kind)
-        for name, kind in zip(HIDDEN.names, (pa.int32(), pa.int64()), strict=True)
-    ]
-    kinds = rows.column(KIND) if KIND in rows.schema.names else pa.array(np.zeros(count, np.int8))
-    columns = [rows.column(name) for name in output.schema.names]
-    names = [*HIDDEN.names, KIND]
-    if output.column is None:
-        return pa.RecordBatch.from_arrays([*columns, *hidden, kinds], names=[*output.schema.names, *names])
-    row = pa.StructArray.from_arrays(columns, names=list(output.schema.names))
-    return pa.RecordBatch.from_arrays([row, *hidden, kinds], names=[output.column, *names])
+    def write_results(self) -> None:
+        """Write the rows of outputs."""
+        results, self.results = self.results, {}
+        for output, batches in results.items():
+            self.outlets.write(output, batches)
 
 
 def _meeting(branches: Sequence[Branch]) -> bool:
     """Whether rows of a scan come to one output in several ways."""
     outputs = [branch.output for branch in branches if branch.output is not None]
     return len(set(outputs)) < len(outputs)
-
-
-def _placed_in_order(output: Output, batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
-    """The rows of an output as :func:`placed` puts them; those that came from one scan in several ways in the order of
-    arrival."""
-    rows = [placed(output, each) for each in batches]
-    if len(rows) < 2 or ARRIVED not in batches[0].schema.names:
-        return rows
-    places = np.concatenate([arrivals_of(each) for each in batches])
-    return [pa.concat_batches(rows).take(pa.array(np.argsort(places, kind="stable")))]
-
-
-def completed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows with all columns of ``schema``, null where they have none."""
-    names = rows.schema.names
-    columns = [rows.column(each.name) if each.name in names else pa.nulls(rows.num_rows, each.type) for each in schema]
-    return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
 
 def with_weights(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -534,13 +495,3 @@ def _dead_letters(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch
     columns = chosen.column(DEAD_LETTER).flatten()
     hidden = [chosen.column(name) for name in HIDDEN.names]
     return pa.RecordBatch.from_arrays([*columns, *hidden], names=[*names, *HIDDEN.names])
-
-
-def placed_schema(outputs: Sequence[Output]) -> pa.Schema:
-    """The schema of frames with the rows of all outputs, as :func:`placed` puts them."""
-    fields: list[pa.Field] = []
-    for output in outputs:
-        columns = arrow_schema(output.spec.schema)
-        fields += columns if output.column is None else [pa.field(output.column, pa.struct(columns))]
-    kinds = (pa.int32(), pa.int64(), pa.int8())
-    return pa.schema([*fields, *(pa.field(*each) for each in zip((*HIDDEN.names, KIND), kinds, strict=True))])

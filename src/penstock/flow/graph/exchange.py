@@ -35,17 +35,18 @@ EXCHANGE = pa.schema(
 
 ORDER = ("edge", "scan", "task", "ordinal")
 
-#: The ``edge`` of results for the driver: what a committer's stage gave, rows of outputs, the state of an operator, and
-#: its report.
-ENCODED, ROWS, STATE, REPORTS = -1, -2, -3, -4
+#: The ``edge`` of results for the driver: what a committer's writers yield, the state of an operator, and its report.
+ENCODED, STATE, REPORTS = -1, -3, -4
+#: The ``edge`` of rows of outputs in the output that former versions have kept.
+FORMER_ROWS = -2
 #: The ``edge`` of event times that reading tasks have measured: every owner gets all, in every stage, and the driver.
 TIMES = -5
-#: Each target has its own edges for its results: the edges of the target before it, less this.
+#: Each target has its own edge for its results: that of the target before it, less this.
 _EDGES_OF_TARGET = 1000
 
 
 def edge_of_target(edge: int, target: int) -> int:
-    """The edge :data:`ENCODED` or :data:`ROWS` of a target, by its number."""
+    """The edge :data:`ENCODED` of a target, or :data:`FORMER_ROWS`, by its number."""
     return edge - _EDGES_OF_TARGET * target
 
 
@@ -76,6 +77,8 @@ class Sender:
         self._file = ScratchFile(folder, ".arrow") if folder else None
         self._rows: list[dict[str, object]] = []
         self._sent = 0
+        #: The bytes in the rows that wait to be taken.
+        self.waiting_bytes = 0
 
     def __enter__(self) -> Sender:
         return self
@@ -114,6 +117,7 @@ class Sender:
         }
         if self._file is None or inline:
             row["data"] = data.to_pybytes()
+            self.waiting_bytes += data.size
         else:
             row |= {"file": str(self._file.path), "position": self._file.append(data)}
         self._rows.append(row)
@@ -121,7 +125,7 @@ class Sender:
 
     def take_rows(self) -> pa.RecordBatch:
         """What was sent since the last call, as rows of :data:`EXCHANGE`."""
-        rows, self._rows = self._rows, []
+        rows, self._rows, self.waiting_bytes = self._rows, [], 0
         return pa.RecordBatch.from_pylist(rows, schema=EXCHANGE)
 
 

@@ -15,7 +15,7 @@ from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.expressions import Expression
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, MapRows, Node, Scan, Sink
 from penstock.plan.walk import base, fold, scans
-from penstock.spi import DEAD_LETTER, Output, Stage, Task
+from penstock.spi import DEAD_LETTER, Output, Stage, Task, WriterFactory
 
 #: Rows that several sinks filter are gathered: so many for each of them, and no more than so many rows and bytes.
 _GATHERED_ROWS_OF_EACH, _GATHERED_ROWS, _GATHERED_BYTES = 1 << 13, 1 << 18, 1 << 26
@@ -36,21 +36,24 @@ class Fused:
     #: What the rows go through before: Python functions, and a calc below each.
     before: tuple[Calc | FunctionStage, ...] = ()
 
-    def stage(self, after: Stage) -> Stage:
-        """The computation, followed by a committer's work on the result."""
+    def stage(self, writers: WriterFactory) -> Stage:
+        """The computation, followed by a committer's writers."""
         structs = tuple(each.column for each in self.outputs if each.column not in (None, DEAD_LETTER))
         work = Branches(self.calcs, tuple(map(str, structs))) if structs else self.calcs[0]
-        calls = after.calls or any(isinstance(each, FunctionStage) for each in self.before)
-        return Stage(partial(_staged, (*self.before, work), after), after.schema, calls)
+        calls = writers.calls or any(isinstance(each, FunctionStage) for each in self.before)
+        return Stage(partial(_staged, (*self.before, work), writers), writers.schema, calls)
 
 
 def _staged(
-    works: Sequence[Calc | FunctionStage | Branches], after: Stage, task: Task, given: Iterator[pa.RecordBatch]
+    works: Sequence[Calc | FunctionStage | Branches],
+    writers: WriterFactory,
+    task: Task,
+    given: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     batches = given
     for work in works:
         batches = work.batches(task, batches) if isinstance(work, FunctionStage) else work.batches(batches)
-    return after.run(task, batches)
+    return writers.run(task, batches)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,13 +178,8 @@ def _before(node: Scan | MapRows, session: Session) -> tuple[Scan, tuple[Calc | 
 
 def _unable(scan: Scan, sinks: Sequence[Sink]) -> NoKernel | None:
     """Why the tasks of ``scan`` cannot do all work on its rows, None if they can."""
-    if not scan.spec.capabilities.staged:
-        return NoKernel(f"table '{scan.table}', whose tasks cannot hand rows to a sink")
     if not scan.spec.capabilities.measures and any(map(_watches, sinks)):
         return NoKernel(f"the watermark of table '{scan.table}', which Spark observes")
-    silent = [sink.table for sink in sinks if not sink.spec.capabilities.staged]
-    if silent:
-        return NoKernel(f"table '{silent[0]}', whose connector takes rows from Spark")
     return None
 
 

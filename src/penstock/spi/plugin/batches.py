@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,12 +29,16 @@ class Batch:
 @dataclass(frozen=True)
 class Results:
     """What the operators of a batch gave for one committer: ``state`` is the reference to the state after the batch,
-    which is committed with the output. ``rows`` has what the committer's stage made of the output; None if it has no
-    stage. ``frame`` returns a DataFrame of the output's rows, with the columns :data:`HIDDEN` and :data:`KIND`."""
+    which is committed with the output. ``rows`` has what the committer's writers yielded in the tasks of the operators;
+    None without output."""
 
     state: str
     rows: pa.Table | None
-    frame: Callable[[], Any]
+
+    def collect(self, instructions: str = "") -> list[dict[str, Any]]:
+        """The rows. The writers had their instructions before."""
+        found: list[dict[str, Any]] = [] if self.rows is None else self.rows.to_pylist()
+        return found
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,22 @@ from typing import Any, Protocol
 from penstock.spi.plugin.batches import Batch, CommitStatus, Published
 from penstock.spi.plugin.context import JobContext
 from penstock.spi.plugin.outputs import Output
-from penstock.spi.plugin.tasks import Stage
+from penstock.spi.plugin.writers import WriterFactory, WriteTasks
 
 
 class Committer(Protocol):
     """All sinks of a job that are written, and committed, together."""
 
-    #: Whether it commits the reference to a job's state with its output. Then it gets the ``results`` of each batch of
-    #: a job with state, and no frame.
+    #: Whether it commits the reference to a job's state with its output.
     keeps_state: bool = False
 
-    def stage(self) -> Stage | None:
-        """The work on rows that the reading tasks can do, None when there is none. Called before ``open`` when the
-        reading tasks compute the job's rows; ``publish`` then gets frames that the stage has made, or
-        :class:`OnDriver` for small batches."""
-        return None
+    def writers(self) -> WriterFactory:
+        """What writes the rows in tasks. Called after :meth:`open`."""
+
+    def instructions(self, batch: Batch) -> str:
+        """What the writers of a batch must know, where the tasks run before :meth:`publish`: in a job with state.
+        Without instructions they send rows to the driver, or to tasks which :meth:`publish` starts."""
+        return ""
 
     def check(self) -> None:
         """Raise all errors that must stop a start and can be found without taking ownership: another run of the job may
@@ -53,8 +54,9 @@ class Committer(Protocol):
         """Raise FencedError when another run has taken over, which explains another error better."""
         return
 
-    def publish(self, batch: Batch, frame: Any) -> Published:
-        """Write the batch and commit it, atomically; write nothing when it was committed before."""
+    def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
+        """Write the batch and commit it, atomically; write nothing when it was committed before. ``tasks`` have the
+        rows."""
 
     def close(self) -> None:
         """Abort an open transaction and release connections. May be called twice, and while ``publish`` runs in

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from penstock.spi.plugin.envelope import HIDDEN, KIND
-from penstock.types import RowType, arrow_type, quoted_name
+from penstock.types import RowType, arrow_type
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,6 @@ class Output:
                 struct, hidden = struct.filter(chosen), hidden.filter(chosen)
             columns = struct.flatten()
         return pa.RecordBatch.from_arrays(columns, names=list(self.schema.names)), hidden
-
-    def select(self, frame: Any) -> tuple[Any, list[Any]]:
-        """The rows of the sink in a DataFrame, and its columns of those, under the names of ``schema``."""
-        if self.column is None:
-            columns = [frame[quoted_name(name)] for name in self.columns]
-        else:
-            struct = frame[quoted_name(self.column)]
-            frame, columns = frame.where(struct.isNotNull()), [struct[name] for name in self.schema.names]
-        return frame, [each.alias(name) for each, name in zip(columns, self.schema.names, strict=True)]
 
 
 _O = TypeVar("_O", bound=Output)

@@ -30,8 +30,8 @@ class Guarantee(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class ScanCapabilities:
-    """What a scan can do. ``kinds`` are those of its rows. ``bounded``: it ends by itself. ``staged``: reading tasks
-    can hand their rows to a sink at once. ``measures``: they measure the event time of their rows themselves.
+    """What a scan can do. ``kinds`` are those of its rows. ``bounded``: it ends by itself. ``measures``: reading
+    tasks measure the event time of their rows themselves.
     ``native`` has the columns that they read in another type than the table declares, each with that type; the engine
     casts them. ``metadata`` has the columns that are not part of the rows, each with the key of what it is. With
     ``upsert_keys`` its rows are upserts and deletions by these columns: a row replaces the one with the same key, and a
@@ -39,7 +39,6 @@ class ScanCapabilities:
 
     kinds: frozenset[RowKind]
     bounded: bool
-    staged: bool = False
     measures: bool = False
     native: tuple[tuple[str, DataType], ...] = ()
     metadata: tuple[tuple[str, str], ...] = ()
@@ -55,8 +54,7 @@ class SinkCapabilities:
     ``commits_to`` is a human-readable name of what is committed together; empty when the sink commits nothing.
     ``destinations`` distinguish tables of one name. ``transactional_id_prefix`` is that of an exactly-once sink whose
     job has a transactional id. With ``upsert_keys`` it keeps one row for each value of these columns: it needs no row
-    before an update, and of a deleted row only the key. ``staged``: its committer has work that reading tasks can do
-    (:meth:`penstock.spi.Committer.stage`). ``remedy`` tells how a table is declared that takes more kinds.
+    before an update, and of a deleted row only the key. ``remedy`` tells how a table is declared that takes more kinds.
     ``overwrites`` is the folder whose files go when those of the job are written.
     """
 
@@ -66,7 +64,6 @@ class SinkCapabilities:
     destinations: tuple[str, ...] = ()
     transactional_id_prefix: str = ""
     upsert_keys: tuple[str, ...] = ()
-    staged: bool = False
     remedy: str = ""
     overwrites: str = ""
 

@@ -1,4 +1,4 @@
-"""The work on rows that reading tasks do for a committer, and the driver for small batches."""
+"""The work on rows that reading tasks do, and the driver for small batches."""
 
 from __future__ import annotations
 
@@ -37,11 +37,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Stage:
-    """A committer's work on rows that needs no Spark: the reading tasks do it on the batches that they have just made.
+    """The work of a job on rows where they are read: the reading tasks do it on the batches that they have just made.
 
-    ``run`` takes the task and its batches of rows, and is picklable. A task of a job with state may call it several
-    times, for the rows of other keys each. ``schema`` is that of the batches it yields. ``calls``: it calls
-    user-defined functions, which run in Spark's Python processes only.
+    ``run`` takes the task and its batches of rows, and is picklable. ``schema`` is that of the batches it yields.
+    ``calls``: it calls user-defined functions, which run in Spark's Python processes only.
     """
 
     run: Callable[[Task, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]

@@ -29,6 +29,10 @@ class ScratchFile:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Make all that is written readable, and release the file."""
         with self._errors():
             self._file.close()
 

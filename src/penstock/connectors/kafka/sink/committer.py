@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from penstock.connectors.kafka.sink.acknowledgements import Acknowledged, check_counts
-from penstock.connectors.kafka.sink.writer import WRITTEN, OpenTransaction
+from penstock.connectors.kafka.sink.writer import OpenTransaction
 from penstock.connectors.kafka.sink.writing_committer import WriteJobs, WritingCommitter
 from penstock.deadline import Deadline
 from penstock.delivery import (
@@ -53,7 +53,7 @@ from penstock.kafka.progress import (
 )
 from penstock.kafka.topics import cluster_id
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
-from penstock.spi import Batch, CommitStatus, JobContext, Output, Published
+from penstock.spi import Batch, CommitStatus, JobContext, Output, Published, WriteTasks
 
 
 class KafkaCommitter(WritingCommitter):
@@ -219,7 +219,7 @@ class KafkaCommitter(WritingCommitter):
         """Whether ``consumed`` is of a group in the same cluster, whose offsets the transaction can hold."""
         return isinstance(consumed, GroupOffsets) and consumed.cluster_id == self.session.cluster_id
 
-    def publish(self, batch: Batch, frame: Any) -> Published:
+    def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Publish and commit the batch, unless progress shows that it was committed before.
 
         Retries a few times when the broker aborts. Raises FencedError when another instance took over, and
@@ -237,7 +237,7 @@ class KafkaCommitter(WritingCommitter):
         # Before anything is sent: a record above the topic's limit raises here.
         progress_batch(self._progress_topic(), self.transactional_id, progress)
         errors = BatchError, KafkaError, TransactionExpiredError
-        published = run_with_retries(lambda: self._attempt(batch, progress, frame), batch.id, self.context, errors)
+        published = run_with_retries(lambda: self._attempt(batch, progress, tasks), batch.id, self.context, errors)
         self._progress, self._published = progress, True
         return published
 
@@ -284,7 +284,7 @@ class KafkaCommitter(WritingCommitter):
         if claimed is not None and claimed.run_id != self.context.run_id:
             raise taken_over(self.transactional_id, claimed)
 
-    def _attempt(self, batch: Batch, progress: Progress, frame: Any) -> Published:
+    def _attempt(self, batch: Batch, progress: Progress, tasks: WriteTasks) -> Published:
         """One transaction. After a retriable error nothing of it is published or open, and the batch may be retried.
         Raises UnknownOutcomeError when its outcome is not known; nothing may be published after that."""
         client, topic = self._opened()
@@ -292,7 +292,7 @@ class KafkaCommitter(WritingCommitter):
         recorded: dict[int, bool] = {}
         try:
             transaction = OpenTransaction(self.transactional_id, client.begin())
-            done = self._write(batch, frame, transaction)
+            done = self._write(batch, tasks, transaction)
             write_progress(self.session, client, topic, progress)
             recorded = self._add_offsets(batch)
             client.commit()
@@ -365,20 +365,17 @@ class KafkaCommitter(WritingCommitter):
                 context.warn(f"whether batch {batch.batch_id} was committed is not known yet: {error}")
             time.sleep(backoff.next())
 
-    def _write(self, batch: Batch, frame: Any, transaction: OpenTransaction) -> Acknowledged:
-        results = batch.results
-        if not batch.tasks and results is None:
+    def _write(self, batch: Batch, tasks: WriteTasks, transaction: OpenTransaction) -> Acknowledged:
+        if not batch.tasks and batch.results is None:
             return Acknowledged()
         spec = self.spec()
-        owners = None if not self._shared and self.one_writer_each(batch.tasks) else self.owners()
         try:
-            if results is not None:
-                encoded = WRITTEN.empty_table() if results.rows is None else results.rows
-                done = self.jobs.publish(encoded, spec, transaction, self.owners())
+            if batch.results is not None:
+                done = self.jobs.publish(batch.results.rows, spec, self.owners(), transaction=transaction)
+            elif not self._shared and self.one_writer_each(batch.tasks):
+                done = self.jobs.write(tasks, transaction=transaction)
             else:
-                done = self.jobs.write(
-                    frame, spec, batch.tasks, transaction=transaction, owners=owners, staged=self.staged
-                )
+                done = self.jobs.write_by_owners(tasks, spec, self.owners(), transaction=transaction)
         except SequenceError:
             self._shared = True  # two writers of one partition may cause this before they can be counted
             raise

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from penstock.connectors.kafka.sink.acknowledgements import check_counts
+from penstock.connectors.kafka.sink.acknowledgements import Acknowledged, check_counts
 from penstock.connectors.kafka.sink.writing_committer import WritingCommitter
-from penstock.spi import Batch, Published
+from penstock.spi import Batch, Published, WriteTasks
 
 
 class PlainCommitter(WritingCommitter):
@@ -28,14 +26,20 @@ class PlainCommitter(WritingCommitter):
             if branch.spec.weakness:
                 self.context.warn(f"table '{branch.spec.table}': {branch.spec.weakness}")
 
-    def publish(self, batch: Batch, frame: Any) -> Published:
+    def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Write the batch."""
         if not batch.tasks:
             return Published()
-        spec = self.spec()
-        upserts = any(branch.spec.upserts for branch in self.branches)  # the last change of a key has to be the last
-        owners = self.owners() if upserts and batch.tasks > 1 else None
-        done = self.jobs.write(frame, spec, batch.tasks, transaction=None, owners=owners, staged=self.staged)
+        done = self._write(batch, tasks)
         self.check_topics(done)
         check_counts(done, batch)
         return Published(self.written(done))
+
+    def _write(self, batch: Batch, tasks: WriteTasks) -> Acknowledged:
+        spec = self.spec()
+        if batch.results is not None:
+            return self.jobs.publish(batch.results.rows, spec, self.owners(), transaction=None)
+        upserts = any(branch.spec.upserts for branch in self.branches)  # the last change of a key has to be the last
+        if upserts and batch.tasks > 1:
+            return self.jobs.write_by_owners(tasks, spec, self.owners(), transaction=None)
+        return self.jobs.write(tasks, transaction=None)

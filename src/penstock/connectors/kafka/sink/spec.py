@@ -82,7 +82,6 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
             destinations=self.topics,
             transactional_id_prefix=self.transactional_id_prefix,
             upsert_keys=self.upsert_keys,
-            staged=True,
         )
 
     def problems(self, settings: Settings) -> tuple[Problem, ...]:

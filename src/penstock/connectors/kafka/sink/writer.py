@@ -6,7 +6,6 @@ import json
 import mmap
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -19,7 +18,7 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import EncodedBatch
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import session_for
-from penstock.spi import Output, ScratchFile, Task, outputs_in, unpickled, without_dead_letters
+from penstock.spi import Output, ScratchFile, Task, Writer, outputs_in, unpickled, without_dead_letters
 
 #: The output of writing tasks. A record batch for the task that owns its partition has ``data``, or the ``file`` and
 #: ``position`` of its ``bytes``. An acknowledgement, one per task and partition, has sequences instead. Rows with an
@@ -46,8 +45,7 @@ WRITTEN = pa.schema(
     }
 )
 
-#: The order in which an owner publishes: by reading task, and within a task by row. A task of a job with state counts
-#: its rows from 0 for each part of its keys, which may be mixed.
+#: The order in which an owner publishes: by the task that encoded the rows, and within a task by row.
 PUBLISHING_ORDER = ("task", "ordinal")
 
 _ROWS_BYTES = 4 << 20
@@ -91,33 +89,52 @@ class Instructions:
     folder: str = ""
 
 
-def encode_rows(spec: WriteSpec, folder: str, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Encode rows to record batches, followed by the task's counts. With ``folder`` their bytes go to a file there.
-    Raises ExecutionError if it takes no more."""
-    pending: list[dict[str, Any]] = []
-    counts = _Counts()
-    size = 0
-    with ScratchFile(folder) if folder else nullcontext() as file:  # readers see its batches when it is closed
-        for ordinal, (branch, topic, batch) in enumerate(_encoded(spec, task, rows)):
+class _BatchSender(Writer):
+    """Encodes the rows of a task to record batches, followed by the task's counts. With ``folder`` their bytes go to a
+    file there. All methods raise ExecutionError if it takes no more."""
+
+    def __init__(self, spec: WriteSpec, folder: str, task: Task):
+        self._task = task
+        self._encoders = _Encoders(spec, task)
+        self._counts = _Counts()
+        self._pending: list[dict[str, Any]] = []
+        self._size = self._ordinal = 0
+        self._file = ScratchFile(folder) if folder else None
+
+    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        yield from self._sent(self._encoders.encode(rows))
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        yield from self._sent(self._encoders.finish())
+        self.close()  # readers see the batches of the file when it is closed
+        yield _written([*self._pending, *self._counts.rows(self._task.number)])
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _sent(self, encoded: Iterable[tuple[int, str, EncodedBatch]]) -> Iterator[pa.RecordBatch]:
+        for branch, topic, batch in encoded:
             row = {
                 "owner": _owner(topic, batch.partition),
                 "topic": topic,
                 "partition": batch.partition,
-                "task": task.number,
-                "ordinal": ordinal,
+                "task": self._task.number,
+                "ordinal": self._ordinal,
                 "count": batch.count,
             }
-            if file is None:
+            if self._file is None:
                 row["data"] = batch.data
             else:
-                row |= {"file": str(file.path), "position": file.append(batch.data), "bytes": len(batch.data)}
-            pending.append(row)
-            counts.add(branch, batch.count, len(batch.data))
-            size += len(batch.data)
-            if size >= _ROWS_BYTES:
-                yield _written(pending)
-                pending, size = [], 0
-    yield _written([*pending, *counts.rows(task.number)])
+                position = self._file.append(batch.data)
+                row |= {"file": str(self._file.path), "position": position, "bytes": len(batch.data)}
+            self._ordinal += 1
+            self._pending.append(row)
+            self._counts.add(branch, batch.count, len(batch.data))
+            self._size += len(batch.data)
+            if self._size >= _ROWS_BYTES:
+                yield _written(self._pending)
+                self._pending, self._size = [], 0
 
 
 class _Counts:
@@ -181,27 +198,41 @@ def _mapped(file: str) -> memoryview:
         return memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY))
 
 
-def encode_rows_and_publish(
-    spec: WriteSpec, transaction: OpenTransaction | None, task: Task, rows: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Encode rows and publish them at once, in a task that is the only writer of its partitions, or does not have to
-    be."""
-    counts = _Counts()
-    with _producer(spec, transaction, task) as producer:
-        for branch, topic, batch in _encoded(spec, task, rows):
-            counts.add(branch, batch.count, len(batch.data))
-            producer.submit(topic, batch.partition, batch.data, batch.count)
-        producer.flush()
-        yield _acknowledged(producer, task, counts)
+class _Publisher(Writer):
+    """Encodes the rows of a task and publishes them at once: the task is the only writer of its partitions, or does not
+    have to be."""
+
+    def __init__(self, spec: WriteSpec, transaction: OpenTransaction | None, task: Task):
+        self._task = task
+        self._encoders = _Encoders(spec, task)
+        self._counts = _Counts()
+        self._producer = _producer(spec, transaction, task)
+
+    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        self._submit(self._encoders.encode(rows))
+        yield from ()
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        self._submit(self._encoders.finish())
+        self._producer.flush()
+        yield _acknowledged(self._producer, self._task, self._counts)
+
+    def close(self) -> None:
+        self._producer.close()
+
+    def _submit(self, encoded: Iterable[tuple[int, str, EncodedBatch]]) -> None:
+        for branch, topic, batch in encoded:
+            self._counts.add(branch, batch.count, len(batch.data))
+            self._producer.submit(topic, batch.partition, batch.data, batch.count)
 
 
-def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The stage of reading tasks whose rows may have owners: publish them at once where the driver's instructions say
-    so, else encode them for the owners of their partitions."""
+def open_writer(spec: WriteSpec, task: Task) -> Writer:
+    """The writer of a task: publishes at once where the driver's instructions say so, else encodes for the owners of
+    partitions."""
     instructions: Instructions = unpickled(task.instructions) if task.instructions else Instructions()
     if instructions.at_once:
-        return encode_rows_and_publish(spec, instructions.transaction, task, rows)
-    return encode_rows(spec, instructions.folder or task.folder, task, rows)
+        return _Publisher(spec, instructions.transaction, task)
+    return _BatchSender(spec, instructions.folder or task.folder, task)
 
 
 def _producer(spec: WriteSpec, transaction: OpenTransaction | None, task: Task) -> Producer:
@@ -215,28 +246,36 @@ def _owner(topic: str, partition: int) -> int:
     return zlib.crc32(topic.encode()) % 1_000_000 + partition
 
 
-def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, str, EncodedBatch]]:
-    """Record batches, each with the number of its output and its topic."""
-    session = session_for(spec.client)
+class _Encoders:
+    """Encodes the rows of all outputs: record batches, each with the number of its output and its topic."""
 
-    def partitions(topic: str) -> int:
-        return len(session.topic(topic).partitions)
+    def __init__(self, spec: WriteSpec, task: Task):
+        session = session_for(spec.client)
 
-    def reserved(topic: str) -> bool:
-        return is_out_of_reach(session, topic, spec.progress_topics)
+        def partitions(topic: str) -> int:
+            return len(session.topic(topic).partitions)
 
-    encoders = [
-        RowEncoder(branch.spec, branch.client, partitions, spec.limits, task, reserved) for branch in spec.branches
-    ]
-    for batch in rows:
-        kept = without_dead_letters(batch)
-        for number, branch in outputs_in(batch, spec.branches):
-            part, hidden = branch.rows(kept if branch.column is None else batch)
-            for topic, encoded in encoders[number].encode(part, hidden):
+        def reserved(topic: str) -> bool:
+            return is_out_of_reach(session, topic, spec.progress_topics)
+
+        self._branches = spec.branches
+        self._encoders = [
+            RowEncoder(each.spec, each.client, partitions, spec.limits, task, reserved) for each in spec.branches
+        ]
+
+    def encode(self, rows: pa.RecordBatch) -> Iterator[tuple[int, str, EncodedBatch]]:
+        """Take rows, and give the batches that are full."""
+        kept = without_dead_letters(rows)
+        for number, branch in outputs_in(rows, self._branches):
+            part, hidden = branch.rows(kept if branch.column is None else rows)
+            for topic, encoded in self._encoders[number].encode(part, hidden):
                 yield number, topic, encoded
-    for number, encoder in enumerate(encoders):
-        for topic, encoded in encoder.finish():
-            yield number, topic, encoded
+
+    def finish(self) -> Iterator[tuple[int, str, EncodedBatch]]:
+        """The batches that are left."""
+        for number, encoder in enumerate(self._encoders):
+            for topic, encoded in encoder.finish():
+                yield number, topic, encoded
 
 
 def _acknowledged(producer: Producer, task: Task, counts: _Counts) -> pa.RecordBatch:

@@ -12,37 +12,32 @@ from penstock.connectors.kafka.sink.acknowledgements import Acknowledged
 from penstock.connectors.kafka.sink.encoding import DEFAULT_MAX_MESSAGE_BYTES
 from penstock.connectors.kafka.sink.metrics import count_sends
 from penstock.connectors.kafka.sink.topics import writable_topics
-from penstock.connectors.kafka.sink.writer import WRITTEN, KafkaOutput, OpenTransaction, WriteSpec, stage_rows
+from penstock.connectors.kafka.sink.writer import WRITTEN, KafkaOutput, OpenTransaction, WriteSpec, open_writer
 from penstock.errors import CheckpointError, RecordError
 from penstock.kafka.produce import SendCounts
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
-from penstock.spi import Committer, JobContext, Output, Stage, Written
+from penstock.spi import Committer, JobContext, Output, WriterFactory, WriteTasks, Written
 
 
 class WriteJobs(Protocol):
-    """Runs writing tasks on a batch's frame."""
+    """Runs writing tasks."""
 
-    def write(
-        self,
-        frame: Any,
-        spec: WriteSpec,
-        tasks: int,
-        *,
-        transaction: OpenTransaction | None,
-        owners: int | None,
-        staged: bool,
+    def write(self, tasks: WriteTasks, *, transaction: OpenTransaction | None) -> Acknowledged:
+        """Run ``tasks``, each of which publishes the rows that it has encoded, in the transaction, or outside of
+        transactions."""
+
+    def write_by_owners(
+        self, tasks: WriteTasks, spec: WriteSpec, owners: int, *, transaction: OpenTransaction | None
     ) -> Acknowledged:
-        """Encode the rows, unless ``staged`` says that reading the frame does, and publish them in the transaction, or
-        outside of transactions.
+        """Run ``tasks``, and publish the rows that they have encoded in ``owners`` tasks: each publishes the batches of
+        the partitions that it owns, in order."""
 
-        With ``owners`` that many tasks each publish the batches of the partitions they own, in order. Without it each
-        task publishes the rows that it has encoded.
-        """
-
-    def publish(self, encoded: pa.Table, spec: WriteSpec, transaction: OpenTransaction, owners: int) -> Acknowledged:
-        """Publish encoded rows in the transaction: on the driver if they are few, else in ``owners`` tasks."""
+    def publish(
+        self, encoded: pa.Table | None, spec: WriteSpec, owners: int, *, transaction: OpenTransaction | None
+    ) -> Acknowledged:
+        """Publish encoded rows, if there are any: on the driver if they are few, else in ``owners`` tasks."""
 
 
 class WritingCommitter(Committer):
@@ -53,15 +48,14 @@ class WritingCommitter(Committer):
         self.context = context
         self.jobs = jobs
         self.session: Session = session_for(self.branches[0].client)
-        self.staged = False
         self._limits: dict[str, int] = {}
         self._progress_topics: tuple[str, ...] | None = None
 
-    def stage(self) -> Stage:
-        """Encode in the tasks that read, and publish there too unless other tasks write to the same partitions."""
-        self.staged = True
+    def writers(self) -> WriterFactory:
+        """Encode in the tasks that compute the rows, and publish there too unless other tasks write to the same
+        partitions."""
         calls = any(branch.spec.chooses for branch in self.branches)
-        return Stage(partial(stage_rows, self.spec()), WRITTEN, calls)
+        return WriterFactory(partial(open_writer, self.spec()), WRITTEN, calls)
 
     def spec(self) -> WriteSpec:
         """The tasks' spec, with the present topics. Raises KafkaError for a topic that does not exist."""

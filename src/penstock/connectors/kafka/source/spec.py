@@ -77,7 +77,6 @@ class KafkaScanSpec(KafkaTableSpec[KafkaSourceOptions]):
         return ScanCapabilities(
             kinds=self.kinds,
             bounded=self.bounded,
-            staged=True,
             measures=self.watermark is not None and self.watermark.lag is not None,
             native=tuple((column.name, column.native) for column in self.metadata),
             metadata=tuple((column.name, column.key) for column in self.metadata),

@@ -25,12 +25,10 @@ from penstock.connectors.kafka.sink.writer import (
     Instructions,
     OpenTransaction,
     WriteSpec,
-    encode_rows,
-    encode_rows_and_publish,
     publish,
 )
 from penstock.connectors.kafka.stopping import until_stopped
-from penstock.spi import INSTRUCTIONS, OnDriver, Task, failure_of, mapped, on_one_machine, pickled
+from penstock.spi import INSTRUCTIONS, SparkTasks, Task, WriteTasks, failure_of, mapped, on_one_machine, pickled
 
 #: The most bytes of encoded rows that the driver publishes by itself: starting tasks, and sending the rows to them on a
 #: cluster, takes longer.
@@ -44,43 +42,30 @@ class SparkWriteJobs:
         self._spark = spark
         self._stopping = stopping
 
-    def write(
-        self,
-        frame: DataFrame | OnDriver,
-        spec: WriteSpec,
-        tasks: int,
-        *,
-        transaction: OpenTransaction | None,
-        owners: int | None,
-        staged: bool,
-    ) -> Acknowledged:
-        """Encode the rows, unless ``staged``, and publish them: in the tasks of their partitions' ``owners``, or in the
-        same tasks."""
+    def write(self, tasks: WriteTasks, *, transaction: OpenTransaction | None) -> Acknowledged:
+        """Run tasks that publish the rows which they have encoded."""
         at_once = Instructions(at_once=True, transaction=transaction)
-        if isinstance(frame, OnDriver):
-            return Acknowledged.from_task_reports(frame.collect(pickled(at_once)), "")
+        if isinstance(tasks, SparkTasks):
+            return self._collect(tasks.frame, at_once, once=transaction is not None)
+        return Acknowledged.from_task_reports(tasks.collect(pickled(at_once)), "")
 
-        def encode_and_publish(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from encode_rows_and_publish(spec, transaction, _task(tasks), rows)
-
-        def publish_encoded(encoded: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from publish(spec, transaction, _task(owners or 1), encoded)
-
-        if owners is None:
-            job = frame if staged else mapped(frame, encode_and_publish, from_arrow_schema(WRITTEN))
-            return self._collect(job, at_once, once=transaction is not None)
+    def write_by_owners(
+        self, tasks: WriteTasks, spec: WriteSpec, owners: int, *, transaction: OpenTransaction | None
+    ) -> Acknowledged:
+        """Run tasks that encode rows, and then tasks of the owners of partitions, which publish them."""
+        if not isinstance(tasks, SparkTasks):  # one task has no other beside it
+            return self.write(tasks, transaction=transaction)
         with self._folder() as folder:
-
-            def encode(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-                yield from encode_rows(spec, folder, _task(tasks), rows)
-
-            encoded = frame if staged else mapped(frame, encode, from_arrow_schema(WRITTEN))
-            owned = encoded.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*PUBLISHING_ORDER)
-            job = mapped(owned, publish_encoded, from_arrow_schema(WRITTEN))
+            owned = tasks.frame.repartitionById(owners, F.col("owner") % owners)
+            job = self._publishing(owned.sortWithinPartitions(*PUBLISHING_ORDER), spec, owners, transaction)
             return self._collect(job, Instructions(folder=folder), once=transaction is not None)
 
-    def publish(self, encoded: pa.Table, spec: WriteSpec, transaction: OpenTransaction, owners: int) -> Acknowledged:
-        """Publish encoded rows in the transaction: on the driver if they are few, else in ``owners`` tasks."""
+    def publish(
+        self, encoded: pa.Table | None, spec: WriteSpec, owners: int, *, transaction: OpenTransaction | None
+    ) -> Acknowledged:
+        """Publish encoded rows: on the driver if they are few, else in ``owners`` tasks."""
+        if encoded is None:
+            return Acknowledged()
         counts = encoded.filter(pc.equal(encoded.column("topic"), ""))
         if sum(counts.column("bytes").to_pylist()) <= _MOST_BYTES_OF_DRIVER:
             ordered = encoded.sort_by([(name, "ascending") for name in PUBLISHING_ORDER]).to_batches()
@@ -89,13 +74,18 @@ class SparkWriteJobs:
             )
             return Acknowledged.from_task_reports(pa.Table.from_batches(acknowledged, WRITTEN).to_pylist(), "")
 
-        def publish_encoded(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        owned = self._spark.createDataFrame(encoded).repartitionById(owners, F.col("owner") % owners)
+        job = self._publishing(owned.sortWithinPartitions(*PUBLISHING_ORDER), spec, owners, transaction)
+        return self._collect(job, Instructions(), once=transaction is not None)
+
+    @staticmethod
+    def _publishing(encoded: DataFrame, spec: WriteSpec, owners: int, transaction: OpenTransaction | None) -> DataFrame:
+        """The acknowledgements of tasks that publish the ``encoded`` rows of their partitions."""
+
+        def run(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from publish(spec, transaction, _task(owners), rows)
 
-        frame = self._spark.createDataFrame(encoded)
-        owned = frame.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*PUBLISHING_ORDER)
-        job = mapped(owned, publish_encoded, from_arrow_schema(WRITTEN))
-        return self._collect(job, Instructions(), once=True)
+        return mapped(encoded, run, from_arrow_schema(WRITTEN))
 
     @contextmanager
     def _folder(self) -> Iterator[str]:

@@ -1,0 +1,97 @@
+"""The outputs of a task: their rows go to the writers of their targets, whose results go to the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.flow.graph.exchange import ENCODED, Sender, edge_of_target
+from penstock.flow.rows.envelope import ARRIVED, arrivals_of
+from penstock.spi import HIDDEN, KIND, Output, Task, Writer, WriterFactory
+
+
+@dataclass(frozen=True)
+class Target:
+    """The outputs that are committed together, by their numbers, and what writes their rows in tasks."""
+
+    outputs: tuple[int, ...]
+    writers: WriterFactory
+
+
+@dataclass
+class Outlets:
+    """The writers of one task, each of which is opened when it has rows. ``instructions`` are those of the targets."""
+
+    targets: Sequence[Target]
+    outputs: Sequence[Output]
+    task: Task
+    instructions: Sequence[str]
+    sender: Sender
+    _writers: dict[int, Writer] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._target_of = {output: number for number, each in enumerate(self.targets) for output in each.outputs}
+
+    def __enter__(self) -> Outlets:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._writers.values():
+            each.close()
+
+    def write(self, output: int, batches: Sequence[pa.RecordBatch]) -> None:
+        """Write rows of the output of that number; those that came from one scan in several ways in the order of
+        arrival."""
+        target = self._target_of[output]
+        for rows in _place_in_order(self.outputs[output], batches):
+            if rows.num_rows:
+                self._send(target, self._opened(target).write(rows))
+
+    def finish(self) -> None:
+        """Write what is left."""
+        for target, writer in self._writers.items():
+            self._send(target, writer.finish())
+
+    def _opened(self, target: int) -> Writer:
+        if target not in self._writers:
+            self._writers[target] = self.targets[target].writers.open(
+                Task(
+                    self.task.number,
+                    self.task.of,
+                    self.instructions[target] if self.instructions else "",
+                    self.task.attempt,
+                    self.task.folder,
+                )
+            )
+        return self._writers[target]
+
+    def _send(self, target: int, results: Iterable[pa.RecordBatch]) -> None:
+        for each in results:
+            self.sender.send_batch(edge_of_target(ENCODED, target), 0, each, inline=True)
+
+
+def place_rows(output: Output, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of an output where ``output`` says that they are, with the columns HIDDEN and KIND."""
+    count = rows.num_rows
+    hidden = [
+        rows.column(name) if name in rows.schema.names else pa.array(np.full(count, -1), kind)
+        for name, kind in zip(HIDDEN.names, (pa.int32(), pa.int64()), strict=True)
+    ]
+    kinds = rows.column(KIND) if KIND in rows.schema.names else pa.array(np.zeros(count, np.int8))
+    columns = [rows.column(name) for name in output.schema.names]
+    names = [*HIDDEN.names, KIND]
+    if output.column is None:
+        return pa.RecordBatch.from_arrays([*columns, *hidden, kinds], names=[*output.schema.names, *names])
+    row = pa.StructArray.from_arrays(columns, names=list(output.schema.names))
+    return pa.RecordBatch.from_arrays([row, *hidden, kinds], names=[output.column, *names])
+
+
+def _place_in_order(output: Output, batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
+    rows = [place_rows(output, each) for each in batches]
+    if len(rows) < 2 or ARRIVED not in batches[0].schema.names:
+        return rows
+    places = np.concatenate([arrivals_of(each) for each in batches])
+    return [pa.concat_batches(rows).take(pa.array(np.argsort(places, kind="stable")))]
