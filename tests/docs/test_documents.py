@@ -14,6 +14,7 @@ from penstock.cli.main import main
 from penstock.connectors.kafka.sink.dead_letters import HEADERS
 from penstock.connectors.kafka.sink.encoding import RowEncoder
 from penstock.datastream import execution
+from penstock.flow.rows.calc import Calc, calc_of
 from penstock.ingest import lower, parse_pipeline
 from penstock.kafka.record_batches import scan
 from penstock.plan.deadletters import with_dead_letters
@@ -152,6 +153,17 @@ def test_the_queries_of_the_guide_to_sql_are_planned():
         "CREATE TABLE newest (id BIGINT, status STRING) WITH ('connector' = 'print');"
     )
     assert "the last row by `changed` of each `id`" in explain(plan_job(parse_script(tables + newest).jobs[0]))
+
+
+def test_the_functions_of_their_guide_are_called(tmp_path):
+    (python,), (sql,) = (blocks("docs/functions.md", language) for language in ("python", "sql"))
+    (tmp_path / "prices.py").write_text(python)
+    (job,) = parse_script(sql, folder=str(tmp_path)).jobs
+    (sink,) = plan_job(job).sinks
+    calc = calc_of(sink.input)
+    assert isinstance(calc, Calc)
+    made = calc.batch(pa.record_batch({"name": [" ann ", "BOB"], "net": [10.0, 1.0]}))
+    assert [list(row.values()) for row in made.to_pylist()] == [["Ann", 11.9]]
 
 
 def test_the_statements_of_their_guide_print_a_table():

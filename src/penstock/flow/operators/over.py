@@ -17,8 +17,10 @@ from penstock.columns.ordinals import valid_of
 from penstock.flow.operators.aggregate import GROUPS
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain
 from penstock.flow.operators.deltas import Delta, concat_columns, select_groups, whole_rows
+from penstock.flow.operators.node_operators import JobFacts, NodeOperator
 from penstock.flow.operators.over_frames import OrderValues, Partitions
 from penstock.flow.operators.over_functions import OverFunctions
+from penstock.flow.operators.over_rows import OverRowsOperator
 from penstock.flow.operators.over_values import Carried
 from penstock.flow.operators.timers import TIMERS, parts_of, set_timers, timers_table
 from penstock.flow.rows.envelope import ARRIVED, arrivals_of, hashes_of, weights_of
@@ -90,6 +92,10 @@ class OverOperator(OneInputOperator):
     @property
     def time_domain(self) -> TimeDomain:
         return TimeDomain.EVENT_TIME if self.time else TimeDomain.PROCESSING_TIME
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        return self.inputs[0].keys
 
     @property
     def ordered(self) -> bool:
@@ -323,3 +329,12 @@ def _ranks(index: RowIndices) -> RowIndices:
     found = np.empty(len(index), np.int64)
     found[order] = np.arange(len(index)) - firsts
     return found
+
+
+def _operator(node: OverAggregate, facts: JobFacts) -> OverOperator | OverRowsOperator:
+    if node.by_time and not facts.batch:
+        return OverOperator.from_node(node, strict=facts.session.strict)
+    return OverRowsOperator.from_node(node, batch=facts.batch, strict=facts.session.strict)
+
+
+OVER = NodeOperator(OverAggregate, _operator)

@@ -43,6 +43,10 @@ class OverRowsOperator(OneInputOperator):
         return cls(node.uid, (functions.given,), functions.schema, functions, not batch)
 
     @property
+    def partition_keys(self) -> tuple[str, ...]:
+        return self.inputs[0].keys
+
+    @property
     def ordered(self) -> bool:
         return True
 

@@ -215,7 +215,10 @@ class Grammar(FunctionGrammar):
                 if self.sees("*"):
                     raise self.unsupported("'*' of a row that is computed", "name its fields")
                 name = self.name("a field's name")
-                if isinstance(base, UnboundName):
+                if isinstance(base, UnboundName) and self.sees("("):
+                    spaces = tuple(each.text for each in base.parts)
+                    base = UnboundCall(base.at, name.text.upper(), self._arguments(), spaces=spaces)
+                elif isinstance(base, UnboundName):
                     base = UnboundName(base.at, (*base.parts, name))
                 else:
                     base = UnboundField(base.at, base, name)
@@ -277,9 +280,18 @@ class Grammar(FunctionGrammar):
 
     def _named(self) -> Unbound:
         name = self.name("a column")
-        if self.sees("("):
-            raise self.unexpected("a column, not a function", "a function's name is not quoted")
-        return UnboundName(name.at, (name,))
+        if not self.sees("("):
+            return UnboundName(name.at, (name,))
+        if name.text.upper() in AGGREGATES or name.text.upper() in READERS:
+            raise self.unexpected("a column, not a function", "the name of this function is not quoted")
+        return UnboundCall(name.at, name.text.upper(), self._arguments())
+
+    def _arguments(self) -> tuple[Unbound, ...]:
+        """The arguments of a plain call, in their parentheses."""
+        self.expect("(")
+        args = () if self.sees(")") else self.listed(self.expression)
+        self.expect(")")
+        return args
 
     def _call(self) -> Unbound:
         at, name = self.at, self.advance().keyword

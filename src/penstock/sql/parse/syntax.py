@@ -54,11 +54,13 @@ class UnboundField(Unbound):
 @dataclass(frozen=True)
 class UnboundCall(Unbound):
     """A function or operator, by its upper-case name or sign; ``[]`` is an element of an array, or a value of a map.
-    Predicates may be ``negated``: NOT IN, IS NOT NULL. The arguments of ``CASE`` are as in the plan."""
+    Predicates may be ``negated``: NOT IN, IS NOT NULL. The arguments of ``CASE`` are as in the plan. ``spaces`` are the
+    catalog and the database of a function, or the database, where they are written."""
 
     name: str
     args: tuple[Unbound, ...]
     negated: bool = False
+    spaces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

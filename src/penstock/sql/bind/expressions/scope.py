@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from penstock.errors import DefinitionError, nearest
 from penstock.plan.expressions import TRUE, Call, ColumnRef, Expression, Literal, Place, Value, call, cast, coerce
 from penstock.plan.nodes import Ranking
-from penstock.plan.overloads import families
-from penstock.plan.scalar_functions import aliases, functions, missing
+from penstock.plan.scalar_functions import Function, UserCall, aliases, functions, missing
 from penstock.sql.bind.expressions import special_functions
 from penstock.sql.bind.expressions.aggregates import JSON_AGGREGATES, GroupId, Grouping, GroupingBits, aggregate
 from penstock.sql.bind.expressions.arithmetic import arithmetic, sign
@@ -18,6 +17,7 @@ from penstock.sql.bind.expressions.literals import literal
 from penstock.sql.bind.expressions.over_functions import OverBinder
 from penstock.sql.bind.expressions.resolution import Names
 from penstock.sql.bind.expressions.row_numbers import RowNumber
+from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
 from penstock.sql.parse.source import similar
 from penstock.sql.parse.syntax import (
     Name,
@@ -80,6 +80,8 @@ class Scope(Names):
     batch: bool = False
     #: The current database of a query.
     database: str | None = None
+    #: The functions that the user has defined.
+    user_functions: UserFunctions = NO_FUNCTIONS
     #: Binds queries that are values, where there may be any.
     query: Callable[[UnboundSubquery, Scope], Expression] | None = None
 
@@ -240,8 +242,17 @@ class Scope(Names):
         return common, [coerce(value, common) for value in values]
 
     def _call(self, call: UnboundCall) -> Expression:
+        if call.spaces:
+            function = self.user_functions.named((*call.spaces, call.name))
+            if function is None:
+                name = ".".join((*call.spaces, call.name))
+                raise self._error(call, f"there is no function {name}", "declare it with CREATE FUNCTION")
+            return self._by_overloads(call, function)
         form = FORMS.get(call.name)
-        if form is None:
+        system = self.user_functions.system(call.name)
+        if system is not None:
+            found = self._by_overloads(call, system)
+        elif form is None:
             found = self._overloaded(call)
         else:
             least, most, count = form.least, form.most, len(call.args)
@@ -257,7 +268,13 @@ class Scope(Names):
             return group_window(call, self)
         function = functions().get(name)
         if function is None or not function.overloads:
+            function = self.user_functions.named((call.name,))
+        if function is None:
             raise self._no_function(call)
+        return self._by_overloads(call, function)
+
+    def _by_overloads(self, call: UnboundCall, function: Function) -> Expression:
+        """The call by the first overload that takes its arguments."""
         args = tuple(self.bind(arg) for arg in call.args)
         for overload in function.overloads:
             if overload.takes(args):
@@ -265,8 +282,10 @@ class Scope(Names):
                 type_ = overload.type_of(args)
                 if any(isinstance(arg.type, NullType) for arg in args):  # a collection of elements of no type
                     return Literal(None, type=type_, place=self.source.at(call.at))
-                return self.make_call(call, name, args, type_)
-        expected = " or ".join(families(overload.signature) for overload in function.overloads)
+                if functions().get(function.name) is function:
+                    return self.make_call(call, function.name, args, type_)
+                return UserCall(function.name, args, function, type=type_, place=self.source.at(call.at))
+        expected = " or ".join(overload.text for overload in function.overloads)
         given = ", ".join(arg.type.text() for arg in args)
         raise self._error(call, f"{call.name} takes {expected}, not ({given})", "CAST the arguments" if args else "")
 
@@ -279,10 +298,8 @@ class Scope(Names):
         elif call.name in RANKINGS:
             reason, hint = f"{call.name} without OVER", f"write {call.name}() OVER (PARTITION BY .. ORDER BY ..)"
         else:
-            hint = (
-                nearest(call.name, known_functions())
-                or "user-defined functions are not supported; use the built-in ones"
-            )
+            known = [*known_functions(), *self.user_functions.names()]
+            hint = nearest(call.name, known) or "declare it with CREATE FUNCTION, or use a built-in one"
             return self._error(call, f"there is no function {call.name}", hint)
         return self.source.unsupported(call.at, f"{reason} is not supported", hint)
 

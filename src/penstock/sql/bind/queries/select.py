@@ -21,6 +21,7 @@ from penstock.sql.bind.expressions.resolution import NamedTable
 from penstock.sql.bind.expressions.row_numbers import RowNumber, has_row_number
 from penstock.sql.bind.expressions.scope import Scope
 from penstock.sql.bind.expressions.selection import Selected, number_names, select
+from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
 from penstock.sql.bind.groups.grouping import distinct
 from penstock.sql.bind.joins.conditions import JoinSource
 from penstock.sql.bind.overs import OverPlan
@@ -70,6 +71,7 @@ class Queries:
     outer: tuple[tuple[NamedTable, ...], ...] = ()
     #: The tables of further outer queries, whose columns cannot be used.
     beyond: tuple[NamedTable, ...] = ()
+    user_functions: UserFunctions = NO_FUNCTIONS
 
     @property
     def enclosing(self) -> tuple[NamedTable, ...]:
@@ -78,7 +80,7 @@ class Queries:
 
     @property
     def _context(self) -> Context:
-        return Context(self.source, self.errors, self.database, self.enclosing)
+        return Context(self.source, self.errors, self.database, self.enclosing, self.user_functions)
 
     def result(self, given: UnboundQuery) -> Result:
         """The result of a query, whose columns can be computed."""
@@ -165,6 +167,7 @@ class Queries:
             outer=self.outer,
             enclosing=self.beyond,
             database=self.database,
+            user_functions=self.user_functions,
         )
         return self._within(scope).relation(given, columns)
 
@@ -262,6 +265,7 @@ class Queries:
             outer=self.outer,
             enclosing=self.beyond,
             database=self.database,
+            user_functions=self.user_functions,
             query=subqueries.value,
         )
 
