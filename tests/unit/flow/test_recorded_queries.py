@@ -15,8 +15,8 @@ from tests.programs import MORE_WAYS, WAYS, outcome
 from tests.recorded.queries import program, recorded
 
 DATABASES = recorded()
-#: Two databases, and one with functions over rows, in small batches with a restart; with SEEDS in the environment (tests/changelogs.py) all of them, in
-#: more ways.
+#: Two databases, and one with functions over rows, in small batches with a restart; with SEEDS in the environment
+#: (tests/changelogs.py) all of them, in more ways.
 TRIED = range(len(DATABASES)) if "SEEDS" in os.environ else (0, 1, 42)
 TRIED_IN = (*WAYS, *MORE_WAYS) if "SEEDS" in os.environ else WAYS[1:]
 #: Queries whose rows in Flink are not those of SQL (docs/sql.md), by the database and their place in it.
