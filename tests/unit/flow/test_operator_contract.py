@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.columns.hashing import Groups, take_rows
-from penstock.flow.graph.dataflow import Branch, Dataflow, Edge, Passing, Vertex
+from penstock.flow.graph.dataflow import Branch, Dataflow, Edge, Vertex
 from penstock.flow.graph.exchange import REPORTS, Receiver
 from penstock.flow.operators.changes import ChangelogWriter, Mode
 from penstock.flow.operators.contract import Input, OneInputOperator, Operator, OperatorContext, TimeDomain
@@ -20,6 +20,7 @@ from penstock.flow.operators.nested import run_nested
 from penstock.flow.rows.envelope import WEIGHT, hashes_of
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.watermarks import NEVER, Clock
+from penstock.flow.windows.assigning import Chain
 from penstock.spi import CHANGES, HIDDEN, Guarantee, Output, SinkCapabilities
 from penstock.types import BIGINT, Field, RowType
 from tests.changelogs import record_batch
@@ -92,7 +93,7 @@ def flow_of(operator: Operator, tags: Sequence[str], storage: Path) -> Dataflow:
     ]
     spec = Written("out", COLUMNS, SinkCapabilities(kinds=CHANGES, guarantee=Guarantee.NONE))
     outputs = [Output(at, "out", spec, COLUMNS, f"out {at}", COLUMNS.names) for at in range(len(tags))]
-    branch = Branch(0, Passing(), Edge(0, SCHEMA, 0, 0, GIVEN.keys))
+    branch = Branch(0, Chain(()), Edge(0, SCHEMA, 0, 0, GIVEN.keys))
     return Dataflow((branch,), tuple(vertices), tuple(outputs), str(storage))
 
 

@@ -13,8 +13,8 @@ from penstock.flow.rows.calc import Calc, Projection, calc_of, calc_of_rows
 from penstock.flow.rows.calls import FunctionStage
 from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.expressions import Expression
-from penstock.plan.nodes import AssignWatermarks, DeadLetters, MapRows, Node, Scan, Sink
-from penstock.plan.walk import base, fold, scans
+from penstock.plan.nodes import DeadLetters, MapRows, Node, Scan, Sink
+from penstock.plan.walk import base, scans
 from penstock.spi import DEAD_LETTER, Output, Stage, Task, WriterFactory
 
 #: Rows that several sinks filter are gathered: so many for each of them, and no more than so many rows and bytes.
@@ -112,9 +112,6 @@ def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | NoKernel
     if isinstance(found, NoKernel):
         return found
     scan, before = found
-    no_kernel = _unable(scan, sinks)
-    if no_kernel is not None:
-        return no_kernel
     rows = {
         i: Projection.from_node(sink.input) for i, sink in enumerate(sinks) if not isinstance(sink.input, DeadLetters)
     }
@@ -174,16 +171,3 @@ def _before(node: Scan | MapRows, session: Session) -> tuple[Scan, tuple[Calc | 
     if not isinstance(at, Scan):
         return NoKernel(f"a {type(at).__name__} node")
     return at, tuple(reversed(works))
-
-
-def _unable(scan: Scan, sinks: Sequence[Sink]) -> NoKernel | None:
-    """Why the tasks of ``scan`` cannot do all work on its rows, None if they can."""
-    if not scan.spec.capabilities.measures and any(map(_watches, sinks)):
-        return NoKernel(f"the watermark of table '{scan.table}', which Spark observes")
-    return None
-
-
-def _watches(sink: Sink) -> bool:
-    found = []
-    fold((sink,), lambda node, _: found.append(isinstance(node, AssignWatermarks)))
-    return any(found)
