@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from penstock.columns.hashing import Groups, take_rows
+from penstock.flow import operators
 from penstock.flow.graph.dataflow import Branch, Dataflow, Edge, Vertex
 from penstock.flow.graph.exchange import REPORTS, Receiver
+from penstock.flow.kernels.session import Session
 from penstock.flow.operators.changes import ChangelogWriter, Mode
 from penstock.flow.operators.contract import Input, OneInputOperator, Operator, OperatorContext, TimeDomain
 from penstock.flow.operators.nested import run_nested
+from penstock.flow.operators.node_operators import JobFacts, make_operator, node_operators
 from penstock.flow.rows.envelope import WEIGHT, hashes_of
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.watermarks import NEVER, Clock
 from penstock.flow.windows.assigning import Chain
+from penstock.plan.nodes import STATEFUL, Node
 from penstock.spi import CHANGES, HIDDEN, Guarantee, Output, SinkCapabilities
 from penstock.types import BIGINT, Field, RowType
 from tests.changelogs import record_batch
@@ -164,3 +171,65 @@ def test_a_forgotten_part_of_an_operator_is_an_error() -> None:
 
     with pytest.raises(TypeError, match="process"):
         Forgetful("rows", (GIVEN,), SCHEMA)  # type: ignore[abstract]
+
+
+TOY = """
+from dataclasses import dataclass
+
+from penstock.flow.operators.contract import Input, OneInputOperator
+from penstock.flow.operators.node_operators import NodeOperator
+from penstock.plan.nodes import Step
+from penstock.types import arrow_schema
+
+
+@dataclass(frozen=True)
+class Toy(Step):
+    keys: tuple[str, ...]
+
+
+class ToyOperator(OneInputOperator):
+    def process(self, inputs, context):
+        context.emit(inputs[0].select([*self.schema.names, "__weight"]))
+
+
+def _operator(node, facts):
+    schema = arrow_schema(node.schema)
+    return ToyOperator(node.uid, (Input(schema, node.keys),), schema)
+
+
+{registers}
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A node in a module of operators that is nowhere else: it registers as the test says."""
+    (tmp_path / "toy.py").write_text(TOY.format(registers=request.param))
+    monkeypatch.setattr(operators, "__path__", [*operators.__path__, str(tmp_path)])
+    node_operators.cache_clear()
+    yield importlib.import_module("penstock.flow.operators.toy").Toy(COLUMNS, Node(COLUMNS), ("key",), uid="toys")
+    del sys.modules["penstock.flow.operators.toy"]
+    node_operators.cache_clear()
+
+
+@pytest.mark.parametrize("toy", ["TOY = NodeOperator(Toy, _operator)"], indirect=True)
+def test_an_operator_is_found_by_the_node_in_its_module(toy: Any, tmp_path: Path) -> None:
+    operator = make_operator(toy, JobFacts(Session()))
+    driver = Driver(flow_of(operator, [""], tmp_path))
+    assert written(driver.run([(0, [scanned((1, 5), (2, 6))])], 2), 0) == [(1, 5), (2, 6)]
+
+
+@pytest.mark.parametrize("toy", [""], indirect=True)
+def test_a_node_without_an_operator_is_an_error(toy: Any) -> None:
+    with pytest.raises(TypeError, match="the plan node Toy has no operator: add a NodeOperator"):
+        make_operator(toy, JobFacts(Session()))
+
+
+@pytest.mark.parametrize("toy", ["ONE, TWO = NodeOperator(Toy, _operator), NodeOperator(Toy, print)"], indirect=True)
+def test_a_node_with_two_operators_is_an_error(toy: Any) -> None:
+    with pytest.raises(TypeError, match="there are two operators for the plan node Toy"):
+        make_operator(toy, JobFacts(Session()))
+
+
+def test_every_node_that_keeps_state_has_an_operator() -> None:
+    assert set(node_operators()) == set(get_args(STATEFUL))

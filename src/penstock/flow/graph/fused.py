@@ -14,6 +14,7 @@ from penstock.flow.rows.calls import FunctionStage
 from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.expressions import Expression
 from penstock.plan.nodes import DeadLetters, MapRows, Node, Scan, Sink
+from penstock.plan.scalar_functions import is_deterministic
 from penstock.plan.walk import base, scans
 from penstock.spi import DEAD_LETTER, Output, Stage, Task, WriterFactory
 
@@ -103,7 +104,7 @@ def _gathered(given: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordB
 
 
 def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | NoKernel:
-    """What reading tasks can do for these sinks, or the first thing that only Spark does. Raises SchemaError for a sink
+    """What reading tasks can do for these sinks, or the first thing that makes the job a dataflow. Raises SchemaError for a sink
     that is given too many or too few columns."""
     base_node = _base(sinks)
     if isinstance(base_node, NoKernel):
@@ -117,7 +118,8 @@ def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | NoKernel
     }
     columns = {i: each.sink_columns(sinks[i]) for i, each in rows.items()}
     conditions = [each.conditions for each in rows.values()]
-    apart = any(each != conditions[0] for each in conditions[1:])
+    # Random conditions are as many as sinks, although they are written alike.
+    apart = any(each != conditions[0] or not all(map(is_deterministic, each)) for each in conditions[1:])
     if apart:
         works = [(rows[i], columns[i]) for i in rows]
     else:
@@ -159,7 +161,7 @@ def _base(sinks: Sequence[Sink]) -> Scan | MapRows | NoKernel:
 
 
 def _before(node: Scan | MapRows, session: Session) -> tuple[Scan, tuple[Calc | FunctionStage, ...]] | NoKernel:
-    """The scan at or below a node, and what its rows go through up to the node, or what only Spark does of that."""
+    """The scan at or below a node, and what its rows go through up to the node, or what makes the job a dataflow."""
     works: list[Calc | FunctionStage] = []
     at: Node = node
     while isinstance(at, MapRows):

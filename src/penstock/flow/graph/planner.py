@@ -14,27 +14,15 @@ from penstock.flow.graph.fitting import Fitting, FlowStep
 from penstock.flow.graph.identities import Identifier
 from penstock.flow.kernels.moments.local import local_zone
 from penstock.flow.kernels.session import UNKNOWN, Session
-from penstock.flow.operators.aggregate import GroupAggregateOperator
 from penstock.flow.operators.changes import ChangelogWriter, Mode
 from penstock.flow.operators.contract import Input, Operator
-from penstock.flow.operators.deduplicate import DeduplicateOperator
-from penstock.flow.operators.first_rows import FirstRowOperator
-from penstock.flow.operators.join import JoinOperator
-from penstock.flow.operators.materialize import MaterializeOperator
-from penstock.flow.operators.normalize import NormalizeOperator
-from penstock.flow.operators.rank import RankOperator
-from penstock.flow.operators.set_operation import SetOperator
-from penstock.flow.operators.temporal_sort import BatchSortOperator, TemporalSortOperator
+from penstock.flow.operators.node_operators import JobFacts, make_operator
 from penstock.flow.rows.calc import Calc, Projection, calc_of, calc_of_rows, check_width
 from penstock.flow.rows.calls import FunctionCall, FunctionStage
 from penstock.flow.rows.expressions import NoKernel
 from penstock.flow.rows.unnest import Unnester
 from penstock.flow.time.watermarks import TIMESTAMP, WatermarkGenerator
 from penstock.flow.windows.assigning import Chain, WindowAssigner
-from penstock.flow.windows.in_windows import InWindowsOperator
-from penstock.flow.windows.sessions import SessionOperator
-from penstock.flow.windows.window_aggregate import WindowAggregateOperator
-from penstock.flow.windows.window_join import WindowJoinOperator
 from penstock.plan.enforcing import NOT_NULL, not_null
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, cast, coerce, fields_of
 from penstock.plan.lifetimes import lifetimes
@@ -43,32 +31,20 @@ from penstock.plan.nodes import (
     STATEFUL,
     AssignWatermarks,
     DeadLetters,
-    Deduplicate,
-    GroupAggregate,
-    InWindows,
     Item,
-    Join,
     MapRows,
-    Materialize,
     Node,
     Normalize,
     Project,
-    Rank,
     Scan,
-    SessionTable,
-    SetOperation,
     Sink,
-    Sort,
     Step,
-    TemporalSort,
     Union,
     Unnest,
-    WindowAggregate,
     WindowTable,
 )
 from penstock.plan.traits import traits
 from penstock.plan.walk import fold, rewrite
-from penstock.plan.windowing import Attached, Windowing, WindowKind
 from penstock.spi import INSERTIONS
 from penstock.types import RowKind, RowType, arrow_schema
 from penstock.types.casts import alike
@@ -152,10 +128,8 @@ class Planner:
             identifier = Identifier(lineage, zone, lifetimes(node, self.ttl))
             identity, timed = identifier.identity(node, vertex.operator), vertex.operator.timed
             changing = any(traits(each).changing for each in node.inputs)
-            step = FlowStep(identity, vertex.tables, below[node.uid], timed, changing)
-            if isinstance(vertex.operator, WindowAggregateOperator):
-                step = replace(step, may_have=vertex.operator.may_have)
-            found[node.uid] = step
+            may_have = vertex.operator.may_have
+            found[node.uid] = FlowStep(identity, vertex.tables, below[node.uid], timed, changing, may_have)
         return {uid: replace(step, below=step.below & found.keys()) for uid, step in found.items()}
 
     def ordered(self) -> tuple[Vertex, ...]:
@@ -268,7 +242,7 @@ class Planner:
         if len(paths) != 1 or len(paths[0]) != 1 or isinstance(paths[0][0].origin, Scan):
             return False
         (path,), keys = paths[0], operator.inputs[0].keys
-        before = _partitioned(path)
+        before = _partitioned(path, self.vertices[self._node(path.origin)].operator.partition_keys)
         if isinstance(operator, ChangelogWriter):
             return not keys or (bool(before) and set(before) <= set(keys))
         return bool(before) and before == keys
@@ -279,7 +253,9 @@ class Planner:
             paths = tuple(tuple(_paths_to_scans(each)) for each in node.inputs)
             lives = lifetimes(node, self.ttl)
             ttls = tuple(None if each is None else each // timedelta(milliseconds=1) for each in lives)
-            number = self._vertex(_operator(node, self.session, timed=any(ttls), batch=self.batch), paths)
+            retracts = not self.batch and isinstance(node, Step) and traits(node.input).kinds != INSERTIONS
+            facts = JobFacts(self.session, retracts, expires=any(ttls), batch=self.batch)
+            number = self._vertex(make_operator(node, facts), paths)
             self.vertices[number] = replace(self.vertices[number], ttls=ttls)
             self._made[id(node)], self._nodes[number] = number, node
         return self._made[id(node)]
@@ -334,47 +310,6 @@ def _note_below(found: dict[str, frozenset[str]], node: Node, inputs: tuple[froz
         return below
     found[node.uid] = below
     return below | {node.uid}
-
-
-def _operator(node: Node, session: Session, *, timed: bool, batch: bool) -> Operator:
-    retracts = not batch and isinstance(node, Step) and traits(node.input).kinds != INSERTIONS
-    match node:
-        case WindowAggregate():
-            zone = local_zone(session)
-            if isinstance(node.windowing, Windowing) and node.windowing.kind is WindowKind.SESSION:
-                return SessionOperator.from_aggregate(node, retracts=retracts, zone=zone, strict=session.strict)
-            return WindowAggregateOperator.from_node(node, retracts=retracts, zone=zone, strict=session.strict)
-        case SessionTable():
-            return SessionOperator.from_table(node, zone=local_zone(session))
-        case InWindows(inner=inner, windows=windows):
-            own = replace(inner, uid=node.uid)
-            made = (
-                DeduplicateOperator.from_node(own)  # what is first by event time is known when the window closes
-                if isinstance(own, Deduplicate)
-                else WindowJoinOperator.from_node(own, session)
-                if isinstance(own, Join) and own.condition is not None
-                else _operator(own, session, timed=False, batch=batch)
-            )
-            return InWindowsOperator.from_operator(made, windows, zone=local_zone(session))
-        case GroupAggregate():
-            return GroupAggregateOperator.from_node(node, retracts=retracts, strict=session.strict)
-        case Join():
-            return JoinOperator.from_node(node, timed=timed)
-        case Normalize():
-            return NormalizeOperator.from_node(node)
-        case Deduplicate():
-            return FirstRowOperator.from_node(node) if node.by_watermark else DeduplicateOperator.from_node(node)
-        case Materialize():
-            return MaterializeOperator.from_node(node)
-        case SetOperation():
-            return SetOperator.from_node(node)
-        case TemporalSort():
-            return TemporalSortOperator.from_node(node) if node.time else BatchSortOperator.from_node(node)
-        case Sort():
-            return BatchSortOperator.from_node(node)
-        case Rank():
-            return RankOperator.from_node(node, retracts=retracts)
-    raise TypeError(f"unknown plan node {type(node).__name__}")
 
 
 def _times_by_input(operator: Operator) -> tuple[str, ...]:
@@ -445,26 +380,9 @@ def _value(expression: Expression) -> Expression:
     return expression.args[0] if isinstance(expression, Call) and expression.function == NOT_NULL else expression
 
 
-def _partitioned(path: _Path) -> tuple[str, ...]:
-    """The columns, under their last names, by which the rows of a path are divided among owners; empty if the names do
-    not survive."""
-    origin = path.origin
-    match origin:
-        case WindowAggregate(windowing=Attached()):
-            return ()
-        case WindowAggregate(keys=keys, windowing=Windowing(kind=WindowKind.SESSION, keys=of)) if keys != of:
-            return ()
-        case (
-            GroupAggregate(keys=keys)
-            | WindowAggregate(keys=keys)
-            | Normalize(keys=keys)
-            | Deduplicate(keys=keys)
-            | Rank(keys=keys)
-            | Materialize(keys=keys)
-        ):
-            names: tuple[str, ...] = keys
-        case _:
-            return ()
+def _partitioned(path: _Path, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns, under their last names, by which the rows of a path are divided among owners, where those are
+    ``names`` at its origin; empty if the names do not survive."""
     for step in path.steps:
         if isinstance(step, MapRows):
             return ()

@@ -21,6 +21,7 @@ from penstock.flow.operators.contract import Input, Operator, OperatorContext
 from penstock.flow.operators.deltas import replacements, select_groups
 from penstock.flow.operators.group_states import ROWS, GroupStates, merged_into
 from penstock.flow.operators.local_aggregate import LocalAggregate
+from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.rows.envelope import hashes_of, weights_of
 from penstock.flow.state.store import KeyedState, TableSpec
 from penstock.plan.nodes import AggregateCall, GroupAggregate
@@ -89,6 +90,10 @@ class GroupAggregateOperator(Operator):
     @property
     def ordered(self) -> bool:
         return any(each.function in _BY_ARRIVAL for each in self.calls)
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        return self.inputs[0].keys
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -260,3 +265,9 @@ def _numbers(values: Any, valid: Flags, kind: pa.DataType) -> pa.Array:
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = values.astype(kind.to_pandas_dtype(), copy=False)
     return pa.array(narrow, kind, mask=~valid, from_pandas=False)
+
+
+GROUP_AGGREGATE = NodeOperator(
+    GroupAggregate,
+    lambda node, facts: GroupAggregateOperator.from_node(node, retracts=facts.retracts, strict=facts.session.strict),
+)

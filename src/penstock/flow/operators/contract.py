@@ -141,6 +141,16 @@ class Operator(ABC):
         return ()
 
     @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """The columns of the result that are the keys of its input, in their order; empty if it has not all of them.
+        So rows of one key are in one task already."""
+        return ()
+
+    def may_have(self, time: int) -> bool:
+        """Whether its tables may have a part of a time."""
+        return True
+
+    @property
     def timed(self) -> bool:
         """Whether it depends on time."""
         return self.time_domain is not None

@@ -51,6 +51,10 @@ class DeduplicateOperator(OneInputOperator):
         return cls(node.uid, (Input(schema, node.keys),), schema, node.order, node.last)
 
     @property
+    def partition_keys(self) -> tuple[str, ...]:
+        return self.inputs[0].keys
+
+    @property
     def tables(self) -> tuple[TableSpec, ...]:
         (given,) = self.inputs
         if self.order or self.last:

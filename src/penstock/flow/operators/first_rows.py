@@ -11,8 +11,9 @@ import pyarrow as pa
 from penstock.columns.equality import Flags
 from penstock.columns.hashing import Groups, take_rows
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain
-from penstock.flow.operators.deduplicate import SEEN, leading, seen_table
+from penstock.flow.operators.deduplicate import SEEN, DeduplicateOperator, leading, seen_table
 from penstock.flow.operators.deltas import Delta, concat_columns, select_groups, whole_rows
+from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.operators.normalize import ROWS, rows_table
 from penstock.flow.operators.timers import TIMERS, parts_of, set_timers, timers_table, woken_groups
 from penstock.flow.state.store import StateStore, TableSpec
@@ -53,6 +54,10 @@ class FirstRowOperator(OneInputOperator):
     @property
     def times(self) -> tuple[str, ...]:
         return (self.order,)
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        return self.inputs[0].keys
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -106,3 +111,9 @@ class FirstRowOperator(OneInputOperator):
         done = select_groups(groups, reached)
         seen.put_keys(done)
         return Delta(take_rows(first, np.flatnonzero(reached)), np.ones(len(done), np.int64), done.hashes).output()
+
+
+DEDUPLICATE = NodeOperator(
+    Deduplicate,
+    lambda node, _: FirstRowOperator.from_node(node) if node.by_watermark else DeduplicateOperator.from_node(node),
+)

@@ -25,6 +25,7 @@ from penstock.errors import Problem, SchemaError
 from penstock.flow.operators.accumulators import counts_of
 from penstock.flow.operators.contract import Input, Operator, OperatorContext
 from penstock.flow.operators.deltas import Delta, finer_hashes, last_rows, select_groups
+from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.rows.envelope import ARRIVED, arrivals_of
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.plan.nodes import Join, JoinKind
@@ -415,3 +416,6 @@ def pair_places(
     repeats = sizes[owners]
     within = np.arange(int(repeats.sum())) - np.repeat(np.cumsum(repeats) - repeats, repeats)
     return np.repeat(lefts, repeats), rights[np.repeat(starts[owners], repeats) + within]
+
+
+JOIN = NodeOperator(Join, lambda node, facts: JoinOperator.from_node(node, timed=facts.expires))

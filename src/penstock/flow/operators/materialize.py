@@ -14,6 +14,7 @@ from penstock.columns.hashing import Groups, take_rows
 from penstock.columns.sums import sums
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext
 from penstock.flow.operators.deltas import Delta, finer_hashes, replacements, whole_rows
+from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.operators.rank import every
 from penstock.flow.state.store import TableSpec
 from penstock.plan.nodes import Materialize
@@ -36,6 +37,10 @@ class MaterializeOperator(OneInputOperator):
     @property
     def ordered(self) -> bool:
         return True
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        return self.inputs[0].keys
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -101,3 +106,6 @@ def _last_of(groups: RowIndices, arrival: RowIndices, places: RowIndices, count:
     order = np.argsort(arrival, kind="stable")
     result[groups[order]] = places[order]  # of equal indices, numpy keeps the last value
     return result
+
+
+MATERIALIZE = NodeOperator(Materialize, lambda node, _: MaterializeOperator.from_node(node))

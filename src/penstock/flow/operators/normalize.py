@@ -12,6 +12,7 @@ from penstock.columns.equality import Flags, RowIndices, fixed_values, same_rows
 from penstock.columns.hashing import Groups, take_rows
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext
 from penstock.flow.operators.deltas import last_rows, replacements, select_groups, whole_rows
+from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.rows.envelope import ARRIVED, KIND, WEIGHT, arrivals_of, hashes_of
 from penstock.flow.state.store import KeyedState, TableSpec
 from penstock.plan.nodes import Normalize
@@ -44,6 +45,10 @@ class NormalizeOperator(OneInputOperator):
     @property
     def ordered(self) -> bool:
         return True
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        return self.inputs[0].keys
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -121,3 +126,6 @@ def every_change(
     order = np.argsort(when, kind="stable")  # of one row, the retraction comes first
     columns = [*take_rows(states, chosen[order]).columns, pa.array(weights[order]), pa.array(when[order])]
     return pa.RecordBatch.from_arrays(columns, names=[*given.schema.names, WEIGHT, ARRIVED])
+
+
+NORMALIZE = NodeOperator(Normalize, lambda node, _: NormalizeOperator.from_node(node))

@@ -17,6 +17,7 @@ from penstock.columns.ordinals import ordinals, sort_columns, valid_of
 from penstock.columns.sums import sums
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext
 from penstock.flow.operators.deltas import Delta, finer_hashes, select_groups, whole_rows
+from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.rows.envelope import hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.plan.nodes import Rank, Ranking, SortColumn
@@ -66,6 +67,10 @@ class RankOperator(OneInputOperator):
     @property
     def ordered(self) -> bool:
         return not self.retracts  # rows that are equal in the order are ordered by their values there
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        return self.inputs[0].keys
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -308,3 +313,6 @@ def every(groups: Groups) -> Groups:
 def _flags(first: int, second: int) -> Weights:
     """So many ones, then so many zeros."""
     return np.concatenate([np.ones(first, np.int64), np.zeros(second, np.int64)])
+
+
+RANK = NodeOperator(Rank, lambda node, facts: RankOperator.from_node(node, retracts=facts.retracts))

@@ -15,6 +15,7 @@ from penstock.columns.sums import sums
 from penstock.flow.operators.accumulators import counts_of
 from penstock.flow.operators.contract import Input, Operator, OperatorContext
 from penstock.flow.operators.deltas import Delta, select_groups
+from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.state.store import TableSpec
 from penstock.plan.nodes import SetKind, SetOperation
 from penstock.types import arrow_schema
@@ -81,3 +82,6 @@ class SetOperator(Operator):
             SetKind.ANTI: np.where(right > 0, 0, left),
         }
         return np.asarray(results[self.kind], np.int64)
+
+
+SET_OPERATION = NodeOperator(SetOperation, lambda node, _: SetOperator.from_node(node))

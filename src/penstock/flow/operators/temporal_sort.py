@@ -14,6 +14,7 @@ from penstock.columns.hashing import Groups, Hashes, take_rows
 from penstock.columns.ordinals import sort_columns
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain
 from penstock.flow.operators.deltas import Delta, concat_columns
+from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.operators.timers import parts_of
 from penstock.flow.rows.envelope import hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
@@ -146,3 +147,10 @@ def _repeated(rows: pa.RecordBatch, weights: npt.NDArray[np.int64], kept: npt.ND
 def _added(rows: pa.RecordBatch) -> pa.RecordBatch:
     """The rows as an operator gives them that only adds."""
     return Delta(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), np.uint64)).output()
+
+
+TEMPORAL_SORT = NodeOperator(
+    TemporalSort,
+    lambda node, _: TemporalSortOperator.from_node(node) if node.time else BatchSortOperator.from_node(node),
+)
+SORT = NodeOperator(Sort, lambda node, _: BatchSortOperator.from_node(node))

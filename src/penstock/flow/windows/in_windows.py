@@ -10,9 +10,12 @@ import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
 from penstock.columns.hashing import key_hashes, take_rows
+from penstock.flow.kernels.moments.local import local_zone
 from penstock.flow.operators.contract import Input, Operator, OperatorContext, TimeDomain
+from penstock.flow.operators.deduplicate import DeduplicateOperator
 from penstock.flow.operators.deltas import Delta
 from penstock.flow.operators.nested import run_nested
+from penstock.flow.operators.node_operators import JobFacts, NodeOperator, make_operator
 from penstock.flow.rows.envelope import HASH, WEIGHT, hashes_of, weights_of
 from penstock.flow.state.segments import Segment
 from penstock.flow.state.store import StateStore, TableSpec
@@ -20,6 +23,8 @@ from penstock.flow.time.missing_times import count_without_time
 from penstock.flow.time.watermarks import Clock
 from penstock.flow.time.windows import AttachedSlices, time_column
 from penstock.flow.time.zones import Zone
+from penstock.flow.windows.window_join import WindowJoinOperator
+from penstock.plan.nodes import Deduplicate, InWindows, Join
 from penstock.plan.windowing import Attached
 
 _RESULT = "result"
@@ -148,3 +153,18 @@ def _weighted(whole: Segment, schema: pa.Schema) -> pa.RecordBatch:
     columns |= dict(zip(whole.spec.value.names, whole.values, strict=True))
     fields = [*schema, pa.field(WEIGHT, pa.int64(), nullable=False)]
     return batch_of([*(columns[name] for name in schema.names), whole.marks], pa.schema(fields), len(whole))
+
+
+def _operator(node: InWindows, facts: JobFacts) -> Operator:
+    own = replace(node.inner, uid=node.uid)
+    inner: Operator
+    if isinstance(own, Deduplicate):  # what is first by event time is known when the window closes
+        inner = DeduplicateOperator.from_node(own)
+    elif isinstance(own, Join) and own.condition is not None:
+        inner = WindowJoinOperator.from_node(own, facts.session)
+    else:
+        inner = make_operator(own, replace(facts, expires=False))
+    return InWindowsOperator.from_operator(inner, node.windows, zone=local_zone(facts.session))
+
+
+IN_WINDOWS = NodeOperator(InWindows, _operator)

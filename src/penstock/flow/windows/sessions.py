@@ -12,10 +12,12 @@ import pyarrow as pa
 from penstock.columns.buffers import batch_of
 from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups, key_hashes, take_rows
+from penstock.flow.kernels.moments.local import local_zone
 from penstock.flow.operators.aggregate import GroupAggregateOperator
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain
 from penstock.flow.operators.deltas import Delta, concat_columns, select_groups, whole_rows
 from penstock.flow.operators.nested import run_nested
+from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.operators.timers import TIMERS, set_timers, timers_table, woken_groups
 from penstock.flow.rows.envelope import HASH, WEIGHT, hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
@@ -135,6 +137,11 @@ class SessionOperator(OneInputOperator):
     @property
     def times(self) -> tuple[str, ...]:
         return (time_column(self.windowing),)
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        keys = self.inputs[0].keys
+        return keys if self.groups is not None and self.groups.partition_keys == (*keys, *_BOUND.names) else ()
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -320,3 +327,8 @@ class SessionOperator(OneInputOperator):
         for name, times in zip(self.schema.names[-3:], (starts, ends, self.zone.instants(ends - 1)), strict=True):
             columns[name] = pa.array(times * 1000).view(self.schema.field(name).type)
         return batch_of([columns[name] for name in self.schema.names], self.schema, count)
+
+
+SESSION_TABLE = NodeOperator(
+    SessionTable, lambda node, facts: SessionOperator.from_table(node, zone=local_zone(facts.session))
+)

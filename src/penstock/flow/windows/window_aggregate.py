@@ -11,20 +11,23 @@ import pyarrow as pa
 from penstock.columns.buffers import batch_of
 from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups, take_rows
+from penstock.flow.kernels.moments.local import local_zone
 from penstock.flow.operators.accumulators import counts_of
 from penstock.flow.operators.aggregate import GROUPS, GroupAggregateOperator
 from penstock.flow.operators.contract import Input, Operator, OperatorContext, TimeDomain
 from penstock.flow.operators.deltas import Delta
 from penstock.flow.operators.group_states import ROWS, Pane, merged_into, together
 from penstock.flow.operators.local_aggregate import LocalAggregate
+from penstock.flow.operators.node_operators import JobFacts, NodeOperator
 from penstock.flow.rows.envelope import hashes_of, weights_of
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.missing_times import count_without_time
 from penstock.flow.time.watermarks import Clock
 from penstock.flow.time.windows import AttachedSlices, Slices, last_windows, time_column
 from penstock.flow.time.zones import Millis, Zone
+from penstock.flow.windows.sessions import SessionOperator
 from penstock.plan.nodes import GroupAggregate, WindowAggregate
-from penstock.plan.windowing import Attached
+from penstock.plan.windowing import Attached, Windowing, WindowKind
 from penstock.types import Field, RowType, arrow_schema
 
 
@@ -76,6 +79,10 @@ class WindowAggregateOperator(Operator):
     @property
     def times(self) -> tuple[str, ...]:
         return (time_column(self.slices.windowing),)
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        return () if isinstance(self.slices, AttachedSlices) else self.inputs[0].keys
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -207,3 +214,13 @@ class WindowAggregateOperator(Operator):
     def _moment(self, name: str, millis: int, count: int) -> pa.Array:
         """A column of one time."""
         return pa.repeat(pa.scalar(millis * 1000, pa.int64()), count).view(self.schema.field(name).type)
+
+
+def _operator(node: WindowAggregate, facts: JobFacts) -> Operator:
+    zone, strict = local_zone(facts.session), facts.session.strict
+    if isinstance(node.windowing, Windowing) and node.windowing.kind is WindowKind.SESSION:
+        return SessionOperator.from_aggregate(node, retracts=facts.retracts, zone=zone, strict=strict)
+    return WindowAggregateOperator.from_node(node, retracts=facts.retracts, zone=zone, strict=strict)
+
+
+WINDOW_AGGREGATE = NodeOperator(WindowAggregate, _operator)
