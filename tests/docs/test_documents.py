@@ -122,7 +122,7 @@ def test_the_table_of_the_guide_to_schema_registries_is_read_and_written():
 
 
 def test_the_queries_of_the_guide_to_sql_are_planned():
-    turnover, correlated, lateral, baskets, clicks, largest, newest, hinted = blocks("docs/sql.md", "sql")
+    turnover, correlated, lateral, baskets, clicks, largest, newest, around, hinted = blocks("docs/sql.md", "sql")
     takes = "CREATE TABLE per_minute (page STRING, `minute` TIMESTAMP(3), clicks BIGINT) WITH ('connector' = 'print');"
     sold = "CREATE TABLE sold (id BIGINT, sku STRING, quantity INT) WITH ('connector' = 'print');"
     assert "rows of each element of `items0`" in explain(plan_job(parse_script(sold + baskets).jobs[0]))
@@ -153,6 +153,15 @@ def test_the_queries_of_the_guide_to_sql_are_planned():
         "CREATE TABLE newest (id BIGINT, status STRING) WITH ('connector' = 'print');"
     )
     assert "the last row by `changed` of each `id`" in explain(plan_job(parse_script(tables + newest).jobs[0]))
+    columns = "id BIGINT, customer BIGINT, amount DECIMAL(10, 2), paid TIMESTAMP(3)"
+    tables = (
+        f"CREATE TABLE payments ({columns}, WATERMARK FOR paid AS paid) WITH "
+        "('connector' = 'kafka', 'topic' = 's', 'properties.bootstrap.servers' = 'localhost:9092', 'format' = 'json');"
+        f"CREATE TABLE payments_with_sums ({columns}, last_hour DECIMAL(38, 2), payments BIGINT) "
+        "WITH ('connector' = 'print');"
+    )
+    shown = explain(plan_job(parse_script(tables + around).jobs[0]))
+    assert "functions over RANGE BETWEEN 3600000 PRECEDING AND CURRENT ROW (milliseconds) of each `customer`" in shown
 
 
 def test_the_functions_of_their_guide_are_called(tmp_path):

@@ -14,6 +14,7 @@ from penstock.sql.bind.expressions.aggregates import JSON_AGGREGATES, GroupId, G
 from penstock.sql.bind.expressions.arithmetic import arithmetic, sign
 from penstock.sql.bind.expressions.group_windows import FUNCTIONS, group_window
 from penstock.sql.bind.expressions.literals import literal
+from penstock.sql.bind.expressions.over_functions import OverBinder
 from penstock.sql.bind.expressions.resolution import Names
 from penstock.sql.bind.expressions.row_numbers import RowNumber
 from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
@@ -31,7 +32,7 @@ from penstock.sql.parse.syntax import (
     UnboundOver,
     UnboundSubquery,
 )
-from penstock.sql.parse.vocabulary import RANKINGS, WINDOWS
+from penstock.sql.parse.vocabulary import AGGREGATES, RANKINGS, WINDOWS
 from penstock.types import (
     BIGINT,
     BOOLEAN,
@@ -154,25 +155,30 @@ class Scope(Names):
     def _over(self, given: UnboundOver) -> Expression:
         if given.name in missing():
             raise self._refused(given.name, given.at)
-        if given.name in ("RANK", "DENSE_RANK") and not self.batch:
-            reason = f"streaming tables do not support the rank function {given.name}"
-            raise self.source.unsupported(
-                given.at, reason, "use ROW_NUMBER(), or set 'execution.runtime-mode' to 'BATCH'"
-            )
-        if given.name not in Ranking.__members__ or given.args:
-            hint = "aggregate with GROUP BY, or keep the first row of each key with ROW_NUMBER()"
-            raise self.source.unsupported(given.at, f"{given.name}() OVER is not supported", hint)
+        if given.name not in RANKINGS | AGGREGATES:
+            raise self._not_over(given)
         if not self.ranking:
             raise self._error(given, f"{given.name}() cannot be used {self.clause}", "select it as a separate column")
         window = self._window(given.window)
         inner = replace(self, ranking=False, clause="in OVER")
-        partition = tuple(inner.bind(each) for each in window.partition)
-        order = tuple(inner.bind(each.expression) for each in window.order)
-        descending = tuple(each.descending for each in window.order)
-        nulls_first = tuple(each.nulls_first for each in window.order)
+        binder = OverBinder(self.source, inner.bind, self.batch)
+        if given.name not in Ranking.__members__ or given.args or given.distinct or given.nulls:
+            return binder.function(given, window)
+        bound = binder.window(window, given.name)
+        descending = tuple(each.descending for each in bound.ways)
+        nulls_first = tuple(each.nulls_first for each in bound.ways)
         type_ = BIGINT.with_nullability(False)
         ranking, place = Ranking[given.name], self.source.at(given.at)
-        return RowNumber(partition, order, descending, nulls_first, ranking, type=type_, place=place)
+        return RowNumber(
+            bound.partition, bound.order, descending, nulls_first, ranking, self.batch, type=type_, place=place
+        )
+
+    def _not_over(self, given: UnboundOver) -> DefinitionError:
+        """The error for a function that cannot have OVER."""
+        if given.name not in known_functions():
+            return self._no_function(UnboundCall(given.at, given.name, given.args))
+        reason = f"OVER is for aggregates and functions such as ROW_NUMBER, and {given.name} is not one"
+        return self._error(given, reason, "leave OVER out")
 
     def _window(self, given: OverWindow | Name) -> OverWindow:
         """A window with the parts of its base. Raises SqlError for parts that both have."""
@@ -188,10 +194,11 @@ class Scope(Names):
             return given
         base = self._window(given.base)
         again = "PARTITION BY" if given.partition else "ORDER BY" if given.order and base.order else ""
+        again = again or ("ROWS or RANGE" if given.frame and base.frame else "")
         if again:
             reason = f"a window that adds to window '{given.base.text}' cannot have {again}"
             raise self.source.error(given.base.at, reason, f"write a separate window, without '{given.base.text}'")
-        return OverWindow(base.partition, given.order or base.order)
+        return OverWindow(given.at, base.partition, given.order or base.order, frame=given.frame or base.frame)
 
     def _grouping(self, call: UnboundCall) -> Expression:
         if self.grouping is not Grouping.KEYS and call.args:
