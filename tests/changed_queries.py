@@ -15,6 +15,7 @@ from penstock.plan.nodes import (
     Materialize,
     Node,
     Normalize,
+    OverAggregate,
     Rank,
     SessionTable,
     SetOperation,
@@ -640,6 +641,64 @@ _ORDERED = _changes(
         "the column 'm' is new, and NULL in rows of before",
     ),
 )
+_OVER = "SELECT k, SUM(n) OVER (PARTITION BY k ORDER BY ts) AS a FROM s"
+_LIMITED = _OVER.replace("ts)", "ts ROWS 5 PRECEDING)")
+_IN_ANY_ORDER = "SELECT k, SUM(n) OVER (PARTITION BY k ORDER BY n) AS a FROM s"
+_OVERS = _changes(
+    OverAggregate,
+    _OVER,
+    ("a function that follows from what is kept, as AVG from SUM", _OVER.replace("SUM", "AVG"), KEPT, ""),
+    ("another column", _OVER.replace("k, SUM", "k, m, SUM"), KEPT, "the column 'm' is new, and NULL in rows of before"),
+    ("PARTITION BY", _OVER.replace("BY k", "BY city"), REFUSED, "the key was k, and is city"),
+    (
+        "event time or processing time",
+        _OVER.replace("BY ts", "BY at"),
+        REFUSED,
+        "the order was ts, and is processing time",
+    ),
+    (
+        "ROWS or RANGE, and how far they go back",
+        _LIMITED,
+        REFUSED,
+        "was RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW, and is ROWS BETWEEN 5 PRECEDING AND CURRENT ROW",
+    ),
+    (
+        "another function, of all rows before a row",
+        _OVER.replace("SUM", "MAX"),
+        REFUSED,
+        "the aggregates were SUM(n), and are MAX(n)",
+    ),
+    (
+        "LAG of more rows",
+        "SELECT k, LAG(n, 2) OVER (PARTITION BY k ORDER BY ts) AS a FROM s",
+        REFUSED,
+        "the aggregates were SUM(n), and are LAG(n, 2)",
+    ),
+    Change(
+        (OverAggregate,),
+        "another function, of rows in a limited frame",
+        _LIMITED,
+        _LIMITED.replace("SUM", "MAX"),
+        KEPT,
+        "",
+    ),
+    Change(
+        (OverAggregate,),
+        "order by another column than a time",
+        _IN_ANY_ORDER,
+        _IN_ANY_ORDER.replace("BY n", "BY m"),
+        REFUSED,
+        "the order was n, and is m",
+    ),
+    Change(
+        (OverAggregate,),
+        "another function, in the order of another column than a time",
+        _IN_ANY_ORDER,
+        _IN_ANY_ORDER.replace("SUM", "MAX"),
+        KEPT,
+        "",
+    ),
+)
 _UPSERTS = "SELECT k, n FROM u"
 _TABLE_OF_UPSERTS = _changes(
     Normalize,
@@ -762,6 +821,7 @@ CHANGES = {
     "INTERSECT, EXCEPT, IN, EXISTS": _COMPARISONS,
     "Top-N": _RANKED,
     "first or last row of a key": _DEDUPLICATED,
+    "functions with OVER": _OVERS,
     "ORDER BY a time": _ORDERED,
     "table of upserts": _TABLE_OF_UPSERTS,
     "last rows before a table with another key": _LAST_ROWS,

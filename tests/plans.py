@@ -17,6 +17,7 @@ from penstock.plan.nodes import (
     Materialize,
     Node,
     Normalize,
+    OverAggregate,
     Project,
     Rank,
     SetOperation,
@@ -97,6 +98,10 @@ def _check(node: Node) -> None:
             assert names == left.schema.names
             for one, other in zip(left.schema.fields, right.schema.fields, strict=True):
                 assert alike(one.type, other.type), f"{one} and {other} are of different types"
+        case OverAggregate(keys=keys, order=order, calls=calls, time=time):
+            assert names == (*node.input.schema.names, *(each.name for each in calls))
+            read = (name for each in calls for name in (each.argument, each.default) if name is not None)
+            _has(node.input.schema, [*keys, *([time] if time else []), *(each.name for each in order), *read])
         case Rank(keys=keys, order=order, number=number):
             assert names == (*node.input.schema.names, *([number] if number else []))
             _has(node.input.schema, [*keys, *(each.name for each in order)])

@@ -14,6 +14,7 @@ from penstock.cli.main import main
 from penstock.connectors.kafka.sink.dead_letters import HEADERS
 from penstock.connectors.kafka.sink.encoding import RowEncoder
 from penstock.datastream import execution
+from penstock.flow.rows.calc import Calc, calc_of
 from penstock.ingest import lower, parse_pipeline
 from penstock.kafka.record_batches import scan
 from penstock.plan.deadletters import with_dead_letters
@@ -121,7 +122,7 @@ def test_the_table_of_the_guide_to_schema_registries_is_read_and_written():
 
 
 def test_the_queries_of_the_guide_to_sql_are_planned():
-    turnover, correlated, lateral, baskets, clicks, largest, newest, hinted = blocks("docs/sql.md", "sql")
+    turnover, correlated, lateral, baskets, clicks, largest, newest, around, hinted = blocks("docs/sql.md", "sql")
     takes = "CREATE TABLE per_minute (page STRING, `minute` TIMESTAMP(3), clicks BIGINT) WITH ('connector' = 'print');"
     sold = "CREATE TABLE sold (id BIGINT, sku STRING, quantity INT) WITH ('connector' = 'print');"
     assert "rows of each element of `items0`" in explain(plan_job(parse_script(sold + baskets).jobs[0]))
@@ -152,6 +153,26 @@ def test_the_queries_of_the_guide_to_sql_are_planned():
         "CREATE TABLE newest (id BIGINT, status STRING) WITH ('connector' = 'print');"
     )
     assert "the last row by `changed` of each `id`" in explain(plan_job(parse_script(tables + newest).jobs[0]))
+    columns = "id BIGINT, customer BIGINT, amount DECIMAL(10, 2), paid TIMESTAMP(3)"
+    tables = (
+        f"CREATE TABLE payments ({columns}, WATERMARK FOR paid AS paid) WITH "
+        "('connector' = 'kafka', 'topic' = 's', 'properties.bootstrap.servers' = 'localhost:9092', 'format' = 'json');"
+        f"CREATE TABLE payments_with_sums ({columns}, last_hour DECIMAL(38, 2), payments BIGINT) "
+        "WITH ('connector' = 'print');"
+    )
+    shown = explain(plan_job(parse_script(tables + around).jobs[0]))
+    assert "functions over RANGE BETWEEN 3600000 PRECEDING AND CURRENT ROW (milliseconds) of each `customer`" in shown
+
+
+def test_the_functions_of_their_guide_are_called(tmp_path):
+    (python,), (sql,) = (blocks("docs/functions.md", language) for language in ("python", "sql"))
+    (tmp_path / "prices.py").write_text(python)
+    (job,) = parse_script(sql, folder=str(tmp_path)).jobs
+    (sink,) = plan_job(job).sinks
+    calc = calc_of(sink.input)
+    assert isinstance(calc, Calc)
+    made = calc.batch(pa.record_batch({"name": [" ann ", "BOB"], "net": [10.0, 1.0]}))
+    assert [list(row.values()) for row in made.to_pylist()] == [["Ann", 11.9]]
 
 
 def test_the_statements_of_their_guide_print_a_table():

@@ -20,7 +20,7 @@ from penstock.plan.nodes import Job
 
 _PACKAGE = Path(__file__).parents[1]
 #: The packages with PyFlink's names.
-_FACADES = {"common", "datastream"}
+_FACADES = {"common", "datastream", "table"}
 _MISSING = re.compile(r"cannot import name '(\w+)'")
 
 
@@ -77,16 +77,19 @@ def _missing_import(error: ImportError) -> tuple[str, str] | None:
     if package != "penstock":
         return None
     if (found := _MISSING.search(str(error))) and module in sys.modules:
+        if module == "penstock.table":
+            return _no_table_api(f"'{module}' has no '{found[1]}'")
         return _lacks(f"'{module}'", found[1], _public(sys.modules[module]))
     parent, _, name = module.rpartition(".")
     while parent not in sys.modules:
         parent, _, name = parent.rpartition(".")
-    if (parent, name) == ("penstock", "table"):
-        return (
-            "'penstock' has no 'table': there is no Table API",
-            "write its SQL to a .sql file, which `penstock run` runs",
-        )
+    if parent == "penstock.table":
+        return _no_table_api(f"'{parent}' has no '{name}'")
     return _lacks(f"'{parent}'", name, _public(sys.modules[parent]))
+
+
+def _no_table_api(reason: str) -> tuple[str, str]:
+    return f"{reason}: there is no Table API", "write its SQL to a .sql file, which `penstock run` runs"
 
 
 def _missing_attribute(error: AttributeError) -> tuple[str, str] | None:

@@ -382,7 +382,9 @@ def _jobs(arguments: argparse.Namespace) -> list[Job]:
     if suffix == ".sql":
         from penstock.sql import parse_script
 
-        script = parse_script(text, file=path.name, variables=variables, default_name=path.stem)
+        script = parse_script(
+            text, file=path.name, variables=variables, default_name=path.stem, folder=str(path.resolve().parent)
+        )
         jobs, warnings = list(script.jobs), script.warnings
         for text in script.printed:
             print(text)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import compress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +13,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.common import TypeInformation
+from penstock.common.conversions import describe_raised, numbered
 from penstock.datastream.functions import CoProcessFunction, ProcessFunction
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.timerservice import TimerService
-from penstock.datastream.values import numbered, read, write
+from penstock.datastream.values import read, write
 from penstock.errors import FunctionError, RecordError
 from penstock.types import arrow_type
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 #: Flink's timestamp of a value that has none.
 _NO_TIMESTAMP = -(2**63)
-_PACKAGE = Path(__file__).parents[1]
 
 
 class ValueBatch:
@@ -284,13 +282,7 @@ class _Context(ProcessFunction.Context, CoProcessFunction.Context):
 
 def failed(step: Step, error: Exception, row: int) -> FunctionError:
     """The error of a step whose function raised ``error``."""
-    frames = [
-        each for each in traceback.extract_tb(error.__traceback__) if not Path(each.filename).is_relative_to(_PACKAGE)
-    ]
-    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    text = str(error)
-    reason = f"the function raised {type(error).__name__}{place}" + (f": {text}" if text else "")
-    return FunctionError(reason, "", -1, row, "", "", f"in step '{step.name or step.kind}'")
+    return FunctionError(describe_raised(error), "", -1, row, "", "", f"in step '{step.name or step.kind}'")
 
 
 def of_row(error: RecordError, origin: NDArray[np.int64]) -> RecordError:

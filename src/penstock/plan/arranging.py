@@ -13,6 +13,7 @@ from penstock.plan.nodes import (
     Materialize,
     Node,
     Normalize,
+    OverAggregate,
     Rank,
     SetOperation,
     Sink,
@@ -51,6 +52,7 @@ def _arranged(node: Node, known: StepIdentity, lineage: Lineage) -> Node:
             | Materialize(input=below, keys=keys)
             | Normalize(input=below, keys=keys)
             | Rank(input=below, keys=keys)
+            | OverAggregate(input=below, keys=keys)
         ):
             return replace(node, keys=tuple(keys[at] for at in _order(below, keys, known, "", lineage)))
         case Join(left=left, left_keys=lefts, right_keys=rights):

@@ -17,6 +17,7 @@ from penstock.plan.nodes import (
     Join,
     Node,
     Normalize,
+    OverAggregate,
     Rank,
     Scan,
     SetOperation,
@@ -122,6 +123,7 @@ _CHANGES: dict[type[Node], str] = {
     Join: "join",
     Deduplicate: "ROW_NUMBER()",
     Rank: "Top-N",
+    OverAggregate: "OVER",
     SetOperation: "comparison of two queries",
     Normalize: "source of upserts",
 }

@@ -11,6 +11,7 @@ from penstock.plan.nodes import (
     Filter,
     Node,
     Normalize,
+    OverAggregate,
     Scan,
     Sink,
     TemporalSort,
@@ -59,6 +60,6 @@ def _goes_by_time(node: Node) -> bool:
             return isinstance(windowing, Windowing) and not windowing.processing
         case Deduplicate():
             return node.by_watermark
-        case TemporalSort(time=time):
+        case TemporalSort(time=time) | OverAggregate(time=time):
             return bool(time)
     return False

@@ -25,6 +25,8 @@ from penstock.plan.nodes import (
     Materialize,
     Node,
     Normalize,
+    OverAggregate,
+    OverCall,
     Project,
     Rank,
     Ranking,
@@ -132,6 +134,11 @@ def state_of(node: Node) -> str:
             return "the first row of each key until the watermark reaches it, then the key"
         case Deduplicate(last=False):
             return "the first row of each key"
+        case OverAggregate(frame=frame) if not node.by_time:
+            return "all rows of each key"
+        case OverAggregate(frame=frame, time=time):
+            found = "each group" if frame.running else "the rows of each key that are in frames of later ones"
+            return f"{found}, and the rows that the watermark has not reached" if time else found
         case TemporalSort(time="") | Sort():
             return "nothing between batches"
         case TemporalSort():
@@ -168,6 +175,7 @@ def shuffled_by(node: Node) -> tuple[tuple[str, ...], ...]:
             | Normalize(keys=keys)
             | Deduplicate(keys=keys)
             | Rank(keys=keys)
+            | OverAggregate(keys=keys)
             | Materialize(keys=keys)
         ):
             return (keys,)
@@ -222,6 +230,8 @@ def step_lines(node: Node) -> list[str]:
             return [f"{which} {by} of each {_names(keys)}" if keys else f"{which} {by}"]
         case Materialize(keys=keys):
             return [f"the last row of each {_names(keys)}"]
+        case OverAggregate():
+            return [_over(node), *(f"  {quoted_name(each.name)} = {_call(each)}" for each in node.calls)]
         case TemporalSort(time=time, order=order):
             by = ", ".join([*([quoted_name(time)] if time else []), *map(_sort, order)])
             return [f"rows in the order of {by}" if time else f"rows of a batch in the order of {by}"]
@@ -257,6 +267,14 @@ def _rank(rank: Rank) -> str:
     return f"{which}{of}, by {order}" + (f", numbered {quoted_name(rank.number)}" if rank.number else "")
 
 
+def _over(over: OverAggregate) -> str:
+    by = ["processing time"] if over.processing else [quoted_name(over.time)] if over.time else []
+    order = ", ".join([*by, *map(_sort, over.order)]) or "no order"
+    of = f" of each {_names(over.keys)}" if over.keys else ""
+    unit = " (milliseconds)" if over.by_time and not over.frame.rows and over.frame.start is not None else ""
+    return f"functions over {over.frame.describe()}{unit}{of}, by {order}"
+
+
 def _sort(column: SortColumn) -> str:
     nulls = "" if column.nulls_first != column.descending else f" NULLS {'FIRST' if column.nulls_first else 'LAST'}"
     return f"{quoted_name(column.name)}{' DESC' if column.descending else ''}{nulls}"
@@ -275,6 +293,8 @@ def _call(call: AggregateCall) -> str:
 
 def more_arguments(call: AggregateCall) -> str:
     """What follows the argument of an aggregate."""
+    if isinstance(call, OverCall) and call.function in ("LAG", "LEAD"):
+        return f", {call.number}" + ("" if call.default is None else f", {quoted_name(call.default)}")
     if call.function == "LISTAGG":
         return f", {flink_sql(Literal(call.separator, type=STRING))}"
     return " IGNORE NULLS" if call.function == "ARRAY_AGG" and not call.nulls else ""

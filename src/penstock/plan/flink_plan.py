@@ -22,6 +22,7 @@ from penstock.plan.nodes import (
     Join,
     Node,
     Normalize,
+    OverAggregate,
     Project,
     Scan,
     Sink,
@@ -186,6 +187,13 @@ def _stateful(node: Node) -> tuple[tuple[str, str], ...]:
             pairs = " AND ".join(f"{a} = {b}" for a, b in zip(left, right, strict=True)) or "true"
             specs = ("leftInputSpec", _spec(node.left, left)), ("rightInputSpec", _spec(node.right, right))
             return ("joinType", kind.value), ("where", pairs), ("select", ", ".join(node.schema.names)), *specs
+        case OverAggregate(keys=keys, order=columns, calls=calls, frame=frame):
+            by = ["PROCTIME ASC"] if node.processing else [f"{node.time} ASC"] if node.time else []
+            order = ", ".join([*by, *map(_sort, columns)])
+            select = ", ".join((*node.input.schema.names, *(f"{_call(each)} AS {each.name}" for each in calls)))
+            partition = (("partitionBy", ", ".join(keys)),) if keys else ()
+            window = ("window", f" {frame.describe()}")
+            return *partition, *((("orderBy", order),) if order else ()), window, ("select", select)
         case Normalize(keys=keys):
             return (("key", ", ".join(keys)),)
         case TemporalSort(time=event_time, order=columns):

@@ -11,6 +11,7 @@ from penstock.plan.nodes import (
     Job,
     Join,
     Node,
+    OverAggregate,
     SessionTable,
     Sort,
     TemporalSort,
@@ -54,6 +55,8 @@ def lifetimes(node: Node, default: timedelta | None) -> tuple[timedelta | None, 
             given: tuple[timedelta | None, ...] = (left, right)
         case GroupAggregate(ttl=ttl):
             given = (ttl,)
+        case OverAggregate(frame=frame) if node.by_time and not frame.rows and frame.start is not None:
+            return (None,)  # it forgets with time
         case (
             WindowAggregate() | SessionTable() | InWindows() | TemporalSort() | Sort()
         ):  # which forget with the watermark

@@ -34,6 +34,7 @@ from penstock.plan.nodes import (
     Join,
     MapRows,
     Node,
+    OverAggregate,
     Project,
     Rank,
     Scan,
@@ -183,6 +184,8 @@ class Lineage:
                 return Call("UNNEST", (whole, number), type=_type(node, name))
             case Rank(number=number) if name == number:
                 return Call("ROW_NUMBER", (), type=_type(node, name))
+            case OverAggregate(calls=calls) if any(each.name == name for each in calls):
+                return self._over(node, name)
             case Join():
                 at, lefts = node.schema.names.index(name), node.left.schema.names
                 side = node.left if at < len(lefts) else node.right
@@ -199,6 +202,13 @@ class Lineage:
             case Step():
                 return self.column(node.input, name)
         raise TypeError(f"unknown plan node {type(node).__name__}")
+
+    def _over(self, node: OverAggregate, name: str) -> Expression:
+        (call,) = (each for each in node.calls if each.name == name)
+        names = (*node.keys, *([node.time] if node.time else []), *(each.name for each in node.order))
+        frame = Literal(node.frame.describe(), type=STRING)
+        args = (self.aggregate(node.input, call), *(self.column(node.input, each) for each in names), frame)
+        return Call("OVER", args, type=call.type)
 
     def _grouped(self, node: Step, name: str, keys: tuple[str, ...], calls: tuple[AggregateCall, ...]) -> Expression:
         if name in keys:

@@ -15,6 +15,7 @@ from penstock.plan.nodes import (
     Materialize,
     Node,
     Normalize,
+    OverAggregate,
     Rank,
     SessionTable,
     SetOperation,
@@ -35,6 +36,7 @@ _KINDS: dict[type[Node], str] = {
     Deduplicate: "deduplicate",
     Rank: "rank",
     SetOperation: "compare",
+    OverAggregate: "over",
     TemporalSort: "sort",
     Sort: "sort",
 }

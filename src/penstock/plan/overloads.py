@@ -25,7 +25,7 @@ from penstock.types import (
     TimestampType,
     TimeType,
 )
-from penstock.types.casts import is_integer, is_numeric, is_point
+from penstock.types.casts import assignable, is_integer, is_numeric, is_point
 from penstock.types.logical import root
 
 #: Letter to the name of a family of types, and whether a type belongs to it.
@@ -97,6 +97,11 @@ class Overload:
             for letter, arg in pairs
         )
 
+    @property
+    def text(self) -> str:
+        """The arguments as errors show them: ``(STRING, INT)``."""
+        return families(self.signature)
+
     def _letters(self, count: int) -> str:
         """The signature's letters for this number of arguments."""
         if self.signature.endswith("*"):
@@ -107,6 +112,33 @@ class Overload:
         """The type of the value."""
         found = self.result(args) if callable(self.result) else self.result
         return found.with_nullability(self.nullable or any(arg.type.nullable for arg in args))
+
+
+@dataclass(frozen=True)
+class TypedOverload(Overload):
+    """Arguments of these ``types``, to which others are cast where Flink does so implicitly; of any types and any
+    number if there are none."""
+
+    types: tuple[DataType, ...] | None = None
+
+    def takes(self, args: tuple[Expression, ...]) -> bool:
+        if self.types is None:
+            return not any(isinstance(arg.type, IntervalType) for arg in args)
+        return len(args) == len(self.types) and all(
+            assignable(arg.type, type_) for arg, type_ in zip(args, self.types, strict=True)
+        )
+
+    def typed(self, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        """The arguments in these types. A NULL of no known type is a STRING."""
+        types = self.types or [STRING if isinstance(arg.type, NullType) else arg.type for arg in args]
+        return tuple(coerce(arg, type_) for arg, type_ in zip(args, types, strict=True))
+
+    def type_of(self, args: tuple[Expression, ...]) -> DataType:
+        return self.result(args) if callable(self.result) else self.result
+
+    @property
+    def text(self) -> str:
+        return "(..)" if self.types is None else f"({', '.join(each.text() for each in self.types)})"
 
 
 def overloads(result: Result, *signatures: str, nullable: bool = False) -> tuple[Overload, ...]:

@@ -20,6 +20,8 @@ from penstock.plan.nodes import (
     Materialize,
     Node,
     Normalize,
+    OverAggregate,
+    OverCall,
     Project,
     Rank,
     Sink,
@@ -124,6 +126,13 @@ def _reads(node: Node, wanted: Names) -> tuple[Names, ...]:
             return (wanted | set(keys) | ({order} if order else set()),)
         case Rank(keys=keys, order=columns, number=number):
             return (wanted - {number} | set(keys) | {each.name for each in columns},)
+        case OverAggregate(keys=keys, order=columns, time=time):
+            own = frozenset(each.name for each in node.calls)
+            return (
+                (wanted - own)
+                | {*keys, *([time] if time else []), *(x.name for x in columns)}
+                | _of_calls(node, wanted),
+            )
         case TemporalSort(time=time, order=columns):
             return (wanted | ({time} if time else set()) | {each.name for each in columns},)
         case Sort(order=columns):
@@ -158,6 +167,17 @@ def _calls(node: GroupAggregate, wanted: Names) -> tuple[AggregateCall, ...]:
     """The aggregates that are wanted; at least one if a row would have no column otherwise."""
     found = tuple(each for each in node.calls if each.name in wanted)
     return found if found or node.keys else node.calls[:1]
+
+
+def _over_calls(node: OverAggregate, wanted: Names) -> tuple[OverCall, ...]:
+    """The functions that are wanted; at least one."""
+    return tuple(each for each in node.calls if each.name in wanted) or node.calls[:1]
+
+
+def _of_calls(node: OverAggregate, wanted: Names) -> Names:
+    """The columns that the wanted functions read."""
+    read = (name for each in _over_calls(node, wanted) for name in (each.argument, each.filter, each.default))
+    return frozenset(name for name in read if name is not None)
 
 
 def _pruned(node: Node, inputs: tuple[Node, ...], wanted: Names) -> Node:
@@ -200,6 +220,10 @@ def _pruned(node: Node, inputs: tuple[Node, ...], wanted: Names) -> Node:
         case Normalize() | Deduplicate() | TemporalSort() | Sort() | Materialize():
             below = _narrowed(inputs[0], reads[0])
             return replace(node, schema=below.schema, input=below)
+        case OverAggregate():
+            below, calls = _narrowed(inputs[0], reads[0]), _over_calls(node, wanted)
+            fields = (*below.schema.fields, *(Field(each.name, each.type) for each in calls))
+            return replace(node, schema=RowType(fields, nullable=False), input=below, calls=calls)
         case Rank(number=number):
             below = _narrowed(inputs[0], reads[0])
             own = [node.schema.fields[-1]] if number in wanted else []

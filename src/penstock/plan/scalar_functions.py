@@ -72,6 +72,13 @@ class Function(Entry):
         return self.varies is Varies.NEVER or (self.varies is Varies.BY_BATCH and bool(call.args))
 
 
+@dataclass(frozen=True)
+class UserCall(Call):
+    """A call of a function that the user defined, by the name that SQL has for it."""
+
+    definition: Function
+
+
 #: The package whose modules are groups of the reference, each with a ``GROUP`` and ``FUNCTIONS``. It is above the plan.
 _PACKAGE = "penstock.flow.functions"
 
@@ -112,6 +119,8 @@ def missing() -> Mapping[str, str]:
 
 def function_of(call: Call) -> Function | None:
     """The function that is called, None if there is none of that name."""
+    if isinstance(call, UserCall):
+        return call.definition
     return functions().get(call.function)
 
 

@@ -21,6 +21,7 @@ from penstock.plan.nodes import (
     Materialize,
     Node,
     Normalize,
+    OverAggregate,
     Project,
     Rank,
     Ranking,
@@ -156,6 +157,12 @@ def own_traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
         case Deduplicate(keys=keys, last=last), (below,):
             kinds = below.kinds | (_UPDATES if last else INSERTIONS)
             return replace(below, kinds=kinds, upsert_keys=(keys,), stateful=True)
+        case OverAggregate(keys=keys), (below,):
+            if node.by_time:
+                return replace(below, stateful=True)
+            found = tuple(key for key in below.upsert_keys if set(keys) <= set(key))
+            kinds = below.kinds | INSERTIONS | _UPDATES
+            return replace(below, kinds=kinds, upsert_keys=found, stateful=True)
         case ((TemporalSort() | Sort()), (below,)):
             return replace(below, stateful=True)
         case Rank(), (below,):

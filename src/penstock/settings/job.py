@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
-from penstock.options import BOOLEAN, DURATION, LIST, Codec, OptionSet, number, one_of, opt
+from penstock.options import BOOLEAN, COMMA_LIST, DURATION, LIST, Codec, OptionSet, number, one_of, opt
 from penstock.settings.codecs import FILLED, checked
 from penstock.settings.kerberos import KerberosSettings
 from penstock.settings.restart import RestartStrategy
@@ -102,6 +102,16 @@ class Settings(OptionSet):
         doc="Whether a job is a stream or, with `BATCH`, computes all rows of tables that end in one batch and gives "
         "the final result alone ([batch](../batch.md)). `AUTOMATIC` is `STREAMING` here.",
         example="BATCH",
+    )
+    python_files: tuple[str, ...] = opt(
+        "python.files",
+        COMMA_LIST,
+        default=(),
+        default_text="(none)",
+        doc="Files and folders with the modules of functions in Python, as in Flink: `.py` files, folders and `.zip` "
+        "files, separated by commas, relative to the SQL file. Its own folder is searched anyway. What is imported "
+        "from there goes to the tasks with the functions ([functions](../functions.md)).",
+        example="lib/functions.py,lib/more.zip",
     )
     session_time_zone: str | None = opt(
         "table.local-time-zone",

@@ -23,6 +23,7 @@ from penstock.sql.catalogs import (
     Visible,
     display_path,
 )
+from penstock.sql.function_catalog import FunctionCatalog
 from penstock.sql.like import apply_like, with_key
 from penstock.sql.parse.source import Errors, SourceText, similar, suggestion
 from penstock.sql.parse.statements import (
@@ -32,11 +33,13 @@ from penstock.sql.parse.statements import (
     AlterView,
     CreateCatalog,
     CreateDatabase,
+    CreateFunction,
     CreateTable,
     CreateTableAs,
     CreateView,
     DropCatalog,
     DropDatabase,
+    DropFunction,
     DropTable,
     GivenOption,
     Insert,
@@ -64,6 +67,8 @@ Definition = (
     | CreateDatabase
     | AlterDatabase
     | DropDatabase
+    | CreateFunction
+    | DropFunction
     | Use
 )
 
@@ -77,11 +82,17 @@ class Definitions:
     warnings: list[str]
     #: Whether the statement under way is of a batch job.
     batch: Callable[[], bool] = bool
+    #: Where modules of functions are, beside those that are installed.
+    python_files: Callable[[], tuple[str, ...]] = tuple
     catalogs: Catalogs = field(default_factory=Catalogs)
+    functions: FunctionCatalog = field(init=False)
     #: Views that are being bound, to notice one that reads itself.
     _binding: list[int] = field(default_factory=list)
     #: Why a view can no longer be read, by its object's id.
     _broken: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.functions = FunctionCatalog(self.source, self.catalogs)
 
     def run(self, statement: Statement) -> bool:
         """Run a statement, if it is a definition. Raises DefinitionError with its problems."""
@@ -112,6 +123,10 @@ class Definitions:
                 self._alter_catalog(statement)
             case DropCatalog():
                 self._drop_catalog(statement)
+            case CreateFunction():
+                self.functions.create(statement, self.python_files())
+            case DropFunction():
+                self.functions.drop(statement)
         return True
 
     # --- names ------------------------------------------------------------------------------------------------
@@ -120,7 +135,8 @@ class Definitions:
         """The queries of a statement, with the names of the database ``space``, the current one without it."""
         visible = Visible(self.catalogs, space or self.catalogs.current, self._resolved)
         given = self.unknown, self.warnings, visible.space[1], self.batch()
-        return Queries(self.source, self.connectors, errors, visible, *given)
+        functions = self.functions.seen_from(visible.space)
+        return Queries(self.source, self.connectors, errors, visible, *given, user_functions=functions)
 
     def path(self, table: TableName) -> Path:
         """The whole name of a table."""
@@ -231,7 +247,11 @@ class Definitions:
 
     def connector_problem(self, statement: CreateTable) -> Problem | None:
         """What is wrong with the connector of a table."""
-        return Declaration(statement, self.source, Errors()).connector_problem(self.connectors)
+        return self._declaration(statement).connector_problem(self.connectors)
+
+    def _declaration(self, statement: CreateTable) -> Declaration:
+        functions = self.functions.seen_from(self.catalogs.current)
+        return Declaration(statement, self.source, Errors(), functions)
 
     def _key(self, table: TableName) -> tuple[str, ...]:
         """The primary key of a table, if it has one: a copy of the table has the same."""
@@ -240,7 +260,7 @@ class Definitions:
 
     def _declare(self, entry: TableEntry) -> None:
         entry.found = None
-        entry.found, warnings = Declaration(entry.statement, self.source, Errors()).table(self.connectors)
+        entry.found, warnings = self._declaration(entry.statement).table(self.connectors)
         entry.statement = with_key(entry.statement)
         self.warnings += [each for each in warnings if each not in self.warnings]
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 from penstock.errors import DefinitionError, OptionsError, Problem
 from penstock.plan.flink_plan import flink_explain
@@ -56,17 +57,20 @@ def parse_script(
     variables: Mapping[str, str] | None = None,
     default_name: str = "",
     connectors: Registry[Connector] = known_connectors,
+    folder: str = "",
 ) -> Script:
     """The jobs of a file of Flink SQL.
 
     Each INSERT INTO is a separate job; a statement set is one job with several sinks. A job is named by
     ``pipeline.name``, else ``default_name``, else ``insert-into_<table>``; a name that is taken gets ``-<table>``.
-    ``variables`` replace ``${NAME}``. Raises SqlError, SchemaError, OptionsError or UnsupportedError (SqlError when
-    they are mixed) with every problem of the file, each with file, line and column; PluginError for a connector that
-    does not load.
+    ``variables`` replace ``${NAME}``. Modules of functions are searched for in what ``python.files``
+    names, in ``folder``, and among the installed ones.
+
+    Raises SqlError, SchemaError, OptionsError or UnsupportedError (SqlError when they are mixed) with every problem of
+    the file, each with file, line and column; PluginError for a connector that does not load.
     """
     source = SourceText(text, file)
-    reader = _ScriptReader(source, connectors, default_name)
+    reader = _ScriptReader(source, connectors, default_name, folder)
     tokens = scan(source, variables or {})
     for statement in statements_of(tokens):
         reader.read(statement)
@@ -102,6 +106,7 @@ class _ScriptReader:
     source: SourceText
     connectors: Registry[Connector]
     default_name: str
+    folder: str = ""
     errors: Errors = field(default_factory=Errors)
     jobs: list[Job] = field(default_factory=list)
     settings: GivenSettings = field(default_factory=GivenSettings)
@@ -113,7 +118,14 @@ class _ScriptReader:
     definitions: Definitions = field(init=False)
 
     def __post_init__(self) -> None:
-        self.definitions = Definitions(self.source, self.connectors, self.settings.warnings, self._is_batch)
+        self.definitions = Definitions(
+            self.source, self.connectors, self.settings.warnings, self._is_batch, self._python_files
+        )
+
+    def _python_files(self) -> tuple[str, ...]:
+        """Where the modules of functions are, those of ``python.files`` relative to the file."""
+        given = (str(Path(self.folder, each)) for each in self.settings.value("python_files") or ())
+        return (*given, *([self.folder] if self.folder else ()))
 
     def _is_batch(self) -> bool:
         return bool(self.settings.value("runtime_mode") == BATCH)

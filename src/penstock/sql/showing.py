@@ -13,7 +13,7 @@ from penstock.sql.altering import key_name
 from penstock.sql.bind.expressions.aggregates import FUNCTIONS
 from penstock.sql.bind.expressions.scope import known_functions
 from penstock.sql.bind.tables.definitions import ComputedColumn, DeclaredTable, is_proctime
-from penstock.sql.catalogs import TableEntry, ViewEntry
+from penstock.sql.catalogs import Space, TableEntry, ViewEntry
 from penstock.sql.ddl import Definitions
 from penstock.sql.parse.statements import CreateTable, CreateView, Describe, Pattern, Show
 from penstock.sql.parse.syntax import Name, TableName
@@ -88,6 +88,9 @@ class Showing:
         """What DESCRIBE prints."""
         return self._columns(statement.table, None)
 
+    def _function_space(self, statement: Show) -> Space:
+        return self.definitions.space(statement.parts) if statement.parts else self.definitions.catalogs.current
+
     def _names(self, statement: Show) -> list[str]:
         catalogs = self.definitions.catalogs
         catalog, database = catalogs.current
@@ -105,7 +108,10 @@ class Showing:
             case "CATALOGS":
                 return sorted(catalogs.catalogs)
             case "FUNCTIONS":
-                return sorted(each.lower() for each in {*known_functions(), *FUNCTIONS})
+                own = self.definitions.functions.names(self._function_space(statement))
+                return sorted({*(each.lower() for each in {*known_functions(), *FUNCTIONS}), *own})
+            case "USER FUNCTIONS":
+                return self.definitions.functions.names(self._function_space(statement))
             case "CURRENT CATALOG":
                 return [catalog]
             case "CURRENT DATABASE":

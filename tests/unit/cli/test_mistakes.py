@@ -56,7 +56,7 @@ def said(tmp_path, capsys):
         ),
         (
             "CREATE FUNCTION f AS 'a.B';",
-            "(functions in Python run in programs: DataStream.map takes values, call_arrow",
+            "a function in Java is not supported (write the function in Python, and LANGUAGE PYTHON after its name)",
         ),
         (
             "CREATE TABLE d (id INT) WITH ('connector' = 'postgres', 'url' = 'postgresql://h/d', 'table-name' = 'd');\n"

@@ -37,7 +37,18 @@ def program(tmp_path):
             "'penstock.datastream' has no 'MapFunktion'",
             "did you mean 'MapFunction'?",
         ),
-        ("\nimport penstock.table", 2, "'penstock' has no 'table': there is no Table API", ".sql file"),
+        (
+            "\nfrom penstock.table import StreamTableEnvironment",
+            2,
+            "'penstock.table' has no 'StreamTableEnvironment': there is no Table API",
+            ".sql file",
+        ),
+        (
+            "import penstock.table.table_environment",
+            1,
+            "'penstock.table' has no 'table_environment': there is no Table API",
+            ".sql file",
+        ),
         ("import penstock.datastream.status.more", 1, "'penstock.datastream' has no 'status'", "connectors"),
         (
             "from penstock.datastream.connectors.files import FileSource",

@@ -22,6 +22,7 @@ from penstock.engine.runs.failures import FOREIGN, spark_gone_error
 from penstock.engine.runs.query import Query
 from penstock.engine.runs.restarts import Restarts
 from penstock.engine.runs.start_checks import check_start
+from penstock.engine.runs.user_modules import send_modules
 from penstock.engine.session import is_alive, make_quick_starts, report, spark_session
 from penstock.errors import (
     VERBOSE,
@@ -80,6 +81,7 @@ def start(job: Job, warn: Callable[[str], None] | None = None, say: Callable[[st
     job = plan_job(job)
     check_guarantees(job)
     check_settings(job)
+    send_modules(job)
     say = _logged(say)
     for warning in kept_forever(job):
         warn(f"job '{job.name}': {warning}")

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from penstock.plan.scalar_functions import Entry, Missing
+from penstock.plan.scalar_functions import Entry
 
 GROUP = "Rows around a row"
-_OVER = (
-    "OVER takes ROW_NUMBER(), RANK() and DENSE_RANK() only; number the rows, and join the numbered rows with themselves"
-)
-_BATCH = "in batch mode, where a condition keeps the first numbers"
+_BATCH = "in batch mode"
+_RANKS = "where a condition keeps the first numbers, in batch mode"
 
 FUNCTIONS = (
-    Entry("ROW_NUMBER", "ROW_NUMBER() OVER (..)", "where a condition keeps the first numbers"),
-    Entry("RANK", "RANK() OVER (..)", _BATCH),
-    Entry("DENSE_RANK", "DENSE_RANK() OVER (..)", _BATCH),
-    Missing("PERCENT_RANK", "PERCENT_RANK() OVER (..)", reason=_OVER),
-    Missing("CUME_DIST", "CUME_DIST() OVER (..)", reason=_OVER),
-    Missing("NTILE", "NTILE(n) OVER (..)", reason=_OVER),
-    Missing("LAG", "LAG(a [, offset [, default]]) OVER (..)", reason=_OVER),
-    Missing("LEAD", "LEAD(a [, offset [, default]]) OVER (..)", reason=_OVER),
+    Entry("ROW_NUMBER", "ROW_NUMBER() OVER (..)"),
+    Entry("RANK", "RANK() OVER (..)", _RANKS),
+    Entry("DENSE_RANK", "DENSE_RANK() OVER (..)", _RANKS),
+    Entry("PERCENT_RANK", "PERCENT_RANK() OVER (..)", _BATCH),
+    Entry("CUME_DIST", "CUME_DIST() OVER (..)", _BATCH),
+    Entry("NTILE", "NTILE(n) OVER (..)", _BATCH),
+    Entry("LAG", "LAG(a [, offset [, default]]) OVER (..)"),
+    Entry("LEAD", "LEAD(a [, offset [, default]]) OVER (..)", _BATCH),
 )

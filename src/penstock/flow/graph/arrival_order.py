@@ -20,6 +20,7 @@ from penstock.flow.graph.exchange import Origin
 from penstock.flow.operators.aggregate import GroupAggregateOperator
 from penstock.flow.operators.contract import Input, Operator
 from penstock.flow.operators.first_rows import FirstRowOperator
+from penstock.flow.operators.over import OverOperator
 from penstock.flow.operators.set_operation import SetOperator
 from penstock.flow.operators.temporal_sort import TemporalSortOperator
 from penstock.flow.rows.envelope import ARRIVED, arrivals_of, hashes_of
@@ -110,6 +111,10 @@ def _moments(operator: Operator, rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
         case FirstRowOperator(order=name):
             column = rows.column(name)
         case TemporalSortOperator(time=name):
+            column = rows.column(name)
+        case OverOperator(time=""):
+            return np.arange(len(rows))
+        case OverOperator(time=name):
             column = rows.column(name)
         case InWindowsOperator(windows=windows, inputs=inputs):
             column = rows.column(inputs[0].schema.get_field_index(windows[0].windowing.end))

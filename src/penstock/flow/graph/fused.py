@@ -14,6 +14,7 @@ from penstock.flow.rows.calls import FunctionStage
 from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.expressions import Expression
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, MapRows, Node, Scan, Sink
+from penstock.plan.scalar_functions import is_deterministic
 from penstock.plan.walk import base, fold, scans
 from penstock.spi import DEAD_LETTER, Output, Stage, Task, WriterFactory
 
@@ -120,7 +121,8 @@ def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | NoKernel
     }
     columns = {i: each.sink_columns(sinks[i]) for i, each in rows.items()}
     conditions = [each.conditions for each in rows.values()]
-    apart = any(each != conditions[0] for each in conditions[1:])
+    # Random conditions are as many as sinks, although they are written alike.
+    apart = any(each != conditions[0] or not all(map(is_deterministic, each)) for each in conditions[1:])
     if apart:
         works = [(rows[i], columns[i]) for i in rows]
     else:

@@ -11,6 +11,8 @@ from penstock.flow.kernels.session import Session
 from penstock.flow.operators.accumulators import ORDERED, Accumulators
 from penstock.flow.operators.aggregate import GroupAggregateOperator
 from penstock.flow.operators.contract import Operator
+from penstock.flow.operators.over import OverOperator
+from penstock.flow.operators.over_numbers import kept_name
 from penstock.flow.windows.in_windows import InWindowsOperator
 from penstock.flow.windows.sessions import SessionOperator
 from penstock.flow.windows.window_aggregate import WindowAggregateOperator
@@ -27,6 +29,8 @@ from penstock.plan.nodes import (
     Materialize,
     Node,
     Normalize,
+    OverAggregate,
+    OverCall,
     Rank,
     SessionTable,
     SetOperation,
@@ -119,6 +123,8 @@ class Identifier:
                 return self._kept("one row of each key", node, keys, facts, growing=True)
             case Rank():
                 return self._rank(node)
+            case OverAggregate():
+                return self._over(node, operator)
             case TemporalSort(time=time, order=order):
                 first = [self._fact(node.input, time)] if time else []
                 facts = {"order": _together([*first, *self._order(node.input, order)])}
@@ -130,7 +136,7 @@ class Identifier:
     # --- kinds of steps -----------------------------------------------------------------------------------------
 
     def _grouped(
-        self, node: GroupAggregate | WindowAggregate, operator: GroupAggregateOperator, step: str
+        self, node: GroupAggregate | WindowAggregate | OverAggregate, operator: GroupAggregateOperator, step: str
     ) -> StepIdentity:
         """The identity of a step that keeps the states of groups."""
         every, node_below = operator.states.accumulators, node.input
@@ -189,6 +195,31 @@ class Identifier:
         if not changing:
             facts["order of equal rows"] = Fact.from_text("the latest first" if node.latest else "as they came")
         return self._kept("a ranking", node, node.keys, facts, growing=not changing)
+
+    def _over(self, node: OverAggregate, operator: Operator) -> StepIdentity:
+        first = [self._fact(node.input, node.time)] if node.time else []
+        first += [Fact.from_text("processing time")] if node.processing else []
+        facts = {
+            "order": _together([*first, *self._order(node.input, node.order)]),
+            "frame": Fact.from_text(node.frame.describe()),
+        }
+        kept = self._kept("OVER", node, node.keys, facts, growing=True)
+        if not isinstance(operator, OverOperator) or not node.frame.running:
+            return kept  # the rows are kept: functions of what is in them may change
+        functions = operator.functions
+        found = self._grouped(node, functions.aggregates, "OVER")
+        numbers = tuple(self._number(node.input, each) for each in functions.numbers.kept_calls.values())
+        rows = kept.rows if node.time else {}
+        aggregates = (*found.aggregates, *numbers)
+        return replace(found, facts={**found.facts, **facts}, rows=rows, aggregates=aggregates, growing=kept.growing)
+
+    def _number(self, node: Node, call: OverCall) -> Column:
+        """What is kept for a function that only OVER has."""
+        if call.argument is None:
+            return Column(kept_name(call), BIGINT.text(), call.function, f"{call.function}()")
+        (column,) = self._columns(node, (call.argument,))
+        name, count = kept_name(call), f"the last {call.number} values of"
+        return Column(name, f"ARRAY<{column.type}>", f"{count} {column.meaning}", f"{count} {column.shown}")
 
     def _in_windows(self, inner: Node, windows: Sequence[Attached], operator: InWindowsOperator) -> StepIdentity:
         """The identity of a step that does its work in each window by itself."""

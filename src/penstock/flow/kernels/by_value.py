@@ -77,4 +77,4 @@ def _moved(failure: Failure, rows: Sequence[int], count: int) -> Failure:
     found = np.zeros(count, np.bool_)
     found[rows] = failure.rows
     places = {row: at for at, row in enumerate(rows)}
-    return Failure(found, lambda row: failure.reason(places[row]))
+    return replace(failure, rows=found, reason=lambda row: failure.reason(places[row]))

@@ -7,7 +7,8 @@ filter decides without it. So kernels mark such rows, and the user of the values
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.columns.buffers import bits_of, fixed_values, from_buffers
+from penstock.errors import RecordError
 
 #: One value per row, or one for all rows.
 Values: TypeAlias = pa.Array | pa.Scalar
@@ -25,10 +27,13 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Failure:
-    """The rows for which a computation failed, and the reason of each, by its number."""
+    """The rows for which a computation failed, and the reason of each, by its number. ``error`` is raised if one is
+    needed, with ``hint``."""
 
     rows: Mask
     reason: Callable[[int], str]
+    error: type[RecordError] = RecordError
+    hint: str = "leave such rows out with WHERE, or use CASE or TRY_CAST"
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +118,7 @@ def column(values: NDArray[Any], valid: Mask | None, arrow: pa.DataType) -> pa.A
 
 def within(failures: Sequence[Failure], rows: Mask) -> tuple[Failure, ...]:
     """Those of the failures that are in ``rows``."""
-    found = (Failure(each.rows & rows, each.reason) for each in failures)
+    found = (replace(each, rows=each.rows & rows) for each in failures)
     return tuple(each for each in found if each.rows.any())
 
 
@@ -163,15 +168,19 @@ def _in_turn(args: Sequence[Vector], rows: int) -> tuple[tuple[Failure, ...], Ma
 def all_constant(kernel: Kernel, args: Sequence[Vector], rows: int) -> Vector:
     """The value of a kernel whose arguments are all constant, computed once and not for each of ``rows``."""
     once = [
-        Vector(pa.repeat(each.values, 1), tuple(Failure(found.rows[:1], found.reason) for found in each.failures))
+        Vector(pa.repeat(each.values, 1), tuple(replace(found, rows=found.rows[:1]) for found in each.failures))
         for each in args
     ]
     made = kernel(once if rows else [Vector(each.values) for each in once], 1)
     failures = (
-        Failure(np.repeat(each.rows, rows), lambda _, reason=each.reason: reason(0))  # type: ignore[misc]
+        replace(each, rows=np.repeat(each.rows, rows), reason=partial(_first_reason, each.reason))
         for each in made.failures
     )
     return Vector(made.values if made.constant else made.values[0], tuple(failures) if rows else ())
+
+
+def _first_reason(reason: Callable[[int], str], _: int) -> str:
+    return reason(0)
 
 
 def overflowing(strict: bool, values: pa.Array, failed: Mask, reason: Callable[[int], str]) -> pa.Array | Vector:

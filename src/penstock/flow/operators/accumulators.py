@@ -25,7 +25,7 @@ from penstock.flow.state.store import Tables, TableSpec
 from penstock.types.arrow import quoted_name
 
 #: The name of the column of values in tables of values.
-_VALUE = "__value"
+VALUE = "__value"
 _EXTREMES = frozenset({"MIN", "MAX"})
 _ENDS = frozenset({"FIRST", "LAST"})
 #: What depends on the order in which values arrive.
@@ -73,12 +73,12 @@ class Accumulators:
     @property
     def tables(self) -> tuple[TableSpec, ...]:
         """The tables of values: to know which are distinct, and which is the next extreme after a retraction."""
-        value = pa.field(_VALUE, self.type)
+        value = pa.field(VALUE, self.type)
         weight = pa.schema([pa.field("weight", pa.int64())])
         if self.argument.distinct:
-            return (TableSpec(self._table, pa.schema([*self.keys, value]), weight, "keyed"),)
+            return (TableSpec(self.table, pa.schema([*self.keys, value]), weight, "keyed"),)
         if self._keeps_values:
-            return (TableSpec(self._table, self.keys, pa.schema([value]), "multiset"),)
+            return (TableSpec(self.table, self.keys, pa.schema([value]), "multiset"),)
         return ()
 
     def column(self, function: str) -> str:
@@ -94,7 +94,7 @@ class Accumulators:
         state: Tables,
     ) -> dict[str, pa.Array]:
         """The columns after the rows of ``batch``, from those before, which are null for new groups."""
-        given = GroupValues(groups.index, self._values(batch), self._effective(batch, weights))
+        given = GroupValues(groups.index, self.values(batch), self.effective_weights(batch, weights))
         if self.argument.distinct:
             given = self._distinct(given, groups, state)
         result = {}
@@ -120,7 +120,8 @@ class Accumulators:
         return result
 
     @property
-    def _table(self) -> str:
+    def table(self) -> str:
+        """The name of the table of values."""
         return f"values {self.argument}" if self.retracts else f"seen values {self.argument}"
 
     @property
@@ -130,10 +131,11 @@ class Accumulators:
     def _named(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
         return {self.column(function): column for function, column in columns.items()}
 
-    def _values(self, batch: pa.RecordBatch) -> pa.Array:
+    def values(self, batch: pa.RecordBatch) -> pa.Array:
+        """The values of the rows, null if the rows are counted."""
         return pa.nulls(batch.num_rows) if self.argument.column is None else batch.column(self.argument.column)
 
-    def _effective(self, batch: pa.RecordBatch, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def effective_weights(self, batch: pa.RecordBatch, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The weights, 0 for rows that do not count."""
         if self.argument.filter is not None:
             kept = pc.fill_null(batch.column(self.argument.filter), False).to_numpy(zero_copy_only=False)
@@ -146,7 +148,7 @@ class Accumulators:
         """The values that appeared (weight 1) and disappeared (-1), after the multiset of values was changed."""
         given = given.at(np.flatnonzero(given.weights))
         pairs, net = self._net(given, groups)
-        table = state.keyed(self._table)
+        table = state.keyed(self.table)
         found, stored = table.get(pairs)
         before = counts_of(stored.column(0))
         after = np.maximum(before + net.weights, 0) if table.spec.timed else before + net.weights
@@ -165,15 +167,15 @@ class Accumulators:
         net = self._net(given.at(np.flatnonzero(given.weights)), groups)[1]
         changed = np.flatnonzero(net.weights)
         net = net.at(changed)
-        table = state.multiset(self._table)
+        table = state.multiset(self.table)
         result = extremes_of_changed(old, net, groups, table)
-        values = pa.RecordBatch.from_arrays([net.values], names=[_VALUE])
+        values = pa.RecordBatch.from_arrays([net.values], names=[VALUE])
         table.add(groups.hashes[net.index], take_rows(groups.keys, net.index), values, net.weights)
         return result
 
     def _net(self, given: GroupValues, groups: Groups) -> tuple[Groups, GroupValues]:
         """The different values of each group with their net weights, which may be 0."""
-        fields = [*self.keys, pa.field(_VALUE, self.type)]
+        fields = [*self.keys, pa.field(VALUE, self.type)]
         columns = [*take_rows(groups.keys, given.index).columns, given.values]
         rows = pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
         pairs = Groups.by_key(finer_hashes(groups.hashes[given.index], [given.values]), rows)

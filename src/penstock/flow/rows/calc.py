@@ -9,20 +9,26 @@ import pyarrow as pa
 
 from penstock.errors import Problem, RecordError, SchemaError
 from penstock.flow.kernels.session import UNKNOWN, Session
-from penstock.flow.rows.expressions import Evaluator, NoKernel, UnsupportedCall, compile_expressions
+from penstock.flow.kernels.vectors import Vector, true_rows, within
+from penstock.flow.rows.expressions import Evaluator, NoKernel, UnsupportedCall, check, compile_expressions
 from penstock.plan.enforcing import not_null
-from penstock.plan.expressions import ColumnRef, Expression, cast, coerce, rewrite
+from penstock.plan.expressions import Call, ColumnRef, Expression, cast, coerce, rewrite, walk
 from penstock.plan.nodes import Filter, Node, Project, Scan, Sink
+from penstock.plan.scalar_functions import Varies, function_of
 from penstock.plan.walk import base, calculations
 from penstock.spi import DEAD_LETTER, WATERMARK, located
 from penstock.types import STRING, DataType, Field, StringType, TimestampType, arrow_type
 from penstock.types.casts import alike, widens
+
+#: Columns of random values that a condition and what comes after it share begin with this.
+_ONCE = "__once_"
 
 
 @dataclass(frozen=True, eq=False)
 class Calc:
     """Filters rows by ``conditions``, one after the other, and computes columns. Picklable.
 
+    A condition gives further columns for what comes after it: random values, of which a row has one.
     Its batches have the ``columns`` of the node below, and perhaps others, such as :data:`penstock.spi.HIDDEN`, which
     follow the computed ones in the result. Dead letters pass every filter, with nulls in the computed columns.
     """
@@ -62,7 +68,9 @@ class Calc:
         rows = given
         for number, condition in enumerate(self.conditions):
             left = {name for each in (*self.conditions[number + 1 :], self.items) for name in each.reads}
-            rows = _filter(rows, condition, [*(name for name in self.columns if name in left), *carried])
+            kept = [name for name in rows.schema.names if name in left or name in carried]
+            once = [f"{_ONCE}{number}_{at}" for at in range(len(condition.expressions) - 1)]
+            rows = _filter(rows, condition, kept, once)
         try:
             made = self.items.columns(rows)
         except RecordError as error:
@@ -71,13 +79,19 @@ class Calc:
         return pa.RecordBatch.from_arrays([*made, *map(rows.column, carried)], schema=pa.schema(fields))
 
 
-def _filter(rows: pa.RecordBatch, condition: Evaluator, names: Sequence[str]) -> pa.RecordBatch:
-    """The columns ``names`` of the rows for which ``condition`` is true."""
+def _filter(rows: pa.RecordBatch, condition: Evaluator, names: Sequence[str], once: Sequence[str]) -> pa.RecordBatch:
+    """The columns ``names`` of the rows for which ``condition`` is true, and the columns ``once`` that it gives."""
+    decision, *values = condition.vectors(rows)
     try:
-        found = condition.column(rows)
+        check((decision,))
+        found = decision.spread(rows.num_rows)
+        if values:  # those of rows that are left out may have failed
+            check([Vector(each.values, within(each.failures, true_rows(found, len(found)))) for each in values])
     except RecordError as error:
         raise located(error, rows, error.offset) from None
     chosen = rows.select(list(names))
+    for name, value in zip(once, values, strict=True):
+        chosen = chosen.append_column(name, value.spread(rows.num_rows))
     return chosen if found.true_count == rows.num_rows else chosen.filter(found)
 
 
@@ -140,20 +154,47 @@ def calc_of_rows(
     if watermarked:
         schema = schema.append(pa.field(WATERMARK, pa.int64()))
     conditions = []
-    for each in rows.conditions:
-        condition = compile_expressions((each,), schema, session)
-        if isinstance(condition, UnsupportedCall):
-            raise condition.error()
-        if isinstance(condition, NoKernel):
-            return condition
-        conditions.append(condition)
-    items = compile_expressions(tuple(columns.values()), schema, session)
+    waiting = [*rows.conditions, *columns.values()]
+    for number in range(len(rows.conditions)):
+        condition, *waiting = waiting
+        once = {f"{_ONCE}{number}_{at}": each for at, each in enumerate(_random_in_both(condition, waiting))}
+        evaluator = compile_expressions((condition, *once.values()), schema, session)
+        if isinstance(evaluator, UnsupportedCall):
+            raise evaluator.error()
+        if isinstance(evaluator, NoKernel):
+            return evaluator
+        conditions.append(evaluator)
+        read = {id(each): ColumnRef(name, type=each.type) for name, each in once.items()}
+        waiting = [_with_columns(each, read) for each in waiting]
+        schema = pa.schema([*schema, *(pa.field(name, arrow_type(each.type)) for name, each in once.items())])
+    items = compile_expressions(tuple(waiting), schema, session)
     if isinstance(items, UnsupportedCall):
         raise items.error()
     if isinstance(items, NoKernel):
         return items
     made = pa.schema([pa.field(name, arrow_type(each.type)) for name, each in columns.items()])
     return Calc(tuple(given), tuple(conditions), items, made)
+
+
+def _random_in_both(condition: Expression, others: Sequence[Expression]) -> list[Expression]:
+    """The calls with another value for each row that are parts of a condition and of expressions after it: a row has
+    one value of each."""
+    after = {id(each) for other in others for each in walk(other)}
+    return [each for each in walk(condition) if id(each) in after and isinstance(each, Call) and _by_row(each)]
+
+
+def _by_row(call: Call) -> bool:
+    function = function_of(call)
+    return function is not None and function.varies is Varies.BY_ROW
+
+
+def _with_columns(expression: Expression, columns: Mapping[int, ColumnRef]) -> Expression:
+    """The expression with parts, by their objects, replaced by columns."""
+    if not columns or id(expression) in columns:
+        return columns.get(id(expression), expression)
+    operands = tuple(_with_columns(each, columns) for each in expression.operands)
+    same = all(one is other for one, other in zip(operands, expression.operands, strict=True))
+    return expression if same else expression.with_operands(operands)
 
 
 def _given(node: Node) -> dict[str, DataType]:

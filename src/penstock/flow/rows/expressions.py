@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import Problem, RecordError, UnsupportedError
+from penstock.errors import Problem, UnsupportedError
 from penstock.flow.kernels.casts.casting import cast_kernel
 from penstock.flow.kernels.collections.parts import field_kernel
 from penstock.flow.kernels.session import UNKNOWN, Session
@@ -26,7 +26,7 @@ from penstock.plan.expressions import (
     walk,
 )
 from penstock.plan.flink_sql import flink_sql
-from penstock.plan.scalar_functions import Function, Varies, function_of
+from penstock.plan.scalar_functions import Function, UserCall, Varies, function_of
 from penstock.spi import WATERMARK
 from penstock.types import DataType, IntervalType, NullType, arrow_type
 
@@ -113,7 +113,7 @@ class _Step:
 
 
 def check(vectors: Sequence[Vector]) -> None:
-    """Raises RecordError for the first row that failed in any of ``vectors``, with its number as ``offset``."""
+    """Raises a RecordError for the first row that failed in any of ``vectors``, with its number as ``offset``."""
     failures = [failure for each in vectors for failure in each.failures]
     if failures:
         row, first = min(
@@ -122,10 +122,7 @@ def check(vectors: Sequence[Vector]) -> None:
             default=(0, None),
         )
         if first is not None:
-            raise RecordError(first.reason(row), offset=row, hint=_HINT)
-
-
-_HINT = "leave such rows out with WHERE, or use CASE or TRY_CAST"
+            raise first.error(first.reason(row), offset=row, hint=first.hint)
 
 
 def compile_expression(expression: Expression, schema: pa.Schema, session: Session = UNKNOWN) -> Evaluator | NoKernel:
@@ -224,8 +221,9 @@ class _Compiler:
             raise self._unsupported(call)
         if function.varies is Varies.BY_ROW or (function.varies is Varies.BY_BATCH and not call.args):
             return self._volatile(function, found, kernel)
-        key = call.function, tuple(each.type.with_nullability(True) for each in found.args)
-        return self._call((*key, data_type), kernel, found.args)
+        # A function is known by its object: two of a user may have one name.
+        key = id(function), tuple(each.type.with_nullability(True) for each in found.args)
+        return self._call((*key, data_type), kernel, found.args, fold=not isinstance(call, UserCall))
 
     def _column(self, name: str, data_type: DataType) -> int:
         key = "COLUMN", name
@@ -243,11 +241,12 @@ class _Compiler:
     def _constant(self, meaning: object, value: Vector) -> int:
         return self._step(("LITERAL", meaning), _Step(None, (), value))
 
-    def _call(self, meaning: object, kernel: Kernel, operands: Sequence[Expression]) -> int:
+    def _call(self, meaning: object, kernel: Kernel, operands: Sequence[Expression], *, fold: bool = True) -> int:
+        """A kernel; its value if all operands are constant, unless it is not to ``fold`` before there are rows."""
         args = tuple(map(self.compiled, operands))
         constants = [self._steps[each].constant for each in args if each >= 0]
         known = [each for each in constants if each is not None]
-        if len(known) == len(args):
+        if fold and len(known) == len(args):
             value = all_constant(kernel, known, 1)
             if not value.failures:
                 return self._step((meaning, args), _Step(None, (), value))

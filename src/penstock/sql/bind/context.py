@@ -9,6 +9,7 @@ from penstock.plan.expressions import Expression
 from penstock.sql.bind.correlation import offset_of_outer, reads_outer
 from penstock.sql.bind.expressions.resolution import CORRELATED, NamedTable
 from penstock.sql.bind.expressions.scope import Scope
+from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.syntax import Name
 from penstock.types import RowType
@@ -23,12 +24,19 @@ class Context:
     errors: Errors
     database: str
     enclosing: tuple[NamedTable, ...] = ()
+    user_functions: UserFunctions = NO_FUNCTIONS
 
     def scope(self, schema: RowType, tables: Sequence[NamedTable], clause: str) -> Scope:
         """Binds the expressions of a ``clause`` to the columns of ``schema``, by the names that the ``tables`` give;
         columns of outer queries cannot be used."""
         return Scope(
-            schema, self.source, tables=tuple(tables), clause=clause, database=self.database, enclosing=self.enclosing
+            schema,
+            self.source,
+            tables=tuple(tables),
+            clause=clause,
+            database=self.database,
+            enclosing=self.enclosing,
+            user_functions=self.user_functions,
         )
 
     def independent(self, *expressions: Expression | None) -> bool:

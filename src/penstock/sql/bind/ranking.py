@@ -12,12 +12,9 @@ from functools import cached_property
 from penstock.errors import DefinitionError
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, call, offset_of, substitute
 from penstock.plan.nodes import (
-    AssignWatermarks,
     Deduplicate,
-    Filter,
     Item,
     Node,
-    Project,
     Rank,
     Ranking,
     SortColumn,
@@ -28,9 +25,11 @@ from penstock.plan.traits import traits
 from penstock.plan.windows import in_windows
 from penstock.sql.bind.correlation import NOTHING, Domain
 from penstock.sql.bind.expressions.generated_names import free_name, name_of
+from penstock.sql.bind.expressions.over_functions import number_rows
 from penstock.sql.bind.expressions.resolution import NamedTable, named_table
 from penstock.sql.bind.expressions.row_numbers import RowNumber
 from penstock.sql.bind.expressions.selection import Selected, number_names
+from penstock.sql.bind.overs import OverPlan, is_proctime
 from penstock.sql.bind.tables.sources import filter_rows
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.types import BIGINT, ArrayType, Field, MapType, RowType
@@ -90,16 +89,18 @@ class Ranked:
         return replace(self, columns=tuple(columns), hidden=tuple(hidden), correlated=tuple(conditions), domain=domain)
 
     def kept(self, conditions: Sequence[Expression]) -> Node:
-        """The rows for which all ``conditions`` are true. Raises UnsupportedError unless these give the row number an
-        upper bound."""
+        """The rows for which all ``conditions`` are true. Where these give the row number no upper bound, all rows are
+        numbered. Raises UnsupportedError for a row number that streams do not have."""
         items = (*number_names(list(self.columns)), *self.hidden)
         name = next(each.name for each in items if isinstance(each.expression, RowNumber))
         spans = [_span(each, name) for each in conditions]
         first = max([1, *(span[0] for span in spans if span is not None and span[0] is not None)])
         ends = [span[1] for span in spans if span is not None and span[1] is not None]
         if not ends:
-            reason = f"{self.number.function} is supported only for the first rows of each key"
-            raise self.error(reason, f"write WHERE {name} <= 10 in an outer query")
+            return self._numbered(items, conditions)
+        if self.number.ranking is not Ranking.ROW_NUMBER and not self.number.batch:
+            reason = f"streaming tables do not support the rank function {self.number.ranking.name}"
+            raise self.error(reason, "use ROW_NUMBER(), or set 'execution.runtime-mode' to 'BATCH'")
         if min(ends) < first:
             raise self.error(f"no row has such a {self.number.function}: it begins with 1", f"write WHERE {name} <= 10")
         others = [each for each, span in zip(conditions, spans, strict=True) if span is None]
@@ -111,6 +112,12 @@ class Ranked:
         values = {each.name: each.expression for each in items}
         whole = (Item(each, number if each == name else ColumnRef(each, type=values[each].type)) for each in values)
         return filter_rows(project(node, tuple(whole)), [substitute(each, {name: number}) for each in others])
+
+    def _numbered(self, items: Sequence[Item], conditions: Sequence[Expression]) -> Node:
+        """The rows for which all conditions are true, of all rows with their numbers."""
+        plan = OverPlan(self.node, self.number.batch, self.source)
+        columns = tuple(Item(each.name, plan.rewrite(number_rows(each.expression))) for each in items)
+        return filter_rows(project(plan.rows(), columns), list(conditions))
 
 
 @dataclass
@@ -128,7 +135,7 @@ class _RankPlan:
         keys = tuple(dict.fromkeys(self._column(each) for each in number.partition))
         plain = number.ranking is Ranking.ROW_NUMBER and len(number.order) == 1 and not changing
         if (first, last) == (1, 1) and plain and self._is_time(number.order[0]):
-            of_arrival = _is_proctime(number.order[0], self.source.node)
+            of_arrival = is_proctime(number.order[0], self.source.node)
             order = "" if of_arrival else self._column(number.order[0])
             below = self._below()
             return in_windows(Deduplicate(below.schema, below, keys, order, number.descending[0]))
@@ -147,7 +154,7 @@ class _RankPlan:
         """The columns of ORDER BY up to the processing time, and whether that is descending."""
         number, found = self.source.number, list[SortColumn]()
         for each, descending, nulls_first in zip(number.order, number.descending, number.nulls_first, strict=True):
-            if _is_proctime(each, self.source.node):
+            if is_proctime(each, self.source.node):
                 if changing:
                     reason = "in the order of arrival of rows that are updated or deleted is not supported"
                     raise self.source.error(f"{number.function} {reason}", "order by a column of the rows")
@@ -166,7 +173,7 @@ class _RankPlan:
         node = self.source.node
         event_time = isinstance(order, ColumnRef) and order.name in traits(node).rowtimes
         default = self.source.number.nulls_first[0] != self.source.number.descending[0]
-        return (event_time and default) or _is_proctime(order, node)
+        return (event_time and default) or is_proctime(order, node)
 
     def _column(self, value: Expression) -> str:
         """The name of the column with a value."""
@@ -198,16 +205,6 @@ def _bounds(sign: str, limit: int) -> tuple[int | None, int | None]:
         case "<" | "<=":
             return None, limit - (sign == "<")
     return limit + (sign == ">"), None
-
-
-def _is_proctime(expression: Expression, node: Node) -> bool:
-    """Whether an expression over ``node`` is the processing time, in whose order rows arrive."""
-    while isinstance(expression, ColumnRef) and isinstance(node, Project | Filter | AssignWatermarks):
-        if isinstance(node, Project):
-            name = expression.name
-            expression = next(each.expression for each in node.items if each.name == name)
-        node = node.input
-    return isinstance(expression, Call) and expression.function == "PROCTIME"
 
 
 @dataclass(frozen=True)

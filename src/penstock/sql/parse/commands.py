@@ -24,10 +24,12 @@ from penstock.sql.parse.statements import (
     BeginSet,
     CreateCatalog,
     CreateDatabase,
+    CreateFunction,
     CreateTableAs,
     Describe,
     DropCatalog,
     DropDatabase,
+    DropFunction,
     EndSet,
     Explain,
     Insert,
@@ -45,11 +47,8 @@ from penstock.sql.parse.tokens import Token, TokenType
 _UNSUPPORTED = {
     "write DROP TABLE IF EXISTS before CREATE TABLE": "CREATE OR REPLACE TABLE",
     "write DROP VIEW IF EXISTS before CREATE VIEW": "CREATE OR REPLACE",
-    "functions in Python run in programs: DataStream.map takes values, call_arrow columns (docs/pyflink.md); SQL has "
-    "the built-in ones": (
-        "CREATE FUNCTION, CREATE TEMPORARY FUNCTION, CREATE TEMPORARY SYSTEM FUNCTION, ALTER FUNCTION, "
-        "ALTER TEMPORARY FUNCTION, ALTER TEMPORARY SYSTEM FUNCTION, DROP FUNCTION, DROP TEMPORARY FUNCTION, "
-        "DROP TEMPORARY SYSTEM FUNCTION"
+    "write DROP FUNCTION and CREATE FUNCTION": (
+        "ALTER FUNCTION, ALTER TEMPORARY FUNCTION, ALTER TEMPORARY SYSTEM FUNCTION"
     ),
     "docs/reference/functions.md has all functions": "DESCRIBE FUNCTION, DESC FUNCTION",
     "leave it out: there are no models": (
@@ -131,6 +130,28 @@ def created_name(cursor: QueryGrammar) -> tuple[str, ...]:
         if not cursor.take("."):
             break
     return tuple(parts)
+
+
+# --- functions ----------------------------------------------------------------------------------------------------
+
+
+def _create_function(cursor: QueryGrammar, at: int, *, temporary: bool = False, system: bool = False) -> CreateFunction:
+    unless, name = if_not_exists(cursor), cursor.table_name()
+    cursor.expect("AS")
+    target = cursor.string("a module and the name of a function in it, such as 'my_functions.length'")
+    language_at = cursor.at
+    language = cursor.name("PYTHON").text.upper() if cursor.take("LANGUAGE") else "JAVA"
+    if language != "PYTHON":
+        hint = "write the function in Python, and LANGUAGE PYTHON after its name"
+        raise cursor.unsupported(f"a function in {language.capitalize()}", hint, language_at)
+    if cursor.sees("USING") or cursor.sees("WITH"):
+        raise cursor.unsupported("USING and WITH of a function in Python", "set 'python.files' to where its module is")
+    return CreateFunction(at, name, Name(target.text, target.at), unless, temporary, system)
+
+
+def _drop_function(cursor: QueryGrammar, at: int, *, temporary: bool = False, system: bool = False) -> DropFunction:
+    only = if_exists(cursor)
+    return DropFunction(at, cursor.table_name(), only, temporary, system)
 
 
 # --- catalogs and databases ---------------------------------------------------------------------------------------
@@ -322,6 +343,12 @@ _STATEMENTS: dict[str, Parser] = {
     "DROP TEMPORARY VIEW": partial(drop, view=True, temporary=True),
     "DROP CATALOG": _drop_catalog,
     "DROP DATABASE": _drop_database,
+    "CREATE FUNCTION": _create_function,
+    "CREATE TEMPORARY FUNCTION": partial(_create_function, temporary=True),
+    "CREATE TEMPORARY SYSTEM FUNCTION": partial(_create_function, temporary=True, system=True),
+    "DROP FUNCTION": _drop_function,
+    "DROP TEMPORARY FUNCTION": partial(_drop_function, temporary=True),
+    "DROP TEMPORARY SYSTEM FUNCTION": partial(_drop_function, temporary=True, system=True),
     "USE": _use,
     "USE CATALOG": _use_catalog,
     "SHOW": _show,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from penstock.sql.parse.functions import READERS, FunctionGrammar
 from penstock.sql.parse.syntax import (
+    FrameBound,
     Name,
     OverWindow,
     SelectItem,
@@ -16,6 +17,7 @@ from penstock.sql.parse.syntax import (
     UnboundAggregate,
     UnboundCall,
     UnboundField,
+    UnboundFrame,
     UnboundLiteral,
     UnboundName,
     UnboundOver,
@@ -213,7 +215,10 @@ class Grammar(FunctionGrammar):
                 if self.sees("*"):
                     raise self.unsupported("'*' of a row that is computed", "name its fields")
                 name = self.name("a field's name")
-                if isinstance(base, UnboundName):
+                if isinstance(base, UnboundName) and self.sees("("):
+                    spaces = tuple(each.text for each in base.parts)
+                    base = UnboundCall(base.at, name.text.upper(), self._arguments(), spaces=spaces)
+                elif isinstance(base, UnboundName):
                     base = UnboundName(base.at, (*base.parts, name))
                 else:
                     base = UnboundField(base.at, base, name)
@@ -275,9 +280,18 @@ class Grammar(FunctionGrammar):
 
     def _named(self) -> Unbound:
         name = self.name("a column")
-        if self.sees("("):
-            raise self.unexpected("a column, not a function", "a function's name is not quoted")
-        return UnboundName(name.at, (name,))
+        if not self.sees("("):
+            return UnboundName(name.at, (name,))
+        if name.text.upper() in AGGREGATES or name.text.upper() in READERS:
+            raise self.unexpected("a column, not a function", "the name of this function is not quoted")
+        return UnboundCall(name.at, name.text.upper(), self._arguments())
+
+    def _arguments(self) -> tuple[Unbound, ...]:
+        """The arguments of a plain call, in their parentheses."""
+        self.expect("(")
+        args = () if self.sees(")") else self.listed(self.expression)
+        self.expect(")")
+        return args
 
     def _call(self) -> Unbound:
         at, name = self.at, self.advance().keyword
@@ -293,8 +307,13 @@ class Grammar(FunctionGrammar):
             raise self.unsupported(f"{name} with WITHIN GROUP", "values are in the order of their arrival", at)
         nulls = nulls or self._nulls()
         condition = self._filter() if self.sees("FILTER", "(") else None
-        if self.take("OVER"):
-            return self._over(at, name, args)
+        if self.sees("OVER"):
+            if condition is not None:
+                hint = f"aggregate a CASE: {name}(CASE WHEN .. THEN .. END) OVER (..)"
+                raise self.unsupported(f"{name} with FILTER and OVER", hint, at)
+            self.expect("OVER")
+            window = self.over_window() if self.sees("(") else self.name("the name of a window")
+            return UnboundOver(at, name, args, window, distinct, nulls)
         if star or distinct or nulls or condition is not None or name in AGGREGATES:
             return UnboundAggregate(at, name, args, distinct, condition, nulls)
         if name in _PARTS and len(args) == 1:
@@ -311,26 +330,37 @@ class Grammar(FunctionGrammar):
         self.expect(")")
         return condition
 
-    def _over(self, at: int, name: str, args: tuple[Unbound, ...]) -> Unbound:
-        if not self.sees("("):
-            return UnboundOver(at, name, args, self.name("the name of a window"))
-        return UnboundOver(at, name, args, self.over_window(f"{name} OVER", at))
-
-    def over_window(self, of: str, at: int) -> OverWindow:
-        """An OVER clause in parentheses; ``at`` is where errors point."""
+    def over_window(self) -> OverWindow:
+        """An OVER clause in parentheses."""
+        at = self.at
         self.expect("(")
         words = ("PARTITION", "ORDER", "ROWS", "RANGE")
         base = None if self.sees(")") or self.token.keyword in words else self.name("the name of a window")
         partition = self.listed(self.expression) if self.take("PARTITION", "BY") else ()
         order = self.listed(self._sort_key) if self.take("ORDER", "BY") else ()
-        if self.token.keyword in ("ROWS", "RANGE"):
-            raise self.unsupported(
-                f"{of} with {self.token.keyword}",
-                "there is no moving aggregate: GROUP BY with a window gives one row for each window, HOP moves it",
-                at,
-            )
+        frame = self._frame() if self.token.keyword in ("ROWS", "RANGE") else None
         self.expect(")")
-        return OverWindow(partition, order, base)
+        return OverWindow(at, partition, order, base, frame)
+
+    def _frame(self) -> UnboundFrame:
+        at = self.at
+        rows = self.advance().keyword == "ROWS"
+        between = self.take("BETWEEN")
+        start = self._frame_bound()
+        if not between:
+            return UnboundFrame(at, rows, start, FrameBound(start.at, current=True))
+        self.expect("AND")
+        return UnboundFrame(at, rows, start, self._frame_bound())
+
+    def _frame_bound(self) -> FrameBound:
+        at = self.at
+        if self.take("CURRENT", "ROW"):
+            return FrameBound(at, current=True)
+        offset = None if self.take("UNBOUNDED") else self._sum()
+        way = self.take_any("PRECEDING", "FOLLOWING")
+        if not way:
+            raise self.unexpected("PRECEDING or FOLLOWING", "such as ROWS BETWEEN 5 PRECEDING AND CURRENT ROW")
+        return FrameBound(at, offset, before=way == "PRECEDING")
 
     def _sort_key(self) -> SortKey:
         expression = self.expression()

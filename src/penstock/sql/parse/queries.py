@@ -162,7 +162,7 @@ class QueryGrammar(WindowGrammar):
     def _named_window(self) -> tuple[Name, OverWindow]:
         name = self.name("the name of a window")
         self.expect("AS")
-        return name, self.over_window(f"WINDOW {name.text} for OVER", name.at)
+        return name, self.over_window()
 
     def _row(self) -> tuple[Unbound, ...]:
         self.take("ROW")

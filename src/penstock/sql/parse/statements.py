@@ -283,6 +283,27 @@ class Pattern:
 
 
 @dataclass(frozen=True)
+class CreateFunction(Statement):
+    """CREATE [TEMPORARY [SYSTEM]] FUNCTION of the object ``target``, a module and a name in it."""
+
+    function: TableName
+    target: Name
+    if_not_exists: bool
+    temporary: bool = False
+    system: bool = False
+
+
+@dataclass(frozen=True)
+class DropFunction(Statement):
+    """DROP [TEMPORARY [SYSTEM]] FUNCTION."""
+
+    function: TableName
+    if_exists: bool
+    temporary: bool = False
+    system: bool = False
+
+
+@dataclass(frozen=True)
 class Show(Statement):
     """SHOW: ``what`` are its words, such as TABLES or CREATE VIEW. ``parts`` name the catalog, database or table, if
     there is one."""

@@ -54,11 +54,13 @@ class UnboundField(Unbound):
 @dataclass(frozen=True)
 class UnboundCall(Unbound):
     """A function or operator, by its upper-case name or sign; ``[]`` is an element of an array, or a value of a map.
-    Predicates may be ``negated``: NOT IN, IS NOT NULL. The arguments of ``CASE`` are as in the plan."""
+    Predicates may be ``negated``: NOT IN, IS NOT NULL. The arguments of ``CASE`` are as in the plan. ``spaces`` are the
+    catalog and the database of a function, or the database, where they are written."""
 
     name: str
     args: tuple[Unbound, ...]
     negated: bool = False
+    spaces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,22 +85,48 @@ class SortKey:
 
 
 @dataclass(frozen=True)
-class OverWindow:
-    """The rows around a row: ``([base] PARTITION BY partition ORDER BY order)``, where ``base`` is the name of a window
-    of the query that this one adds to."""
+class FrameBound:
+    """Where a frame begins or ends: so many rows, or so much, ``before`` or behind a row; None is UNBOUNDED. CURRENT
+    ROW is neither."""
 
+    at: int
+    offset: Unbound | None = None
+    before: bool = False
+    current: bool = False
+
+
+@dataclass(frozen=True)
+class UnboundFrame:
+    """``ROWS`` or ``RANGE BETWEEN start AND end``."""
+
+    at: int
+    rows: bool
+    start: FrameBound
+    end: FrameBound
+
+
+@dataclass(frozen=True)
+class OverWindow:
+    """The rows around a row: ``([base] PARTITION BY partition ORDER BY order frame)``, where ``base`` is the name of a
+    window of the query that this one adds to."""
+
+    at: int
     partition: tuple[Unbound, ...]
     order: tuple[SortKey, ...]
     base: Name | None = None
+    frame: UnboundFrame | None = None
 
 
 @dataclass(frozen=True)
 class UnboundOver(Unbound):
-    """A function over other rows: ``ROW_NUMBER() OVER (..)``, or OVER the name of a window of the query."""
+    """A function over other rows: ``ROW_NUMBER() OVER (..)``, ``SUM(DISTINCT x) OVER (..)``, or OVER the name of a
+    window of the query. ``nulls`` is RESPECT or IGNORE where that is written."""
 
     name: str
     args: tuple[Unbound, ...]
     window: OverWindow | Name
+    distinct: bool = False
+    nulls: str = ""
 
 
 @dataclass(frozen=True)

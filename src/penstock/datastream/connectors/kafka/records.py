@@ -8,9 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.common.conversions import listed
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.connectors.kafka.table.metadata import READABLE
-from penstock.datastream.values import OwnReading, listed
+from penstock.datastream.values import OwnReading
 from penstock.spi import Column, ColumnKind
 from penstock.types import BYTES, INT, STRING, DataType, Field, RowType, TimestampType
 

@@ -3,7 +3,8 @@ DECIMAL becomes NULL; in a strict session both fail. Text that is not a value of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -424,7 +425,7 @@ def _rows(parts: Sequence[_Convert], arrow: pa.DataType, values: pa.Array) -> pa
         found = part(field)
         if isinstance(found, Vector):
             present = valid_rows(field)
-            failures += [Failure(each.rows & present, each.reason) for each in found.failures]
+            failures += [replace(each, rows=each.rows & present) for each in found.failures]
             found = found.spread(len(values))
         made.append(found)
     rows = pa.StructArray.from_arrays(made, fields=list(arrow), mask=pa.array(~valid_rows(values)))
@@ -444,7 +445,7 @@ def _arrays(part: _Convert, arrow: pa.DataType, values: pa.Array) -> pa.Array | 
             rows, first = np.unique(arrays[failed], return_index=True)
             reasons = dict(zip(rows.tolist(), failed[first].tolist(), strict=True))
             where = np.isin(np.arange(len(values)), rows)
-            failures.append(Failure(where, lambda row, each=each, reasons=reasons: each.reason(reasons[row])))  # type: ignore[misc]
+            failures.append(replace(each, rows=where, reason=partial(_reason_of_first, each.reason, reasons)))
         made = made.spread(len(elements))
     mask = pa.array(~valid_rows(values)) if values.null_count else None
     offsets = pa.array(starts - starts[0], pa.int32())
@@ -464,3 +465,8 @@ def _maps(keys: _Convert, items: _Convert, arrow: pa.DataType, values: pa.Array)
     columns = [each.spread(len(values)) if isinstance(each, Vector) else each for each in made]
     found = pa.MapArray.from_arrays(columns[0].offsets, columns[0].values, columns[1].values, mask=values.is_null())
     return Vector(found, failures) if failures else found
+
+
+def _reason_of_first(reason: Callable[[int], str], first: Mapping[int, int], row: int) -> str:
+    """Why an array failed: as its ``first`` element that did."""
+    return reason(first[row])

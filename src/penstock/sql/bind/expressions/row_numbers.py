@@ -19,6 +19,8 @@ class RowNumber(Expression):
     descending: tuple[bool, ...]
     nulls_first: tuple[bool, ...]
     ranking: Ranking = Ranking.ROW_NUMBER
+    #: Whether all rows are there at once.
+    batch: bool = False
 
     @property
     def function(self) -> str:

@@ -8,15 +8,16 @@ from dataclasses import dataclass, field, replace
 from penstock.errors import DefinitionError, nearest
 from penstock.plan.expressions import TRUE, Call, ColumnRef, Expression, Literal, Place, Value, call, cast, coerce
 from penstock.plan.nodes import Ranking
-from penstock.plan.overloads import families
-from penstock.plan.scalar_functions import aliases, functions, missing
+from penstock.plan.scalar_functions import Function, UserCall, aliases, functions, missing
 from penstock.sql.bind.expressions import special_functions
 from penstock.sql.bind.expressions.aggregates import JSON_AGGREGATES, GroupId, Grouping, GroupingBits, aggregate
 from penstock.sql.bind.expressions.arithmetic import arithmetic, sign
 from penstock.sql.bind.expressions.group_windows import FUNCTIONS, group_window
 from penstock.sql.bind.expressions.literals import literal
+from penstock.sql.bind.expressions.over_functions import OverBinder
 from penstock.sql.bind.expressions.resolution import Names
 from penstock.sql.bind.expressions.row_numbers import RowNumber
+from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
 from penstock.sql.parse.source import similar
 from penstock.sql.parse.syntax import (
     Name,
@@ -31,7 +32,7 @@ from penstock.sql.parse.syntax import (
     UnboundOver,
     UnboundSubquery,
 )
-from penstock.sql.parse.vocabulary import RANKINGS, WINDOWS
+from penstock.sql.parse.vocabulary import AGGREGATES, RANKINGS, WINDOWS
 from penstock.types import (
     BIGINT,
     BOOLEAN,
@@ -79,6 +80,8 @@ class Scope(Names):
     batch: bool = False
     #: The current database of a query.
     database: str | None = None
+    #: The functions that the user has defined.
+    user_functions: UserFunctions = NO_FUNCTIONS
     #: Binds queries that are values, where there may be any.
     query: Callable[[UnboundSubquery, Scope], Expression] | None = None
 
@@ -152,25 +155,30 @@ class Scope(Names):
     def _over(self, given: UnboundOver) -> Expression:
         if given.name in missing():
             raise self._refused(given.name, given.at)
-        if given.name in ("RANK", "DENSE_RANK") and not self.batch:
-            reason = f"streaming tables do not support the rank function {given.name}"
-            raise self.source.unsupported(
-                given.at, reason, "use ROW_NUMBER(), or set 'execution.runtime-mode' to 'BATCH'"
-            )
-        if given.name not in Ranking.__members__ or given.args:
-            hint = "aggregate with GROUP BY, or keep the first row of each key with ROW_NUMBER()"
-            raise self.source.unsupported(given.at, f"{given.name}() OVER is not supported", hint)
+        if given.name not in RANKINGS | AGGREGATES:
+            raise self._not_over(given)
         if not self.ranking:
             raise self._error(given, f"{given.name}() cannot be used {self.clause}", "select it as a separate column")
         window = self._window(given.window)
         inner = replace(self, ranking=False, clause="in OVER")
-        partition = tuple(inner.bind(each) for each in window.partition)
-        order = tuple(inner.bind(each.expression) for each in window.order)
-        descending = tuple(each.descending for each in window.order)
-        nulls_first = tuple(each.nulls_first for each in window.order)
+        binder = OverBinder(self.source, inner.bind, self.batch)
+        if given.name not in Ranking.__members__ or given.args or given.distinct or given.nulls:
+            return binder.function(given, window)
+        bound = binder.window(window, given.name)
+        descending = tuple(each.descending for each in bound.ways)
+        nulls_first = tuple(each.nulls_first for each in bound.ways)
         type_ = BIGINT.with_nullability(False)
         ranking, place = Ranking[given.name], self.source.at(given.at)
-        return RowNumber(partition, order, descending, nulls_first, ranking, type=type_, place=place)
+        return RowNumber(
+            bound.partition, bound.order, descending, nulls_first, ranking, self.batch, type=type_, place=place
+        )
+
+    def _not_over(self, given: UnboundOver) -> DefinitionError:
+        """The error for a function that cannot have OVER."""
+        if given.name not in known_functions():
+            return self._no_function(UnboundCall(given.at, given.name, given.args))
+        reason = f"OVER is for aggregates and functions such as ROW_NUMBER, and {given.name} is not one"
+        return self._error(given, reason, "leave OVER out")
 
     def _window(self, given: OverWindow | Name) -> OverWindow:
         """A window with the parts of its base. Raises SqlError for parts that both have."""
@@ -186,10 +194,11 @@ class Scope(Names):
             return given
         base = self._window(given.base)
         again = "PARTITION BY" if given.partition else "ORDER BY" if given.order and base.order else ""
+        again = again or ("ROWS or RANGE" if given.frame and base.frame else "")
         if again:
             reason = f"a window that adds to window '{given.base.text}' cannot have {again}"
             raise self.source.error(given.base.at, reason, f"write a separate window, without '{given.base.text}'")
-        return OverWindow(base.partition, given.order or base.order)
+        return OverWindow(given.at, base.partition, given.order or base.order, frame=given.frame or base.frame)
 
     def _grouping(self, call: UnboundCall) -> Expression:
         if self.grouping is not Grouping.KEYS and call.args:
@@ -233,8 +242,17 @@ class Scope(Names):
         return common, [coerce(value, common) for value in values]
 
     def _call(self, call: UnboundCall) -> Expression:
+        if call.spaces:
+            function = self.user_functions.named((*call.spaces, call.name))
+            if function is None:
+                name = ".".join((*call.spaces, call.name))
+                raise self._error(call, f"there is no function {name}", "declare it with CREATE FUNCTION")
+            return self._by_overloads(call, function)
         form = FORMS.get(call.name)
-        if form is None:
+        system = self.user_functions.system(call.name)
+        if system is not None:
+            found = self._by_overloads(call, system)
+        elif form is None:
             found = self._overloaded(call)
         else:
             least, most, count = form.least, form.most, len(call.args)
@@ -250,7 +268,13 @@ class Scope(Names):
             return group_window(call, self)
         function = functions().get(name)
         if function is None or not function.overloads:
+            function = self.user_functions.named((call.name,))
+        if function is None:
             raise self._no_function(call)
+        return self._by_overloads(call, function)
+
+    def _by_overloads(self, call: UnboundCall, function: Function) -> Expression:
+        """The call by the first overload that takes its arguments."""
         args = tuple(self.bind(arg) for arg in call.args)
         for overload in function.overloads:
             if overload.takes(args):
@@ -258,8 +282,10 @@ class Scope(Names):
                 type_ = overload.type_of(args)
                 if any(isinstance(arg.type, NullType) for arg in args):  # a collection of elements of no type
                     return Literal(None, type=type_, place=self.source.at(call.at))
-                return self.make_call(call, name, args, type_)
-        expected = " or ".join(families(overload.signature) for overload in function.overloads)
+                if functions().get(function.name) is function:
+                    return self.make_call(call, function.name, args, type_)
+                return UserCall(function.name, args, function, type=type_, place=self.source.at(call.at))
+        expected = " or ".join(overload.text for overload in function.overloads)
         given = ", ".join(arg.type.text() for arg in args)
         raise self._error(call, f"{call.name} takes {expected}, not ({given})", "CAST the arguments" if args else "")
 
@@ -272,10 +298,8 @@ class Scope(Names):
         elif call.name in RANKINGS:
             reason, hint = f"{call.name} without OVER", f"write {call.name}() OVER (PARTITION BY .. ORDER BY ..)"
         else:
-            hint = (
-                nearest(call.name, known_functions())
-                or "user-defined functions are not supported; use the built-in ones"
-            )
+            known = [*known_functions(), *self.user_functions.names()]
+            hint = nearest(call.name, known) or "declare it with CREATE FUNCTION, or use a built-in one"
             return self._error(call, f"there is no function {call.name}", hint)
         return self.source.unsupported(call.at, f"{reason} is not supported", hint)
 

@@ -16,12 +16,15 @@ from penstock.sql.bind.correlation import Dependent, equal_pair, outer_tables, r
 from penstock.sql.bind.expressions.aggregates import Grouping, aggregates_in
 from penstock.sql.bind.expressions.generated_names import free_name, name_of
 from penstock.sql.bind.expressions.group_windows import check_windows
+from penstock.sql.bind.expressions.over_functions import has_over, number_rows
 from penstock.sql.bind.expressions.resolution import NamedTable
 from penstock.sql.bind.expressions.row_numbers import RowNumber, has_row_number
 from penstock.sql.bind.expressions.scope import Scope
 from penstock.sql.bind.expressions.selection import Selected, number_names, select
+from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
 from penstock.sql.bind.groups.grouping import distinct
 from penstock.sql.bind.joins.conditions import JoinSource
+from penstock.sql.bind.overs import OverPlan
 from penstock.sql.bind.queries.from_clause import FromClause, Tables
 from penstock.sql.bind.queries.group_by import GroupBy
 from penstock.sql.bind.queries.set_operations import members_of, set_operation, union, values
@@ -68,6 +71,7 @@ class Queries:
     outer: tuple[tuple[NamedTable, ...], ...] = ()
     #: The tables of further outer queries, whose columns cannot be used.
     beyond: tuple[NamedTable, ...] = ()
+    user_functions: UserFunctions = NO_FUNCTIONS
 
     @property
     def enclosing(self) -> tuple[NamedTable, ...]:
@@ -76,7 +80,7 @@ class Queries:
 
     @property
     def _context(self) -> Context:
-        return Context(self.source, self.errors, self.database, self.enclosing)
+        return Context(self.source, self.errors, self.database, self.enclosing, self.user_functions)
 
     def result(self, given: UnboundQuery) -> Result:
         """The result of a query, whose columns can be computed."""
@@ -84,8 +88,11 @@ class Queries:
         ranked = found.as_ranked(self.source)
         if ranked is None:
             return found
-        self.errors.attempt(lambda: ranked.kept(()))
-        return Result(None, found.columns)
+        rows = self.errors.attempt(lambda: ranked.kept(()))
+        if rows is None or found.columns is None:
+            return Result(None, found.columns)
+        refs = zip(found.columns, fields_of(rows.schema), strict=False)
+        return Result(rows, tuple(each if each is None else replace(each, value=ref) for each, ref in refs))
 
     def rows(self, given: UnboundQuery) -> Node | None:
         """The rows of a query; None after a problem."""
@@ -160,6 +167,7 @@ class Queries:
             outer=self.outer,
             enclosing=self.beyond,
             database=self.database,
+            user_functions=self.user_functions,
         )
         return self._within(scope).relation(given, columns)
 
@@ -231,7 +239,7 @@ class Queries:
         result, having = self._filtered(read, tuple(columns), where, conditions, having)
         found = [each.value for each in columns if each is not None]
         grouped = given.grouping is not None or bool(having) or any(map(aggregates_in, found))
-        stateful = grouped or given.distinct or isinstance(read, JoinSource)
+        stateful = grouped or given.distinct or isinstance(read, JoinSource) or any(map(has_over, found))
         self.errors.attempt(lambda: self.warnings.extend(hints.check(read, self.source, stateful=stateful)))
         lifetime = hints.ttl_for(read)
         sets = given.grouping or ()
@@ -240,6 +248,7 @@ class Queries:
         if grouped:
             keys = replace(scope.within("in GROUP BY"), query=None)
             result = GroupBy(sets or ((),), having, lifetime, keys, context).groups(result)
+        result = self._over(result)
         return self._distinct(result, lifetime) if given.distinct else result
 
     def _scope(self, given: UnboundSelect, read: Source, subqueries: SubqueryBinder) -> Scope:
@@ -256,6 +265,7 @@ class Queries:
             outer=self.outer,
             enclosing=self.beyond,
             database=self.database,
+            user_functions=self.user_functions,
             query=subqueries.value,
         )
 
@@ -295,22 +305,24 @@ class Queries:
         return hints
 
     def _numbered(self, columns: list[Selected | None]) -> list[Selected | None]:
-        """The columns without those that compute with a row number, and without a second row number."""
-        found: list[Selected | None] = []
-        for each in columns:
-            if each is None or not has_row_number(each.value):
-                found.append(each)
-                continue
-            again = any(before is not None and isinstance(before.value, RowNumber) for before in found)
-            if isinstance(each.value, RowNumber) and not again:
-                found.append(each)
-                continue
-            found.append(None)
-            hint = "use it in an outer query" if not again else "number the rows in a separate query"
-            first = next(part for part in walk(each.value) if isinstance(part, RowNumber))
-            reason = f"{'a second' if again else 'an expression of'} {first.function}"
-            self.errors.append(self.source.unsupported(each.at, f"{reason} is not supported", hint))
-        return found
+        """The columns, in which row numbers are functions with OVER like any other, unless one is a column by itself
+        and the only such function: an outer query may keep the first rows by it."""
+        values = [each.value for each in columns if each is not None]
+        numbers = [each for each in values if has_row_number(each)]
+        alone = len(numbers) == 1 and isinstance(numbers[0], RowNumber)
+        if not numbers or (alone and not any(map(has_over, values))):
+            return columns
+        return [None if each is None else replace(each, value=number_rows(each.value)) for each in columns]
+
+    def _over(self, result: Result) -> Result:
+        """The result, whose functions with OVER are columns of its rows."""
+        columns = result.complete
+        if result.node is None or columns is None or not any(has_over(each.value) for each in columns):
+            return result
+        plan = OverPlan(result.node, self.batch, self.source)
+        found = tuple(replace(each, value=plan.rewrite(each.value)) for each in columns)
+        rows = self.errors.attempt(plan.rows)
+        return replace(result, node=rows, columns=found) if rows is not None else Result(None, found)
 
     def _condition(self, given: Unbound | None, scope: Scope, role: str) -> tuple[Expression, ...]:
         found = self.errors.attempt(partial(scope.condition, given, role)) if given is not None else None

@@ -29,6 +29,7 @@ from penstock.spi import (
     unknown_connector,
 )
 from penstock.sql.bind.expressions.scope import NO_INTERVAL, UNTYPED_NULL, Scope
+from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.statements import ColumnDeclaration, CreateTable
 from penstock.sql.parse.syntax import Name
@@ -129,6 +130,7 @@ class Declaration:
     statement: CreateTable
     source: SourceText
     errors: Errors
+    user_functions: UserFunctions = NO_FUNCTIONS
 
     def table(self, connectors: Registry[Connector]) -> tuple[DeclaredTable, list[str]]:
         """The table, and warnings. Raises DefinitionError with every problem of its columns; those of its options are
@@ -179,7 +181,7 @@ class Declaration:
     def columns_and_key(self) -> tuple[tuple[Column, ...], tuple[str, ...]]:
         """The columns and the primary key, whose columns are NOT NULL."""
         declared = self.statement.columns
-        columns = columns_of(declared, self.source, self.errors, self.statement.table.name)
+        columns = columns_of(declared, self.source, self.errors, self.statement.table.name, self.user_functions)
         marked = tuple(each.name for each in declared if each.primary_key)
         if marked and (self.statement.primary_key is not None or len(marked) > 1):
             self.errors.append(self.source.error(marked[-1].at, "a table has one PRIMARY KEY", "leave the others out"))
@@ -215,11 +217,15 @@ class Declaration:
         if len(columns) < len(self.statement.columns):
             return None, None  # the expression may need a column that has a problem
         row = RowType(tuple(Field(each.name, each.type) for each in columns), nullable=False)
-        value = self.errors.attempt(lambda: Scope(row, self.source, self.statement.table.name).value(after_row))
+        value = self.errors.attempt(lambda: self._scope(row).value(after_row))
         if value is not None and not isinstance(value.type, TimestampType):
             reason = f"a watermark is a TIMESTAMP, not {value.type.text()}"
             self.errors.append(self.source.error(after_row.at, reason, "such as ts - INTERVAL '5' SECOND"))
         return (None, None) if value is None else (_plain(value, column), value)
+
+    def _scope(self, row: RowType) -> Scope:
+        """Binds the expression of the watermark."""
+        return Scope(row, self.source, self.statement.table.name, user_functions=self.user_functions)
 
     def _options(self) -> tuple[dict[str, str], Origin]:
         options: dict[str, str] = {}
@@ -243,7 +249,11 @@ def is_proctime(value: Expression) -> bool:
 
 
 def columns_of(
-    declarations: tuple[ColumnDeclaration, ...], source: SourceText, errors: Errors, table: str = ""
+    declarations: tuple[ColumnDeclaration, ...],
+    source: SourceText,
+    errors: Errors,
+    table: str = "",
+    user_functions: UserFunctions = NO_FUNCTIONS,
 ) -> tuple[Column, ...]:
     """The columns of ``table``. Adds their problems to ``errors``."""
     seen: set[str] = set()
@@ -254,7 +264,7 @@ def columns_of(
         seen.add(each.name.text)
     given = tuple(Field(each.name.text, each.type) for each in declarations if each.type is not None)
     # Computed columns see the others, but not one another, as in Flink.
-    scope = Scope(RowType(given, nullable=False), source, table)
+    scope = Scope(RowType(given, nullable=False), source, table, user_functions=user_functions)
     found = (errors.attempt(partial(_column, each, scope)) for each in declarations)
     return tuple(each for each in found if each is not None)
 

@@ -1,0 +1,84 @@
+"""The functions of OVER: their results, from rows in order and the frames of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from penstock.columns.buffers import batch_of
+from penstock.columns.hashing import take_rows
+from penstock.flow.operators.accumulators import Accumulators
+from penstock.flow.operators.aggregate import GroupAggregateOperator
+from penstock.flow.operators.contract import Input
+from penstock.flow.operators.over_frames import Frames, OrderValues, Partitions, frames_of
+from penstock.flow.operators.over_numbers import OverNumbers, carried_columns, split_calls
+from penstock.flow.operators.over_values import Carried, FramedRows
+from penstock.plan.nodes import Frame, GroupAggregate, OverAggregate, SortColumn
+from penstock.types import Field, RowType, arrow_schema
+
+
+@dataclass(frozen=True)
+class OverFunctions:
+    """The functions of a node over the rows of the input ``given``: those of ``aggregates``, and ``numbers``.
+    ``schema`` has the columns of the rows with the results."""
+
+    given: Input
+    schema: pa.Schema
+    frame: Frame
+    order: tuple[SortColumn, ...]
+    aggregates: GroupAggregateOperator
+    numbers: OverNumbers
+
+    @classmethod
+    def from_node(cls, node: OverAggregate, *, strict: bool) -> OverFunctions:
+        """The functions of a plan's node; ``strict``: a sum that its type cannot hold fails the job. Raises
+        UnsupportedError for unknown ones."""
+        calls, numbers = split_calls(node.calls)
+        given = Input(arrow_schema(node.input.schema), node.keys)
+        fields = (*node.input.schema.select(node.keys).fields, *(Field(each.name, each.type) for each in calls))
+        group = GroupAggregate(RowType(fields, nullable=False), node.input, node.keys, calls, uid=node.uid)
+        aggregates = replace(GroupAggregateOperator.from_node(group, retracts=False, strict=strict), inputs=(given,))
+        schema = arrow_schema(node.schema)
+        return cls(given, schema, node.frame, node.order, aggregates, OverNumbers(numbers, given.schema))
+
+    @property
+    def accumulators(self) -> tuple[Accumulators, ...]:
+        """What is kept of the arguments of aggregates."""
+        return self.aggregates.states.accumulators
+
+    @property
+    def state_schema(self) -> pa.Schema:
+        """The columns of the state of a group, if frames have all rows before a row."""
+        return pa.schema([*self.aggregates.states.schema, *self.numbers.fields])
+
+    def framed(
+        self,
+        rows: pa.RecordBatch,
+        partitions: Partitions,
+        *,
+        values: OrderValues | None = None,
+        carried: Carried | None = None,
+        by_row: bool = False,
+    ) -> FramedRows:
+        """Sorted rows with their frames. ``values`` are those of a frame that goes by them; ``by_row``: no two rows are
+        equal in the order."""
+        frame = replace(self.frame, rows=True) if by_row else self.frame
+        frames: Frames = frames_of(frame, partitions, values)
+        return FramedRows(rows, rows.select(self.given.keys), partitions, frames, carried)
+
+    def results(self, framed: FramedRows) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """The rows with the results, and the states of their frames."""
+        states = framed.states(self.aggregates.states)
+        found = self.aggregates.results(framed.keys, states)
+        columns = dict(zip(found.schema.names, found.columns, strict=True))
+        columns |= dict(zip(self.given.schema.names, framed.rows.select(self.given.schema.names).columns, strict=True))
+        columns |= self.numbers.columns(framed)
+        ordered = [columns[each.name].cast(each.type) for each in self.schema]
+        return batch_of(ordered, self.schema, len(framed.rows)), states
+
+    def kept(self, framed: FramedRows, states: pa.RecordBatch) -> pa.RecordBatch:
+        """The state of each partition after its rows, of which the frames have these ``states``."""
+        last = take_rows(states, framed.partitions.lasts)
+        columns = dict(zip(last.schema.names, last.columns, strict=True)) | self.numbers.kept(framed)
+        return batch_of(carried_columns(columns, self.state_schema), self.state_schema, len(last))

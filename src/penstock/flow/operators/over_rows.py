@@ -1,0 +1,169 @@
+"""OVER in any order: of all rows at once, or of rows that come and go, whose results change with others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.columns.buffers import batch_of
+from penstock.columns.equality import Flags, RowIndices, fixed_values
+from penstock.columns.hashing import Groups, take_rows
+from penstock.columns.ordinals import sort_columns
+from penstock.flow.operators.contract import OneInputOperator, OperatorContext
+from penstock.flow.operators.deltas import Delta, finer_hashes, whole_rows
+from penstock.flow.operators.over_frames import OrderValues, Partitions
+from penstock.flow.operators.over_functions import OverFunctions
+from penstock.flow.rows.envelope import hashes_of, weights_of
+from penstock.flow.state.store import StateStore, TableSpec
+from penstock.plan.nodes import OverAggregate
+
+_ROWS, _ARRIVAL = "rows", "__arrival"
+
+
+@dataclass(frozen=True)
+class OverRowsOperator(OneInputOperator):
+    """Gives rows with the results of functions over their partitions, in the order of columns, equal ones as they came.
+
+    All rows are in the one batch; or it keeps them, and with each change gives the changed results of others. A
+    retraction takes the first of equal rows.
+    """
+
+    functions: OverFunctions
+    #: Whether more rows come in later batches.
+    keeps: bool
+
+    @classmethod
+    def from_node(cls, node: OverAggregate, *, batch: bool, strict: bool = False) -> OverRowsOperator:
+        """The operator of a plan's node that is not ordered by time, or of one that gets all rows in one ``batch``."""
+        functions = OverFunctions.from_node(node, strict=strict)
+        return cls(node.uid, (functions.given,), functions.schema, functions, not batch)
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        return self.inputs[0].keys
+
+    @property
+    def ordered(self) -> bool:
+        return True
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        (given,) = self.inputs
+        return (TableSpec(_ROWS, given.key_schema, self._stored, "multiset"),) if self.keeps else ()
+
+    def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
+        (batch,), (given,), state = inputs, self.inputs, context.state
+        rows, weights = batch.select(given.schema.names), weights_of(batch)
+        groups = Groups.by_key(hashes_of(batch), rows.select(given.keys))
+        if not self.keeps:
+            each = np.repeat(np.arange(len(rows)), weights)
+            found, index = take_rows(rows, each), groups.index[each]
+            context.emit(self._added(self._results(found, index, np.arange(len(each)))[0]))
+            return
+        before, index, arrivals, stored = self._before(groups, state)
+        next_arrival = int(arrivals.max(initial=-1)) + 1
+        new = np.repeat(np.arange(len(rows)), np.maximum(weights, 0))
+        every = pa.concat_batches([before, take_rows(rows, new)])
+        every_index = np.concatenate([index, groups.index[new]])
+        every_arrival = np.concatenate([arrivals, next_arrival + np.arange(len(new))])
+        gone = np.flatnonzero(weights < 0)
+        stays = self._remaining(groups, every, every_index, take_rows(rows, gone), groups.index[gone], -weights[gone])
+        self._store(groups, every, every_index, every_arrival, stored, stays, state)
+        kept = np.flatnonzero(stays)
+        old, of_old = self._results(before, index, arrivals)
+        now, of_now = self._results(take_rows(every, kept), every_index[kept], every_arrival[kept])
+        hashes = groups.hashes[np.concatenate([of_old, of_now])]
+        signs = np.repeat([-1, 1], [len(old), len(now)])
+        # Where a sink keeps one row of several, the last one of the order is the last, as in Flink.
+        context.emit(Delta(pa.concat_batches([old, now]), signs, hashes).cancel_out(ordered=True).output())
+
+    @property
+    def _stored(self) -> pa.Schema:
+        return pa.schema([*self.inputs[0].value_schema, pa.field(_ARRIVAL, pa.int64())])
+
+    def _before(
+        self, groups: Groups, state: StateStore
+    ) -> tuple[pa.RecordBatch, RowIndices, RowIndices, npt.NDArray[np.int64]]:
+        """The rows that are kept of groups, the group of each, its place in the order of arrival, and its weight."""
+        index, values, weights = state.multiset(_ROWS).get(groups)
+        arrivals = np.asarray(fixed_values(values.column(_ARRIVAL)), np.int64)
+        order = np.argsort(arrivals, kind="stable")
+        given = self.inputs[0]
+        found = values.select(given.value_schema.names)
+        rows = whole_rows(given, take_rows(groups.keys, index[order]), take_rows(found, order))
+        return rows, index[order], arrivals[order], weights[order]
+
+    def _remaining(
+        self,
+        groups: Groups,
+        rows: pa.RecordBatch,
+        index: RowIndices,
+        gone: pa.RecordBatch,
+        gone_index: RowIndices,
+        times: npt.NDArray[np.int64],
+    ) -> Flags:
+        """Which of the rows of groups stay, in the order of arrival, when others are retracted so many ``times``."""
+        if not len(gone):
+            return np.ones(len(rows), np.bool_)
+        both = pa.concat_batches([rows, gone])
+        hashes = groups.hashes[np.concatenate([index, gone_index])]
+        same = Groups.by_key(finer_hashes(hashes, both.columns), both)
+        taken = np.zeros(len(same), np.int64)
+        np.add.at(taken, same.index[len(rows) :], times)
+        ranks = np.empty(len(both), np.int64)
+        ranks[same.order] = np.arange(len(both)) - np.repeat(same.starts, np.diff(same.starts, append=len(both)))
+        return np.asarray(ranks[: len(rows)] >= taken[same.index[: len(rows)]], np.bool_)
+
+    def _store(
+        self,
+        groups: Groups,
+        rows: pa.RecordBatch,
+        index: RowIndices,
+        arrivals: RowIndices,
+        stored: npt.NDArray[np.int64],
+        stays: Flags,
+        state: StateStore,
+    ) -> None:
+        table = state.multiset(_ROWS)
+        new = np.arange(len(rows)) >= len(stored)
+        weights = np.concatenate([stored, np.zeros(len(rows) - len(stored), np.int64)])
+        again = int(table.spec.timed)  # a row that stays is written again, which keeps it alive
+        change = np.where(stays, np.where(new, 1, again), -weights)
+        which = np.flatnonzero(change)
+        values = [*take_rows(rows.select(self.inputs[0].value_schema.names), which).columns, pa.array(arrivals[which])]
+        hashes, keys = groups.hashes[index[which]], take_rows(groups.keys, index[which])
+        table.add(hashes, keys, batch_of(values, self._stored, len(which)), change[which])
+
+    def _results(
+        self, rows: pa.RecordBatch, index: RowIndices, arrivals: RowIndices
+    ) -> tuple[pa.RecordBatch, RowIndices]:
+        """The rows with their results, by partition and in order, and the group of each."""
+        by = sort_columns(rows, self.functions.order)
+        order = np.lexsort([arrivals, *by[::-1], index])
+        partitions = Partitions.from_rows(index[order], [each[order] for each in by])
+        ordered = take_rows(rows, order)
+        found, _ = self.functions.results(self.functions.framed(ordered, partitions, values=self._values(ordered)))
+        return found, index[order]
+
+    def _values(self, rows: pa.RecordBatch) -> OrderValues | None:
+        frame = self.functions.frame
+        offsets = [each for each in (frame.start, frame.end) if each]
+        if frame.rows or not offsets:
+            return None
+        (by,) = self.functions.order
+        places = max(_places(each) for each in offsets)
+        return OrderValues.from_column(rows.column(by.name), by, places)
+
+    @staticmethod
+    def _added(rows: pa.RecordBatch) -> pa.RecordBatch:
+        return Delta(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), np.uint64)).output()
+
+
+def _places(offset: object) -> int:
+    """The number of decimal places of an offset."""
+    text = str(offset)
+    return len(text.partition(".")[2]) if "." in text else 0

@@ -1,0 +1,242 @@
+"""What aggregates are made of, for the frame of each row: counts, sums, extremes, first and last values, lists.
+
+They have the columns of the states of groups, so that results come from them as they do in GROUP BY.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.columns.buffers import batch_of
+from penstock.columns.equality import Flags, RowIndices, fixed_values
+from penstock.columns.frames import different_sums, frame_least, frame_sums
+from penstock.columns.hashing import Groups, Hashes, key_hashes, take_rows
+from penstock.columns.ordinals import ordinals, valid_of
+from penstock.columns.sums import ranges
+from penstock.columns.wide_decimals import add_limbs, limbs_of, wide_column
+from penstock.flow.operators.accumulators import VALUE, Accumulators, check_sums, counts_of, sum_type
+from penstock.flow.operators.deltas import finer_hashes, select_groups
+from penstock.flow.operators.group_states import ROWS, GroupStates
+from penstock.flow.operators.over_frames import Frames, Partitions
+from penstock.flow.state.store import Tables
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """What is known of the rows before those of each partition, which the frames of all rows have: the ``states`` of
+    the groups, and the tables of their different values."""
+
+    groups: Groups
+    states: pa.RecordBatch
+    tables: Tables
+
+
+@dataclass(frozen=True, eq=False)
+class FramedRows:
+    """Sorted ``rows`` with the ``keys`` of each one's partition, and their frames, which with ``carried`` all begin
+    where their partition does."""
+
+    rows: pa.RecordBatch
+    keys: pa.RecordBatch
+    partitions: Partitions
+    frames: Frames
+    carried: Carried | None = None
+
+    def states(self, given: GroupStates) -> pa.RecordBatch:
+        """The state of each row's frame."""
+        schema, count = given.schema, len(self.rows)
+        rows = self._members(np.ones(count, np.bool_))
+        columns = {ROWS: pa.array(rows.counts(self._old(ROWS)))}
+        for each in given.accumulators:
+            columns |= self._columns(each)
+        return batch_of([columns[name].cast(schema.field(name).type) for name in schema.names], schema, count)
+
+    def _columns(self, given: Accumulators) -> dict[str, pa.Array]:
+        count = len(self.rows)
+        counted = given.effective_weights(self.rows, np.ones(count, np.int64)) != 0
+        members = self._members(counted)
+        if given.argument.distinct:
+            members = self._distinct(given, members)
+        values, found = given.values(self.rows), {}
+        for need in sorted(given.needs):
+            name = given.column(need)
+            found[name] = members.column(need, values, self._old(name))
+            if need == "SUM" and given.strict and pa.types.is_integer(sum_type(given.type)):
+                nearly = members.sums(values.cast(pa.float64()), self._as_float(name))
+                check_sums(found[name], np.asarray(fixed_values(nearly)), self.keys, name)
+        return found
+
+    def _as_float(self, name: str) -> pa.Array | None:
+        old = self._old(name)
+        return None if old is None else old.cast(pa.float64())
+
+    def _old(self, name: str) -> pa.Array | None:
+        return None if self.carried is None else self.carried.states.column(name)
+
+    def _members(self, counted: Flags) -> _Members:
+        """The rows that count; in front of each partition, what is carried, as a row of its own."""
+        starts, ends = self.frames.starts, self.frames.ends
+        if self.carried is None:
+            return _Members(counted, np.arange(len(counted)), None, starts, ends)
+        index, firsts = self.partitions.index, self.partitions.firsts
+        slots = np.arange(len(index)) + index + 1
+        return _Members(counted, slots, firsts + np.arange(len(firsts)), starts + index, ends + index + 1)
+
+    def _distinct(self, given: Accumulators, members: _Members) -> _Members:
+        """The rows with values that count once in each frame."""
+        rows = np.flatnonzero(members.counted)
+        values = given.values(self.rows).take(pa.array(rows))
+        index = self.partitions.index[rows]
+        names = [*self.keys.schema.names, VALUE]
+        columns = [*take_rows(self.keys, rows).columns, values]
+        pairs_of = pa.RecordBatch.from_arrays(columns, names=names)
+        pairs = Groups.by_key(finer_hashes(self._hashes(index), [values]), pairs_of)
+        previous = np.full(len(members.counted), -1, np.int64)
+        places = rows[pairs.order]
+        before = np.concatenate([[-1], places[:-1]])
+        before[pairs.starts] = -1
+        previous[places] = before
+        if self.carried is None and not (self.frames.starts == self.partitions.starts).all():
+            return replace(members, previous=previous)
+        new = members.counted & (previous < 0)
+        if self.carried is not None:
+            new[rows] &= ~self._known(given, pairs)[pairs.index]
+        return replace(members, counted=new)
+
+    def _hashes(self, index: RowIndices) -> Hashes:
+        if self.carried is not None:
+            return self.carried.groups.hashes[index]
+        return key_hashes([pa.array(index)], len(index))
+
+    def _known(self, given: Accumulators, pairs: Groups) -> Flags:
+        """Whether the values of groups were there before; they are from now on."""
+        assert self.carried is not None  # noqa: S101
+        table = self.carried.tables.keyed(given.table)
+        known = table.get(pairs)[0]
+        new = ~known | table.spec.timed
+        weights = pa.RecordBatch.from_arrays([pa.array(np.ones(np.count_nonzero(new), np.int64))], names=["weight"])
+        table.put(select_groups(pairs, new), weights, np.ones(len(weights), np.bool_))
+        return known
+
+
+@dataclass(frozen=True, eq=False)
+class _Members:
+    """Which rows are ``counted``, at the positions ``slots``, and frames over these positions. What is carried into
+    each partition is at the ``carriers``; None if nothing is. Where there are ``previous`` rows with equal values, a
+    row counts in the frames that begin behind that one."""
+
+    counted: Flags
+    slots: RowIndices
+    carriers: RowIndices | None
+    starts: RowIndices
+    ends: RowIndices
+    previous: RowIndices | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of positions."""
+        return len(self.slots) + (0 if self.carriers is None else len(self.carriers))
+
+    def column(self, need: str, values: pa.Array, old: pa.Array | None) -> pa.Array:
+        """The column of the states that ``need`` names, from that of the states that are carried."""
+        if need == "COUNT":
+            return pa.array(self.counts(old))
+        if need == "SUM":
+            return self.sums(values.cast(sum_type(values.type), safe=False), old)
+        if need == "VALUES":
+            return self.lists(values, old)
+        every, counted = self._spread_column(values, old), self._flags(old)
+        if need in ("MIN", "MAX"):
+            order = ordinals(every)
+            found = frame_least(~order if need == "MAX" else order, counted, self.starts, self.ends)
+        else:
+            found = self._end(counted, last=need == "LAST")
+        return every.take(pa.array(found, mask=found < 0))
+
+    def counts(self, old: pa.Array | None) -> npt.NDArray[np.int64]:
+        """How many rows count."""
+        if self.previous is not None:
+            return different_sums(np.ones(self.size, np.int64), self.counted, self.previous, self.starts, self.ends)
+        return frame_sums(
+            self._spread(self.counted.astype(np.int64), None if old is None else counts_of(old)), *self._bounds
+        )
+
+    def sums(self, values: pa.Array, old: pa.Array | None) -> pa.Array:
+        """The sums of values."""
+        if pa.types.is_decimal(values.type):
+            return self._decimals(values, old)
+        given: Any = fixed_values(values)
+        stored: Any = None if old is None else fixed_values(old)
+        kept = None if old is None else np.where(valid_of(old), stored, 0)
+        return pa.array(self._added(given, kept))
+
+    def _decimals(self, values: pa.Array, old: pa.Array | None) -> pa.Array:
+        limbs, kept = limbs_of(values), None if old is None else limbs_of(old)
+        total = np.array([self._added(each, None if kept is None else kept[at]) for at, each in enumerate(limbs)])
+        return wide_column(add_limbs(total, np.zeros_like(total)), values.type.scale)
+
+    def _added(self, values: npt.NDArray[Any], kept: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+        counting = np.where(self.counted, values, 0).astype(values.dtype)
+        if self.previous is not None:
+            return different_sums(counting, self.counted, self.previous, self.starts, self.ends)
+        return frame_sums(self._spread(counting, kept), *self._bounds)
+
+    def lists(self, values: pa.Array, old: pa.Array | None) -> pa.ListArray:
+        """The values of frames as lists, behind those that are carried."""
+        slots = self.slots[self.counted]
+        elements = values.take(pa.array(np.flatnonzero(self.counted)))
+        if self.carriers is not None and old is not None:
+            sizes = np.asarray(pc.fill_null(pc.list_value_length(old), 0), np.int64)
+            slots = np.concatenate([np.repeat(self.carriers, sizes), slots])
+            elements = pa.concat_arrays([pc.list_flatten(old), elements])
+            order = np.argsort(slots, kind="stable")
+            slots, elements = slots[order], elements.take(pa.array(order))
+        first, last = np.searchsorted(slots, self.starts), np.searchsorted(slots, self.ends)
+        sizes = last - first
+        places = ranges(first, sizes)
+        if self.previous is not None:
+            frame = np.repeat(np.arange(len(sizes)), sizes)
+            once = self.previous[slots[places]] < self.starts[frame]
+            places, sizes = places[once], np.bincount(frame[once], minlength=len(sizes))
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), elements.take(pa.array(places)))
+
+    @property
+    def _bounds(self) -> tuple[RowIndices, RowIndices]:
+        return self.starts, self.ends
+
+    def _end(self, counted: Flags, *, last: bool) -> RowIndices:
+        """The positions of the first or the last values of frames that count; -1 without any."""
+        places, before = np.flatnonzero(counted), np.concatenate([[0], np.cumsum(counted)])
+        first, end = before[self.starts], before[self.ends]
+        found = np.full(len(first), -1, np.int64)
+        there = end > first
+        found[there] = places[(end - 1 if last else first)[there]]
+        return found
+
+    def _flags(self, old: pa.Array | None) -> Flags:
+        return self._spread(self.counted, None if old is None else valid_of(old))
+
+    def _spread(self, values: npt.NDArray[Any], kept: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+        """Values of rows, and of what is carried, at their positions."""
+        if self.carriers is None:
+            return values
+        every = np.zeros(self.size, values.dtype)
+        every[self.slots] = values
+        if kept is not None:
+            every[self.carriers] = kept
+        return every
+
+    def _spread_column(self, values: pa.Array, old: pa.Array | None) -> pa.Array:
+        if self.carriers is None or old is None:
+            return values
+        places = np.empty(self.size, np.int64)
+        places[self.carriers] = np.arange(len(old))
+        places[self.slots] = len(old) + np.arange(len(values))
+        return pa.concat_arrays([old, values]).take(pa.array(places))

@@ -1,0 +1,170 @@
+"""The functions that the statements of a file create, and the modules that they are in."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path as FilePath
+from typing import Any
+
+from penstock.errors import DefinitionError
+from penstock.flow.kernels.user_functions import UserKernelMaker
+from penstock.plan.overloads import TypedOverload
+from penstock.plan.scalar_functions import Function, Varies
+from penstock.sql.catalogs import Catalogs, Path, Space
+from penstock.sql.parse.source import SourceText, suggestion
+from penstock.sql.parse.statements import CreateFunction, DropFunction
+from penstock.sql.parse.syntax import Name, TableName
+from penstock.table.udf import ScalarFunction, UserDefinedFunction, udf
+
+
+@dataclass
+class FunctionCatalog:
+    """Functions by their names in upper case, since Flink does not tell cases apart: temporary ones of the session, and
+    temporary and other ones of databases."""
+
+    source: SourceText
+    catalogs: Catalogs
+    _system: dict[str, Function] = field(default_factory=dict)
+    _temporary: dict[Path, Function] = field(default_factory=dict)
+    _permanent: dict[Path, Function] = field(default_factory=dict)
+
+    def create(self, statement: CreateFunction, files: Sequence[str]) -> None:
+        """Add a function, whose module is in ``files`` or installed. Raises SqlError for a name that is taken, and for
+        a function that is not there or cannot be called."""
+        name = statement.function
+        holder, key = self._holder(name, statement.temporary, statement.system)
+        if key in holder:
+            if statement.if_not_exists:
+                return
+            hint = f"write IF NOT EXISTS, or {_drop(statement)} before it"
+            raise self.source.error(name.at, f"function '{name.text}' exists already", hint)
+        holder[key] = self._function(statement, files)
+        self.catalogs.version += 1  # a view may have called another function of this name
+
+    def drop(self, statement: DropFunction) -> None:
+        """Remove a function. Raises SqlError if there is none."""
+        name = statement.function
+        holder, key = self._holder(name, statement.temporary, statement.system)
+        if key not in holder:
+            if statement.if_exists:
+                return
+            hint = suggestion(name.text, self.names(self.catalogs.current))
+            if not statement.temporary and key in self._temporary:
+                hint = "write DROP TEMPORARY FUNCTION"
+            kind = "temporary system " if statement.system else "temporary " if statement.temporary else ""
+            raise self.source.error(name.at, f"there is no {kind}function '{name.text}'", hint)
+        del holder[key]
+        self.catalogs.version += 1
+
+    def names(self, space: Space) -> list[str]:
+        """The functions that can be called in a database, as SHOW lists them."""
+        own = (path[2] for path in (*self._temporary, *self._permanent) if path[:2] == space)
+        return sorted({each.lower() for each in (*self._system, *own)})
+
+    def seen_from(self, space: Space) -> SeenFunctions:
+        """The functions for the expressions of a database."""
+        return SeenFunctions(self, space)
+
+    def system(self, name: str) -> Function | None:
+        """The temporary system function of a name."""
+        return self._system.get(name)
+
+    def named(self, path: Path) -> Function | None:
+        """The function of a database; a temporary one hides another."""
+        return self._temporary.get(path) or self._permanent.get(path)
+
+    def _holder(self, name: TableName, temporary: bool, system: bool) -> tuple[dict[Any, Function], Any]:
+        """Where a function is, and its key there."""
+        if system:
+            if name.spaces:
+                raise self.source.error(name.at, "a system function has no database", f"write {name.name}")
+            return self._system, name.name.upper()
+        *spaces, last = self.catalogs.path(name.path)
+        return self._temporary if temporary else self._permanent, (*spaces, last.upper())
+
+    def _function(self, statement: CreateFunction, files: Sequence[str]) -> Function:
+        definition = self._definition(statement.target, files)
+        overload = TypedOverload("", definition.result_type, types=definition.input_types)
+        return Function(
+            statement.function.name.upper(),
+            kernel=UserKernelMaker(replace(definition, files=tuple(files))),
+            overloads=(overload,),
+            varies=Varies.NEVER if definition.deterministic else Varies.BY_ROW,
+        )
+
+    def _definition(self, target: Name, files: Sequence[str]) -> UserDefinedFunction:
+        """The object that a name of a module and of a function in it means."""
+        module, _, name = target.text.rpartition(".")
+        if not module or not name.isidentifier():
+            hint = "such as 'my_functions.length' for the function length in my_functions.py"
+            raise self.source.error(target.at, f"'{target.text}' names no module and function in it", hint)
+        with _importing(files):
+            try:
+                found = getattr(importlib.import_module(module), name)
+            except AttributeError:
+                public = [each for each in vars(sys.modules[module]) if not each.startswith("_")]
+                hint = suggestion(name, public)
+                raise self.source.error(target.at, f"module '{module}' has no '{name}'", hint) from None
+            except ModuleNotFoundError as error:
+                raise self._unfound(target, module, error, files) from None
+            except Exception as error:  # the module is the user's, and may raise anything
+                reason = f"importing '{module}' raised {type(error).__name__}: {error}"
+                raise self.source.error(target.at, reason, "mend the module") from error
+        if isinstance(found, UserDefinedFunction):
+            return found
+        try:
+            if not callable(found) and not isinstance(found, ScalarFunction):
+                raise TypeError(f"'{target.text}' is a {type(found).__name__}, and no function")
+            made = udf(found)
+            assert isinstance(made, UserDefinedFunction)  # noqa: S101 - a function was given
+            return made
+        except (TypeError, ValueError) as error:
+            raise self.source.error(target.at, str(error), "write it with @udf(result_type=..)") from None
+
+    def _unfound(self, target: Name, module: str, error: ModuleNotFoundError, files: Sequence[str]) -> DefinitionError:
+        if error.name and not f"{module}.".startswith(f"{error.name}."):
+            reason = f"'{module}' imports '{error.name}', which is not there"
+            return self.source.error(target.at, reason, "install it, or set 'python.files' to where it is")
+        searched = f" in {', '.join(files)}" if files else ""
+        hint = "put it beside the SQL file, install it, or set 'python.files' to where it is"
+        return self.source.error(target.at, f"there is no module '{module}'{searched} or installed", hint)
+
+
+@dataclass(frozen=True)
+class SeenFunctions:
+    """The functions of a file, as expressions in a database see them."""
+
+    catalog: FunctionCatalog
+    space: Space
+
+    def system(self, name: str) -> Function | None:
+        """The temporary system function of a name."""
+        return self.catalog.system(name)
+
+    def named(self, parts: tuple[str, ...]) -> Function | None:
+        """The function of the database, or of the one whose name comes before its own."""
+        return self.catalog.named(self.catalog.catalogs.path(parts, self.space))
+
+    def names(self) -> list[str]:
+        """All of them."""
+        return [each.upper() for each in self.catalog.names(self.space)]
+
+
+@contextmanager
+def _importing(files: Sequence[str]) -> Iterator[None]:
+    """Modules in ``files``, which are folders, zip files or modules themselves, can be imported."""
+    places = [str(FilePath(each).parent) if each.endswith(".py") else each for each in files]
+    before = list(sys.path)
+    sys.path[:0] = places
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+def _drop(statement: CreateFunction) -> str:
+    return f"DROP {'TEMPORARY ' if statement.temporary else ''}{'SYSTEM ' if statement.system else ''}FUNCTION"
