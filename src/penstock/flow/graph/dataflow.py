@@ -410,6 +410,7 @@ class _Work:
             f"{self.instructions.name}-{vertex.number}-{low >> 32:08x}-",
             uid=operator.uid,
             now_ms=self.instructions.now_ms,
+            last=self.instructions.last,
         )
         context = OperatorContext(store, clock, operator.side_outputs)
         operator.process(inputs, context)

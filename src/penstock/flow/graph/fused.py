@@ -104,8 +104,10 @@ def _gathered(given: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordB
 
 
 def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | NoKernel:
-    """What reading tasks can do for these sinks, or the first thing that makes the job a dataflow. Raises SchemaError for a sink
-    that is given too many or too few columns."""
+    """What reading tasks can do for these sinks, or the first thing that makes the job a dataflow.
+
+    Raises SchemaError for a sink that is given too many or too few columns.
+    """
     base_node = _base(sinks)
     if isinstance(base_node, NoKernel):
         return base_node
