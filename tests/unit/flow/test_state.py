@@ -284,15 +284,18 @@ def test_a_time_to_live_of_rows_with_weights_stays(tmp_path: Path) -> None:
             store.multiset("bag").get(groups)
 
 
+@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("ttl", [None, TTL])
 @pytest.mark.parametrize("weak", [0, 3])
 @pytest.mark.parametrize("seed", range(4))
-def test_keyed_rows_that_a_batch_has_put_are_seen_in_it(tmp_path: Path, seed: int, weak: int, ttl: int | None) -> None:
+def test_keyed_rows_that_a_batch_has_put_are_seen_in_it(
+    tmp_path: Path, seed: int, weak: int, ttl: int | None, last: bool
+) -> None:
     dice, refs = random.Random(seed), dict[str, Sequence[SegmentRef]]()
     model: dict[Any, Any] = {}
     again = 0
     for _ in range(15):
-        store = StateStore(LocalStorage(str(tmp_path)), [KEYED.living(ttl)], refs, 0, END, "t-", now_ms=5000)
+        store = StateStore(LocalStorage(str(tmp_path)), [KEYED.living(ttl)], refs, 0, END, "t-", now_ms=5000, last=last)
         written = set[Any]()
         for _ in range(dice.randrange(5)):
             groups = groups_of(some_keys(dice, 20), weak)
@@ -317,17 +320,20 @@ def test_keyed_rows_that_a_batch_has_put_are_seen_in_it(tmp_path: Path, seed: in
     assert model
 
 
+@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("ttl", [None, TTL])
 @pytest.mark.parametrize("weak", [0, 3])
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_with_weights_that_a_batch_has_added_are_seen_in_it(
-    tmp_path: Path, seed: int, weak: int, ttl: int | None
+    tmp_path: Path, seed: int, weak: int, ttl: int | None, last: bool
 ) -> None:
     dice, refs = random.Random(seed), dict[str, Sequence[SegmentRef]]()
     model: Counter[Any] = Counter()
     again = 0
     for _ in range(15):
-        store = StateStore(LocalStorage(str(tmp_path)), [MULTISET.living(ttl)], refs, 0, END, "t-", now_ms=5000)
+        store = StateStore(
+            LocalStorage(str(tmp_path)), [MULTISET.living(ttl)], refs, 0, END, "t-", now_ms=5000, last=last
+        )
         written = set[Any]()
         for _ in range(dice.randrange(5)):
             groups = groups_of(some_keys(dice, 20), weak)

@@ -23,7 +23,8 @@ class StateStore:
     ``refs`` are the segments of each table, of this range and perhaps of others, which are ignored. Files that it
     writes are named ``prefix`` and something unique. ``uid`` is the operator's, for messages.
 
-    Times to live are counted up to ``now_ms``, the time of the batch, which all of its owners and attempts share.
+    Times to live are counted up to ``now_ms``, the time of the batch, which all of its owners and attempts share. What
+    the ``last`` batch writes is not flushed.
 
     Raises CheckpointError for state in a table that the operator does not have.
     """
@@ -39,6 +40,7 @@ class StateStore:
         *,
         uid: str = "",
         now_ms: int = 0,
+        last: bool = False,
     ):
         self._storage = storage
         self._low, self._high = low, high
@@ -52,7 +54,7 @@ class StateStore:
             own = [part for ref in refs.get(spec.name, ()) if (part := ref.within(low, high))]
             kind = KeyedState if spec.kind == "keyed" else MultisetState
             since = 0 if spec.ttl_ms is None else now_ms - spec.ttl_ms
-            self._tables[spec.name] = kind(spec, own, reader, since)
+            self._tables[spec.name] = kind(spec, own, reader, since, last=last)
         unknown = [
             name for name, stored in refs.items() if stored and name not in self._tables and not self._parts.known(name)
         ]
@@ -73,7 +75,7 @@ class StateStore:
     @classmethod
     def empty(cls, specs: Sequence[TableSpec]) -> StateStore:
         """Empty tables that are not kept: the state of one batch alone."""
-        return cls(LocalStorage(""), specs, {}, 0, END, "")
+        return cls(LocalStorage(""), specs, {}, 0, END, "", last=True)
 
     def table(self, name: str) -> KeyedState | MultisetState:
         """The table of that name. Raises KeyError."""

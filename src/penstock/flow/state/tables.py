@@ -27,7 +27,8 @@ class Table:
     written several times in a batch, sees what was written, and adds one segment.
 
     Rows of a table with times (:attr:`TableSpec.timed`) that were last written at ``since`` or before are gone. Where a
-    keyed table had no times before, its rows live from this batch on.
+    keyed table had no times before, its rows live from this batch on. What is written to a table of the ``last`` batch
+    is put together only if it is read.
     """
 
     def __init__(
@@ -36,21 +37,29 @@ class Table:
         refs: Sequence[SegmentRef],
         reader: SegmentReader,
         since: int = 0,
+        *,
+        last: bool = False,
     ):
         self.spec = spec
+        self._last = last
         if spec.timed and spec.kind == "keyed":
             refs = [ref if ref.seen else replace(ref, seen=reader.now_ms) for ref in refs]
         self.refs = _living(refs, since)
         self._reader = reader
         self._since = since
-        #: What was written and is not part of ``_settled`` yet: it is put together when it is read or flushed.
+        #: What was written and is not part of ``_settled`` yet.
         self._writes: list[Callable[[], Segment]] = []
         self._settled: Segment | None = None
         self._indexed: tuple[Segment, HashIndex] | None = None
         self._stale = 0
 
-    @property
-    def change(self) -> Segment | None:
+    def _write(self, write: Callable[[], Segment]) -> None:
+        """Add to the change of this batch what ``write`` gives."""
+        self._writes.append(write)
+        if not self._last:
+            self._settle()
+
+    def _settle(self) -> Segment | None:
         """The change of this batch so far; None if nothing was written."""
         writes, self._writes = self._writes, []
         for write in writes:
@@ -60,7 +69,7 @@ class Table:
 
     def flush(self, writer: SegmentWriter, low: int, high: int) -> Sequence[SegmentRef]:
         """Write the changes, and the merges that they make due, to ``writer``. Returns the segments after that."""
-        change = self.change
+        change = self._settle()
         if change is None or not len(change):
             return join_neighbours(self.refs)
         newest = 1 + max((ref.newest for ref in self.refs), default=0)
@@ -92,7 +101,7 @@ class Table:
     def everything(self) -> Segment:
         """All rows, as they are after the change of this batch."""
         stored = [self._reader.read(ref, self.spec).between(ref.low, ref.high) for ref in self.refs]
-        change = self.change
+        change = self._settle()
         parts = stored if change is None else [change, *stored]
         if not parts:
             schema = self.spec.schema()
@@ -103,13 +112,13 @@ class Table:
     def _layers(self) -> Sequence[SegmentRef]:
         """Where rows are looked up, newest first: the change of this batch, as a segment without a file, and the
         segments."""
-        change = self.change
+        change = self._settle()
         if change is None or not len(change):
             return self.refs
         return [SegmentRef("", 0, 0, len(change), 0, END, 0, self.spec.kind), *self.refs]
 
     def _index_change(self) -> tuple[Segment, HashIndex]:
-        change = self.change
+        change = self._settle()
         assert change is not None  # noqa: S101
         if self._indexed is None or self._indexed[0] is not change:
             self._indexed = change, HashIndex.from_hashes(change.hashes)
@@ -183,7 +192,7 @@ class KeyedState(Table):
         """Replace the rows of these keys by ``values``, or delete them where ``present`` is false. A group whose values
         stay the same need not be put."""
         if len(groups):
-            self._writes.append(partial(self._replaced, groups, values, present, self._asked))
+            self._write(partial(self._replaced, groups, values, present, self._asked))
 
     def _replaced(self, groups: Groups, values: pa.RecordBatch, present: Flags, asked: tuple[Hashes, Flags]) -> Segment:
         self._stale += count_found(*asked, groups.hashes, np.where(present, 1, 2))
@@ -260,7 +269,7 @@ class MultisetState(Table):
         With times, a weight that would become negative becomes zero: the retracted row was forgotten.
         """
         if len(hashes):
-            self._writes.append(partial(self._added, hashes, keys, values, weights))
+            self._write(partial(self._added, hashes, keys, values, weights))
 
     def _added(
         self, hashes: Hashes, keys: pa.RecordBatch, values: pa.RecordBatch, weights: npt.NDArray[np.int64]
