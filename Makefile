@@ -58,6 +58,7 @@ fuzz: $(READY) ## A million broken messages for the formats, 1,000 changelogs fo
 oracle: $(READY) $(FLINK) ## Record what Flink answers to Nexmark's queries, and to random queries and functions what is not recorded yet (needs Python 3.11 or 3.12)
 	@$(BIN)/python -m tests.nexmark.answers $(FLINK)
 	@$(BIN)/python -m tests.recorded.queries $(FLINK)
+	@$(BIN)/python -m tests.recorded.over $(FLINK)
 	@$(FLINK) tests/recorded/functions.py .venvs/flink
 
 oracle-streams: $(READY) $(FLINK) ## Record what PyFlink does with tests/streams (FLINK_JARS: a folder with its connector for Kafka)

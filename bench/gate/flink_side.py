@@ -36,8 +36,10 @@ def main(jars: list[str]) -> None:
 
 
 def _run(table: Any, jars: list[str], task: dict[str, Any]) -> float:
-    environment = table.TableEnvironment.create(table.EnvironmentSettings.in_streaming_mode())
     settings = {**_SETTINGS, **task["settings"]}
+    modes = table.EnvironmentSettings
+    batch = settings.get("execution.runtime-mode") == "batch"
+    environment = table.TableEnvironment.create(modes.in_batch_mode() if batch else modes.in_streaming_mode())
     if jars:
         settings["pipeline.jars"] = ";".join(f"file://{jar}" for jar in jars)
     for key, value in settings.items():

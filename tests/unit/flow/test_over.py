@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, RecordError
+from penstock.flow.kernels.session import Session
 from penstock.plan.explain import explain
 from penstock.plan.traits import traits
 from penstock.spi import INSERTIONS
@@ -18,6 +19,7 @@ from penstock.types import RowKind
 from tests.changelogs import SEEDS
 from tests.corpora import parsed
 from tests.plans import check_job
+from tests.unit.flow import running
 from tests.unit.flow.running import TABLES, Row, Running, shown
 
 SINK = "CREATE TABLE t (k STRING, n INT) WITH ('connector' = 'any', 'mode' = 'I');"
@@ -100,7 +102,7 @@ def some_rows(rng: random.Random, count: int, lag: int = 1999) -> list[Row]:
     return rows
 
 
-def run_cut(running: Running, rows: Sequence[Row], rng: random.Random) -> list[tuple[Any, ...]]:
+def run_cut(job: Running, rows: Sequence[Row], rng: random.Random) -> list[tuple[Any, ...]]:
     """The rows that a query gives for rows that are cut into batches, tasks and owners at random, with restarts."""
     left, given = list(rows), []
     while left:
@@ -108,9 +110,9 @@ def run_cut(running: Running, rows: Sequence[Row], rng: random.Random) -> list[t
         part, left = left[:size], left[size:]
         middle = rng.randrange(len(part) + 1)
         tasks = [part] if rng.random() < 0.5 else [part[:middle], part[middle:]]
-        given += running.run(tasks, rng.choice([1, 3]), ended=not left)
+        given += job.run(tasks, rng.choice([1, 3]), ended=not left)
         if rng.random() < 0.2:
-            running.start()
+            job.start()
     return given
 
 
@@ -289,3 +291,18 @@ def test_in_the_order_of_time_rows_must_only_be_added():
         parsed(f"{TABLES} {SINK} INSERT INTO t {changing.format('ts')}")
     (job,) = parsed(f"{TABLES} {SINK} INSERT INTO t {changing.format('n')}").jobs
     assert traits(check_job(job).sinks[0].input).changing
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [("SUM(n)", "INT"), ("SUM(n * 4000000000)", "BIGINT")],
+)
+def test_an_overflow_fails_where_the_settings_say_so(function: str, kind: str, tmp_path, monkeypatch):
+    rows: list[Row] = [("a", 2_000_000_000, 1000), ("a", 2_000_000_000, 2000)]
+    for number, frame in enumerate(("", "ROWS 5 PRECEDING")):
+        text = query(frame, [function])
+        assert len(Running(text, str(tmp_path / f"wraps {number}")).run([rows], ended=True)) == 2
+        monkeypatch.setattr(running, "Session", lambda zone: Session(zone, strict=True))
+        with pytest.raises(RecordError, match=f"exceeds the range of {kind}"):
+            Running(text, str(tmp_path / f"fails {number}")).run([rows], ended=True)
+        monkeypatch.undo()

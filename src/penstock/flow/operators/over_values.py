@@ -68,13 +68,13 @@ class FramedRows:
             name = given.column(need)
             found[name] = members.column(need, values, self._old(name))
             if need == "SUM" and given.strict and pa.types.is_integer(sum_type(given.type)):
-                nearly = members.sums(values.cast(pa.float64()), self._as_float(name))
+                nearly = members.sums(values.cast(pa.float64(), safe=False), self._as_float(name))
                 check_sums(found[name], np.asarray(fixed_values(nearly)), self.keys, name)
         return found
 
     def _as_float(self, name: str) -> pa.Array | None:
         old = self._old(name)
-        return None if old is None else old.cast(pa.float64())
+        return None if old is None else old.cast(pa.float64(), safe=False)
 
     def _old(self, name: str) -> pa.Array | None:
         return None if self.carried is None else self.carried.states.column(name)
