@@ -173,6 +173,7 @@ def test_the_functions_of_their_guide_are_called(tmp_path):
     assert isinstance(calc, Calc)
     made = calc.batch(pa.record_batch({"name": [" ann ", "BOB"], "net": [10.0, 1.0]}))
     assert [list(row.values()) for row in made.to_pylist()] == [["Ann", 11.9]]
+    lower(parse_pipeline(blocks("docs/functions.md", "yaml")[0]))
 
 
 def test_the_statements_of_their_guide_print_a_table():

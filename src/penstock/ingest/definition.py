@@ -101,6 +101,15 @@ class TransformDef:
 
 
 @dataclass(frozen=True)
+class FunctionDef:
+    """One item of ``user-defined-function``: the name that SQL calls, and Python with one function ``eval``."""
+
+    name: str
+    python_code: str
+    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class PipelineDef:
     """A whole pipeline. ``warnings`` are about settings without effect, and entries that are read in another place."""
 
@@ -110,3 +119,4 @@ class PipelineDef:
     transforms: tuple[TransformDef, ...] = ()
     pipeline: PipelineOptions = PipelineOptions()
     warnings: tuple[str, ...] = field(default=(), compare=False)
+    functions: tuple[FunctionDef, ...] = ()

@@ -15,6 +15,7 @@ from penstock.ingest.table_ids import matched
 from penstock.options import Origin
 from penstock.plan.expressions import ColumnRef, columns_of
 from penstock.plan.nodes import Filter, Item, Job, Node, Sink, items_of, project, row_of
+from penstock.plan.scalar_functions import Function
 from penstock.spi import (
     Column,
     ScanSpec,
@@ -26,7 +27,7 @@ from penstock.spi import (
     sink_spec,
     unknown_connector,
 )
-from penstock.sql import condition, locate_problem, projection, read
+from penstock.sql import NamedFunctions, condition, function_of_code, locate_problem, projection, read
 from penstock.types import BIGINT
 
 _T = TypeVar("_T")
@@ -62,11 +63,14 @@ class _Lowering:
         self.warn = warn
         self.problems: list[Problem] = []
         self.unsupported: list[Problem] = []
+        self._functions = NamedFunctions({})
 
     def job(self, default_name: str) -> Job:
         options = self.defn.pipeline
+        self._functions = self._named_functions()
         stream = self._source()
-        stream = self._transform(stream) if stream else None
+        broken = len(self._functions.functions) < len(self.defn.functions)  # no further problems of their calls
+        stream = self._transform(stream) if stream and not broken else stream
         sinks = self._sinks(stream) if stream else ()
         if stream is None:
             self._check_sink()
@@ -111,6 +115,22 @@ class _Lowering:
         node = read(table, source.type, cast("ScanSpec", spec))
         return _Stream(node, table.name, table.primary_key, declared)
 
+    def _named_functions(self) -> NamedFunctions:
+        """The functions that the pipeline defines."""
+        found: dict[str, Function] = {}
+        for each in self.defn.functions:
+            where = each.origin.of("python-code")
+            if each.name.upper() in found:
+                reason, hint = f"there are two functions '{each.name}'", "give each its own name"
+                self.problems.append(Problem(reason, "name", each.origin.of("name"), hint))
+                continue
+            try:
+                found[each.name.upper()] = function_of_code(each.name, each.python_code)
+            except ValueError as error:
+                hint = "write one function 'eval' with hints, such as 'def eval(x: int) -> int:'"
+                self.problems.append(Problem(str(error), "python-code", where, hint))
+        return NamedFunctions(found)
+
     # --- transform -------------------------------------------------------------------------------------------
 
     def _transform(self, stream: _Stream) -> _Stream | None:
@@ -127,11 +147,18 @@ class _Lowering:
         """Filter and projection. As in Flink CDC, the filter may use columns of the source and computed ones."""
         items = columns = items_of(node.schema)
         if rule.projection:
-            items = projection(rule.projection, node.schema, origin=_place(rule, "projection"))
+            items = projection(
+                rule.projection, node.schema, origin=_place(rule, "projection"), user_functions=self._functions
+            )
         if not rule.filter:
             return project(node, items)
         computed = tuple(each for each in items if node.schema.field(each.name) is None)
-        wanted = condition(rule.filter, row_of((*columns, *computed)), origin=_place(rule, "filter"))
+        wanted = condition(
+            rule.filter,
+            row_of((*columns, *computed)),
+            origin=_place(rule, "filter"),
+            user_functions=self._functions,
+        )
         names = columns_of(wanted)
         used = tuple(each for each in computed if each.name in names)
         below = project(node, (*columns, *used))

@@ -11,7 +11,15 @@ from typing import Any
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from penstock.errors import OptionsError, PipelineError, nearest
-from penstock.ingest.definition import PipelineDef, PipelineOptions, RouteDef, SinkDef, SourceDef, TransformDef
+from penstock.ingest.definition import (
+    FunctionDef,
+    PipelineDef,
+    PipelineOptions,
+    RouteDef,
+    SinkDef,
+    SourceDef,
+    TransformDef,
+)
 from penstock.ingest.tree import TOP, Entry, Tree
 from penstock.options import Origin
 from penstock.settings.given import KEYS, GivenSettings, is_known
@@ -22,10 +30,18 @@ _TRANSFORM_LATER = dict.fromkeys(
     ("partition-keys", "table-options", "table-options.delimiter", "converter-after-transform"), "leave it out"
 )
 _PIPELINE_LATER = {
-    **dict.fromkeys(("user-defined-function", "model"), "use the built-in functions of SQL"),
+    "model": "use the built-in functions of SQL, or functions in Python",
     "dirty-data.collector": (
         "to keep records that cannot be read, name a topic for them in the source: 'scan.dead-letter.topic'"
     ),
+}
+_FUNCTIONS = "user-defined-function"
+#: Keys of functions that are not supported, and what to write instead.
+_FUNCTION_LATER = {
+    "classpath": "write the function in Python, below 'python-code'",
+    "options": "write the values into 'python-code'",
+    "python-executable": "tasks run the Python that Spark runs",
+    "python-files": "install the modules where tasks run",
 }
 _SCHEMA_CHANGES = ("include.schema.changes", "exclude.schema.changes")
 _MAPPING = "sink.tableId-to-topic.mapping"
@@ -69,8 +85,9 @@ def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | 
     routes = [RouteDef(**route) for route in _items(tree, top, "route", RouteDef, ("source-table", "sink-table"))]
     transforms = [
         TransformDef(**_transform(**transform))
-        for transform in _items(tree, top, "transform", TransformDef, ("source-table",))
+        for transform in _items(tree, top, "transform", TransformDef, ("source-table",), _TRANSFORM_LATER)
     ]
+    functions = tuple(_functions(tree, top["pipeline"])) if "pipeline" in top else ()
     options = _pipeline(tree, top["pipeline"]) if "pipeline" in top else PipelineOptions()
     if tree.problems:
         raise PipelineError(tuple(tree.problems))
@@ -81,6 +98,7 @@ def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | 
         tuple(transforms),
         options,
         tuple(tree.warnings),
+        functions,
     )
 
 
@@ -146,12 +164,17 @@ def _origin(tree: Tree, node: Node, texts: _Texts) -> Origin:
 
 
 def _items(
-    tree: Tree, top: Mapping[str, Entry], part: str, cls: type[RouteDef | TransformDef], required: tuple[str, ...]
+    tree: Tree,
+    top: Mapping[str, Entry],
+    part: str,
+    cls: type[RouteDef | TransformDef | FunctionDef],
+    required: tuple[str, ...],
+    later: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[dict[str, Any]]:
     """The fields of ``cls`` for each item of the list ``part``. Adds a problem for an item that lacks a key."""
     known = tuple(each.name.replace("_", "-") for each in fields(cls) if each.name != "origin")
     for node in tree.items(top[part].value, part) if part in top else ():
-        texts = _texts(tree, node, part, known, _TRANSFORM_LATER if part == "transform" else {})
+        texts = _texts(tree, node, part, known, later)
         missing = [key for key in required if key not in texts or not texts[key][0]]
         for key in missing:
             tree.problem(node, f"is required in a {part}", key)
@@ -164,6 +187,20 @@ def _transform(*, primary_keys: str = "", projection: str = "", **others: Any) -
     """The fields of a TransformDef. A star may be written with a backslash, as in Flink CDC."""
     keys = tuple(key.strip() for key in primary_keys.split(",") if key.strip())
     return {**others, "primary_keys": keys, "projection": projection.replace("\\*", "*")}
+
+
+def _functions(tree: Tree, top: Entry) -> Iterator[FunctionDef]:
+    """The functions of a pipeline, whose list is taken out of its other entries."""
+    if not isinstance(top.value, MappingNode):
+        return
+    for at, value in list(top.value.value):
+        if at.value == _FUNCTIONS:
+            top.value.value.remove((at, value))
+            lists = {_FUNCTIONS: Entry(_FUNCTIONS, at, value)}
+            yield from (
+                FunctionDef(**each)
+                for each in _items(tree, lists, _FUNCTIONS, FunctionDef, ("name", "python-code"), _FUNCTION_LATER)
+            )
 
 
 def _pipeline(tree: Tree, top: Entry) -> PipelineOptions:

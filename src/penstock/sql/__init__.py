@@ -4,17 +4,21 @@
 statements into jobs. ``fragments`` binds pieces of SQL in YAML and Python.
 """
 
+from penstock.sql.bind.expressions.user_functions import NamedFunctions
 from penstock.sql.bind.tables.definitions import ComputedColumn, locate_problem, read
 from penstock.sql.fragments import TableSchema, columns, condition, expression, projection, tables
+from penstock.sql.function_catalog import function_of_code
 from penstock.sql.script import Script, parse_script
 
 __all__ = [
     "ComputedColumn",
+    "NamedFunctions",
     "Script",
     "TableSchema",
     "columns",
     "condition",
     "expression",
+    "function_of_code",
     "locate_problem",
     "parse_script",
     "projection",

@@ -12,6 +12,7 @@ from penstock.plan.nodes import Item
 from penstock.spi import Column
 from penstock.sql.bind.expressions.scope import Scope
 from penstock.sql.bind.expressions.selection import number_names, select
+from penstock.sql.bind.expressions.user_functions import NO_FUNCTIONS, UserFunctions
 from penstock.sql.bind.tables.definitions import Declaration, check_storable, check_typed, columns_of, not_null
 from penstock.sql.parse.commands import statements_of
 from penstock.sql.parse.definitions import column_declaration, parse_schema
@@ -43,20 +44,24 @@ def expression(text: str, schema: RowType, *, origin: str = "") -> Expression:
         return check_typed(scope.value(given), scope, given.at)
 
 
-def condition(text: str, schema: RowType, *, origin: str = "") -> Expression:
+def condition(
+    text: str, schema: RowType, *, origin: str = "", user_functions: UserFunctions = NO_FUNCTIONS
+) -> Expression:
     """A condition over the columns of ``schema``. Raises as :func:`expression` does."""
-    scope = Scope(schema, SourceText(text, origin))
+    scope = Scope(schema, SourceText(text, origin), user_functions=user_functions)
     given = _parsed(scope.source, QueryGrammar.expression)
     with scope.source.limited_nesting(0):
         return scope.condition(given, "a condition")
 
 
-def projection(text: str, schema: RowType, *, origin: str = "") -> tuple[Item, ...]:
+def projection(
+    text: str, schema: RowType, *, origin: str = "", user_functions: UserFunctions = NO_FUNCTIONS
+) -> tuple[Item, ...]:
     """A select list such as ``a, b AS c, *``: the columns of a projection.
 
     Raises as :func:`expression` does, with every problem of the list.
     """
-    scope, errors = Scope(schema, SourceText(text, origin)), Errors()
+    scope, errors = Scope(schema, SourceText(text, origin), user_functions=user_functions), Errors()
     items = _parsed(scope.source, QueryGrammar.items)
     found = [each for each in select(items, scope, errors) if each is not None]
     for each in found:

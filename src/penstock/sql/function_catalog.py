@@ -88,13 +88,7 @@ class FunctionCatalog:
 
     def _function(self, statement: CreateFunction, files: Sequence[str]) -> Function:
         definition = self._definition(statement.target, files)
-        overload = TypedOverload("", definition.result_type, types=definition.input_types)
-        return Function(
-            statement.function.name.upper(),
-            kernel=UserKernelMaker(replace(definition, files=tuple(files))),
-            overloads=(overload,),
-            varies=Varies.NEVER if definition.deterministic else Varies.BY_ROW,
-        )
+        return _function(statement.function.name, replace(definition, files=tuple(files)))
 
     def _definition(self, target: Name, files: Sequence[str]) -> UserDefinedFunction:
         """The object that a name of a module and of a function in it means."""
@@ -152,6 +146,31 @@ class SeenFunctions:
     def names(self) -> list[str]:
         """All of them."""
         return [each.upper() for each in self.catalog.names(self.space)]
+
+
+def function_of_code(name: str, code: str) -> Function:
+    """The function that ``code`` defines as ``eval``, under a name for SQL. Raises ValueError for code that raises, or
+    has no such function."""
+    space: dict[str, Any] = {"__name__": f"python-code of {name}"}  # no module: tasks get the code by value
+    try:
+        exec(compile(code, f"python-code of {name}", "exec"), space)  # noqa: S102 - the user's own code
+        found = space["eval"]
+        made = found if isinstance(found, UserDefinedFunction) else udf(found)
+    except KeyError:
+        raise ValueError(f"the code of function '{name}' has no function 'eval'") from None
+    except Exception as error:  # the code is the user's, and may raise anything
+        raise ValueError(f"the code of function '{name}' raised {type(error).__name__}: {error}") from error
+    return _function(name, made)
+
+
+def _function(name: str, definition: UserDefinedFunction) -> Function:
+    overload = TypedOverload("", definition.result_type, types=definition.input_types)
+    return Function(
+        name.upper(),
+        kernel=UserKernelMaker(definition),
+        overloads=(overload,),
+        varies=Varies.NEVER if definition.deterministic else Varies.BY_ROW,
+    )
 
 
 @contextmanager

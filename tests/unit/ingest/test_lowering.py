@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import pickle
 from datetime import timedelta
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 
-from penstock.errors import PipelineError, UnsupportedError
+from penstock.errors import FunctionError, PipelineError, UnsupportedError
+from penstock.flow.rows.calc import Calc, calc_of
 from penstock.ingest import lower, parse_pipeline
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import Filter, Job, Node, Project, Scan
@@ -544,3 +547,60 @@ def test_options_of_inference_without_effect_are_warned_of():
     evolve, prefetch = warned(text)
     assert "p.yaml, line 13, column 3: 'schema.change.behavior' has no effect: schemas are static" in evolve
     assert "p.yaml, line 9, column 3: 'scan.max.pre.fetch.records' has no effect" in prefetch
+
+
+# --- functions -------------------------------------------------------------------------------------------------
+
+FUNCTION = """\
+transform:
+  - source-table: db.orders
+    projection: id, twice(id) AS double_id
+    filter: twice(id) > 2 AND double_id < 10
+pipeline:
+  user-defined-function:
+    - name: twice
+      python-code: |
+        import math
+
+        def eval(x: int) -> int:
+            if x == 4:
+                raise ValueError(f"{math.floor(4.5)} is not welcome")
+            return 2 * x
+"""
+
+
+def test_a_function_in_python_is_called():
+    found = calc_of(node(SOURCE + SINK + FUNCTION))
+    assert isinstance(found, Calc)
+    sent = pickle.loads(cloudpickle.dumps(found))  # type: ignore[attr-defined]
+    ids: list[int] = [1, 2, 3, 9]
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array(ids), pa.nulls(4, pa.float64()), pa.nulls(4, pa.string())], sent.columns
+    )
+    assert [list(each.values()) for each in sent.batch(rows).to_pylist()] == [[2, 4], [3, 6]]
+
+    with pytest.raises(
+        FunctionError, match=r"TWICE: the function raised ValueError \(python-code of twice, line 5\): 4 is"
+    ):
+        sent.batch(pa.RecordBatch.from_arrays([pa.array([4]), pa.array([0.0]), pa.array([""])], sent.columns))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (
+            "def eval(",
+            "def other(",
+            "line 20, column 7: 'python-code': the code of function 'twice' has no function 'eval'",
+        ),
+        ("-> int", "", "the type of the result of eval is not known"),
+        ("import math", "1 / 0", "the code of function 'twice' raised ZeroDivisionError: division by zero"),
+        ("- name: twice", "- name: thrice", "there is no function TWICE"),
+        ("name: twice", "name: twice\n      python-files: a.py", "'python-files': is not supported yet (install the"),
+        ("python-code: |", "classpath: a.B\n      x: |", "'classpath': is not supported yet (write the function in Py"),
+    ],
+)
+def test_what_is_wrong_with_a_function_is_said(before, after, expected):
+    with pytest.raises(PipelineError) as raised:
+        job(SOURCE + SINK + FUNCTION.replace(before, after))
+    assert expected in str(raised.value)

@@ -246,7 +246,7 @@ class Scope(Names):
             function = self.user_functions.named((*call.spaces, call.name))
             if function is None:
                 name = ".".join((*call.spaces, call.name))
-                raise self._error(call, f"there is no function {name}", "declare it with CREATE FUNCTION")
+                raise self._error(call, f"there is no function {name}", "define it with CREATE FUNCTION")
             return self._by_overloads(call, function)
         form = FORMS.get(call.name)
         system = self.user_functions.system(call.name)
@@ -299,7 +299,7 @@ class Scope(Names):
             reason, hint = f"{call.name} without OVER", f"write {call.name}() OVER (PARTITION BY .. ORDER BY ..)"
         else:
             known = [*known_functions(), *self.user_functions.names()]
-            hint = nearest(call.name, known) or "declare it with CREATE FUNCTION, or use a built-in one"
+            hint = nearest(call.name, known) or "define it, or use a built-in one"
             return self._error(call, f"there is no function {call.name}", hint)
         return self.source.unsupported(call.at, f"{reason} is not supported", hint)
 

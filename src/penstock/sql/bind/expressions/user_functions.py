@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.plan.scalar_functions import Function
@@ -21,16 +22,24 @@ class UserFunctions(Protocol):
         """All of them."""
 
 
-class _NoFunctions:
+@dataclass(frozen=True)
+class NamedFunctions:
+    """Functions by their names in upper case, in no database."""
+
+    functions: Mapping[str, Function]
+
     def system(self, name: str) -> Function | None:
+        """There is none."""
         return None
 
     def named(self, parts: tuple[str, ...]) -> Function | None:
-        return None
+        """The function of this name, which has no database."""
+        return self.functions.get(parts[0]) if len(parts) == 1 else None
 
     def names(self) -> Iterable[str]:
-        return ()
+        """All of them."""
+        return self.functions
 
 
 #: None at all.
-NO_FUNCTIONS: UserFunctions = _NoFunctions()
+NO_FUNCTIONS: UserFunctions = NamedFunctions({})
