@@ -42,10 +42,6 @@ _COMPUTED = re.compile(r"`?[\w$]+`?\s+as\s", re.IGNORECASE)
 Change = tuple[RowKind, Mapping[str, Any]]
 
 
-class NeedsSpark(Exception):
-    """A program has an expression that only Spark computes; the text names it."""
-
-
 @dataclass(frozen=True)
 class Way:
     """How a program's rows are cut into batches: so many ``rows`` of each table (0: all at once), by this number of
@@ -88,9 +84,6 @@ class _Running:
         planner = Planner(scans(*job.sinks), Session(job.settings.session_time_zone or "UTC"), batch=job.settings.batch)
         for at, sink in enumerate(job.sinks):
             planner.add(sink, at)
-        planner.check()
-        for _, lacking in planner.hops.values():
-            raise NeedsSpark(lacking.function)
         flow = Dataflow(
             tuple(planner.branches),
             planner.ordered(),
@@ -164,12 +157,12 @@ class Table:
 
 
 def outcome(program: Mapping[str, Any], way: Way, folder: str) -> dict[str, Counter[str]]:
-    """The rows of each sink after a run. Raises NeedsSpark for a program that cannot run without Spark."""
+    """The rows of each sink after a run."""
     return {name: table.rows for name, table in written(program, way, folder).items()}
 
 
 def written(program: Mapping[str, Any], way: Way, folder: str) -> dict[str, Table]:
-    """What a run has written to each sink. Raises NeedsSpark for a program that cannot run without Spark."""
+    """What a run has written to each sink."""
     rng = random.Random(f"{program['name']}{way}")
     tables = {each["name"]: Table(each["primary_key"] or ()) for each in program["sinks"]}
     running = [_Running(program, at, f"{folder}/{at}", tables) for at in range(len(_jobs(program)))]

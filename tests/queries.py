@@ -97,6 +97,29 @@ _WINDOWS = [
         "SESSION(TABLE a PARTITION BY k, DESCRIPTOR(ts), INTERVAL '2' SECOND)",
     )
 ]
+#: Functions with OVER: in the order of event time, and of other columns of any rows.
+_OVER_TIME = [
+    f"SELECT {items} FROM a WINDOW w AS ({keys}ORDER BY ts {frame})"
+    for keys in ("PARTITION BY k ", "PARTITION BY v ", "")
+    for frame in (
+        *("", "ROWS UNBOUNDED PRECEDING", "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"),
+        "RANGE BETWEEN INTERVAL '7' SECOND PRECEDING AND CURRENT ROW",
+    )
+    for items in (
+        "SUM(k) OVER w AS k, MAX(v) OVER w AS v, COUNT(*) OVER w AS n",
+        "COUNT(DISTINCT n) OVER w AS k, FIRST_VALUE(v) OVER w AS v, SUM(DISTINCT n) OVER w AS n",
+        "k AS k, LAST_VALUE(v) OVER w AS v, AVG(n) OVER w AS n",
+        "MIN(n) OVER w AS k, LISTAGG(v) OVER w AS v, n + MAX(k) OVER w AS n",
+    )
+] + [
+    f"SELECT LAG(k, 2) OVER w AS k, LAG(v) OVER w AS v, SUM(n) OVER w AS n FROM a WINDOW w AS ({keys}ORDER BY ts)"
+    for keys in ("PARTITION BY k ", "")
+]
+_OVER_COLUMNS = [
+    "k AS k, v AS v, SUM(n) OVER (PARTITION BY v ORDER BY k) AS n FROM {} AS x",
+    "SUM(k) OVER w AS k, MIN(v) OVER w AS v, COUNT(n) OVER w AS n FROM {} AS x WINDOW w AS (ORDER BY n)",
+    "MAX(n) OVER w AS k, v AS v, COUNT(*) OVER w AS n FROM {} AS x WINDOW w AS (PARTITION BY k, v ORDER BY n)",
+]
 _SETS_OF_FLINK = [f"SELECT * FROM {{0}} AS x {kind} ALL SELECT * FROM {{1}} AS y" for kind in ("INTERSECT", "EXCEPT")]
 _KINDS = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
 #: Queries of the rows of others: {0} and, in some, {1}. Each list has those of one form.
@@ -123,7 +146,7 @@ _FORMS = [
 ]
 _SELECTED = [f"SELECT {items} FROM {{0}} AS x WHERE {_WHERE_OF_PENSTOCK}" for items in _SELECT]
 #: The same with queries that SQLite does not know.
-_FORMS_OF_FLINK = [*_FORMS, [f"SELECT {rest.format('{0}')}" for rest in _OF_FLINK]]
+_FORMS_OF_FLINK = [*_FORMS, [f"SELECT {rest.format('{0}')}" for rest in (*_OF_FLINK, *_OVER_COLUMNS)]]
 _MORE_FORMS = [*_FORMS, _SELECTED, [f"SELECT {rest.format('{0}')}" for rest in (*_OF_FLINK, *_OF_PENSTOCK)]]
 
 
@@ -147,7 +170,7 @@ def random_query(rng: random.Random, steps: int, *, inner: bool = False) -> str:
     """A query of so many steps over the tables. INTERSECT ALL and EXCEPT ALL are the last step only: in an ``inner``
     query, Flink compares no columns that the outer query does not read."""
     if not steps:
-        return rng.choice([*_LEAVES, *_WINDOWS])
+        return rng.choice(rng.choice([[*_LEAVES, *_WINDOWS], _OVER_TIME]))
     form = rng.choice(_FORMS_OF_FLINK if inner else [*_FORMS_OF_FLINK, _SETS_OF_FLINK])
     left = rng.randrange(steps) if _inputs(form) > 1 else steps - 1
     return rng.choice(form).format(*(f"({random_query(rng, each, inner=True)})" for each in (left, steps - 1 - left)))

@@ -21,7 +21,7 @@ from typing import Any
 from bench.gate.sides import Side, SideError, flink
 from tests.queries import random_query
 
-DATABASES, QUERIES = 40, 25
+DATABASES, QUERIES = 43, 25
 _RECORDED = Path(__file__).with_name("queries.json")
 #: The tables of :data:`tests.queries.TABLES` with the kinds of their changes, and the columns of the results.
 COLUMNS = {

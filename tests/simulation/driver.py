@@ -258,6 +258,7 @@ class _Operators:
     driver: str
     writers: WriterFactory
     frame: pa.RecordBatch
+    keeps_rows = True
 
     def run(self, batch: Batch, state: str) -> _Attempt:
         rows = pa.Table.from_batches(self.writers.run(Task(0, 1), [self.frame]), WRITTEN)

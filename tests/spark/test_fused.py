@@ -1,4 +1,4 @@
-"""Jobs whose rows are encoded where they are read, and the same jobs whose rows go through Spark: the same records."""
+"""Jobs whose rows are encoded where they are read, and the same jobs as dataflows: the same records."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def fill(topics, source):
         topics.write(source, values, partition=partition)
 
 
-@pytest.fixture(params=["on the driver", "where they are read", "through Spark"])
+@pytest.fixture(params=["on the driver", "where they are read", "as a dataflow"])
 def way(request, monkeypatch, jobs):
     """Where the rows are computed."""
-    if request.param == "through Spark":
+    if request.param == "as a dataflow":
         monkeypatch.setattr(query, "fused", lambda sinks, session: NoKernel("this test"))
     elif request.param == "where they are read":
         parse = jobs.parse
@@ -55,7 +55,7 @@ def test_rows_are_filtered_and_computed_exactly_once(jobs, topics, topic, way):
         "INSERT INTO t SELECT id * 2, CAST(id AS STRING), CASE WHEN price > 15 THEN 'dear' ELSE name END "
         "FROM s WHERE name <> 'n3' AND (id > 10 OR price < 1);"
     )
-    if way != "through Spark":
+    if way != "as a dataflow":
         assert route(jobs.parse(sql)) == HERE
     result = jobs.run(sql)
 
@@ -78,7 +78,7 @@ def test_two_sinks_and_dead_letters_share_a_transaction(jobs, topics, topic, way
         "EXECUTE STATEMENT SET BEGIN INSERT INTO low SELECT id FROM s WHERE id < 20; "
         "INSERT INTO high SELECT id + 1, name FROM s WHERE price >= 20; END;"
     )
-    if way != "through Spark":
+    if way != "as a dataflow":
         assert route(jobs.parse(sql)) == HERE
     result = jobs.run(sql)
 

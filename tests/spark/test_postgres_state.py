@@ -36,6 +36,7 @@ class Numbered:
     """Operators whose rows are the numbers of their attempts."""
 
     begun: list[tuple[int, str]] = field(default_factory=list)
+    keeps_rows = True
 
     def run(self, batch: Batch, state: str) -> Made:
         self.begun.append((batch.id, state))

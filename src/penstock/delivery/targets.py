@@ -23,7 +23,10 @@ class Attempt(Protocol):
 
 
 class Operators(Protocol):
-    """Runs the operators of a job with state."""
+    """Runs the work of a job on a batch. ``keeps_rows``: a step of it has state."""
+
+    @property
+    def keeps_rows(self) -> bool: ...
 
     def run(self, batch: Batch, state: str) -> Attempt:
         """A new attempt at the batch, from the state before it."""
@@ -60,6 +63,8 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
     left = [number for number, status in statuses.items() if not status.done]
     bound = _agreed(batch, [each.state for each in statuses.values() if each.done])
     repeating = [number for number in range(len(targets)) if number not in statuses]
+    if bound == "" and (left or repeating) and not operators.keeps_rows:
+        bound = None  # a former version, or another definition of the job, delivered to each target by itself
     skipped = tuple(Published(skipped=True) for _ in targets)
 
     def check_owners() -> None:
@@ -72,7 +77,9 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
             repeating = []
         if bound is not None and not left:
             return Delivered(bound, skipped)
-        attempt = operators.run(batch, _before(batch, statuses)) if bound is None else operators.kept(batch, bound)
+        attempt = (
+            operators.run(batch, _before(batch, statuses, operators)) if bound is None else operators.kept(batch, bound)
+        )
     except CheckpointError:
         check_owners()  # a new owner deletes files that this run has not read yet
         raise
@@ -87,9 +94,11 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
     return Delivered(attempt.state, tuple(done[number] for number in range(len(targets))))
 
 
-def _before(batch: Batch, statuses: Mapping[int, CommitStatus]) -> str:
-    """The reference to the state before a batch that no target has committed."""
+def _before(batch: Batch, statuses: Mapping[int, CommitStatus], operators: Operators) -> str:
+    """The reference to the state before a batch that binds no attempt."""
     found = _agreed(batch, [each.state for each in statuses.values()])
+    if found is None and not operators.keeps_rows:
+        return ""
     if found is None:
         raise CheckpointError(
             f"the state before batch {batch.id} is not known: no exactly-once table of the job has progress of batch "

@@ -129,6 +129,7 @@ class Counted:
     run_id: str
     keeps: bool = True
     repeaters: frozenset[str] = frozenset({"repeater"})
+    keeps_rows = True
 
     def run(self, batch: Batch, state: str) -> Made:
         name = f"attempt-{len(self.world.attempts)}"

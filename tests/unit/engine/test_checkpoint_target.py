@@ -122,6 +122,7 @@ def test_a_copy_that_wakes_up_after_its_operators_ran_writes_no_rows(target: Che
     @dataclass(frozen=True)
     class Operators:
         state: str = "late"
+        keeps_rows = True
 
         def run(self, batch: Batch, state: str) -> Operators:
             for number in range(ahead):

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.columns.hashing import Groups, key_hashes
+from penstock.delivery import deliver
 from penstock.engine.checkpoint import JobCheckpoint, read_location, savepoints
 from penstock.engine.checkpoint.committed import read_committed, write_started, write_state, write_stopped
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, read_savepoint, write_savepoint, write_starts
@@ -35,7 +37,7 @@ from penstock.flow.state.segments import END
 from penstock.flow.state.storage import LocalStorage, Storage
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.watermarks import END_OF_TIME, OperatorTime
-from penstock.spi import Batch, Committer, MetricGroup, Published, SparkTasks, Writer, WriterFactory, WriteTasks
+from penstock.spi import Batch, Committer, MetricGroup, Published, Results, WriterFactory, WriteTasks
 
 pytestmark = pytest.mark.rule("savepoints fork identities")
 
@@ -234,6 +236,27 @@ class Target(Committer):
         return Published()
 
 
+@dataclass
+class Flow:
+    """A dataflow without state, whose tasks give nothing."""
+
+    targets: list[Target]
+    keeps_rows = False
+    state = ""
+
+    def publish(self, batch: Batch, frame: object) -> list[Published]:
+        return list(deliver(batch, self.targets, self).published)
+
+    def run(self, batch: Batch, state: str) -> Flow:
+        return self
+
+    def results(self, target: int) -> Results:
+        return Results("", None)
+
+    def committed(self, batch: Batch) -> None:
+        pass
+
+
 def run_of(checkpoint: Checkpoint, targets: list[Target], monkeypatch: pytest.MonkeyPatch) -> Query:
     """A run without Spark that is about to publish batch 0."""
     spark: Any = None
@@ -243,8 +266,8 @@ def run_of(checkpoint: Checkpoint, targets: list[Target], monkeypatch: pytest.Mo
     query = Query(job, spark, place, pytest.fail, lambda: False, JobProgress(), MetricGroup(), "q-1", lease)
     write_started(place, query._run)
     query._committers, query._outputs = list(targets), [[] for _ in targets]
-    query._factories = [WriterFactory(Writer, pa.schema([])) for _ in targets]
-    monkeypatch.setattr("penstock.engine.runs.batches._writing", lambda frame, *_: SparkTasks(frame))
+    if len(targets) > 1:
+        query._flow = Flow(targets)
     monkeypatch.setattr("penstock.engine.runs.query.describe_batch", lambda number, *_: Batch(number, (), (), 1))
     return query
 

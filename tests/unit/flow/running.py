@@ -66,7 +66,6 @@ class Running:
         (sink,) = plan_job(job).sinks
         planner = Planner(scans(sink), Session(self.zone), self.ttl, lenient=self.lenient)
         planner.add(sink, 0)
-        assert not planner.hops
         self.scans = planner.scans
         output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)
         flow = Dataflow(

@@ -12,8 +12,8 @@ import pytest
 
 from penstock.errors import DefinitionError
 from penstock.flow.graph.dataflow import Dataflow
+from penstock.flow.graph.fused import Fused, fused
 from penstock.flow.graph.planner import Planner
-from penstock.flow.graph.scan_work import SinkBranch, scan_works
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import failed_rows
 from penstock.flow.rows.expressions import Evaluator, compile_expression
@@ -27,7 +27,7 @@ from penstock.types import NullType, RowType, arrow_schema, arrow_type, parse_co
 from tests.corpora import parsed
 from tests.recorded import grid as recorded
 from tests.unit.flow import grid
-from tests.unit.flow.driver import Driver
+from tests.unit.flow.driver import PASSING, Driver
 from tests.unit.flow.test_functions_of_flink import ANSWERS, numbered, read
 
 TABLES = """
@@ -50,7 +50,6 @@ def planner_of(script: str, zone: str) -> tuple[Sink, Planner]:
     (sink,) = plan_job(job).sinks
     planner = Planner(scans(sink), Session(zone))
     planner.add(sink, 0)
-    assert planner.hops == {}
     return sink, planner
 
 
@@ -140,8 +139,10 @@ def values(
     if source == "g":
         (job,) = parsed(text).jobs
         (sink,) = plan_job(job).sinks
-        (work,) = scan_works([SinkBranch(sink, None)], Session(zone))
-        found = list(work.batches(Task(0, 1), iter([with_hidden(given)])))
+        work = fused([sink], Session(zone))
+        assert isinstance(work, Fused)
+        made = work.stage(PASSING).run(Task(0, 1), iter([with_hidden(given)]))
+        found = [work.outputs[0].rows(each)[0] for each in made]
     else:
         sink, planner = planner_of(text, zone)
         output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)

@@ -177,7 +177,6 @@ def test_a_job_may_keep_dead_letters_only():
     assert taken((letters,), rows(({"value": b"x"}, None, None))) == [[(b"x", 100, 0)]]
 
 
-MEASURED = Scan(ROW, "orders", "memory", Read("orders", replace(READ, measures=True)))
 TIME = projection("at", ROW)[0].expression
 
 
@@ -186,15 +185,11 @@ TIME = projection("at", ROW)[0].expression
     [
         ((sink(MapRows(ROW, SCAN, iter)), sink(MapRows(ROW, SCAN, list))), "Python functions side by side"),
         ((sink(MapRows(ROW, Union(ROW, (SCAN, SCAN)), iter)),), "a Union node"),
-        (
-            (sink(MapRows(ROW, AssignWatermarks(ROW, SCAN, "at", TIME), iter)),),
-            "the watermark of table 'orders', which Spark observes",
-        ),
+        ((sink(MapRows(ROW, AssignWatermarks(ROW, SCAN, "at", TIME), iter)),), ""),
         ((sink(MapRows(ROW, SCAN, iter)),), ""),
         ((sink(Union(ROW, (SCAN, SCAN))),), "a Union node"),
         ((sink(SCAN), sink(replace(SCAN, table="others"))), "several sources"),
-        ((sink(AssignWatermarks(ROW, SCAN, "at", TIME)),), "the watermark of table 'orders', which Spark observes"),
-        ((sink(AssignWatermarks(ROW, MEASURED, "at", TIME)),), ""),
+        ((sink(AssignWatermarks(ROW, SCAN, "at", TIME)),), ""),
         ((sink(SCAN),), ""),
     ],
 )
@@ -207,7 +202,7 @@ def test_what_keeps_rows_from_being_computed_where_they_are_read_is_named(sinks,
     ("node", "line"),
     [
         (SCAN, "rows are computed where they are read"),
-        (Union(ROW, (SCAN, SCAN)), "rows are computed where they are read, and where their state is kept"),
+        (Union(ROW, (SCAN, SCAN)), "rows are computed where they are read"),
     ],
 )
 def test_who_computes_the_rows_of_a_job_is_named(node, line):
@@ -232,13 +227,8 @@ def test_what_has_no_kernel_is_refused_before_the_job_starts(sinks):
         route(Job("job", sinks))
 
 
-def test_sinks_of_different_systems_are_committed_apart():
-    other = sink(SCAN, table="others")
-    spec = replace(other.spec, capabilities=replace(other.spec.capabilities, commits_to="elsewhere"))
-    line = route(Job("job", (sink(SCAN), replace(other, spec=spec))))
-    assert line == "rows go through Spark, because of several commits"
-
-
 def test_a_sink_is_given_as_many_columns_as_it_has():
     with pytest.raises(SchemaError, match="has 1 columns but is given 3"):
         fused((sink(SCAN, "id BIGINT"),))
+    with pytest.raises(SchemaError, match="has 1 columns but is given 3"):
+        route(Job("job", (sink(SCAN), sink(Union(ROW, (SCAN, SCAN)), "id BIGINT"))))

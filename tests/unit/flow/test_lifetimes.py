@@ -13,11 +13,13 @@ import pytest
 from penstock.errors import CheckpointError
 from penstock.flow.graph.dataflow import Dataflow
 from penstock.flow.graph.planner import Planner
+from penstock.flow.kernels.session import Session
 from penstock.flow.operators.aggregate import GroupAggregateOperator
 from penstock.flow.operators.contract import Operator
 from penstock.flow.operators.deduplicate import DeduplicateOperator
 from penstock.flow.operators.join import JoinOperator
 from penstock.flow.operators.materialize import MaterializeOperator
+from penstock.flow.operators.node_operators import JobFacts, make_operator
 from penstock.flow.operators.normalize import NormalizeOperator
 from penstock.flow.operators.rank import RankOperator
 from penstock.flow.operators.set_operation import SetOperator
@@ -25,12 +27,15 @@ from penstock.flow.state import compaction
 from penstock.plan.nodes import (
     AggregateCall,
     Deduplicate,
+    Frame,
     GroupAggregate,
     Join,
     JoinKind,
     Materialize,
     Node,
     Normalize,
+    OverAggregate,
+    OverCall,
     Rank,
     SetKind,
     SetOperation,
@@ -49,6 +54,16 @@ OTHERS = RowType((Field("k2", INT), Field("w", BIGINT)))
 CALLS = (("n", "COUNT", None), ("s", "SUM", "v"), ("most", "MAX", "v"))
 TTL = 10
 RANK = Rank(ROWS, Node(ROWS), ("k",), (SortColumn("v"),), 1, 2, uid="r")
+
+
+def over(frame: Frame, *, processing: bool) -> Operator:
+    """A sum over the rows of a partition, in the order of processing time or of a column."""
+    row = RowType((*ROWS.fields, Field("n", BIGINT)), nullable=False)
+    order = () if processing else (SortColumn("v"),)
+    node = OverAggregate(
+        row, Node(ROWS), ("k",), order, (OverCall("n", "SUM", BIGINT, "v"),), frame, processing=processing, uid="o"
+    )
+    return make_operator(node, JobFacts(Session("UTC")))
 
 
 def groups(*calls: tuple[str, str, str | None], distinct: bool = False) -> GroupAggregateOperator:
@@ -220,6 +235,9 @@ GROWING: dict[str, tuple[Operator, Callable[[int, int], Row]]] = {
         SetOperator.from_node(SetOperation(ROWS, Node(ROWS), Node(ROWS), SetKind.INTERSECT, uid="i")),
         _fresh,
     ),
+    "rows in their order": (over(Frame(), processing=False), _fresh),
+    "all rows before a row": (over(Frame(), processing=True), _fresh),
+    "rows of frames": (over(Frame(rows=True, start=-2), processing=True), _fresh),
     "last rows": (MaterializeOperator.from_node(Materialize(ROWS, Node(ROWS), ("k",), uid="m")), _fresh),
     "first rows": (DeduplicateOperator.from_node(Deduplicate(ROWS, Node(ROWS), ("k",), uid="d")), _fresh),
 }
@@ -239,7 +257,12 @@ def test_state_does_not_grow_beyond_its_time_to_live(step: str) -> None:
             *([[]] if step == "outer join" else []),
         )
         sizes.append((sum(runner.stored().values()), runner.segment_rows()))
-    live = 10 * TTL * (2 if "join" in step or "compared" in step or "groups" in step or "values" in step else 1) + 10
+    live = (
+        10
+        * TTL
+        * (2 if "join" in step or "compared" in step or "groups" in step or "values" in step or "frames" in step else 1)
+        + 10
+    )
     assert max(size for size, _ in sizes[30:]) <= 2 * live
     assert max(size for _, size in sizes[30:]) <= 4 * live
 

@@ -16,7 +16,7 @@ import pytest
 
 from penstock.columns.hashing import Groups, take_rows
 from penstock.flow import operators
-from penstock.flow.graph.dataflow import Branch, Dataflow, Edge, Passing, Vertex
+from penstock.flow.graph.dataflow import Branch, Dataflow, Edge, Vertex
 from penstock.flow.graph.exchange import REPORTS, Receiver
 from penstock.flow.kernels.session import Session
 from penstock.flow.operators.changes import ChangelogWriter, Mode
@@ -26,6 +26,7 @@ from penstock.flow.operators.node_operators import JobFacts, make_operator, node
 from penstock.flow.rows.envelope import WEIGHT, hashes_of
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.watermarks import NEVER, Clock
+from penstock.flow.windows.assigning import Chain
 from penstock.plan.nodes import STATEFUL, Node
 from penstock.spi import CHANGES, HIDDEN, Guarantee, Output, SinkCapabilities
 from penstock.types import BIGINT, Field, RowType
@@ -99,7 +100,7 @@ def flow_of(operator: Operator, tags: Sequence[str], storage: Path) -> Dataflow:
     ]
     spec = Written("out", COLUMNS, SinkCapabilities(kinds=CHANGES, guarantee=Guarantee.NONE))
     outputs = [Output(at, "out", spec, COLUMNS, f"out {at}", COLUMNS.names) for at in range(len(tags))]
-    branch = Branch(0, Passing(), Edge(0, SCHEMA, 0, 0, GIVEN.keys))
+    branch = Branch(0, Chain(()), Edge(0, SCHEMA, 0, 0, GIVEN.keys))
     return Dataflow((branch,), tuple(vertices), tuple(outputs), str(storage))
 
 

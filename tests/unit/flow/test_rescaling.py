@@ -35,6 +35,11 @@ QUERIES = {
         "INSERT INTO s SELECT a.k, v, w FROM a LEFT JOIN b ON a.k = b.k",
         ("k", "v", "w"),
     ),
+    "sums over rows": (
+        "CREATE TABLE s (k BIGINT, v BIGINT, n BIGINT) WITH ('connector' = 'any', 'mode' = 'I,UB,UA,D');"
+        "INSERT INTO s SELECT k, v, SUM(v) OVER (PARTITION BY k ORDER BY v) FROM a",
+        ("k", "v", "n"),
+    ),
 }
 #: The owners of each batch.
 PARALLELISM = [2] * 4 + [8] * 4 + [2] * 4
@@ -48,6 +53,9 @@ def recomputed(
         for (k, v), times in left.items():
             values.setdefault(k, []).extend([v] * times)
         return Counter({(k, len(each), max(each)): 1 for k, each in values.items() if each})
+    if query == "sums over rows":
+        rows = list(left.elements())
+        return Counter((k, v, sum(each for key, each in rows if key == k and each <= v)) for k, v in rows)
     result: Counter[tuple[object, ...]] = Counter()
     for (k, v), times in left.items():
         matches = [(w, count) for (other, w), count in right.items() if other == k]

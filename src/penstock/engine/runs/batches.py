@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql import SparkSession
 
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.errors import AnotherCopyError, CheckpointError
@@ -18,15 +15,8 @@ from penstock.flow.state.inspection import TableSize
 from penstock.flow.time.watermarks import OperatorTime
 from penstock.plan.nodes import Job
 from penstock.spi import (
-    INSTRUCTIONS,
     Batch,
-    Committer,
-    Published,
     Source,
-    SparkTasks,
-    Task,
-    WriterFactory,
-    mapped,
 )
 
 #: The property of the thread that runs a query's batches. It holds the query's id.
@@ -131,45 +121,6 @@ def _difference(job: Job, location: str, entry: int, positions: Sequence[Any] | 
         f"another copy of job '{job.name}' writes the checkpoint '{location}': 'offsets/{entry}' {found}, but this "
         f"copy planned {_shown(planned)}"
     )
-
-
-def publish_to_each(
-    batch: Batch, frame: DataFrame, committers: Sequence[Committer], factories: Sequence[WriterFactory]
-) -> list[Published]:
-    """Publish the rows of ``frame`` to each committer, whose writers one of the ``factories`` makes, and return the
-    results in the order of ``committers``.
-
-    A committer that can commit the sources' consumption comes last: it commits what the sources have consumed when all
-    other committers have the batch. A job that lost its checkpoint continues from there.
-    """
-    order = list(range(len(committers)))
-    if len(order) > 1:
-        order.sort(key=lambda number: any(map(committers[number].can_commit_offsets, batch.consumed)))
-        frame = frame.persist()
-    before_last = replace(batch, consumed=())
-    try:
-        done = {
-            n: committers[n].publish(
-                batch if n == order[-1] else before_last, _writing(frame, factories[n], batch.tasks)
-            )
-            for n in order
-        }
-    finally:
-        if len(order) > 1:
-            frame.unpersist()
-    return [done[number] for number in range(len(order))]
-
-
-def _writing(frame: DataFrame, writers: WriterFactory, tasks: int) -> SparkTasks:
-    """Tasks that write the rows of a frame."""
-
-    def run(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context: Any = TaskContext.get()
-        instructions = context.getLocalProperty(INSTRUCTIONS) or ""
-        task = Task(context.partitionId(), tasks, instructions, attempt=context.attemptNumber())
-        yield from writers.run(task, rows)
-
-    return SparkTasks(mapped(frame, run, from_arrow_schema(writers.schema)))
 
 
 def _planned(spark: SparkSession) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...]]:

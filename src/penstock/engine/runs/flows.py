@@ -1,4 +1,4 @@
-"""Batches of jobs with state: their operators run once, before the output and the state are committed together."""
+"""Batches of dataflows: their work is done once, before the output and the state are committed together."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from penstock.engine.runs.operator_reports import OperatorReport, next_wake, ope
 from penstock.engine.runs.sources import SourceSet
 from penstock.engine.runs.states import StateHistory, known_steps
 from penstock.engine.session import kernel_session
-from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, Problem, UnsupportedError
 from penstock.flow.graph.dataflow import BatchInstructions, Dataflow
 from penstock.flow.graph.event_times import EventTimes
@@ -129,7 +128,6 @@ class FlowRun:
     _measured: MeasuredWatermarks = field(default_factory=MeasuredWatermarks, init=False)
 
     def __post_init__(self) -> None:
-        check_attempts(self.context.spark)
         settings = self.job.settings
         self._batch_times = BatchTimes(self.context.job, self.context.warn)
         session = kernel_session(self.context.spark, settings)
@@ -137,7 +135,6 @@ class FlowRun:
         known = known_steps(Storage.from_uri(self.place), self.context.checkpoint, self.origin)
         for number, sink in enumerate(arrange_keys(self.job.sinks, known)):
             planner.add(sink, number)
-        planner.check()
         self._keepers = [each for each in self.committers if each.keeps_state]
         outputs = sorted((each for members in self.outputs for each in members), key=lambda each: each.index)
         self.flow = Dataflow(
@@ -148,9 +145,10 @@ class FlowRun:
             (),  # until the committers are open
             tuple(planner.generators),
         )
-        self._hops = {number: node for number, (node, _) in planner.hops.items()}
         fitting = planner.fitting(settings.reset_state)
         self._states = StateHistory(Storage.from_uri(self.place), fitting, self.context.checkpoint.location)
+        if self.flow.stages:
+            check_attempts(self.context.spark)
         for vertex in self.flow.vertices:
             if vertex.tables:
                 self._show(vertex.operator.uid)
@@ -209,16 +207,7 @@ class FlowRun:
         return reduce(DataFrame.unionAll, frames)
 
     def _reading(self, source_set: SourceSet, number: int, scan: Scan) -> DataFrame:
-        work = partial(_read, self.flow, number)
-        if number not in self._hops:
-            return source_set.staged(scan, Stage(work, EXCHANGE))
-
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            context: Any = TaskContext.get()
-            yield from work(Task(context.partitionId(), 0, context.getLocalProperty(INSTRUCTIONS)), batches)
-
-        frame = rows_of(self._hops[number], source_set, kernel_session(self.context.spark, self.job.settings))
-        return mapped(frame, run, from_arrow_schema(EXCHANGE))
+        return source_set.staged(scan, Stage(partial(_read, self.flow, number), EXCHANGE))
 
     def publish(self, batch: Batch, frame: DataFrame) -> list[Published]:
         """Run the operators on a batch, publish the results, and commit the state with them (rule "state commits with
@@ -233,10 +222,14 @@ class FlowRun:
         return list(done.published[: len(self.committers)])
 
     @property
+    def keeps_rows(self) -> bool:
+        """Whether a step of the job has state."""
+        return any(vertex.tables for vertex in self.flow.vertices)
+
+    @property
     def _targets(self) -> list[Committer]:
         """All targets. The checkpoint keeps the state if no committer does."""
-        keeps_rows = any(vertex.tables for vertex in self.flow.vertices)
-        own = [] if self._keepers else [CheckpointTarget(self.context.checkpoint, keeps_rows)]
+        own = [] if self._keepers else [CheckpointTarget(self.context.checkpoint, self.keeps_rows)]
         return [*self.committers, *own]
 
     @property
@@ -260,7 +253,7 @@ class FlowRun:
         """Run the operators on a batch, from the state before it."""
         if not batch.tasks:
             return FlowAttempt(self, state, EXCHANGE.empty_table())
-        final = self.job.settings.batch
+        final = self.job.settings.batch and self.keeps_rows
         if final and state:
             raise CheckpointError(
                 f"job '{self.context.job}' is in batch mode and has state of a former batch in its checkpoint "
@@ -474,6 +467,10 @@ class _Operators:
 
     def run(self, batch: Batch, state: str) -> FlowAttempt:
         return self.flow.run(batch, self.frame, self.folder, state)
+
+    @property
+    def keeps_rows(self) -> bool:
+        return self.flow.keeps_rows
 
     def kept(self, batch: Batch, state: str) -> FlowAttempt:
         return self.flow.kept(batch, state)

@@ -20,7 +20,7 @@ from penstock.engine.checkpoint.committed import STATE, keeps_nothing, write_sta
 from penstock.engine.checkpoint.fits import claimed_steps
 from penstock.engine.checkpoint.lease import Lease
 from penstock.engine.checkpoint.savepoints import check_origin, origin_of, write_starts
-from penstock.engine.runs.batches import JobProgress, describe_batch, publish_to_each, replaced_entry_error
+from penstock.engine.runs.batches import JobProgress, describe_batch, replaced_entry_error
 from penstock.engine.runs.failures import (
     FOREIGN,
     explain_failure,
@@ -34,9 +34,9 @@ from penstock.engine.runs.reports import Reports, reports_of
 from penstock.engine.runs.sources import SourceSet, runtime
 from penstock.engine.runs.states import check_no_state
 from penstock.engine.session import close_idle_callbacks, is_alive, kernel_session
-from penstock.engine.translate import build, computed
 from penstock.errors import BatchError, ExecutionError, PenstockError, RecordError
 from penstock.flow.graph.fused import Fused, fused
+from penstock.flow.graph.outlets import sink_outputs
 from penstock.flow.graph.routes import stateful
 from penstock.plan.nodes import Job, Scan
 from penstock.plan.walk import scans
@@ -52,7 +52,6 @@ from penstock.spi import (
     Source,
     SparkTasks,
     Stage,
-    WriterFactory,
     Written,
     cause_of,
     connectors,
@@ -94,12 +93,10 @@ class Query:
     _committers: list[Committer] = field(default_factory=list, init=False)
     #: The outputs of each committer.
     _outputs: list[list[Output]] = field(default_factory=list, init=False)
-    #: The operators of a job with state.
+    #: The dataflow of a job whose rows are not written where they are read.
     _flow: FlowRun | None = field(default=None, init=False)
     #: The work of the tasks of a job whose small batches the driver computes.
     _stage: Stage | None = field(default=None, init=False)
-    #: What makes the writers of each committer, where rows go through Spark before.
-    _factories: list[WriterFactory] = field(default_factory=list, init=False)
     _reached: tuple[dict[str, Any], ...] | None = field(default=None, init=False)
     _failure: PenstockError | None = field(default=None, init=False)
     _misses_reports: bool = field(default=False, init=False)
@@ -129,15 +126,14 @@ class Query:
         context = self._context()
         keeps_state = stateful(self.job)
         found = None if keeps_state else self._fused(context)
-        outputs = computed(self.job.sinks) if found is None else found.outputs
+        if not keeps_state:
+            check_no_state(self.checkpoint, self._origin_state)
         if found is None:
-            self._committers = self._build_committers(outputs, context)
-        if keeps_state:
-            check_committers(self.job, self._committers, self._outputs)
+            self._committers = self._build_committers(sink_outputs(self.job.sinks), context)
             place, origin = self.checkpoint.folder(STATE), self._origin_state
             self._flow = FlowRun(self.job, self._scans, self._committers, self._outputs, context, place, origin)
-        else:
-            check_no_state(self.checkpoint, self._origin_state)
+            if self._flow.keeps_rows:
+                check_committers(self.job, self._committers, self._outputs)
         # Sources look for their starts later: an open transaction of a former run holds back the group's offsets.
         for committer in self._committers:
             committer.check()
@@ -153,13 +149,11 @@ class Query:
             source_set = SourceSet(self._sources, context, self._scans)
             if self._flow is not None:
                 frame = self._flow.frame(source_set)
-            elif found is not None:
+            else:
+                assert found is not None, "it is a dataflow otherwise"  # noqa: S101
                 work = found.stage(self._committers[0].writers())
                 self._stage = None if work.calls else work
                 frame = source_set.staged(found.scan, work)
-            else:
-                self._factories = [each.writers() for each in self._committers]
-                frame = build(self.job.sinks, outputs, source_set, kernel_session(self.spark, self.job.settings))
         write_started(self.checkpoint, self._run)
         self._reached = self.checkpoint.offsets(self.checkpoint.first_batch() - 1)
         self.continues = bool(self._reached) or context.forked
@@ -314,7 +308,7 @@ class Query:
         if self.spark_query is None:
             return
         try:
-            self._reports.deliver(reports_of(self.spark_query), self._sources, self.checkpoint)
+            self._reports.deliver(reports_of(self.spark_query), self._sources)
             if small is not None and small.report is not None:
                 self._reports.deliver_one(self._current, small.report, self._sources[0])
         except FOREIGN:  # without Spark there are no more reports
@@ -347,8 +341,6 @@ class Query:
             flow.committed(batch)
         elif small is not None:
             done = [self._committers[0].publish(replace(batch, tasks=1), small)]
-        elif self._factories:
-            done = publish_to_each(batch, frame, self._committers, self._factories)
         else:
             done = [self._committers[0].publish(batch, SparkTasks(frame))]
         self._published, self._unfinished = batch_id, False
@@ -386,6 +378,8 @@ class Query:
 
     def _with_state(self, flow: FlowRun) -> JobProgress:
         """The progress with what the job's steps keep now."""
+        if not flow.keeps_rows:
+            return self.progress
         steps = flow.steps()
         rows, held = sum(each.rows for each in steps.values()), sum(each.bytes for each in steps.values())
         return replace(self.progress, steps=steps, state_rows=rows, state_bytes=held)

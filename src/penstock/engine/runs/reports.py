@@ -13,51 +13,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import BinaryType
 
-from penstock.engine.checkpoint import JobCheckpoint
-from penstock.spi import HIDDEN, REPORT, WATERMARK, Source
+from penstock.spi import HIDDEN, REPORT, Source
 
 _EVENT_TIME = "__event_time"
 _PARTITION = HIDDEN.names[0]
 
 
-def observe_reports(frame: DataFrame, ordinal: int, *, timed: bool) -> DataFrame:
-    """The rows of source number ``ordinal`` without its tasks' reports, which Spark observes.
-
-    The watermark of a ``timed`` source becomes Spark's own, which is the largest value of a column: here all rows of a
-    batch have the same value. Flink's watermark promises that all rows up to it have come, Spark's that all rows before
-    it have: hence the added millisecond.
-    """
-    if timed:
-        frame = frame.withColumn(_EVENT_TIME, F.timestamp_millis(F.col(WATERMARK) + 1))
-        frame = frame.withWatermark(_EVENT_TIME, "0 seconds")
+def observe_reports(frame: DataFrame, ordinal: int) -> DataFrame:
+    """The rows of source number ``ordinal`` without its tasks' reports, which Spark observes."""
     reports = F.collect_list(REPORT).alias(REPORT)
-    return frame.observe(_reports(ordinal), reports).where(F.col(REPORT).isNull()).drop(REPORT, _EVENT_TIME)
-
-
-def observe_watermarks(frame: DataFrame, ordinal: int, watermark: Column) -> DataFrame:
-    """``frame``, rows of source number ``ordinal``. Spark observes the largest ``watermark`` (BIGINT) in each
-    partition."""
-    largest: Any = arrow_udf(largest_watermarks, BinaryType())  # type: ignore[call-overload]
-    noted = frame.withColumn(REPORT, largest(_PARTITION, watermark))
-    return noted.observe(_watermarks(ordinal), F.collect_list(REPORT).alias(REPORT)).drop(REPORT)
-
-
-def largest_watermarks(partitions: pa.Array, watermarks: pa.Array) -> pa.Array:
-    """A report in the first row, null in all others: pairs of a partition and its largest watermark, as JSON."""
-    grouped = pa.table({"partition": partitions, "watermark": watermarks}).group_by("partition")
-    table = grouped.aggregate([("watermark", "max")]).filter(pc.is_valid(pc.field("watermark_max")))
-    found = json.dumps(list(zip(*(column.to_pylist() for column in table.columns), strict=True))).encode()
-    return pa.concat_arrays(
-        [pa.array([found][: len(partitions)], pa.binary()), pa.nulls(max(0, len(partitions) - 1), pa.binary())]
-    )
+    return frame.observe(_reports(ordinal), reports).where(F.col(REPORT).isNull()).drop(REPORT)
 
 
 @dataclass(frozen=True)
@@ -89,9 +58,7 @@ class Reports:
         self._last = -1
         self._lock = threading.Lock()
 
-    def deliver(
-        self, newest_first: Iterable[BatchReports], sources: Sequence[Source], checkpoint: JobCheckpoint
-    ) -> None:
+    def deliver(self, newest_first: Iterable[BatchReports], sources: Sequence[Source]) -> None:
         """Give the sources the reports that are new since the last call, in the order of the batches."""
         with self._lock:
             new = []
@@ -105,7 +72,6 @@ class Reports:
                     if reports is not None:
                         self._last = each.batch
                         source.reported(reports)
-                        self._progressed(source, ordinal, each, checkpoint)
 
     def deliver_one(self, batch: int, report: bytes, source: Source) -> None:
         """Give the source the report of a batch that the driver has read. Spark has no report of it, and none of an
@@ -114,19 +80,6 @@ class Reports:
             self._last = max(self._last, batch)
             source.reported([report])
 
-    def _progressed(self, source: Source, ordinal: int, batch: BatchReports, checkpoint: JobCheckpoint) -> None:
-        watermarks = batch.named(_watermarks(ordinal))
-        ends = checkpoint.offsets(batch.batch) if watermarks else None
-        if watermarks and ends is not None:
-            largest: dict[int, int] = {}
-            for partition, watermark in (each for report in watermarks for each in json.loads(report)):
-                largest[partition] = max(watermark, largest.get(partition, watermark))
-            source.progressed(largest, ends[ordinal])
-
 
 def _reports(ordinal: int) -> str:
     return f"penstock-{ordinal}"
-
-
-def _watermarks(ordinal: int) -> str:
-    return f"penstock-{ordinal}-watermarks"

@@ -29,6 +29,7 @@ from penstock.flow.graph.exchange import (
 from penstock.flow.graph.fitting import ColumnNames
 from penstock.flow.graph.outlets import Outlets, Target
 from penstock.flow.operators.contract import Combiner, Operator, OperatorContext
+from penstock.flow.rows.calls import TaskFunctions
 from penstock.flow.rows.envelope import ARRIVED, HASH, WEIGHT
 from penstock.flow.state.segments import SegmentRef, TableSpec
 from penstock.flow.state.storage import Storage
@@ -42,21 +43,13 @@ from penstock.flow.time.watermarks import (
     WatermarkGenerator,
     operator_clock,
 )
-from penstock.flow.windows.assigning import BatchTransform
+from penstock.flow.windows.assigning import BatchTransform, Chain
 from penstock.plan.step_identity import SIDES
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, WATERMARK, Output, Task, without_dead_letters
 from penstock.types import RowKind
 
 #: The last moment of the year 9999: rows have no later watermark, though the end of event time is one.
 _LAST_MILLIS = 253_402_300_799_999
-
-
-class Passing:
-    """The identity calculation."""
-
-    def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
-        """The same batch."""
-        return given
 
 
 @dataclass(frozen=True)
@@ -204,8 +197,9 @@ class Dataflow:
         with (
             Sender(Origin(scan, task.number), instructions.folder) as sender,
             self._outlets(instructions, task, sender) as outlets,
+            TaskFunctions(task) as functions,
         ):
-            work = _Work(self, instructions, sender, outlets, task)
+            work = _Work(self, instructions, sender, outlets, functions, task)
             mine = [branch for branch in self.branches if branch.scan == scan]
             ordered = any(branch.edge is not None and branch.edge.numbered for branch in mine) or _meeting(mine)
             count = 0
@@ -216,6 +210,7 @@ class Dataflow:
                 work.measure(rows)
                 if ordered:
                     rows, count = number_arrivals(rows, sender.origin, count), count + rows.num_rows
+                functions.begin()
                 for branch in mine:
                     work.run_branch(branch, batch if branch.calc is None else rows)
                 work.write_results()
@@ -250,6 +245,7 @@ class Dataflow:
             Spill(spill, instructions.owned_bytes) as spilled,
             Sender(Origin(len(self.branches) + stage, owner), instructions.folder) as sender,
             self._outlets(instructions, Task(owner, instructions.owners), sender) as outlets,
+            TaskFunctions(Task(owner, instructions.owners)) as functions,
         ):
             for number, batch in split_by_edge(rows):
                 if number in edges:
@@ -263,7 +259,7 @@ class Dataflow:
             parts = max(1, -(-size // instructions.owned_bytes)) if divided else 1
             for part in range(owner * parts, (owner + 1) * parts):
                 task = Task(owner, instructions.owners)
-                work = _Work(self, instructions, sender, outlets, task, part, instructions.owners * parts)
+                work = _Work(self, instructions, sender, outlets, functions, task, part, instructions.owners * parts)
                 for number, batches in sent.items():
                     if number == TIMES:
                         work.receive_times(batches)
@@ -300,6 +296,7 @@ class _Work:
     instructions: BatchInstructions
     sender: Sender
     outlets: Outlets
+    functions: TaskFunctions
     task: Task
     part: int = 0
     parts: int = 1
@@ -331,9 +328,12 @@ class _Work:
     def _compute(self, branch: Branch, batch: pa.RecordBatch) -> pa.RecordBatch:
         assert branch.calc is not None  # noqa: S101
         if not branch.awaited:
-            return branch.calc.batch(batch)
-        made = branch.calc.batch(self._with_watermark(branch.awaited, batch))
+            return self._apply(branch.calc, batch)
+        made = self._apply(branch.calc, self._with_watermark(branch.awaited, batch))
         return made.select([name for name in made.schema.names if name != WATERMARK])
+
+    def _apply(self, calc: BatchTransform, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return calc.batch(rows, self.functions) if isinstance(calc, Chain) else calc.batch(rows)
 
     def _with_watermark(self, generators: Sequence[int], rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows with the watermark of these ``generators`` when the batch begins, NULL before there is one."""
@@ -433,7 +433,7 @@ class _Work:
                 if vertex.awaited:
                     rows = self._with_watermark(vertex.awaited, rows)
                 for calc, edge in outs:
-                    made = rows if calc is None else calc.batch(rows)
+                    made = rows if calc is None else self._apply(calc, rows)
                     if edge.time:
                         check_times(made, edge.time)
                     self.route(edge, edge.append_hashes(made))

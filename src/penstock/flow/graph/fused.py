@@ -13,9 +13,9 @@ from penstock.flow.rows.calc import Calc, Projection, calc_of, calc_of_rows
 from penstock.flow.rows.calls import FunctionStage
 from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.expressions import Expression
-from penstock.plan.nodes import AssignWatermarks, DeadLetters, MapRows, Node, Scan, Sink
+from penstock.plan.nodes import DeadLetters, MapRows, Node, Scan, Sink
 from penstock.plan.scalar_functions import is_deterministic
-from penstock.plan.walk import base, fold, scans
+from penstock.plan.walk import base, scans
 from penstock.spi import DEAD_LETTER, Output, Stage, Task, WriterFactory
 
 #: Rows that several sinks filter are gathered: so many for each of them, and no more than so many rows and bytes.
@@ -104,8 +104,10 @@ def _gathered(given: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordB
 
 
 def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | NoKernel:
-    """What reading tasks can do for these sinks, or the first thing that only Spark does. Raises SchemaError for a sink
-    that is given too many or too few columns."""
+    """What reading tasks can do for these sinks, or the first thing that makes the job a dataflow.
+
+    Raises SchemaError for a sink that is given too many or too few columns.
+    """
     base_node = _base(sinks)
     if isinstance(base_node, NoKernel):
         return base_node
@@ -113,9 +115,6 @@ def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | NoKernel
     if isinstance(found, NoKernel):
         return found
     scan, before = found
-    no_kernel = _unable(scan, sinks)
-    if no_kernel is not None:
-        return no_kernel
     rows = {
         i: Projection.from_node(sink.input) for i, sink in enumerate(sinks) if not isinstance(sink.input, DeadLetters)
     }
@@ -164,7 +163,7 @@ def _base(sinks: Sequence[Sink]) -> Scan | MapRows | NoKernel:
 
 
 def _before(node: Scan | MapRows, session: Session) -> tuple[Scan, tuple[Calc | FunctionStage, ...]] | NoKernel:
-    """The scan at or below a node, and what its rows go through up to the node, or what only Spark does of that."""
+    """The scan at or below a node, and what its rows go through up to the node, or what makes the job a dataflow."""
     works: list[Calc | FunctionStage] = []
     at: Node = node
     while isinstance(at, MapRows):
@@ -176,16 +175,3 @@ def _before(node: Scan | MapRows, session: Session) -> tuple[Scan, tuple[Calc | 
     if not isinstance(at, Scan):
         return NoKernel(f"a {type(at).__name__} node")
     return at, tuple(reversed(works))
-
-
-def _unable(scan: Scan, sinks: Sequence[Sink]) -> NoKernel | None:
-    """Why the tasks of ``scan`` cannot do all work on its rows, None if they can."""
-    if not scan.spec.capabilities.measures and any(map(_watches, sinks)):
-        return NoKernel(f"the watermark of table '{scan.table}', which Spark observes")
-    return None
-
-
-def _watches(sink: Sink) -> bool:
-    found = []
-    fold((sink,), lambda node, _: found.append(isinstance(node, AssignWatermarks)))
-    return any(found)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.flow.graph.exchange import ENCODED, Sender, edge_of_target
 from penstock.flow.rows.envelope import ARRIVED, arrivals_of
+from penstock.plan.nodes import Sink
 from penstock.spi import HIDDEN, KIND, Output, Task, Writer, WriterFactory
 
 
@@ -71,6 +72,15 @@ class Outlets:
     def _send(self, target: int, results: Iterable[pa.RecordBatch]) -> None:
         for each in results:
             self.sender.send_batch(edge_of_target(ENCODED, target), 0, each, inline=True)
+
+
+def sink_outputs(sinks: Sequence[Sink]) -> tuple[Output, ...]:
+    """The place of each sink's rows in batches. With one sink the columns are the sink's. With several, sink ``i`` has
+    the struct column ``sink_i``."""
+    if len(sinks) == 1:
+        sink = sinks[0]
+        return (Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names),)
+    return tuple(Output(i, sink.table, sink.spec, sink.schema, f"sink_{i}") for i, sink in enumerate(sinks))
 
 
 def place_rows(output: Output, rows: pa.RecordBatch) -> pa.RecordBatch:

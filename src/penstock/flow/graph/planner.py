@@ -9,7 +9,7 @@ from functools import partial
 
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.graph.arrival_edges import carrying_arrivals
-from penstock.flow.graph.dataflow import Branch, Edge, Passing, Vertex
+from penstock.flow.graph.dataflow import Branch, Edge, Vertex
 from penstock.flow.graph.fitting import Fitting, FlowStep
 from penstock.flow.graph.identities import Identifier
 from penstock.flow.kernels.moments.local import local_zone
@@ -17,7 +17,8 @@ from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.operators.changes import ChangelogWriter, Mode
 from penstock.flow.operators.contract import Input, Operator
 from penstock.flow.operators.node_operators import JobFacts, make_operator
-from penstock.flow.rows.calc import Calc, Projection, calc_of, calc_of_rows
+from penstock.flow.rows.calc import Calc, Projection, calc_of, calc_of_rows, check_width
+from penstock.flow.rows.calls import FunctionCall, FunctionStage
 from penstock.flow.rows.expressions import NoKernel
 from penstock.flow.rows.unnest import Unnester
 from penstock.flow.time.watermarks import TIMESTAMP, WatermarkGenerator
@@ -31,6 +32,7 @@ from penstock.plan.nodes import (
     AssignWatermarks,
     DeadLetters,
     Item,
+    MapRows,
     Node,
     Normalize,
     Project,
@@ -42,7 +44,7 @@ from penstock.plan.nodes import (
     WindowTable,
 )
 from penstock.plan.traits import traits
-from penstock.plan.walk import base, fold, rewrite
+from penstock.plan.walk import fold, rewrite
 from penstock.spi import INSERTIONS
 from penstock.types import RowKind, RowType, arrow_schema
 from penstock.types.casts import alike
@@ -66,45 +68,13 @@ class _Path:
         return found
 
 
-def _calc(path: _Path, session: Session, *, keeps: bool = False) -> Calc | Chain | NoKernel:
-    """The work of the steps of a path. ``keeps``: rows without an event time get a window of nulls."""
-    works: list[Calc | WindowAssigner | Unnester] = []
-    at = _Path(path.origin)
-    for step in path.steps:
-        if not isinstance(step, WindowTable | Unnest):
-            at = _Path(at.origin, (*at.steps, step))
-            continue
-        calc = _plain(at, session)
-        if isinstance(calc, NoKernel):
-            return calc
-        if isinstance(step, Unnest):
-            works += [calc, Unnester.from_node(step)]
-            at = _Path(step.with_inputs((at.node,)))
-            continue
-        if step.windowing.processing:
-            reason = "a window of processing time without GROUP BY of its window is not supported"
-            where = str(step.windowing.place or "")
-            raise UnsupportedError((Problem(reason, where=where, hint="GROUP BY window_start, window_end"),))
-        works += [calc, WindowAssigner.from_node(step, local_zone(session), keeps=keeps)]
-        at = _Path(step.with_inputs((at.node,)))
-    last = _plain(at, session)
-    return last if isinstance(last, NoKernel) or not works else Chain((*works, last))
-
-
-def _plain(path: _Path, session: Session) -> Calc | NoKernel:
-    if base(path.node) is not path.origin:
-        return NoKernel("a Python function")
-    return calc_of(path.node, session, watermarked=True)
-
-
 @dataclass
 class Planner:
     """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers; ``ttl`` is the job's time
     to live of state. ``batch``: there is one batch, in which all results are final, so that no row is retracted.
     ``lenient``: rows without an event time are late, instead of ending the job.
 
-    Where a branch calls a Python function, ``hops`` has the node whose rows go through Spark, by the number of the
-    scan; the branch passes its rows on. Raises UnsupportedError for an expression that has no kernel.
+    Raises UnsupportedError for an expression that has no kernel.
     """
 
     scans: Sequence[Scan]
@@ -114,9 +84,10 @@ class Planner:
     lenient: bool = False
     branches: list[Branch] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
-    hops: dict[int, tuple[Node, NoKernel]] = field(default_factory=dict)
     generators: list[WatermarkGenerator] = field(default_factory=list)
     _made: dict[int, int] = field(default_factory=dict)
+    #: The numbers of the calls of functions, by the steps up to each: paths of several sinks share them.
+    _calls: dict[tuple[Node, ...], int] = field(default_factory=dict)
     #: The nodes with state that have vertices, by the number of the vertex.
     _nodes: dict[int, Node] = field(default_factory=dict)
     _edges: int = 0
@@ -137,22 +108,6 @@ class Planner:
         self.vertices[number] = replace(self.vertices[number], output=output)
         branches, vertices = carrying_arrivals(self.branches, self.vertices)
         self.branches, self.vertices = list(branches), list(vertices)
-
-    def check(self) -> None:
-        """Raises UnsupportedError for a scan of which one branch would have to go through Spark, beside others."""
-        for number, (_, no_kernel) in self.hops.items():
-            if any(generator.scan == number for generator in self.generators):
-                table = self.scans[number].table
-                reason = f"{no_kernel.function} has no kernel, so the watermark of table '{table}' cannot be measured"
-                hint = "compute it in the query above the window, or in a separate job"
-                raise UnsupportedError((Problem(reason, where=str(no_kernel.place or ""), hint=hint),))
-            if sum(branch.scan == number and branch.calc is not None for branch in self.branches) > 1:
-                table = self.scans[number].table
-                reason = (
-                    f"{no_kernel.function} has no kernel, and table '{table}' is read by several queries of one job"
-                )
-                hint = "read the table in one subquery, or write two jobs"
-                raise UnsupportedError((Problem(reason, where=str(no_kernel.place or ""), hint=hint),))
 
     def fitting(self, reset: Collection[str] = (), *, unclaimed: bool = False, zone: str | None = None) -> Fitting:
         """What decides whether the job can continue from a state, with the steps that may ``reset`` theirs, and whether
@@ -231,11 +186,7 @@ class Planner:
         if isinstance(path.origin, Scan):
             self._branch(path, edge, None)
             return
-        calc = _calc(path, self.session, keeps=self._keeps(edge)) if path.steps else None
-        if isinstance(calc, NoKernel):
-            reason = "cannot be computed above a join, a group or another operator with state yet"
-            hint = "compute it below, in a subquery, or in a separate job"
-            raise UnsupportedError((Problem(f"{calc.function} {reason}", where=str(calc.place or ""), hint=hint),))
+        calc = self._calc(path, keeps=self._keeps(edge)) if path.steps else None
         source = self.vertices[self._node(path.origin)]
         awaited = self._generators(((path,),)) if calc is not None and calc.reads_watermark else ()
         awaited = tuple(sorted({*source.awaited, *awaited}))
@@ -243,20 +194,42 @@ class Planner:
 
     def _branch(self, path: _Path, edge: Edge | None, output: int | None) -> None:
         """Add a branch from a scan."""
-        number, found = self._number(path.origin), _calc(path, self.session, keeps=self._keeps(edge))
-        calc: Calc | Chain | Passing
-        if not isinstance(found, NoKernel):
-            calc = found
-        elif any(isinstance(step, WindowTable | Unnest) for step in path.steps):
-            reason = f"{found.function} has no kernel, and cannot be computed beside UNNEST or a window"
-            hint = "compute it in the job that reads the rows of this one"
-            raise UnsupportedError((Problem(reason, where=str(found.place or ""), hint=hint),))
-        else:
-            self.hops[number] = self.hops.get(number) or (path.node, found)
-            calc = Passing()
-        reads = not isinstance(calc, Passing) and calc.reads_watermark
-        awaited = self._generators(((path,),)) if reads else ()
+        number, calc = self._number(path.origin), self._calc(path, keeps=self._keeps(edge))
+        awaited = self._generators(((path,),)) if calc.reads_watermark else ()
         self.branches.append(Branch(number, calc, edge, output, awaited))
+
+    def _calc(self, path: _Path, *, keeps: bool = False) -> Calc | Chain:
+        """The work of the steps of a path. ``keeps``: rows without an event time get a window of nulls."""
+        works: list[Calc | WindowAssigner | Unnester | FunctionCall] = []
+        at = _Path(path.origin)
+        for count, step in enumerate(path.steps, 1):
+            if not isinstance(step, WindowTable | Unnest | MapRows):
+                at = _Path(at.origin, (*at.steps, step))
+                continue
+            works.append(self._plain(at))
+            match step:
+                case Unnest():
+                    works.append(Unnester.from_node(step))
+                case MapRows():
+                    number = self._calls.setdefault((path.origin, *path.steps[:count]), len(self._calls))
+                    works.append(FunctionCall(number, FunctionStage.from_node(step)))
+                case WindowTable():
+                    if step.windowing.processing:
+                        reason = "a window of processing time without GROUP BY of its window is not supported"
+                        where = str(step.windowing.place or "")
+                        raise UnsupportedError(
+                            (Problem(reason, where=where, hint="GROUP BY window_start, window_end"),)
+                        )
+                    works.append(WindowAssigner.from_node(step, local_zone(self.session), keeps=keeps))
+            at = _Path(step.with_inputs((at.node,)))
+        last = self._plain(at)
+        return Chain((*works, last)) if works else last
+
+    def _plain(self, path: _Path) -> Calc:
+        found = calc_of(path.node, self.session, watermarked=True)
+        if isinstance(found, NoKernel):
+            raise TypeError(f"a node has not {found}")
+        return found
 
     def _keeps(self, edge: Edge | None) -> bool:
         """Whether rows without a window pass an edge: the operator counts them."""
@@ -301,6 +274,12 @@ class Planner:
         """The number of the generator that measures event time in the rows of a scan."""
         moment, lag = _moment_and_lag(node.watermark)
         rows, scan = _rows_of_scan(node.input), _scan_of(node)
+        if not isinstance(rows.base, Scan):
+            reason = "the watermark of rows that a Python function makes cannot be measured yet"
+            hint = "declare it for the table, or write the rows to a topic, and declare it there"
+            raise UnsupportedError(
+                (Problem(reason, where=f"table '{self.scans[self._number(scan)].table}'", hint=hint),)
+            )
         calc = calc_of_rows(rows, {TIMESTAMP: rows.substitute(moment)}, self.session)
         number = self._number(scan)
         if isinstance(calc, NoKernel):
@@ -385,6 +364,7 @@ def _renamed(member: Node, union: Node) -> tuple[Project, ...]:
 
 def _fit_columns(sink: Sink) -> Node:
     """The sink's rows in the columns and types that its connector takes."""
+    check_width(sink)
     taken = {each.name: each.type for each in sink.spec.schema.fields}
     items = []
     for ref, to in zip(fields_of(sink.input.schema), sink.schema.fields, strict=True):
@@ -404,6 +384,8 @@ def _partitioned(path: _Path, names: tuple[str, ...]) -> tuple[str, ...]:
     """The columns, under their last names, by which the rows of a path are divided among owners, where those are
     ``names`` at its origin; empty if the names do not survive."""
     for step in path.steps:
+        if isinstance(step, MapRows):
+            return ()
         if isinstance(step, Project):
             now = {
                 value.name: item.name

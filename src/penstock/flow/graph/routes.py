@@ -1,10 +1,9 @@
-"""Where the rows of a job are computed, and whether they go through Spark."""
+"""Where the rows of a job are computed."""
 
 from __future__ import annotations
 
-from penstock.flow.graph.fused import Fused, fused
+from penstock.flow.graph.fused import fused
 from penstock.flow.graph.planner import Planner
-from penstock.flow.graph.scan_work import SinkBranch, scan_works
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.nodes import STATEFUL, Job, Node, Union, Unnest, WindowTable
@@ -25,18 +24,13 @@ def stateful(job: Job) -> bool:
 
 
 def route(job: Job) -> str:
-    """Where the job's rows are computed, and what takes them through Spark, as a human-readable line. Raises
+    """Where the job's rows are computed, as a human-readable line. Raises
     UnsupportedError for a job that cannot be computed."""
     session = Session(job.settings.session_time_zone or "UTC", strict=job.settings.strict)
     if stateful(job):
         return _dataflow(job, session)
-    found: Fused | NoKernel = fused(job.sinks, session)
-    if isinstance(found, NoKernel):
-        scan_works([SinkBranch(sink, f"sink_{number}") for number, sink in enumerate(job.sinks)], session)
-    if len({(sink.connector, sink.spec.capabilities.commits_to) for sink in job.sinks}) > 1:
-        found = NoKernel("several commits")
-    if isinstance(found, NoKernel):
-        return f"rows go through Spark, because of {found}"
+    if isinstance(fused(job.sinks, session), NoKernel):
+        return _dataflow(job, session)
     return "rows are computed where they are read"
 
 
@@ -44,8 +38,9 @@ def _dataflow(job: Job, session: Session) -> str:
     planner = Planner(scans(*job.sinks), session, job.settings.state_ttl, job.settings.batch)
     for number, sink in enumerate(job.sinks):
         planner.add(sink, number)
-    planner.check()
-    spark = [f"table '{planner.scans[number].table}', because of {why}" for number, (_, why) in planner.hops.items()]
-    if spark:
-        return f"rows go through Spark before they go to a step with state: {'; '.join(spark)}"
-    return "rows are computed where they are read, and where their state is kept"
+    where = "where they are read"
+    return (
+        f"rows are computed {where}, and where their state is kept"
+        if planner.vertices
+        else f"rows are computed {where}"
+    )

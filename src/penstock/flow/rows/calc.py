@@ -95,6 +95,14 @@ def _filter(rows: pa.RecordBatch, condition: Evaluator, names: Sequence[str], on
     return chosen if found.true_count == rows.num_rows else chosen.filter(found)
 
 
+def check_width(sink: Sink) -> None:
+    """Raises SchemaError for a sink that is given more or fewer columns than it has."""
+    given, wanted = len(sink.input.schema.fields), len(sink.schema.fields)
+    if given != wanted:
+        reason = f"has {wanted} columns but is given {given}"
+        raise SchemaError((Problem(reason, sink.table, hint="list the columns in INSERT INTO, or select as many"),))
+
+
 # --- from plans ----------------------------------------------------------------------------------------------
 
 
@@ -135,9 +143,7 @@ class Projection:
         """The columns of ``sink``, whose input these rows are: cast to the types that the table declares, then to those
         that the connector takes. Raises SchemaError if there are more or fewer."""
         given, wanted = tuple(self.columns.values()), sink.schema.fields
-        if len(given) != len(wanted):
-            reason = f"has {len(wanted)} columns but is given {len(given)}"
-            raise SchemaError((Problem(reason, sink.table, hint="list the columns in INSERT INTO, or select as many"),))
+        check_width(sink)
         taken = {field.name: field.type for field in sink.spec.schema.fields}
         return {
             target.name: _cast_for_sink(not_null(value, target, sink), target.type, taken[target.name])

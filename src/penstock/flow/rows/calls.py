@@ -81,6 +81,44 @@ class FunctionStage:
         return pa.RecordBatch.from_arrays([*arrays, *taken], names=[*self.schema.names, *carried])
 
 
+@dataclass(frozen=True, eq=False)
+class FunctionCall:
+    """A call of a function among the works on the rows of a path. Paths to several sinks share the calls of one
+    ``number``."""
+
+    number: int
+    stage: FunctionStage
+
+
+class TaskFunctions:
+    """The functions that one task calls: each is opened when it has rows, and closed with the task."""
+
+    def __init__(self, task: Task):
+        self._task = task
+        self._opened: dict[int, OpenFunction] = {}
+        self._results: dict[int, pa.RecordBatch] = {}
+
+    def __enter__(self) -> TaskFunctions:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._opened.values():
+            each.close()
+
+    def begin(self) -> None:
+        """Other rows come: what was made of the last ones is not shared any more."""
+        self._results.clear()
+
+    def batch(self, call: FunctionCall, given: pa.RecordBatch) -> pa.RecordBatch:
+        """The result of a call, which is made once for the paths that share it. Raises as
+        :meth:`FunctionStage.batches`."""
+        if call.number not in self._results:
+            if call.number not in self._opened:
+                self._opened[call.number] = call.stage.opened(self._task)
+            self._results[call.number] = call.stage.batch(self._opened[call.number], given)
+        return self._results[call.number]
+
+
 @dataclass(frozen=True)
 class RowByRow:
     """A plain function of tuples, called once for each row."""

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columns.hashing import take_rows
+from penstock.flow.rows.calls import FunctionCall, TaskFunctions
 from penstock.flow.time.missing_times import check_times
 from penstock.flow.time.windows import Slices
 from penstock.flow.time.zones import Zone
@@ -28,18 +29,28 @@ class BatchTransform(Protocol):
 
 @dataclass(frozen=True)
 class Chain:
-    """A sequence of works."""
+    """A sequence of works, and calls of the user's functions."""
 
-    works: Sequence[BatchTransform]
+    works: Sequence[BatchTransform | FunctionCall]
 
     @property
     def reads_watermark(self) -> bool:
         """Whether one of them needs the present watermark."""
         return any(getattr(each, "reads_watermark", False) for each in self.works)
 
-    def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
+    @property
+    def calls(self) -> bool:
+        """Whether it calls functions of the user."""
+        return any(isinstance(each, FunctionCall) for each in self.works)
+
+    def batch(self, given: pa.RecordBatch, functions: TaskFunctions | None = None) -> pa.RecordBatch:
+        """The result for one batch; a task has its ``functions``."""
         for each in self.works:
-            given = each.batch(given)
+            if isinstance(each, FunctionCall):
+                assert functions is not None, "a task has functions"  # noqa: S101
+                given = functions.batch(each, given)
+            else:
+                given = each.batch(given)
         return given
 
 
