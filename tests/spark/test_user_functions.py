@@ -87,3 +87,27 @@ def test_an_exception_ends_the_job_with_the_name_of_the_function(script):
     job = script("INSERT INTO rows_of_functions SELECT fails(id), 'x' FROM given;")
     with pytest.raises(FunctionError, match=r"FAILS: the function raised ZeroDivisionError \(functions_of_job.py"):
         engine.run(job)
+
+
+def test_an_exception_names_the_record_of_the_topic(jobs, topics, topic, tmp_path):
+    """Where its rows still have a place: in a job without state, and below GROUP BY."""
+    (tmp_path / "functions_of_topics.py").write_text(
+        "def fails(x: int) -> int:\n    return 1 // (x - 3)\n", encoding="utf-8"
+    )
+    source = topic()
+    topics.write_ids(source, 5)
+    created = (
+        f"SET 'python.files' = '{tmp_path}';\n"
+        "CREATE FUNCTION fails AS 'functions_of_topics.fails' LANGUAGE PYTHON;\n"
+        + jobs.bounded("s", "id BIGINT", source)
+        + "CREATE TABLE p (x BIGINT) WITH ('connector' = 'blackhole');\n"
+    )
+    for number, query in enumerate(
+        (
+            "SELECT fails(id) FROM s",
+            "SELECT COUNT(*) FROM s GROUP BY fails(id)",
+            "SELECT id FROM s WHERE fails(id) > -1",
+        )
+    ):
+        with pytest.raises(FunctionError, match=f"topic '{source}', partition 0, offset 3: FAILS: the function raised"):
+            jobs.run(created + f"INSERT INTO p {query};", f"job{number}")

@@ -75,7 +75,7 @@ class GivenSettings:
         the text before variables were replaced, since their values may be secret. Raises OptionsError for an unknown
         key, and for a text that cannot be read."""
         self._check_known(key, at or place)
-        ignored = ignored_key(key)
+        ignored = None if key in KEYS else ignored_key(key)  # a family may have a key with effect
         try:
             if key in REFUSED:
                 REFUSED[key].check(text)

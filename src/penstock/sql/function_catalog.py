@@ -123,9 +123,9 @@ class FunctionCatalog:
         if error.name and not f"{module}.".startswith(f"{error.name}."):
             reason = f"'{module}' imports '{error.name}', which is not there"
             return self.source.error(target.at, reason, "install it, or set 'python.files' to where it is")
-        searched = f" in {', '.join(files)}" if files else ""
+        searched = f" in {', '.join(files)}, and none is installed" if files else ", installed ones included"
         hint = "put it beside the SQL file, install it, or set 'python.files' to where it is"
-        return self.source.error(target.at, f"there is no module '{module}'{searched} or installed", hint)
+        return self.source.error(target.at, f"there is no module '{module}'{searched}", hint)
 
 
 @dataclass(frozen=True)

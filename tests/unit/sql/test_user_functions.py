@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from typing import Any
 
 import pyarrow as pa
@@ -372,9 +373,24 @@ def test_arguments_have_types(folder):
         planned(folder, "triple", "SELECT triple(i, i) AS x FROM t")
 
 
-def test_python_files_are_searched(folder, tmp_path):
-    sql = f"SET 'python.files' = '{folder}/sample_functions.py'; {create('triple')} SHOW USER FUNCTIONS;"
-    assert " triple |" in printed(tmp_path, sql)
+def test_python_files_are_searched(tmp_path):
+    """Files, folders and archives, by their whole names or relative to the SQL file."""
+    code = "def f(x: int) -> int:\n    return x\n"
+    for part in ("a", "b"):
+        (tmp_path / part).mkdir()
+    (tmp_path / "a" / "in_a_file.py").write_text(code)
+    (tmp_path / "b" / "in_a_folder.py").write_text(code)
+    with zipfile.ZipFile(tmp_path / "c.zip", "w") as archive:
+        archive.writestr("in_an_archive.py", code)
+    names = ("in_a_file", "in_a_folder", "in_an_archive")
+    functions = "".join(f"CREATE FUNCTION {each} AS '{each}.f' LANGUAGE PYTHON;" for each in names)
+
+    found = refused(tmp_path, functions)
+    assert all(f"there is no module '{each}' in {tmp_path}, and none is installed" in found for each in names)
+    given = f"SET 'python.files' = '{tmp_path}/a/in_a_file.py,b,c.zip';"
+    script = parse_script(given + functions + "SHOW USER FUNCTIONS;", folder=str(tmp_path))
+    assert all(f" {each} |" in script.printed[0] for each in names)
+    assert script.warnings == ()
 
 
 # --- udf -------------------------------------------------------------------------------------------------------

@@ -10,22 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.columns.equality import RowIndices
 from penstock.columns.hashing import Hashes, has_duplicates, key_hashes, take_rows
 from penstock.flow.graph.exchange import Origin
 from penstock.flow.operators.aggregate import GroupAggregateOperator
 from penstock.flow.operators.contract import Input, Operator
-from penstock.flow.operators.first_rows import FirstRowOperator
-from penstock.flow.operators.over import OverOperator
 from penstock.flow.operators.set_operation import SetOperator
-from penstock.flow.operators.temporal_sort import TemporalSortOperator
 from penstock.flow.rows.envelope import ARRIVED, arrivals_of, hashes_of
-from penstock.flow.time.watermarks import millis_of
-from penstock.flow.windows.in_windows import InWindowsOperator
 
 #: The places of the rows of a task, and those of a scan, begin at a multiple of these.
 _TASK, _SCAN = 1 << 34, 1 << 50
@@ -59,7 +52,7 @@ def pass_on_arrivals(operator: Operator, inputs: Sequence[pa.RecordBatch], rows:
     if ARRIVED in rows.schema.names:
         return rows
     if operator.timed:
-        return rows.append_column(ARRIVED, pa.array(_moments(operator, rows)))
+        return rows.append_column(ARRIVED, pa.array(operator.places_by_time(rows)))
     return rows.append_column(ARRIVED, pa.array(_causes(operator, inputs, rows)))
 
 
@@ -103,25 +96,3 @@ def _last(hashes: Hashes, places: RowIndices, asked: Hashes) -> RowIndices:
     found = np.full(len(asked), -1, np.int64)
     found[there] = places[order][at[there]]
     return found
-
-
-def _moments(operator: Operator, rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """The times of rows that are emitted by time: each row's own, or the end of its window."""
-    match operator:
-        case FirstRowOperator(order=name):
-            column = rows.column(name)
-        case TemporalSortOperator(time=name):
-            column = rows.column(name)
-        case OverOperator(time=""):
-            return np.arange(len(rows))
-        case OverOperator(time=name):
-            column = rows.column(name)
-        case InWindowsOperator(windows=windows, inputs=inputs):
-            column = rows.column(inputs[0].schema.get_field_index(windows[0].windowing.end))
-            if rows.num_columns > sum(len(each.schema) for each in inputs) > len(inputs[0].schema):
-                other = len(inputs[0].schema) + inputs[1].schema.get_field_index(windows[1].windowing.end)
-                column = pc.coalesce(column, rows.column(other))  # a row of the right side without a match
-        case _:  # aggregates and sessions: the last column is the last moment of the window
-            column = rows.column(operator.schema.names[-1])
-    moments, valid = millis_of(column)
-    return np.where(valid, moments, -1)

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import pyarrow as pa
 
+from penstock.columns.equality import RowIndices
 from penstock.flow.state.store import StateStore, TableSpec
-from penstock.flow.time.watermarks import Clock
+from penstock.flow.time.watermarks import Clock, millis_of
 
 
 class Combiner(Protocol):
@@ -150,6 +152,11 @@ class Operator(ABC):
         """Whether its tables may have a part of a time."""
         return True
 
+    def places_by_time(self, rows: pa.RecordBatch) -> RowIndices:
+        """The places, in the order of arrival, of rows of the result of an operator that depends on time: those of
+        :func:`places_of` the time of each row, or of its window, which is the last column of aggregates."""
+        return places_of(rows.column(self.schema.names[-1]))
+
     @property
     def timed(self) -> bool:
         """Whether it depends on time."""
@@ -177,6 +184,12 @@ class OneInputOperator(Operator):
     uid: str
     inputs: tuple[Input]
     schema: pa.Schema
+
+
+def places_of(times: pa.Array) -> RowIndices:
+    """These times as places in the order of arrival: in milliseconds since the epoch, -1 for NULL."""
+    moments, valid = millis_of(times)
+    return np.where(valid, moments, -1)
 
 
 _NO_SIDE_OUTPUTS: Mapping[str, pa.Schema] = MappingProxyType({})

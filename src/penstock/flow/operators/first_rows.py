@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.equality import Flags
+from penstock.columns.equality import Flags, RowIndices
 from penstock.columns.hashing import Groups, take_rows
-from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain
+from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain, places_of
 from penstock.flow.operators.deduplicate import SEEN, DeduplicateOperator, leading, seen_table
 from penstock.flow.operators.deltas import Delta, concat_columns, select_groups, whole_rows
 from penstock.flow.operators.node_operators import NodeOperator
@@ -58,6 +58,9 @@ class FirstRowOperator(OneInputOperator):
     @property
     def partition_keys(self) -> tuple[str, ...]:
         return self.inputs[0].keys
+
+    def places_by_time(self, rows: pa.RecordBatch) -> RowIndices:
+        return places_of(rows.column(self.order))
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:

@@ -15,7 +15,7 @@ from penstock.columns.equality import Flags, RowIndices, fixed_values
 from penstock.columns.hashing import Groups, Hashes, take_rows
 from penstock.columns.ordinals import valid_of
 from penstock.flow.operators.aggregate import GROUPS
-from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain
+from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain, places_of
 from penstock.flow.operators.deltas import Delta, concat_columns, select_groups, whole_rows
 from penstock.flow.operators.node_operators import JobFacts, NodeOperator
 from penstock.flow.operators.over_frames import OrderValues, Partitions
@@ -104,6 +104,9 @@ class OverOperator(OneInputOperator):
     @property
     def times(self) -> tuple[str, ...]:
         return (self.time,)
+
+    def places_by_time(self, rows: pa.RecordBatch) -> RowIndices:
+        return places_of(rows.column(self.time)) if self.time else np.arange(len(rows))
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:

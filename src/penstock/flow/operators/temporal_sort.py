@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columns.buffers import batch_of
+from penstock.columns.equality import RowIndices
 from penstock.columns.hashing import Groups, Hashes, take_rows
 from penstock.columns.ordinals import sort_columns
-from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain
+from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain, places_of
 from penstock.flow.operators.deltas import Delta, concat_columns
 from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.operators.timers import parts_of
@@ -59,6 +60,9 @@ class TemporalSortOperator(OneInputOperator):
     @property
     def times(self) -> tuple[str, ...]:
         return (self.time,)
+
+    def places_by_time(self, rows: pa.RecordBatch) -> RowIndices:
+        return places_of(rows.column(self.time))
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.columns.buffers import batch_of
+from penstock.columns.equality import RowIndices
 from penstock.columns.hashing import key_hashes, take_rows
 from penstock.flow.kernels.moments.local import local_zone
-from penstock.flow.operators.contract import Input, Operator, OperatorContext, TimeDomain
+from penstock.flow.operators.contract import Input, Operator, OperatorContext, TimeDomain, places_of
 from penstock.flow.operators.deduplicate import DeduplicateOperator
 from penstock.flow.operators.deltas import Delta
 from penstock.flow.operators.nested import run_nested
@@ -69,6 +71,14 @@ class InWindowsOperator(Operator):
     @property
     def times(self) -> tuple[str, ...]:
         return tuple(time_column(each.windowing) for each in self.windows)
+
+    def places_by_time(self, rows: pa.RecordBatch) -> RowIndices:
+        given, windows = self.inputs, self.windows
+        column = rows.column(given[0].schema.get_field_index(windows[0].windowing.end))
+        if rows.num_columns > sum(len(each.schema) for each in given) > len(given[0].schema):
+            other = len(given[0].schema) + given[1].schema.get_field_index(windows[1].windowing.end)
+            column = pc.coalesce(column, rows.column(other))  # a row of the right side without a match
+        return places_of(column)
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
