@@ -1,0 +1,80 @@
+"""Functions of the user among the works of a dataflow: below state, above it, and for several sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.flow.graph.dataflow import Dataflow
+from penstock.flow.graph.outlets import Target, sink_outputs
+from penstock.flow.graph.planner import Planner
+from penstock.plan.nodes import Filter, MapRows, Node, Sink
+from penstock.plan.walk import scans
+from penstock.spi import CHANGES, Guarantee, SinkCapabilities
+from penstock.sql import condition
+from penstock.types import RowKind
+from tests.tables import Written
+from tests.unit.flow.driver import PASSING, Driver
+from tests.unit.flow.test_dataflow import ORDERS, encoded, scan, total
+
+CALLED: list[tuple[Any, ...]] = []
+ROWS = [(RowKind.INSERT, (number, "ab"[number % 2], number)) for number in range(6)]
+
+
+def noted(rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """The same rows, whose calls are counted."""
+    for row in rows:
+        CALLED.append(row)
+        yield row
+
+
+def run(folder: Path, nodes: list[Node], owners: int) -> list[list[tuple[Any, ...]]]:
+    """The rows of a sink for each node."""
+    CALLED.clear()
+    takes = SinkCapabilities(kinds=CHANGES, guarantee=Guarantee.NONE)
+    sinks = [
+        Sink(each.schema, each, f"out{at}", "values", Written(f"out{at}", each.schema, takes))
+        for at, each in enumerate(nodes)
+    ]
+    planner = Planner(scans(*sinks))
+    for number, sink in enumerate(sinks):
+        planner.add(sink, number)
+    outputs = sink_outputs(sinks)
+    targets = tuple(Target((at,), PASSING) for at in range(len(sinks)))
+    flow = Dataflow(tuple(planner.branches), planner.ordered(), outputs, str(folder), targets)
+    driver = Driver(flow)
+    driver.run([(0, [encoded(ROWS[:3], ORDERS, 0), encoded(ROWS[3:], ORDERS, 0)])] * owners, owners)
+    return [
+        [tuple(row.values()) for each in driver.results(at) for row in outputs[at].rows(each)[0].to_pylist()]
+        for at in range(len(sinks))
+    ]
+
+
+def where(below: Node, sql: str) -> Filter:
+    return Filter(below.schema, below, condition(sql, below.schema))
+
+
+def test_sinks_share_the_calls_of_a_function(tmp_path: Path) -> None:
+    called = MapRows(ORDERS, scan("orders", ORDERS), noted)
+    even, odd = run(tmp_path, [where(called, "id % 2 = 0"), where(called, "id % 2 = 1")], 1)
+    assert (len(even), len(odd)) == (3, 3)
+    assert [row for _, row in ROWS] == CALLED
+
+
+def test_two_functions_of_a_table_are_called_apart(tmp_path: Path) -> None:
+    orders = scan("orders", ORDERS)
+    found = run(tmp_path, [MapRows(ORDERS, orders, noted), MapRows(ORDERS, where(orders, "id > 3"), noted)], 1)
+    assert [len(each) for each in found] == [6, 2]
+    assert len(CALLED) == 8
+
+
+@pytest.mark.parametrize("owners", [1, 2])
+def test_functions_are_called_below_and_above_state(tmp_path: Path, owners: int) -> None:
+    below = MapRows(ORDERS, scan("orders", ORDERS), noted)
+    grouped = total(below, "customer", "amount")
+    (found,) = run(tmp_path, [MapRows(grouped.schema, grouped, noted)], owners)
+    assert sorted(found) == [("a", 3 * owners, 6 * owners), ("b", 3 * owners, 9 * owners)]
+    assert len(CALLED) == 6 * owners + 2
