@@ -78,3 +78,19 @@ def test_functions_are_called_below_and_above_state(tmp_path: Path, owners: int)
     (found,) = run(tmp_path, [MapRows(grouped.schema, grouped, noted)], owners)
     assert sorted(found) == [("a", 3 * owners, 6 * owners), ("b", 3 * owners, 9 * owners)]
     assert len(CALLED) == 6 * owners + 2
+
+
+def test_a_function_above_state_gets_the_rows_of_each_part_of_the_keys(tmp_path: Path) -> None:
+    """An owner of many rows does one part of its keys after the other."""
+    grouped = total(scan("orders", ORDERS), "id", "amount")
+    node = MapRows(grouped.schema, grouped, noted)
+    takes = SinkCapabilities(kinds=CHANGES, guarantee=Guarantee.NONE)
+    sink = Sink(node.schema, node, "out", "values", Written("out", node.schema, takes))
+    planner = Planner(scans(sink))
+    planner.add(sink, 0)
+    driver = Driver(Dataflow(tuple(planner.branches), planner.ordered(), sink_outputs([sink]), str(tmp_path)))
+    driver.batch = 1  # those with odd numbers have small parts
+    given = [encoded([(RowKind.INSERT, (number, "a", 1)) for number in range(5000)], ORDERS, 0)]
+    found = driver.run([(0, given), (0, [])], 2)
+    rows = [tuple(row.values())[:3] for each in found for row in each.to_pylist()]
+    assert sorted(rows) == [(number, 1, 1) for number in range(5000)]

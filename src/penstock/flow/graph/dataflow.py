@@ -427,6 +427,7 @@ class _Work:
         for tag in dict.fromkeys(edge.tag for _, edge in vertex.outs):
             outs = [(calc, edge) for calc, edge in vertex.outs if edge.tag == tag]
             for batch in context.emitted(tag):
+                self.functions.begin()
                 rows = batch
                 if any(edge.numbered for _, edge in outs):
                     rows = pass_on_arrivals(vertex.operator, inputs, rows)
