@@ -47,7 +47,7 @@ from tests.committers import Memory
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from penstock.connectors.kafka.sink.writer import OpenTransaction, WriteSpec
+    from penstock.connectors.kafka.sink.writer import OpenTransaction
 
 BROKER = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
 
@@ -71,7 +71,7 @@ class Rows:
     #: Called when all is written, before the driver goes on.
     then: Callable[[], object] = lambda: None
 
-    def write(self, frame: int, spec: WriteSpec, tasks: int, *, transaction: OpenTransaction, **_: Any) -> Acknowledged:
+    def write(self, frame: int, *, transaction: OpenTransaction) -> Acknowledged:
         self.writes += 1
         with Producer(self.session, transaction.identity, transactional_id=transaction.transactional_id) as producer:
             for partition in (0, 1):

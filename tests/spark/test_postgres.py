@@ -12,7 +12,6 @@ import threading
 import uuid
 from dataclasses import replace
 from decimal import Decimal
-from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -25,7 +24,7 @@ from penstock.connectors.postgres.committer import PostgresCommitter
 from penstock.connectors.postgres.database import Database, Transaction
 from penstock.connectors.postgres.progress import ProgressTable
 from penstock.connectors.postgres.spec import PostgresSinkSpec
-from penstock.connectors.postgres.staging import STAGED, Staged, StageSpec, open_writer
+from penstock.connectors.postgres.staging import STAGED, CopyingWriter, Staged, StageSpec
 from penstock.errors import (
     AbortableError,
     CheckpointError,
@@ -39,7 +38,7 @@ from penstock.errors import (
     SchemaError,
 )
 from penstock.settings import Settings
-from penstock.spi import Batch, Guarantee, JobContext, NextBatch, Output, Results, Task, WriterFactory, pickled
+from penstock.spi import Batch, Guarantee, JobContext, NextBatch, Output, Results, Task, WriterFactory
 from penstock.sql import parse_script
 from penstock.types import parse_columns
 from tests.committers import Memory
@@ -461,8 +460,8 @@ def context(query_id="q", job="job", next_batch=0):
 
 def copy_rows(spec: StageSpec, number: int, rows: pa.RecordBatch) -> list[dict[str, object]]:
     """Copies rows as the task of that number; what it tells the driver."""
-    writers = WriterFactory(partial(open_writer, ()), STAGED)
-    (told,) = writers.run(Task(number, 1, pickled(spec)), [rows])
+    writers = WriterFactory(lambda task: CopyingWriter(spec, task.number), STAGED)
+    (told,) = writers.run(Task(number, 1), [rows])
     return told.to_pylist()
 
 

@@ -17,10 +17,11 @@ Positions = npt.NDArray[np.int64]
 
 @compiled
 def _add_up(out: Vector, values: Vector, starts: Vector, ends: Vector) -> None:
-    start, end, total = -1, -1, out[0]
+    zero = out[0]
+    start, end, total = -1, -1, zero
     for row in range(len(starts)):
         if starts[row] != start:
-            start, end, total = starts[row], starts[row], values[0] - values[0]
+            start, end, total = starts[row], starts[row], zero
         for at in range(end, ends[row]):
             total += values[at]
         end = max(end, ends[row])

@@ -61,10 +61,10 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
     """
     statuses = {number: each.commit_status(batch) for number, each in enumerate(targets) if each.keeps_state}
     left = [number for number, status in statuses.items() if not status.done]
-    bound = _agreed(batch, [each.state for each in statuses.values() if each.done])
+    bound = _agreed(batch, [each.state for each in statuses.values() if each.done], operators)
     repeating = [number for number in range(len(targets)) if number not in statuses]
-    if bound == "" and (left or repeating) and not operators.keeps_rows:
-        bound = None  # a former version, or another definition of the job, delivered to each target by itself
+    # Of a job without state: a former version, or another definition, has delivered the batch to each target by itself.
+    apart = bound is None and len(left) < len(statuses)
     skipped = tuple(Published(skipped=True) for _ in targets)
 
     def check_owners() -> None:
@@ -75,8 +75,8 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
         if bound is not None and repeating:
             operators.check_repeating(batch, bound)
             repeating = []
-        if bound is not None and not left:
-            return Delivered(bound, skipped)
+        if not left and not (apart and repeating):
+            return Delivered(bound or "", skipped)
         attempt = (
             operators.run(batch, _before(batch, statuses, operators)) if bound is None else operators.kept(batch, bound)
         )
@@ -89,14 +89,14 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
     done = dict(enumerate(skipped))
     for number in (*repeating, *left):
         results = attempt.results(number)
-        consumed = batch.consumed if number == left[-1] else ()
+        consumed = batch.consumed if left and number == left[-1] else ()
         done[number] = targets[number].publish(replace(batch, consumed=consumed, results=results), results)
-    return Delivered(attempt.state, tuple(done[number] for number in range(len(targets))))
+    return Delivered(attempt.state if left else "", tuple(done[number] for number in range(len(targets))))
 
 
 def _before(batch: Batch, statuses: Mapping[int, CommitStatus], operators: Operators) -> str:
     """The reference to the state before a batch that binds no attempt."""
-    found = _agreed(batch, [each.state for each in statuses.values()])
+    found = _agreed(batch, [each.state for each in statuses.values()], operators)
     if found is None and not operators.keeps_rows:
         return ""
     if found is None:
@@ -108,9 +108,10 @@ def _before(batch: Batch, statuses: Mapping[int, CommitStatus], operators: Opera
     return found
 
 
-def _agreed(batch: Batch, states: Sequence[str | None]) -> str | None:
-    """The one reference among these; None if there is none."""
-    found = sorted({each for each in states if each is not None})
+def _agreed(batch: Batch, states: Sequence[str | None], operators: Operators) -> str | None:
+    """The one reference among these; None if there is none. Without steps that keep state, an empty one tells
+    nothing: targets of such a job may have committed without a reference."""
+    found = sorted({each for each in states if each is not None and (each or operators.keeps_rows)})
     if len(found) > 1:
         raise CheckpointError(
             f"the targets of the job have committed batch {batch.id} or the one before it with different states, "

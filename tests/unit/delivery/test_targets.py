@@ -377,3 +377,42 @@ def test_a_failure_before_the_first_commit_binds_nothing() -> None:
     keeper.open()
     deliver(batch(0), [keeper], Counted(world, "run"))
     assert world.systems["a"].committed == [(0, "attempt-1")]
+
+
+@dataclass
+class Stateless(Counted):
+    """The work of a job without state, whose attempts have a reference where the output is kept."""
+
+    keeps_rows = False
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_a_batch_that_one_target_of_a_job_without_state_has_committed_alone_is_finished(repeats: bool) -> None:
+    """By a former version, or by a definition with one target: without a reference to state."""
+    world = World(lambda _: 0, {"a": System(), "b": System()})
+    one, other = (Keeper(world, "run", system) for system in world.systems.values())
+    one.system.committed.append((0, ""))
+    targets: list[Committer] = [one, other, *([Repeater(world)] if repeats else [])]
+
+    def run(number: int) -> Delivered:
+        for keeper in (one, other):
+            keeper.open()
+        return deliver(batch(number), targets, Stateless(world, "run"))
+
+    first = run(0)
+    assert [each.skipped for each in first.published] == [True, False, False][: len(targets)]
+    assert other.system.committed == [(0, first.state)]
+    assert all(each.skipped for each in run(0).published[:2])
+    after = run(1)
+    assert one.system.committed[-1] == other.system.committed[-1] == (1, after.state)
+    assert [number for number, _ in world.repeating] == ([0, 1] if repeats else [])
+
+
+def test_a_table_that_repeats_gets_a_batch_that_the_others_have_committed_without_it() -> None:
+    world = World(lambda _: 0, {"a": System()})
+    keeper = Keeper(world, "run", world.systems["a"])
+    keeper.system.committed.append((0, ""))
+    keeper.open()
+    done = deliver(batch(0), [keeper, Repeater(world)], Stateless(world, "run"))
+    assert ([each.skipped for each in done.published], done.state) == ([True, False], "")
+    assert keeper.system.committed == [(0, "")]

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 
+from penstock.columns.frames import frame_sums
 from penstock.errors import DefinitionError, RecordError
 from penstock.flow.kernels.session import Session
 from penstock.plan.explain import explain
@@ -306,3 +308,19 @@ def test_an_overflow_fails_where_the_settings_say_so(function: str, kind: str, t
         with pytest.raises(RecordError, match=f"exceeds the range of {kind}"):
             Running(text, str(tmp_path / f"fails {number}")).run([rows], ended=True)
         monkeypatch.undo()
+
+
+@pytest.mark.parametrize(("known", "new"), [("a", "b"), ("b", "a")])
+def test_ranks_of_a_new_key_beside_a_known_one(known: str, new: str, tmp_path):
+    functions = "CAST(RANK() OVER w AS STRING), CAST(RANK() OVER w + 1 AS STRING)"
+    query = f"SELECT k, CAST(n AS STRING), {functions} FROM c WINDOW w AS (PARTITION BY k ORDER BY n)"
+    running = Running(query, str(tmp_path))
+    running.run([[(known, 5, 1000)]], kinds=[RowKind.INSERT])
+    found = running.run([[(known, 2, 2000), (new, 1, 3000)]], kinds=[RowKind.INSERT] * 2)
+    assert {(known, "2", "1", "2"), (new, "1", "1", "2")} <= {row[-4:] for row in found}
+
+
+@pytest.mark.parametrize("first", [np.inf, -np.inf, np.nan])
+def test_sums_do_not_take_over_what_is_in_no_frame_of_theirs(first: float):
+    values, ends = np.array([first, 1.0, 2.0, 3.0]), np.array([1, 2, 3, 4])
+    assert frame_sums(values, np.array([0, 1, 2, 2]), ends).tolist()[1:] == [1.0, 2.0, 5.0]

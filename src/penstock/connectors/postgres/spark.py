@@ -20,7 +20,6 @@ from penstock.spi import (
     StartContext,
     WriteTasks,
     mapped,
-    pickled,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class SparkCopyTasks:
     def copy(self, tasks: WriteTasks, spec: StageSpec) -> Staged:
         """Copy the rows of ``tasks``, or those that they have passed on before. Raises the error of a task, and
         BatchError when a worker or an executor was lost."""
-        from penstock.connectors.postgres.staging import STAGED, Staged, copy_passed_rows
+        from penstock.connectors.postgres.staging import STAGED, Staged, copy_passed_rows, copying_instructions
 
         def copy(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from copy_passed_rows(spec, 0, rows)
@@ -81,5 +80,7 @@ class SparkCopyTasks:
                 return Staged.from_task_reports(len(spec.branches), ())
             # In one task, which keeps the order of the changes of a row.
             sent = self._spark.createDataFrame(tasks.rows).coalesce(1)
-            tasks = SparkTasks(mapped(sent, copy, from_arrow_schema(STAGED)))
-        return Staged.from_task_reports(len(spec.branches), tasks.collect(pickled(spec)))
+            copied = SparkTasks(mapped(sent, copy, from_arrow_schema(STAGED))).collect()
+        else:
+            copied = tasks.collect(copying_instructions(spec))
+        return Staged.from_task_reports(len(spec.branches), copied)

@@ -36,6 +36,7 @@ from penstock.spi import (
     Written,
     origin_of,
     outputs_in,
+    pickled,
     unpickled,
     without_dead_letters,
 )
@@ -140,11 +141,22 @@ def staging_columns(output: Output) -> str:
 
 
 def open_writer(outputs: Sequence[Output], task: Task) -> Writer:
-    """The writer of a task: it copies rows where the driver's instructions, a pickled :class:`StageSpec`, say into
-    which tables, else it passes them on to tasks that have such instructions."""
-    if task.instructions:
-        return CopyingWriter(unpickled(task.instructions), task.number)
-    return _PassingWriter(outputs)
+    """The writer of a task: it copies rows where the driver's instructions (:func:`copying_instructions`) say into
+    which tables, else it passes them on."""
+    if not task.instructions:
+        return _PassingWriter(outputs)
+    namespace, tables = unpickled(task.instructions)
+    branches = tuple(
+        PostgresOutput(**vars(output), staging=staging, insert=insert)
+        for output, (staging, insert) in zip(outputs, tables, strict=True)
+    )
+    return CopyingWriter(StageSpec(outputs[0].spec.address, namespace, branches), task.number)
+
+
+def copying_instructions(spec: StageSpec) -> str:
+    """What tells writers to copy rows as ``spec`` says. Spark logs the instructions of a job: the address with its
+    password is not among them."""
+    return pickled((spec.namespace, tuple((branch.staging, branch.insert) for branch in spec.branches)))
 
 
 class CopyingWriter(Writer):

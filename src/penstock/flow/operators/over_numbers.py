@@ -78,11 +78,11 @@ class OverNumbers:
                 return pa.array((partitions.peer_starts - start) / others)
             case "CUME_DIST":
                 return pa.array((partitions.peer_ends - start) / (end - start))
-        before: npt.NDArray[np.int64] = np.zeros(len(partitions.firsts), np.int64)
-        if given.carried is not None:
-            before = counts_of(given.carried.states.column(ROWS))
         number = partitions.peer_starts if call.function == "RANK" else rows
-        return pa.array(number - start + 1 + before[partitions.index])
+        places = number - start + 1
+        if given.carried is not None:  # then groups are numbered without gaps
+            places = places + counts_of(given.carried.states.column(ROWS))[partitions.index]
+        return pa.array(places)
 
     def _dense(self, given: FramedRows) -> npt.NDArray[np.int64]:
         partitions = given.partitions

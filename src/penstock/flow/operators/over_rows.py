@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -165,5 +166,5 @@ class OverRowsOperator(OneInputOperator):
 
 def _places(offset: object) -> int:
     """The number of decimal places of an offset."""
-    text = str(offset)
-    return len(text.partition(".")[2]) if "." in text else 0
+    exponent = Decimal(str(offset)).as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
