@@ -72,7 +72,7 @@ def test_several_addresses_are_named_where_they_differ():
 
 def test_an_address_where_nobody_listens_is_said_once_without_jargon():
     with nobody() as address, closing(session_of(address)) as session, pytest.raises(RetriableError) as raised:
-        session.brokers(Deadline.after(300))
+        session.brokers(Deadline.after(2000))
     said = str(raised.value)
     expected = f"Kafka at {address} was not reached in [0-9.]+ s: nothing listens there; check bootstrap.servers, and "
     assert re.fullmatch(expected + "that the broker is up", said)
