@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from penstock.spi import (
     WriterFactory,
     WriteTasks,
     Written,
-    outputs_in,
+    rows_by_output,
 )
 
 #: The records of each output, from one task.
@@ -61,10 +61,10 @@ class _Counter(Writer):
         self._outputs = outputs
         self._counts = [0] * len(outputs)
 
-    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        for number, output in outputs_in(rows, self._outputs):
-            self._counts[number] += output.rows(rows)[0].num_rows
-        yield from ()
+    def write(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        for number, values, _ in rows_by_output(rows, self._outputs):
+            self._counts[number] += values.num_rows
+        return ()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         counts = pa.array([self._counts], _COUNTED.field("records").type)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -47,15 +47,14 @@ from penstock.spi import (
     check_source,
     frame_schema,
     guarded,
-    outputs_in,
     pickled,
     placed,
     read_frame,
+    rows_by_output,
     source_document,
     staged,
     unpickled,
     unreported,
-    without_dead_letters,
 )
 
 #: The bytes of a batch's files, about; a batch has at least one file.
@@ -272,11 +271,10 @@ class _FileWriter(Writer):
             for output, prefix in zip(outputs, prefixes, strict=True)
         ]
 
-    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        kept = without_dead_letters(rows)
-        for number, output in outputs_in(rows, self._outputs):
-            self._files[number].write(output.rows(kept if output.column is None else rows)[0])
-        yield from ()
+    def write(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        for number, values, _ in rows_by_output(rows, self._outputs):
+            self._files[number].write(values)
+        return ()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         found = [(number, *each) for number, files in enumerate(self._files) for each in files.finish().items()]

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.columns.streams import ipc_stream
 from penstock.connectors.postgres.address import Address
 from penstock.connectors.postgres.changes import LastChanges, deletions
 from penstock.connectors.postgres.columns import stage_type
@@ -35,10 +36,9 @@ from penstock.spi import (
     WriteTasks,
     Written,
     origin_of,
-    outputs_in,
     pickled,
+    rows_by_output,
     unpickled,
-    without_dead_letters,
 )
 
 #: How long a running job waits for a database that cannot be reached.
@@ -174,11 +174,10 @@ class CopyingWriter(Writer):
         self._opened = ExitStack()
         self._transaction: Transaction | None = None
 
-    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        kept = without_dead_letters(rows)
-        for at, branch in outputs_in(rows, self._spec.branches):
-            self._copy(self._stages[at], self._stages[at].add(*branch.rows(kept if branch.column is None else rows)))
-        yield from ()
+    def write(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        for at, values, hidden in rows_by_output(rows, self._spec.branches):
+            self._copy(self._stages[at], self._stages[at].add(values, hidden))
+        return ()
 
     def take(self, output: int, rows: pa.RecordBatch) -> None:
         """Take rows of one output: its columns, by their numbers, then those of places and kinds."""
@@ -222,25 +221,17 @@ class _PassingWriter(Writer):
         self._outputs = outputs
 
     def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        kept = without_dead_letters(rows)
-        for at, output in outputs_in(rows, self._outputs):
-            values, hidden = output.rows(kept if output.column is None else rows)
+        for at, values, hidden in rows_by_output(rows, self._outputs):
             if values.num_rows:
                 columns = {"output": at, "data": _stream(values, hidden)}
                 arrays = [pa.array([columns.get(field.name)], field.type) for field in STAGED]
                 yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
 
-    def finish(self) -> Iterator[pa.RecordBatch]:
-        yield from ()
-
 
 def _stream(values: pa.RecordBatch, hidden: pa.RecordBatch) -> bytes:
     names = [*(f"c{at}" for at in range(values.num_columns)), *hidden.schema.names]
     batch = pa.RecordBatch.from_arrays([*values.columns, *hidden.columns], names=names)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    data: bytes = sink.getvalue().to_pybytes()
+    data: bytes = ipc_stream(batch).to_pybytes()
     return data
 
 

@@ -22,8 +22,7 @@ from penstock.spi import (
     WriterFactory,
     WriteTasks,
     Written,
-    outputs_in,
-    without_dead_letters,
+    rows_by_output,
 )
 from penstock.types import RowKind
 
@@ -73,16 +72,11 @@ class _LineWriter(Writer):
         self._outputs = outputs
 
     def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        kept = without_dead_letters(rows)
-        for number, output in outputs_in(rows, self._outputs):
-            values, hidden = output.rows(kept if output.column is None else rows)
+        for number, values, hidden in rows_by_output(rows, self._outputs):
             if values.num_rows:
-                text = "".join(_lines(output.spec, values, hidden))
+                text = "".join(_lines(self._outputs[number].spec, values, hidden))
                 row = {"output": number, "count": values.num_rows, "text": text}
                 yield pa.RecordBatch.from_pylist([row], schema=_PRINTED)
-
-    def finish(self) -> Iterator[pa.RecordBatch]:
-        yield from ()
 
 
 def _lines(spec: PrintSinkSpec, values: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.columns.streams import ipc_stream
 from penstock.common import Row
 from penstock.connectors.values import memory
 from penstock.connectors.values.options import ValuesSinkOptions, ValuesSourceOptions
@@ -80,10 +81,7 @@ def _encoded(rows: Sequence[Row], table: TableDefinition, options: ValuesSourceO
         raise SchemaError(tuple(Problem(each.reason, "data-id", table.origin.of("data-id")) for each in problems))
     columns.append(pa.array([int(row.get_row_kind()) for row in rows], pa.int8()))
     batch = pa.RecordBatch.from_arrays(columns, names=[*table.produced.names, KIND])
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, batch.schema) as stream:
-        stream.write_batch(batch)
-    return bytes(out.getvalue())
+    return bytes(ipc_stream(batch))
 
 
 def _misfits(rows: Sequence[Row], schema: RowType, options: ValuesSourceOptions) -> Iterator[Problem]:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from penstock.columns.streams import ipc_stream
 from penstock.common import Row
 from penstock.connectors.values import memory
 from penstock.connectors.values.spec import ValuesScanSpec, ValuesSinkSpec
@@ -38,12 +39,11 @@ from penstock.spi import (
     WriteTasks,
     Written,
     frame_schema,
-    outputs_in,
     read_frame,
+    rows_by_output,
     source_document,
     staged,
     unreported,
-    without_dead_letters,
 )
 from penstock.types import TINYINT, RowKind, spark_type
 from penstock.types.arrow import python_values
@@ -217,23 +217,15 @@ class _RowSender(Writer):
         self._outputs = outputs
 
     def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        kept = without_dead_letters(rows)
-        for number, output in outputs_in(rows, self._outputs):
-            values, hidden = output.rows(kept if output.column is None else rows)
+        for number, values, hidden in rows_by_output(rows, self._outputs):
             if not values.num_rows:
                 continue
             kinds = pa.repeat(pa.scalar(0, pa.int8()), values.num_rows)
             if KIND in hidden.schema.names:
                 kinds = hidden.column(KIND).cast(pa.int8()).fill_null(0)
-            sink = pa.BufferOutputStream()
             batch = pa.RecordBatch.from_arrays([kinds, *values.columns], names=[KIND, *values.schema.names])
-            with pa.ipc.new_stream(sink, batch.schema) as stream:
-                stream.write_batch(batch)
-            data = pa.array([sink.getvalue().to_pybytes()], pa.binary())
+            data = pa.array([ipc_stream(batch).to_pybytes()], pa.binary())
             yield pa.RecordBatch.from_arrays([pa.array([number], pa.int32()), data], schema=_KEPT)
-
-    def finish(self) -> Iterator[pa.RecordBatch]:
-        yield from ()
 
 
 def _tuples(columns: Sequence[pa.ChunkedArray], count: int) -> list[tuple[Any, ...]]:

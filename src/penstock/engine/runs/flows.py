@@ -13,9 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from py4j.protocol import Py4JJavaError
 from pyspark import SparkFiles, TaskContext
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -53,7 +51,6 @@ from penstock.flow.time.watermarks import MeasuredWatermarks, OperatorTime
 from penstock.plan.arranging import arrange_keys
 from penstock.plan.nodes import Job, Scan
 from penstock.spi import (
-    INSTRUCTIONS,
     Batch,
     Committer,
     Guarantee,
@@ -63,7 +60,7 @@ from penstock.spi import (
     Results,
     Stage,
     Task,
-    failure_of,
+    instructed,
     mapped,
     on_one_machine,
     pickled,
@@ -352,13 +349,8 @@ class FlowRun:
         for stage in range(1, 1 if whole else flow.stages + 1):
             owned = job.repartitionById(owners, "owner").sortWithinPartitions(*ORDER)
             job = mapped(owned, partial(_own, flow, stage, instructions), from_arrow_schema(EXCHANGE))
-        context.setLocalProperty(INSTRUCTIONS, pickled(instructions))
-        try:
+        with instructed(context, pickled(instructions)):
             table = job.toArrow()
-        except (PySparkException, Py4JJavaError) as error:
-            raise failure_of(error) from error
-        finally:
-            context.setLocalProperty(INSTRUCTIONS, None)
         return name, table.cast(EXCHANGE)
 
     def _count(self) -> None:

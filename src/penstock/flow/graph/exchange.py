@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from penstock.columns.streams import ipc_stream
 from penstock.flow.rows.envelope import HASH
 from penstock.spi import ScratchFile
 
@@ -102,7 +103,7 @@ class Sender:
     def send_batch(self, edge: int, owner: int, batch: pa.RecordBatch, *, inline: bool = False) -> None:
         """Send all rows of a batch to one owner."""
         if batch.num_rows:
-            self.send_bytes(edge, owner, _encode(batch), batch.num_rows, inline=inline)
+            self.send_bytes(edge, owner, ipc_stream(batch), batch.num_rows, inline=inline)
 
     def send_bytes(self, edge: int, owner: int, data: pa.Buffer, count: int, *, inline: bool = False) -> None:
         """Send bytes to one owner; ``inline`` keeps them out of the file."""
@@ -127,13 +128,6 @@ class Sender:
         """What was sent since the last call, as rows of :data:`EXCHANGE`."""
         rows, self._rows, self.waiting_bytes = self._rows, [], 0
         return pa.RecordBatch.from_pylist(rows, schema=EXCHANGE)
-
-
-def _encode(batch: pa.RecordBatch) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue()
 
 
 class Receiver:

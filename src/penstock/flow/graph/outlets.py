@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,7 @@ class Outlets:
     instructions: Sequence[str]
     sender: Sender
     _writers: dict[int, Writer] = field(default_factory=dict)
+    _opened: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
         self._target_of = {output: number for number, each in enumerate(self.targets) for output in each.outputs}
@@ -40,8 +42,7 @@ class Outlets:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in self._writers.values():
-            each.close()
+        self._opened.close()
 
     def write(self, output: int, batches: Sequence[pa.RecordBatch]) -> None:
         """Write rows of the output of that number; those that came from one scan in several ways in the order of
@@ -49,24 +50,18 @@ class Outlets:
         target = self._target_of[output]
         for rows in _place_in_order(self.outputs[output], batches):
             if rows.num_rows:
-                self._send(target, self._opened(target).write(rows))
+                self._send(target, self._writer(target).write(rows))
 
     def finish(self) -> None:
         """Write what is left."""
         for target, writer in self._writers.items():
             self._send(target, writer.finish())
 
-    def _opened(self, target: int) -> Writer:
+    def _writer(self, target: int) -> Writer:
         if target not in self._writers:
-            self._writers[target] = self.targets[target].writers.open(
-                Task(
-                    self.task.number,
-                    self.task.of,
-                    self.instructions[target] if self.instructions else "",
-                    self.task.attempt,
-                    self.task.folder,
-                )
-            )
+            task = replace(self.task, instructions=self.instructions[target] if self.instructions else "")
+            self._writers[target] = writer = self.targets[target].writers.open(task)
+            self._opened.callback(writer.close)
         return self._writers[target]
 
     def _send(self, target: int, results: Iterable[pa.RecordBatch]) -> None:

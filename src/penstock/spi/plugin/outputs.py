@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
-from penstock.spi.plugin.envelope import HIDDEN, KIND
+from penstock.spi.plugin.envelope import DEAD_LETTER, HIDDEN, KIND
 from penstock.types import RowType, arrow_type
 
 
@@ -44,11 +44,23 @@ class Output:
         return pa.RecordBatch.from_arrays(columns, names=list(self.schema.names)), hidden
 
 
-_O = TypeVar("_O", bound=Output)
+def without_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of ``batch`` that are not dead letters."""
+    if DEAD_LETTER not in batch.schema.names:
+        return batch
+    letters = batch.column(DEAD_LETTER)
+    return batch if letters.null_count == len(letters) else batch.filter(letters.is_null())
 
 
-def outputs_in(batch: pa.RecordBatch, outputs: Sequence[_O]) -> Iterator[tuple[int, _O]]:
-    """Those of the ``outputs`` that have columns in a batch, with their numbers. So a batch costs what its rows cost,
+def rows_by_output(
+    batch: pa.RecordBatch, outputs: Sequence[Output]
+) -> Iterator[tuple[int, pa.RecordBatch, pa.RecordBatch]]:
+    """The rows of those of the ``outputs`` that have columns in a batch, each with its number and as
+    :meth:`Output.rows` gives them; rows that no struct marks without dead letters. So a batch costs what its rows cost,
     however many outputs there are."""
-    names = set(batch.schema.names)
-    return ((at, each) for at, each in enumerate(outputs) if each.column is None or each.column in names)
+    names, kept = set(batch.schema.names), without_dead_letters(batch)
+    for number, output in enumerate(outputs):
+        if output.column is None:
+            yield number, *output.rows(kept)
+        elif output.column in names:
+            yield number, *output.rows(batch)

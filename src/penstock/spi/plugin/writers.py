@@ -15,10 +15,11 @@ class Writer(Protocol):
     """Writes the rows of one task. What it yields goes to the driver, or to owners of partitions."""
 
     def write(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        """Take rows, in batches as :func:`penstock.spi.outputs_in` tells."""
+        """Take rows, in batches as :func:`penstock.spi.rows_by_output` takes them."""
 
     def finish(self) -> Iterable[pa.RecordBatch]:
         """Write what is left, durably. Called once, after the last rows."""
+        return ()
 
     def close(self) -> None:
         """Release what is held. Called last, after an error too."""

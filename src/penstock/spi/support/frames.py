@@ -13,7 +13,7 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 import pyarrow as pa
 
 from penstock.errors import BatchError, ExecutionError, PenstockError, RecordError, from_wire, to_wire
-from penstock.spi.plugin.envelope import DEAD_LETTER, HIDDEN, REPORT
+from penstock.spi.plugin.envelope import HIDDEN, REPORT
 from penstock.spi.plugin.tasks import INSTRUCTIONS, SentStage, Stage, Task
 from penstock.types import RowType, arrow_schema, spark_ddl
 
@@ -96,14 +96,6 @@ def unreported(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Batches with the column :data:`REPORT`, of a source that has nothing to report."""
     for each in batches:
         yield each.append_column(pa.field(REPORT, pa.binary()), pa.nulls(each.num_rows, pa.binary()))
-
-
-def without_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of ``batch`` that are not dead letters."""
-    if DEAD_LETTER not in batch.schema.names:
-        return batch
-    letters = batch.column(DEAD_LETTER)
-    return batch if letters.null_count == len(letters) else batch.filter(letters.is_null())
 
 
 def origin_of(batch: pa.RecordBatch, row: int) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import EncodedBatch
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import session_for
-from penstock.spi import Output, ScratchFile, Task, Writer, outputs_in, unpickled, without_dead_letters
+from penstock.spi import Output, ScratchFile, Task, Writer, rows_by_output, unpickled
 
 #: The output of writing tasks. A record batch for the task that owns its partition has ``data``, or the ``file`` and
 #: ``position`` of its ``bytes``. An acknowledgement, one per task and partition, has sequences instead. Rows with an
@@ -208,9 +208,9 @@ class _Publisher(Writer):
         self._counts = _Counts()
         self._producer = _producer(spec, transaction, task)
 
-    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def write(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         self._submit(self._encoders.encode(rows))
-        yield from ()
+        return ()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         self._submit(self._encoders.finish())
@@ -265,9 +265,7 @@ class _Encoders:
 
     def encode(self, rows: pa.RecordBatch) -> Iterator[tuple[int, str, EncodedBatch]]:
         """Take rows, and give the batches that are full."""
-        kept = without_dead_letters(rows)
-        for number, branch in outputs_in(rows, self._branches):
-            part, hidden = branch.rows(kept if branch.column is None else rows)
+        for number, part, hidden in rows_by_output(rows, self._branches):
             for topic, encoded in self._encoders[number].encode(part, hidden):
                 yield number, topic, encoded
 

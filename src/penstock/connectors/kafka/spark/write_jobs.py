@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkFiles, TaskContext
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -28,7 +27,7 @@ from penstock.connectors.kafka.sink.writer import (
     publish,
 )
 from penstock.connectors.kafka.stopping import until_stopped
-from penstock.spi import INSTRUCTIONS, SparkTasks, Task, WriteTasks, failure_of, mapped, on_one_machine, pickled
+from penstock.spi import SparkTasks, Task, WriteTasks, instructed, mapped, on_one_machine, pickled
 
 #: The most bytes of encoded rows that the driver publishes by itself: starting tasks, and sending the rows to them on a
 #: cluster, takes longer.
@@ -106,14 +105,11 @@ class SparkWriteJobs:
         tag = f"penstock-{uuid.uuid4().hex}"
         context = self._spark.sparkContext
         context.addJobTag(tag)
-        context.setLocalProperty(INSTRUCTIONS, pickled(instructions))
         try:
-            rows = job.collect()
-        except (PySparkException, Py4JJavaError) as error:
-            raise failure_of(error) from error
+            with instructed(context, pickled(instructions)):
+                rows = job.collect()
         finally:
             context.removeJobTag(tag)
-            context.setLocalProperty(INSTRUCTIONS, None)  # type: ignore[arg-type]  # None removes it
         return Acknowledged.from_task_reports(rows, self._repeated(tag, rows) if once else "")
 
     def _repeated(self, tag: str, rows: Sequence[Row]) -> str:

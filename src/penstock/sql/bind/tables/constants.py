@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from penstock.columns.streams import ipc_stream
 from penstock.plan.expressions import TRUE, Cast, Expression, Literal, coerce
 from penstock.plan.nodes import GroupAggregate, Item, Node, Scan, SetKind, SetOperation, Union, project
 from penstock.spi import KIND
@@ -94,9 +95,6 @@ def _scan(rows: Sequence[Sequence[object]], schema: RowType, *, counted: bool = 
     ]
     columns.append(pa.array([0] * len(rows), pa.int8()))
     batch = pa.RecordBatch.from_arrays(columns, names=[*schema.names, KIND])
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, batch.schema) as stream:
-        stream.write_batch(batch)
     options = ValuesSourceOptions(data_id=_NAME)
-    spec = ValuesScanSpec(table=_NAME, options=options, schema=schema, data=bytes(out.getvalue()), counted=counted)
+    spec = ValuesScanSpec(table=_NAME, options=options, schema=schema, data=bytes(ipc_stream(batch)), counted=counted)
     return Scan(schema, _NAME, "values", spec)
