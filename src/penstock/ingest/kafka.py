@@ -55,7 +55,7 @@ def source_table(source: SourceDef, warn: Callable[[str], None]) -> tuple[TableD
     _check_supported(options, given, origin)
     schema = _schema(options.ddls or "", origin)
     rest = {"connector": "kafka", "value.format": DEFAULT_FORMAT, **_without(given, KafkaIngestSourceOptions)}
-    schema, renamed = _prefixed(schema, rest, origin)
+    schema, renamed = _prefix_columns(schema, rest, origin)
     _leave_out_errors(rest)
     _warn_of_prefetch(given, origin, warn)
     declared = ".".join(schema.id)
@@ -68,7 +68,7 @@ def source_table(source: SourceDef, warn: Callable[[str], None]) -> tuple[TableD
 
 def _check_supported(options: KafkaIngestSourceOptions, given: Mapping[str, str], origin: Origin) -> None:
     one_topic = ("several topics are not supported yet", "write one pipeline for each topic, with 'topic'")
-    refused = _changed(options, _SOURCE_LATER)
+    refused = _changed_options(options, _SOURCE_LATER)
     if options.strategy is not InferenceStrategy.STATIC:
         key = "schema.inference.strategy"
         refused[key] = ("changes of a schema are not followed yet", f"write '{key}: static'")
@@ -85,7 +85,7 @@ def _check_supported(options: KafkaIngestSourceOptions, given: Mapping[str, str]
     _refuse(refused, origin)
 
 
-def _changed(options: OptionSet, later: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+def _changed_options(options: OptionSet, later: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """The entries of ``later`` whose options do not have their defaults."""
     return {key: later[key] for key in options.to_text() if key in later}
 
@@ -144,7 +144,9 @@ def _named_by_topic(
     return replace(schema, id=(topic,))
 
 
-def _prefixed(schema: TableSchema, given: Mapping[str, str], origin: Origin) -> tuple[TableSchema, dict[str, str]]:
+def _prefix_columns(
+    schema: TableSchema, given: Mapping[str, str], origin: Origin
+) -> tuple[TableSchema, dict[str, str]]:
     """``schema`` with the prefixes of keys and values before the names of columns that lack them, and the options for
     them. The columns in 'key.fields' are those of the key; they may be named without their prefix."""
     key_prefix, value_prefix = given.get("key.fields-prefix", ""), given.get("value.fields-prefix", "")
@@ -211,7 +213,7 @@ def sink_table(sink: SinkDef, table: TableDefinition) -> TableDefinition:
     """``table`` with the options of the ``kafka`` connector. Raises OptionsError or UnsupportedError."""
     given = dict(sink.options)
     options = KafkaIngestSinkOptions.from_text(given, sink.origin)
-    _refuse(_changed(options, _SINK_LATER), sink.origin)
+    _refuse(_changed_options(options, _SINK_LATER), sink.origin)
     rest = {"connector": "kafka", "value.format": DEFAULT_FORMAT, **_without(given, KafkaIngestSinkOptions)}
     if "topic" not in rest and "topic-pattern" not in rest:
         try:

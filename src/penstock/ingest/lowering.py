@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 from penstock.errors import DefinitionError, PipelineError, Problem, UnsupportedError, nearest
 from penstock.ingest.definition import ConnectorDef, PipelineDef, RouteDef, RouteMode, TransformDef
 from penstock.ingest.kafka import sink_table, source_table
-from penstock.ingest.table_ids import matched
+from penstock.ingest.table_ids import match_table_id
 from penstock.options import Origin
 from penstock.plan.expressions import ColumnRef, columns_of
 from penstock.plan.nodes import Filter, Item, Job, Node, Sink, items_of, project, row_of
@@ -84,12 +84,12 @@ class _Lowering:
         try:
             return make()
         except UnsupportedError as error:
-            self.unsupported += [_placed(problem, side) for problem in error.problems]
+            self.unsupported += [_locate_problem(problem, side) for problem in error.problems]
         except DefinitionError as error:
-            self.problems += [_placed(problem, side) for problem in error.problems]
+            self.problems += [_locate_problem(problem, side) for problem in error.problems]
         return None
 
-    def _known(self, side: ConnectorDef) -> bool:
+    def _check_connector(self, side: ConnectorDef) -> bool:
         if side.type in connectors.names():
             return True
         reason, hint = unknown_connector(side.type, connectors.names())
@@ -100,7 +100,7 @@ class _Lowering:
 
     def _source(self) -> _Stream | None:
         source = self.defn.source
-        if not self._known(source):
+        if not self._check_connector(source):
             return None
         if source.type != "kafka":
             reason, hint = f"'{source.type}' cannot be a source of a pipeline", "use 'type: kafka'"
@@ -139,11 +139,11 @@ class _Lowering:
         for rule in self.defn.transforms:
             if self._match(rule.source_table, stream, rule.origin) is None:
                 continue
-            node = self._attempt(self.defn.source, partial(self._computed, stream.node, rule))
-            return self._keyed(stream, node, rule) if node is not None else None
+            node = self._attempt(self.defn.source, partial(self._filter_and_project, stream.node, rule))
+            return self._set_keys(stream, node, rule) if node is not None else None
         return stream
 
-    def _computed(self, node: Node, rule: TransformDef) -> Node:
+    def _filter_and_project(self, node: Node, rule: TransformDef) -> Node:
         """Filter and projection. As in Flink CDC, the filter may use columns of the source and computed ones."""
         items = columns = items_of(node.schema)
         if rule.projection:
@@ -167,7 +167,7 @@ class _Lowering:
         )
         return project(Filter(below.schema, below, wanted), last)
 
-    def _keyed(self, stream: _Stream, node: Node, rule: TransformDef) -> _Stream:
+    def _set_keys(self, stream: _Stream, node: Node, rule: TransformDef) -> _Stream:
         key = rule.primary_keys or tuple(name for name in stream.primary_key if node.schema.field(name))
         for name in rule.primary_keys:
             if node.schema.field(name) is None:
@@ -181,16 +181,16 @@ class _Lowering:
     def _sinks(self, stream: _Stream) -> tuple[Sink, ...]:
         """One sink for each route that matches; without one, the table keeps its own id."""
         sink = self.defn.sink
-        if not self._known(sink):
+        if not self._check_connector(sink):
             return ()
-        names = list(dict.fromkeys(self._routed(stream))) or [stream.id]
+        names = list(dict.fromkeys(self._route_stream(stream))) or [stream.id]
         made = (self._attempt(sink, partial(self._sink, name, stream)) for name in names)
         return tuple(each for each in made if each is not None)
 
     def _check_sink(self) -> None:
         """The problems of the sink when the source has problems too, so that its columns are not known."""
         sink = self.defn.sink
-        if not self._known(sink):
+        if not self._check_connector(sink):
             return
         column, options = Column("id", BIGINT.with_nullability(False)), {"connector": sink.type, **dict(sink.options)}
         table = TableDefinition("sink", (column,), options, sink.origin, Surface.YAML, ("id",))
@@ -227,7 +227,7 @@ class _Lowering:
                 "another name in a route"
             )
 
-    def _routed(self, stream: _Stream) -> Iterator[str]:
+    def _route_stream(self, stream: _Stream) -> Iterator[str]:
         self._warn_of_others("route", self.defn.routes, stream)
         for route in self.defn.routes:
             match = self._match(route.source_table, stream, route.origin)
@@ -240,7 +240,9 @@ class _Lowering:
         """Warn of rules that do not match the only table."""
         for rule in rules:
             try:
-                found = matched(rule.source_table, stream.id) or matched(rule.source_table, stream.declared)
+                found = match_table_id(rule.source_table, stream.id) or match_table_id(
+                    rule.source_table, stream.declared
+                )
             except re.error:  # which is a problem where the rule is used
                 continue
             if found is None:
@@ -252,14 +254,14 @@ class _Lowering:
 
     def _match(self, pattern: str, stream: _Stream, origin: Origin) -> re.Match[str] | None:
         try:
-            return matched(pattern, stream.id) or matched(pattern, stream.declared)
+            return match_table_id(pattern, stream.id) or match_table_id(pattern, stream.declared)
         except re.error as error:
             reason = f"'{pattern}' is not a valid pattern: {error}"
             self.problems.append(Problem(reason, "source-table", origin.of("source-table"), "check its brackets"))
             return None
 
 
-def _placed(problem: Problem, side: ConnectorDef) -> Problem:
+def _locate_problem(problem: Problem, side: ConnectorDef) -> Problem:
     values = dict(side.options)
     return locate_problem(problem, side.origin, {key: (values[key], f"'{text}'") for key, text in side.written})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 
-def matched(patterns: str, name: str) -> re.Match[str] | None:
+def match_table_id(patterns: str, name: str) -> re.Match[str] | None:
     """The match of the first of ``patterns`` that fits the whole of ``name``, a dotted id, or None.
 
     Commas separate patterns. As in Flink CDC, ``.`` separates the parts of an id and ``\\.`` matches any character:
@@ -28,7 +28,7 @@ def topic_of(mapping: str, name: str) -> str | None:
         if not colon or not tables.strip() or not topic.strip():
             raise ValueError("expected 'table[,table]:topic', joined by ';'")
         try:
-            if matched(tables, name):
+            if match_table_id(tables, name):
                 return topic.strip()
         except re.error as error:
             raise ValueError(f"'{tables.strip()}' is not a valid pattern: {error}") from None

@@ -39,17 +39,17 @@ class Tree:
 
     def _compose(self, text: str) -> Node:
         try:
-            found = self._parsed(text)
+            found = self._parse_yaml(text)
         except yaml.YAMLError as error:
             # Published examples indent a top-level key by one space too many; it is read as a top-level key.
             mended = _INDENTED.sub(r"\1\2: ", text)
             try:
-                found = self._parsed(mended)
+                found = self._parse_yaml(mended)
             except yaml.YAMLError:
                 raise PipelineError((self._syntax(error),)) from None
             for match in _INDENTED.finditer(text):
                 line = text.count("\n", 0, match.start()) + 1
-                place = self._named(f"line {line}, column 2")
+                place = self._name_place(f"line {line}, column 2")
                 self.warnings.append(
                     f"{place}: '{match[1]}' is indented by one space too many; it is read as a top-level key"
                 )
@@ -59,7 +59,7 @@ class Tree:
         return found
 
     @staticmethod
-    def _parsed(text: str) -> Node | None:
+    def _parse_yaml(text: str) -> Node | None:
         found: Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
         return found
 
@@ -67,9 +67,11 @@ class Tree:
         place, reason = "", str(error)
         if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark) is not None:
             place, reason = f"line {mark.line + 1}, column {mark.column + 1}", error.problem or reason
-        return Problem(f"this is not YAML: {reason}", where=self._named(place), hint="check indentation and quotes")
+        return Problem(
+            f"this is not YAML: {reason}", where=self._name_place(place), hint="check indentation and quotes"
+        )
 
-    def _named(self, place: str) -> str:
+    def _name_place(self, place: str) -> str:
         return ", ".join(part for part in (self.file, place) if part)
 
     def spot(self, node: Node) -> str:
@@ -78,7 +80,7 @@ class Tree:
 
     def place(self, node: Node) -> str:
         """``pipeline.yaml, line 3, column 5``."""
-        return self._named(self.spot(node))
+        return self._name_place(self.spot(node))
 
     def problem(self, node: Node, reason: str, key: str = "", hint: str = "") -> None:
         """Add a problem at a node."""

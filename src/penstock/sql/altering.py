@@ -42,7 +42,7 @@ class Alteration:
             case ResetOptions():
                 return self._reset(change)
             case RenameColumn():
-                return self._renamed(change)
+                return self._rename_column(change)
             case PutColumns():
                 return self._put(change)
             case DropColumns(columns=columns):
@@ -65,7 +65,7 @@ class Alteration:
 
     # --- columns ----------------------------------------------------------------------------------------------
 
-    def _renamed(self, change: RenameColumn) -> CreateTable:
+    def _rename_column(self, change: RenameColumn) -> CreateTable:
         old, new = change.column, change.to
         self._check_known(old)
         self._check_new(new)
@@ -152,16 +152,16 @@ class Alteration:
             if column.name in (beside or ()):
                 continue
             if isinstance(column, ComputedColumn) and name.text in columns_of(column.expression):
-                raise self._used(name, f"by computed column '{column.name}'")
+                raise self._in_use_error(name, f"by computed column '{column.name}'")
         key, watermark = self.statement.primary_key, self.found.watermark
         if in_key and key is not None and name.text in {each.text for each in key.columns}:
-            raise self._used(name, "as a part of the PRIMARY KEY")
+            raise self._in_use_error(name, "as a part of the PRIMARY KEY")
         if name.text in {each.text for each in self.statement.partitioned_by}:
-            raise self._used(name, "by PARTITIONED BY")
+            raise self._in_use_error(name, "by PARTITIONED BY")
         if watermark is not None and (name.text == self.found.event_time or name.text in columns_of(watermark)):
-            raise self._used(name, "by the watermark")
+            raise self._in_use_error(name, "by the watermark")
 
-    def _used(self, name: Name, by: str) -> SqlError:
+    def _in_use_error(self, name: Name, by: str) -> SqlError:
         return self.source.error(name.at, f"column '{name.text}' is used {by}", "change that before")
 
     def _there_already(self, name: Name) -> SqlError:

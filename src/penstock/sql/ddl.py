@@ -133,7 +133,7 @@ class Definitions:
 
     def queries(self, errors: Errors, space: Space | None = None) -> Queries:
         """The queries of a statement, with the names of the database ``space``, the current one without it."""
-        visible = Visible(self.catalogs, space or self.catalogs.current, self._resolved)
+        visible = Visible(self.catalogs, space or self.catalogs.current, self._resolve_view)
         given = self.unknown, self.warnings, visible.space[1], self.batch()
         functions = self.functions.seen_from(visible.space)
         return Queries(self.source, self.connectors, errors, visible, *given, user_functions=functions)
@@ -167,7 +167,7 @@ class Definitions:
         entry = self.entry(table)
         assert isinstance(entry, ViewEntry)  # noqa: S101 - asked for views alone
         try:
-            found = self._resolved(entry)
+            found = self._resolve_view(entry)
         except KeyError:
             raise self.unknown(table) from None
         return None if found is None else found.schema
@@ -359,7 +359,7 @@ class Definitions:
         entry.found, entry.version = (None if errors else found), self.catalogs.version
         errors.check()
 
-    def _resolved(self, entry: ViewEntry) -> Relation | None:
+    def _resolve_view(self, entry: ViewEntry) -> Relation | None:
         """The rows of a view now. Raises KeyError if it reads a table or view that was dropped."""
         if entry.version != self.catalogs.version:
             if id(entry) in self._binding:

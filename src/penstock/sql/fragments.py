@@ -39,7 +39,7 @@ def expression(text: str, schema: RowType, *, origin: str = "") -> Expression:
     ``origin`` precedes line and column in errors. Raises SqlError, SchemaError or UnsupportedError.
     """
     scope = Scope(schema, SourceText(text, origin))
-    given = _parsed(scope.source, QueryGrammar.expression)
+    given = _parse_whole(scope.source, QueryGrammar.expression)
     with scope.source.limited_nesting(0):
         return check_typed(scope.value(given), scope, given.at)
 
@@ -49,7 +49,7 @@ def condition(
 ) -> Expression:
     """A condition over the columns of ``schema``. Raises as :func:`expression` does."""
     scope = Scope(schema, SourceText(text, origin), user_functions=user_functions)
-    given = _parsed(scope.source, QueryGrammar.expression)
+    given = _parse_whole(scope.source, QueryGrammar.expression)
     with scope.source.limited_nesting(0):
         return scope.condition(given, "a condition")
 
@@ -62,7 +62,7 @@ def projection(
     Raises as :func:`expression` does, with every problem of the list.
     """
     scope, errors = Scope(schema, SourceText(text, origin), user_functions=user_functions), Errors()
-    items = _parsed(scope.source, QueryGrammar.items)
+    items = _parse_whole(scope.source, QueryGrammar.items)
     found = [each for each in select(items, scope, errors) if each is not None]
     for each in found:
         errors.attempt(partial(check_storable, each.value, scope, each.at))
@@ -76,7 +76,7 @@ def columns(text: str, *, origin: str = "") -> tuple[Column, ...]:
     Raises as :func:`expression` does, with every problem that is not one of syntax.
     """
     source, errors = SourceText(text, origin), Errors()
-    declarations = _parsed(source, lambda grammar: grammar.listed(partial(column_declaration, grammar)))
+    declarations = _parse_whole(source, lambda grammar: grammar.parse_list(partial(column_declaration, grammar)))
     with source.limited_nesting(0):
         found = columns_of(declarations, source, errors)
     errors.check()
@@ -113,7 +113,7 @@ def _schema(grammar: QueryGrammar, errors: Errors) -> TableSchema:
     return TableSchema(tuple(part.text for part in parts), found, key)
 
 
-def _parsed(source: SourceText, parse: Callable[[QueryGrammar], _T]) -> _T:
+def _parse_whole(source: SourceText, parse: Callable[[QueryGrammar], _T]) -> _T:
     """The result of ``parse``, which must read the whole text."""
     grammar = QueryGrammar(source, scan(source, {}))
     with source.limited_nesting(0):

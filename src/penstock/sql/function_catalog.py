@@ -73,7 +73,7 @@ class FunctionCatalog:
         """The temporary system function of a name."""
         return self._system.get(name)
 
-    def named(self, path: Path) -> Function | None:
+    def find_function(self, path: Path) -> Function | None:
         """The function of a database; a temporary one hides another."""
         return self._temporary.get(path) or self._permanent.get(path)
 
@@ -139,9 +139,9 @@ class SeenFunctions:
         """The temporary system function of a name."""
         return self.catalog.system(name)
 
-    def named(self, parts: tuple[str, ...]) -> Function | None:
+    def find_function(self, parts: tuple[str, ...]) -> Function | None:
         """The function of the database, or of the one whose name comes before its own."""
-        return self.catalog.named(self.catalog.catalogs.path(parts, self.space))
+        return self.catalog.find_function(self.catalog.catalogs.path(parts, self.space))
 
     def names(self) -> list[str]:
         """All of them."""

@@ -44,7 +44,7 @@ class Insertion:
         definition, spec = made
         self.errors.attempt(partial(self._check_conflict, spec.capabilities))
         order = self._order(self.into, definition.written)
-        columns = [] if result.columns is None else self._fitted(list(result.columns), definition.written, order)
+        columns = [] if result.columns is None else self._fit_columns(list(result.columns), definition.written, order)
         if self.errors or result.node is None:
             return None
         input_ = project(result.node, number_names(columns))
@@ -95,7 +95,7 @@ class Insertion:
             self._problem(name.at, reason, hint)
         return tuple(name.text for name in names) or written.names
 
-    def _fitted(self, selected: list[Selected | None], written: RowType, order: tuple[str, ...]) -> list[Selected]:
+    def _fit_columns(self, selected: list[Selected | None], written: RowType, order: tuple[str, ...]) -> list[Selected]:
         """The values in the order of the table's columns, NULL where the statement names no value."""
         if len(selected) != len(order):
             if None not in selected:  # else their number is not known

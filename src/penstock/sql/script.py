@@ -77,10 +77,10 @@ def parse_script(
     try:
         return reader.finish()
     except DefinitionError as error:
-        raise type(error)(_ordered(error.problems, source, tokens)) from None
+        raise type(error)(_sort_problems(error.problems, source, tokens)) from None
 
 
-def _ordered(problems: tuple[Problem, ...], source: SourceText, tokens: tuple[Token, ...]) -> tuple[Problem, ...]:
+def _sort_problems(problems: tuple[Problem, ...], source: SourceText, tokens: tuple[Token, ...]) -> tuple[Problem, ...]:
     """The problems in the file's order, with ``${NAME}`` where one quotes a name that came from a variable."""
     put_in = {str(source.at(token.at)): token for token in tokens if "${" in token.shown and token.text}
 
@@ -171,7 +171,7 @@ class _ScriptReader:
             case Insert():
                 self._add(self._sink(statement))
             case CreateTableAs():
-                self._add(self._created(statement))
+                self._add(self._create_table_as(statement))
             case Explain():
                 self._explain(statement)
             case Show():
@@ -238,12 +238,12 @@ class _ScriptReader:
                 self._explain_sinks(known, statement.details)
             return
         if isinstance(statement.explained, CreateTableAs):
-            sink = self._created(statement.explained, keep=False)
+            sink = self._create_table_as(statement.explained, keep=False)
             if sink is not None:
                 self._explain_sinks((sink,), statement.details)
             return
         errors = Errors()
-        rows = self.definitions.queries(errors).rows(statement.explained)
+        rows = self.definitions.queries(errors).plan_query(statement.explained)
         errors.check()
         if rows is not None:
             job = plan_query(rows, "EXPLAIN", self.settings.settings())
@@ -278,9 +278,9 @@ class _ScriptReader:
         if into is not None:
             into = errors.attempt(partial(with_options, into, statement.hints, self.source))
             self.settings.warnings += remarks_of(statement.hints, self.source)
-        return self._written(statement, into, self.definitions.queries(errors).result(statement.query), errors)
+        return self._bind_insert(statement, into, self.definitions.queries(errors).result(statement.query), errors)
 
-    def _created(self, statement: CreateTableAs, *, keep: bool = True) -> Sink | None:
+    def _create_table_as(self, statement: CreateTableAs, *, keep: bool = True) -> Sink | None:
         """The sink of a CREATE TABLE .. AS, whose table is in no catalog unless it is to ``keep``; None if a table that
         it reads has problems. Raises DefinitionError with every problem of the statement."""
         errors = Errors()
@@ -294,9 +294,11 @@ class _ScriptReader:
                 self.definitions.fail(statement.created.table.path)
             return None
         into, insert = self.definitions.create_as(statement, result.complete, keep=keep)
-        return self._written(insert, into, result, errors)
+        return self._bind_insert(insert, into, result, errors)
 
-    def _written(self, statement: Insert, into: DeclaredTable | None, result: Result, errors: Errors) -> Sink | None:
+    def _bind_insert(
+        self, statement: Insert, into: DeclaredTable | None, result: Result, errors: Errors
+    ) -> Sink | None:
         insertion = Insertion(statement, self.source, self.connectors, errors, into)
         sink = insertion.sink(result)
         errors.check()

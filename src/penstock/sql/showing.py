@@ -155,7 +155,7 @@ class Showing:
             raise source.error(table.at, f"'{table.text}' is a table", "write SHOW CREATE TABLE")
         found = self.definitions.view(table)
         names = [] if found is None else [f"  {quoted_name(each)}" for each in found.names]
-        head = f"CREATE {_temporary(entry.statement)}VIEW {_quoted(self.definitions.path(table))}"
+        head = f"CREATE {_temporary(entry.statement)}VIEW {_quote_path(self.definitions.path(table))}"
         said = f"\nCOMMENT {_string(entry.statement.comment)}" if entry.statement.comment else ""
         query = source.text[entry.statement.query.at : entry.statement.end].rstrip()
         return f"{head} (\n{_lines(names)}\n){said}\nAS {query}"
@@ -221,7 +221,7 @@ def _create_text(entry: TableEntry, table: DeclaredTable, path: Sequence[str]) -
     if table.definition.primary_key:
         name = quoted_name(key_name(statement))
         body.append(f"  CONSTRAINT {name} PRIMARY KEY ({_names(table.definition.primary_key)}) NOT ENFORCED")
-    lines = [f"CREATE {_temporary(statement)}TABLE {_quoted(path)} (", _lines(body), ")"]
+    lines = [f"CREATE {_temporary(statement)}TABLE {_quote_path(path)} (", _lines(body), ")"]
     if statement.comment:
         lines.append(f"COMMENT {_string(statement.comment)}")
     if statement.partitioned_by:
@@ -250,7 +250,7 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(quoted_name(each) for each in names)
 
 
-def _quoted(path: Sequence[str]) -> str:
+def _quote_path(path: Sequence[str]) -> str:
     return ".".join(quoted_name(each) for each in path)
 
 

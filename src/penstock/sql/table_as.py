@@ -29,7 +29,11 @@ def with_columns(
     }
     errors.check()
     given = {name: each for name, each in columns.items() if each is not None}
-    own = _ordered(statement.names, given, source) if statement.names else _merged(created.columns, given, source)
+    own = (
+        _order_columns(statement.names, given, source)
+        if statement.names
+        else _merge_columns(created.columns, given, source)
+    )
     primary_key = created.primary_key
     if key and primary_key is None and not any(each.primary_key for each in own):
         primary_key = PrimaryKey(tuple(given[name].name for name in key), "", statement.query.at)
@@ -46,7 +50,7 @@ def _declaration(column: Selected, source: SourceText) -> ColumnDeclaration:
     return ColumnDeclaration(Name(column.name, column.at), column.value.type)
 
 
-def _ordered(
+def _order_columns(
     names: tuple[Name, ...], given: dict[str, ColumnDeclaration], source: SourceText
 ) -> tuple[ColumnDeclaration, ...]:
     """The columns of the query in the order of these ``names``."""
@@ -63,7 +67,7 @@ def _ordered(
     return tuple(replace(given[each.text], name=each) for each in names)
 
 
-def _merged(
+def _merge_columns(
     columns: tuple[ColumnDeclaration, ...], given: dict[str, ColumnDeclaration], source: SourceText
 ) -> tuple[ColumnDeclaration, ...]:
     """A table's own ``columns``, and those of the query, whose types the own ones may give."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.ingest.table_ids import matched, topic_of
+from penstock.ingest.table_ids import match_table_id, topic_of
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from penstock.ingest.table_ids import matched, topic_of
     ],
 )
 def test_a_dot_separates_and_an_escaped_dot_is_any_character(pattern, name, matches):
-    assert bool(matched(pattern, name)) is matches
+    assert bool(match_table_id(pattern, name)) is matches
 
 
 def test_the_first_entry_that_fits_names_the_topic():

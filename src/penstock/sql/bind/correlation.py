@@ -103,20 +103,20 @@ class Domain:
         pairs = zip(self.columns, self.names, strict=True)
         return {each.name: replace(each, name=name) for each, name in pairs}
 
-    def rows(self) -> Scan:
+    def placeholder(self) -> Scan:
         """A placeholder for the distinct values, which :func:`with_rows` replaces."""
         fields = (Field(name, each.type) for name, each in zip(self.names, self.columns, strict=True))
         schema = RowType(tuple(fields), nullable=False)
         return Scan(schema, "", "", _OuterRows())
 
-    def unmatched(self, conditions: Sequence[Expression]) -> ColumnRef | None:
+    def find_unmatchable(self, conditions: Sequence[Expression]) -> ColumnRef | None:
         """A column that may be NULL, of a type of which :meth:`equal` knows no value to put in its place; None if there
         is none."""
         return next((each for each in self._with_null(conditions) if _any_value(each.type) is None), None)
 
     def equal(self, conditions: Sequence[Expression]) -> list[Expression]:
         """Conditions that match the domain's values with the outer row, NULL included where a condition allows it. No
-        column may be :meth:`unmatched`."""
+        column may be one that :meth:`find_unmatchable` finds."""
         with_null = self._with_null(conditions)
         pairs = ((each, self.values[each.name], each in with_null) for each in self.columns)
         return [part for one, other, null in pairs for part in equal_values(one, other, null=null)]
@@ -188,7 +188,7 @@ class _OuterRows(AnySettings):
 
 def with_rows(node: Node, rows: Node) -> Node:
     """``node`` with the distinct values of the columns of ``rows``, those of the outer query, in place of each of
-    :meth:`Domain.rows`."""
+    :meth:`Domain.placeholder`."""
 
     def change(each: Node) -> Node:
         if not isinstance(each, Scan) or each.spec != _OuterRows():

@@ -37,7 +37,7 @@ from penstock.types import ArrayType, Field, MapType, RowType
 @dataclass
 class OverPlan:
     """The rows of ``node`` with the results of functions. All rows are there at once in a ``batch``. Expressions with
-    functions become expressions of columns with :meth:`rewrite`; after that, :meth:`rows` has them all."""
+    functions become expressions of columns with :meth:`rewrite`; after that, :meth:`plan_rows` has them all."""
 
     node: Node
     batch: bool
@@ -50,10 +50,10 @@ class OverPlan:
         self._items = [Item(each.name, each) for each in fields_of(self.node.schema)]
 
     def rewrite(self, expression: Expression) -> Expression:
-        """``expression`` in terms of the columns of :meth:`rows`."""
+        """``expression`` in terms of the columns of :meth:`plan_rows`."""
         return rewrite(expression, self._column_of)
 
-    def rows(self) -> Node:
+    def plan_rows(self) -> Node:
         """The rows with all columns. Raises UnsupportedError for windows that streams do not have, as Flink does."""
         windows = list(self._calls)
         if not self.batch and len(windows) > 1:

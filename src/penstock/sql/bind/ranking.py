@@ -69,7 +69,7 @@ class Ranked:
         at = offset_of(self.number)
         return self.source.unsupported(at, reason, hint)
 
-    def renamed(self, names: Sequence[str]) -> Ranked:
+    def rename_columns(self, names: Sequence[str]) -> Ranked:
         """The same rows, whose columns have other names."""
         return replace(
             self, columns=tuple(replace(each, name=name) for each, name in zip(self.columns, names, strict=True))
@@ -88,7 +88,7 @@ class Ranked:
         columns = (replace(each, value=number) if each.value is self.number else each for each in self.columns)
         return replace(self, columns=tuple(columns), hidden=tuple(hidden), correlated=tuple(conditions), domain=domain)
 
-    def kept(self, conditions: Sequence[Expression]) -> Node:
+    def keep_rows(self, conditions: Sequence[Expression]) -> Node:
         """The rows for which all ``conditions`` are true. Where these give the row number no upper bound, all rows are
         numbered. Raises UnsupportedError for a row number that streams do not have."""
         items = (*number_names(list(self.columns)), *self.hidden)
@@ -97,7 +97,7 @@ class Ranked:
         first = max([1, *(span[0] for span in spans if span is not None and span[0] is not None)])
         ends = [span[1] for span in spans if span is not None and span[1] is not None]
         if not ends:
-            return self._numbered(items, conditions)
+            return self._number_rows(items, conditions)
         if self.number.ranking is not Ranking.ROW_NUMBER and not self.number.batch:
             reason = f"streaming tables do not support the rank function {self.number.ranking.name}"
             raise self.error(reason, "use ROW_NUMBER(), or set 'execution.runtime-mode' to 'BATCH'")
@@ -105,7 +105,7 @@ class Ranked:
             raise self.error(f"no row has such a {self.number.function}: it begins with 1", f"write WHERE {name} <= 10")
         others = [each for each, span in zip(conditions, spans, strict=True) if span is None]
         columns = tuple(each for each in items if each.name != name)
-        node = _RankPlan(self).ranked(columns, name, first, min(ends))
+        node = _RankPlan(self).plan_rank(columns, name, first, min(ends))
         number: Expression = ColumnRef(name, type=_COUNT)
         if first == min(ends):
             number = Literal(first, type=_COUNT)
@@ -113,11 +113,11 @@ class Ranked:
         whole = (Item(each, number if each == name else ColumnRef(each, type=values[each].type)) for each in values)
         return filter_rows(project(node, tuple(whole)), [substitute(each, {name: number}) for each in others])
 
-    def _numbered(self, items: Sequence[Item], conditions: Sequence[Expression]) -> Node:
+    def _number_rows(self, items: Sequence[Item], conditions: Sequence[Expression]) -> Node:
         """The rows for which all conditions are true, of all rows with their numbers."""
         plan = OverPlan(self.node, self.number.batch, self.source)
         columns = tuple(Item(each.name, plan.rewrite(number_rows(each.expression))) for each in items)
-        return filter_rows(project(plan.rows(), columns), list(conditions))
+        return filter_rows(project(plan.plan_rows(), columns), list(conditions))
 
 
 @dataclass
@@ -127,7 +127,7 @@ class _RankPlan:
     source: Ranked
     _items: list[Item] = field(default_factory=list, init=False)
 
-    def ranked(self, items: tuple[Item, ...], name: str, first: int, last: int) -> Node:
+    def plan_rank(self, items: tuple[Item, ...], name: str, first: int, last: int) -> Node:
         """The rows from ``first`` to ``last`` with the columns ``items``, among others, and the number as ``name``
         unless it is always the same."""
         self._items = [*items]
@@ -218,7 +218,7 @@ class RankedSource:
     event_times: tuple[str, ...] = ()
 
     @property
-    def correlated(self) -> tuple[Expression, ...]:
+    def correlated_conditions(self) -> tuple[Expression, ...]:
         return self.ranked.correlated
 
     @property
@@ -233,5 +233,5 @@ class RankedSource:
     def tables(self) -> tuple[NamedTable, ...]:
         return (named_table(self.qualifier, self.ranked.schema, self.names),)
 
-    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
-        return self.errors.attempt(lambda: self.ranked.kept(conditions))
+    def plan_rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
+        return self.errors.attempt(lambda: self.ranked.keep_rows(conditions))

@@ -67,12 +67,12 @@ class Result:
         context.errors.append(context.source.error(untyped.at, *UNTYPED_NULL))
         return None
 
-    def rows(self, context: Context) -> Node | None:
+    def plan_rows(self, context: Context) -> Node | None:
         """The rows with just the columns of the result; None after a problem."""
         columns = self.typed_columns(context)
         ranked = self.as_ranked(context.source)
         if ranked is not None:
-            return context.errors.attempt(lambda: ranked.kept(()))
+            return context.errors.attempt(lambda: ranked.keep_rows(()))
         if self.node is None or columns is None or not context.independent(self.outer):
             return None
         return project(self.node, number_names(columns))

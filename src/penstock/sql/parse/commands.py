@@ -278,7 +278,7 @@ def _insert(cursor: QueryGrammar, at: int, *, overwrite: bool = False) -> Insert
     if cursor.sees("PARTITION"):
         raise cursor.unsupported("INSERT INTO .. PARTITION", "select the values as columns")
     named = cursor.sees("(") and cursor.ahead().keyword not in ("SELECT", "WITH", "(", "VALUES")
-    columns = cursor.enclosed(partial(cursor.name, "a column")) if named else ()
+    columns = cursor.parse_enclosed(partial(cursor.name, "a column")) if named else ()
     return Insert(at, table, columns, cursor.query(), hints, _conflict(cursor), overwrite)
 
 

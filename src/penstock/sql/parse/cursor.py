@@ -97,17 +97,17 @@ class Cursor:
             raise self.unexpected(expected)
         return self.advance()
 
-    def listed(self, item: Callable[[], _T]) -> tuple[_T, ...]:
+    def parse_list(self, item: Callable[[], _T]) -> tuple[_T, ...]:
         """One or more items with commas between them."""
         found = [item()]
         while self.take(","):
             found.append(item())
         return tuple(found)
 
-    def enclosed(self, item: Callable[[], _T]) -> tuple[_T, ...]:
+    def parse_enclosed(self, item: Callable[[], _T]) -> tuple[_T, ...]:
         """One or more items in parentheses, with commas between them."""
         self.expect("(")
-        found = self.listed(item)
+        found = self.parse_list(item)
         self.expect(")")
         return found
 

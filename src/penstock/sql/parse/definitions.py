@@ -75,7 +75,7 @@ def comment(cursor: QueryGrammar) -> str:
 def options(cursor: QueryGrammar) -> tuple[GivenOption, ...]:
     """Options in parentheses."""
     cursor.expect("(")
-    found = cursor.listed(partial(_option, cursor))
+    found = cursor.parse_list(partial(_option, cursor))
     if cursor.token.type is TokenType.STRING:
         raise cursor.unexpected("',' or ')'", "options have commas between them")
     cursor.expect(")")
@@ -119,7 +119,7 @@ def create_view(cursor: QueryGrammar, at: int, *, temporary: bool = False) -> Cr
     """CREATE VIEW, after these words."""
     unless = if_not_exists(cursor)
     view = cursor.table_name()
-    columns = cursor.enclosed(partial(_view_column, cursor)) if cursor.sees("(") else ()
+    columns = cursor.parse_enclosed(partial(_view_column, cursor)) if cursor.sees("(") else ()
     said = comment(cursor)
     cursor.expect("AS")
     return CreateView(at, view, unless, columns, cursor.query(), said, temporary, cursor.at)
@@ -153,12 +153,12 @@ def _declaration(
 ) -> CreateTable | CreateTableAs:
     body = _Body()
     if cursor.sees("("):
-        cursor.enclosed(partial(_element, cursor, body))
+        cursor.parse_enclosed(partial(_element, cursor, body))
     said = comment(cursor)
     if cursor.sees("DISTRIBUTED"):
         raise cursor.unsupported("DISTRIBUTED BY", "records are distributed by 'key.fields' and 'sink.partitioner'")
     partitioned = cursor.take("PARTITIONED", "BY")
-    partitioned_by = cursor.enclosed(partial(cursor.name, "a column")) if partitioned else ()
+    partitioned_by = cursor.parse_enclosed(partial(cursor.name, "a column")) if partitioned else ()
     given = options(cursor) if cursor.take("WITH") else ()
     like = _like(cursor) if cursor.take("LIKE") else None
     columns = tuple(each.column for each in body.columns)
@@ -189,13 +189,15 @@ def _as(cursor: QueryGrammar, created: CreateTable, names: tuple[Name, ...]) -> 
     if copies and isinstance(query, UnboundSelect) and isinstance(query.source, UnboundTable):
         copied = query.source.table
         if cursor.take("ADD", "COLUMN"):
-            one = partial(_added, cursor)
-            query = replace(query, items=(*query.items, *(cursor.enclosed(one) if cursor.sees("(") else (one(),))))
+            one = partial(_parse_added, cursor)
+            query = replace(
+                query, items=(*query.items, *(cursor.parse_enclosed(one) if cursor.sees("(") else (one(),)))
+            )
     cursor.expect_end()
     return CreateTableAs(created.at, created, query, names, copied)
 
 
-def _added(cursor: QueryGrammar) -> SelectItem:
+def _parse_added(cursor: QueryGrammar) -> SelectItem:
     """A column of ADD COLUMN behind AS TABLE."""
     name = cursor.name("a column")
     cursor.expect("AS")
@@ -253,7 +255,7 @@ def _constraint(cursor: QueryGrammar, body: _Body) -> None:
     cursor.expect("PRIMARY", "KEY")
     if body.primary_key is not None:
         raise cursor.source.error(at, "a table has one PRIMARY KEY", "leave the others out")
-    body.primary_key = PrimaryKey(cursor.enclosed(partial(cursor.name, "a column")), name, at)
+    body.primary_key = PrimaryKey(cursor.parse_enclosed(partial(cursor.name, "a column")), name, at)
     _not_enforced(cursor)
 
 
@@ -307,7 +309,7 @@ def set_or_reset(cursor: QueryGrammar) -> SetOptions | ResetOptions | None:
     if cursor.take("SET"):
         return SetOptions(at, options(cursor))
     if cursor.take("RESET"):
-        return ResetOptions(at, cursor.enclosed(partial(_key, cursor)))
+        return ResetOptions(at, cursor.parse_enclosed(partial(_key, cursor)))
     return None
 
 
@@ -337,13 +339,13 @@ def _change(cursor: QueryGrammar) -> Change:
 def _put(cursor: QueryGrammar, at: int, *, modify: bool) -> PutColumns:
     body = _Body()
     if cursor.sees("("):
-        cursor.enclosed(partial(_placed, cursor, body))
+        cursor.parse_enclosed(partial(_parse_placed, cursor, body))
     else:
-        _placed(cursor, body)
+        _parse_placed(cursor, body)
     return PutColumns(at, modify, tuple(body.columns), body.primary_key, body.watermark)
 
 
-def _placed(cursor: QueryGrammar, body: _Body) -> None:
+def _parse_placed(cursor: QueryGrammar, body: _Body) -> None:
     cursor.take("COLUMN")
     if cursor.token.keyword in ("WATERMARK", "PRIMARY", "CONSTRAINT", "UNIQUE") and cursor.ahead().keyword != ",":
         _element(cursor, body)
@@ -363,4 +365,4 @@ def _drop_part(cursor: QueryGrammar, at: int) -> Change:
         return DropWatermark(at)
     cursor.take("COLUMN")
     column = partial(cursor.name, "a column")
-    return DropColumns(at, cursor.enclosed(column) if cursor.sees("(") else (column(),))
+    return DropColumns(at, cursor.parse_enclosed(column) if cursor.sees("(") else (column(),))

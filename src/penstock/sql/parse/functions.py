@@ -77,7 +77,7 @@ def _substring(grammar: FunctionGrammar, at: int, _name: str) -> Unbound:
         args.append(grammar.expression())
         args += [grammar.expression()] if grammar.take("FOR") else []
     elif grammar.take(","):
-        args += grammar.listed(grammar.expression)
+        args += grammar.parse_list(grammar.expression)
     return UnboundCall(at, "SUBSTRING", tuple(args))
 
 
@@ -107,7 +107,7 @@ def _rounding(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
 def _timestamp_arithmetic(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     unit = _unit(grammar, "DAY")
     grammar.expect(",")
-    return UnboundCall(at, name, (unit, *grammar.listed(grammar.expression)))
+    return UnboundCall(at, name, (unit, *grammar.parse_list(grammar.expression)))
 
 
 # --- JSON ----------------------------------------------------------------------------------------------------
@@ -135,14 +135,14 @@ def _behaviours(grammar: FunctionGrammar, behaviour: Callable[[], tuple[Unbound,
     return [each for pair in found.values() for each in pair]
 
 
-def _returned(grammar: FunctionGrammar, default: str) -> UnboundLiteral:
+def _parse_returning(grammar: FunctionGrammar, default: str) -> UnboundLiteral:
     at = grammar.at
     return word(at, grammar.data_type(nullability=False).text() if grammar.take("RETURNING") else default)
 
 
 def _json_value(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     document, path = _document_and_path(grammar)
-    returned = _returned(grammar, "STRING")
+    returned = _parse_returning(grammar, "STRING")
 
     def behaviour() -> tuple[Unbound, Unbound]:
         here = grammar.at
@@ -155,7 +155,7 @@ def _json_value(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
 
 def _json_query(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     document, path = _document_and_path(grammar)
-    returned = _returned(grammar, "STRING")
+    returned = _parse_returning(grammar, "STRING")
     wrapper = "WITHOUT"
     if grammar.take("WITHOUT"):
         grammar.take("ARRAY")
@@ -217,13 +217,13 @@ def _json_object(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
         args.extend(_entry(grammar))
 
     if not grammar.sees(")") and not (grammar.token.keyword in ("NULL", "ABSENT") and grammar.ahead().keyword == "ON"):
-        grammar.listed(entry)
+        grammar.parse_list(entry)
     return UnboundCall(at, name, (_on_null(grammar, "NULL"), *args))
 
 
 def _json_array(grammar: FunctionGrammar, at: int, name: str) -> Unbound:
     empty = grammar.sees(")") or (grammar.token.keyword in ("NULL", "ABSENT") and grammar.ahead().keyword == "ON")
-    args = () if empty else grammar.listed(grammar.expression)
+    args = () if empty else grammar.parse_list(grammar.expression)
     return UnboundCall(at, name, (_on_null(grammar, "ABSENT"), *args))
 
 

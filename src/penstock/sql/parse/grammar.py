@@ -74,7 +74,7 @@ class Grammar(FunctionGrammar):
 
     def items(self) -> tuple[SelectItem, ...]:
         """A select list."""
-        return self.listed(self._item)
+        return self.parse_list(self._item)
 
     def _alias(self, expected: str) -> Name | None:
         plain = self.token.type is TokenType.WORD and self.token.keyword not in RESERVED
@@ -165,7 +165,7 @@ class Grammar(FunctionGrammar):
             case "IN":
                 if self._sees_query():
                     return UnboundSubquery(left.at, self._subquery(), left, negated)
-                return UnboundCall(left.at, "IN", (left, *self.enclosed(self.expression)), negated)
+                return UnboundCall(left.at, "IN", (left, *self.parse_enclosed(self.expression)), negated)
             case "LIKE":
                 pattern = self._sum()
                 escape = (self._sum(),) if self.take("ESCAPE") else ()
@@ -231,13 +231,13 @@ class Grammar(FunctionGrammar):
             case TokenType.NUMBER | TokenType.STRING | TokenType.BYTES:
                 return UnboundLiteral(self.advance().at, token.type.name, token.text)
             case TokenType.QUOTED:
-                return self._named()
+                return self._parse_named()
             case TokenType.WORD:
                 return self._word()
         if self._sees_query():
             return UnboundSubquery(token.at, self._subquery(), only=True)
         if self.take("("):
-            inner = self.listed(self.expression)
+            inner = self.parse_list(self.expression)
             self.expect(")")
             return inner[0] if len(inner) == 1 else UnboundCall(token.at, "ROW", inner)
         hint = "put strings in single quotes and names in backquotes" if token.keyword == '"' else ""
@@ -260,7 +260,7 @@ class Grammar(FunctionGrammar):
             return UnboundSubquery(token.at, self._subquery())
         if word in ("ARRAY", "MAP") and after.keyword == "[":
             self.expect(word, "[")
-            args = () if self.sees("]") else self.listed(self.expression)
+            args = () if self.sees("]") else self.parse_list(self.expression)
             self.expect("]")
             return UnboundCall(token.at, f"{word}[]", args)
         if opens and word in READERS:
@@ -276,9 +276,9 @@ class Grammar(FunctionGrammar):
             return self._call()
         if word in RESERVED - _COLUMNS_TOO:
             raise self.unexpected("an expression", f"quote it as `{token.shown}` if it is a column")
-        return self._named()
+        return self._parse_named()
 
-    def _named(self) -> Unbound:
+    def _parse_named(self) -> Unbound:
         name = self.name("a column")
         if not self.sees("("):
             return UnboundName(name.at, (name,))
@@ -289,7 +289,7 @@ class Grammar(FunctionGrammar):
     def _arguments(self) -> tuple[Unbound, ...]:
         """The arguments of a plain call, in their parentheses."""
         self.expect("(")
-        args = () if self.sees(")") else self.listed(self.expression)
+        args = () if self.sees(")") else self.parse_list(self.expression)
         self.expect(")")
         return args
 
@@ -298,7 +298,7 @@ class Grammar(FunctionGrammar):
         self.expect("(")
         star = self.take("*")
         distinct = not star and self.take_any("DISTINCT", "ALL") == "DISTINCT"
-        args = () if star or self.sees(")") else self.listed(self.expression)
+        args = () if star or self.sees(")") else self.parse_list(self.expression)
         nulls = self._nulls()
         if name in AGGREGATES and self.sees("ORDER", "BY"):
             raise self.unsupported(f"{name} with ORDER BY", "values are in the order of their arrival", at)
@@ -336,8 +336,8 @@ class Grammar(FunctionGrammar):
         self.expect("(")
         words = ("PARTITION", "ORDER", "ROWS", "RANGE")
         base = None if self.sees(")") or self.token.keyword in words else self.name("the name of a window")
-        partition = self.listed(self.expression) if self.take("PARTITION", "BY") else ()
-        order = self.listed(self._sort_key) if self.take("ORDER", "BY") else ()
+        partition = self.parse_list(self.expression) if self.take("PARTITION", "BY") else ()
+        order = self.parse_list(self._sort_key) if self.take("ORDER", "BY") else ()
         frame = self._frame() if self.token.keyword in ("ROWS", "RANGE") else None
         self.expect(")")
         return OverWindow(at, partition, order, base, frame)
@@ -394,7 +394,7 @@ class Grammar(FunctionGrammar):
         if not unit:
             raise self.unexpected("YEAR, MONTH, DAY, HOUR, MINUTE or SECOND")
         if self.sees("("):
-            self.enclosed(self.advance)
+            self.parse_enclosed(self.advance)
         return unit
 
     def _case(self) -> Unbound:
@@ -413,6 +413,6 @@ class Grammar(FunctionGrammar):
 
     def _equal_to_one(self, subject: Unbound) -> Unbound:
         """The values between WHEN and THEN as a condition."""
-        values = self.listed(self.expression)
+        values = self.parse_list(self.expression)
         same = tuple(UnboundCall(each.at, "=", (subject, each)) for each in values)
         return same[0] if len(same) == 1 else UnboundCall(same[0].at, "OR", same)

@@ -60,14 +60,14 @@ class QueryGrammar(WindowGrammar):
     def query(self) -> UnboundQuery:
         at = self.at
         if not self.take("WITH"):
-            return self._sorted(self._union(self._member()))
+            return self._parse_sorting(self._union(self._member()))
         if self.sees("RECURSIVE"):
             raise self.unsupported("WITH RECURSIVE", "write out the steps")
-        return UnboundWith(at, self.listed(self._named_query), self._sorted(self._union(self._member())))
+        return UnboundWith(at, self.parse_list(self._named_query), self._parse_sorting(self._union(self._member())))
 
-    def _sorted(self, query: UnboundQuery) -> UnboundQuery:
+    def _parse_sorting(self, query: UnboundQuery) -> UnboundQuery:
         at, limit, offset = self.at, None, 0
-        order = self.listed(self._sort_key) if self.take("ORDER", "BY") else ()
+        order = self.parse_list(self._sort_key) if self.take("ORDER", "BY") else ()
         while word := self.take_any("LIMIT", "OFFSET", "FETCH"):
             if word == "OFFSET":
                 offset = self._count()
@@ -125,7 +125,7 @@ class QueryGrammar(WindowGrammar):
             return inner
         at = self.at
         if self.take("VALUES"):
-            return UnboundValues(at, self.listed(self._row))
+            return UnboundValues(at, self.parse_list(self._row))
         if self.take("TABLE"):
             table = UnboundTable(self.at, self.table_name(), hints=self.hints())
             return UnboundSelect(at, (SelectItem(Star(table.at), None),), table)
@@ -151,7 +151,7 @@ class QueryGrammar(WindowGrammar):
     def _windows(self) -> tuple[tuple[Name, OverWindow], ...]:
         """The windows that functions are OVER, by their names, of which no two are equal."""
         found: dict[str, tuple[Name, OverWindow]] = {}
-        for name, window in self.listed(self._named_window):
+        for name, window in self.parse_list(self._named_window):
             if name.text in found:
                 raise self.source.error(
                     name.at, f"there are two windows '{name.text}'", "give one of them another name"
@@ -166,14 +166,14 @@ class QueryGrammar(WindowGrammar):
 
     def _row(self) -> tuple[Unbound, ...]:
         self.take("ROW")
-        return self.enclosed(self.expression) if self.sees("(") else (self.expression(),)
+        return self.parse_enclosed(self.expression) if self.sees("(") else (self.expression(),)
 
     def hints(self) -> tuple[Hint, ...]:
         """Hints in ``/*+ .. */``, if they come next."""
         if not self._sees_hint("/*+"):
             return ()
         self.advance()
-        found = self.listed(self._hint)
+        found = self.parse_list(self._hint)
         if not self._sees_hint("*/"):
             raise self.unexpected("'*/'", "a hint is NAME('key' = 'value')")
         self.advance()
@@ -185,7 +185,7 @@ class QueryGrammar(WindowGrammar):
     def _hint(self) -> Hint:
         name = self.name("a hint's name")
         name = Name(name.text.upper(), name.at)
-        given = self.enclosed(self._hint_option) if self.sees("(") else ()
+        given = self.parse_enclosed(self._hint_option) if self.sees("(") else ()
         return Hint(name, tuple(each for each in given if each is not None))
 
     def _hint_option(self) -> tuple[Token, Token] | None:
@@ -209,19 +209,19 @@ class QueryGrammar(WindowGrammar):
     def _grouping(self) -> tuple[tuple[Unbound, ...], ...]:
         """The sets of GROUP BY: the cross product of its elements' sets."""
         found: tuple[tuple[Unbound, ...], ...] = ((),)
-        for sets in self.listed(self._grouped):
+        for sets in self.parse_list(self._parse_group_by):
             found = tuple((*one, *other) for one in found for other in sets)
         return found
 
-    def _grouped(self) -> tuple[tuple[Unbound, ...], ...]:
+    def _parse_group_by(self) -> tuple[tuple[Unbound, ...], ...]:
         if self.take("(", ")"):
             return ((),)
         if self.take("GROUPING", "SETS"):
-            return tuple(each for sets in self.enclosed(self._grouping_set) for each in sets)
+            return tuple(each for sets in self.parse_enclosed(self._grouping_set) for each in sets)
         word = self.token.keyword
         if word in ("ROLLUP", "CUBE") and self.ahead().keyword == "(":
             self.advance()
-            units = self.enclosed(self._grouping_unit)
+            units = self.parse_enclosed(self._grouping_unit)
             if word == "ROLLUP":
                 chosen = [units[:count] for count in range(len(units), -1, -1)]
             else:
@@ -232,7 +232,7 @@ class QueryGrammar(WindowGrammar):
 
     def _grouping_set(self) -> tuple[tuple[Unbound, ...], ...]:
         if self.sees("GROUPING") or self.token.keyword in ("ROLLUP", "CUBE"):
-            return self._grouped()
+            return self._parse_group_by()
         return (self._grouping_unit(),)
 
     def _grouping_unit(self) -> tuple[Unbound, ...]:
@@ -247,14 +247,14 @@ class QueryGrammar(WindowGrammar):
     # --- FROM ---------------------------------------------------------------------------------------------------
 
     def _source(self) -> UnboundSource:
-        left = self._joined()
+        left = self._parse_joins()
         while self.sees(","):
             at = self.advance().at
-            left = UnboundJoin(at, JoinKind.INNER, left, self._joined())
+            left = UnboundJoin(at, JoinKind.INNER, left, self._parse_joins())
         self._afterwards()
         return left
 
-    def _joined(self) -> UnboundSource:
+    def _parse_joins(self) -> UnboundSource:
         left = self._table()
         while self.token.keyword in _BEFORE_JOIN:
             left = self._join(left)
@@ -274,7 +274,7 @@ class QueryGrammar(WindowGrammar):
         if natural:
             return UnboundJoin(at, kind, left, right, natural=True)
         if self.take("USING"):
-            return UnboundJoin(at, kind, left, right, using=self.enclosed(partial(self.name, "a column")))
+            return UnboundJoin(at, kind, left, right, using=self.parse_enclosed(partial(self.name, "a column")))
         if not self.sees("ON"):
             raise self.unexpected("ON or USING", "CROSS JOIN has neither")
         self.expect("ON")
@@ -297,11 +297,11 @@ class QueryGrammar(WindowGrammar):
         if self.take("UNNEST", "("):
             found = self._unnest(at)
         elif self.sees_window_table():
-            found = self.window_table(lambda: self._enclosed(at))
+            found = self.window_table(lambda: self._parse_enclosed(at))
         elif self.sees("TABLE", "("):
             raise self.unsupported(f"the table function {self.ahead(2).shown}", "name a table")
         elif self.take("("):
-            found = self._enclosed(at)
+            found = self._parse_enclosed(at)
         else:
             found = UnboundTable(at, self.table_name(), hints=self.hints())
         if self.sees("("):
@@ -333,12 +333,12 @@ class QueryGrammar(WindowGrammar):
         self.expect(")")
         return UnboundUnnest(at, collection, self.take("WITH", "ORDINALITY"))
 
-    def _enclosed(self, at: int) -> UnboundSource:
+    def _parse_enclosed(self, at: int) -> UnboundSource:
         """A query or a join, after its opening parenthesis."""
         if self.token.keyword in _QUERIES and not self.sees("TABLE", "("):
             found: UnboundSource = UnboundDerived(at, self.query())
         else:
-            found = self._joined()
+            found = self._parse_joins()
             if self.token.keyword in _SETS and isinstance(found, UnboundDerived) and found.alias is None:
                 found = UnboundDerived(at, self._union(found.query))
         self.expect(")")
@@ -346,4 +346,4 @@ class QueryGrammar(WindowGrammar):
 
     def _columns(self) -> tuple[Name, ...]:
         """New names of columns, in parentheses."""
-        return self.enclosed(partial(self.name, "a column")) if self.sees("(") else ()
+        return self.parse_enclosed(partial(self.name, "a column")) if self.sees("(") else ()

@@ -81,7 +81,7 @@ def scan(source: SourceText, variables: Mapping[str, str]) -> tuple[Token, ...]:
         problem
         for match in _matches(source)
         if match.lastgroup in ("string", "unicode", "bytes", "quoted", "spliced")
-        for problem in _undefined(source, match, variables)
+        for problem in _find_undefined(source, match, variables)
     ]
     if problems:
         raise SqlError(tuple(problems))
@@ -121,7 +121,7 @@ def _not_closed(source: SourceText, at: int, unclosed: str, closing: str) -> Sql
     return source.error(at, f"the {unclosed} is not closed", f"add {closing}")
 
 
-def _undefined(source: SourceText, match: re.Match[str], variables: Mapping[str, str]) -> Iterator[Problem]:
+def _find_undefined(source: SourceText, match: re.Match[str], variables: Mapping[str, str]) -> Iterator[Problem]:
     for found in _VARIABLE.finditer(match.group()):
         if found.group(1) not in variables or not found.group().endswith("}"):
             hint = nearest(found.group(1), variables) or f"define it with --var {found.group(1) or 'NAME'}=VALUE"
@@ -133,12 +133,12 @@ def _tokens(source: SourceText, found: re.Match[str], put_in: Callable[[str], st
     at = found.start()
     match found.lastgroup:
         case "spliced":
-            yield from _spliced(source, put_in(written), written, at)
+            yield from _splice_variables(source, put_in(written), written, at)
             return
         case "string":
             text = put_in(written[1:-1].replace("''", "'"))
         case "unicode":
-            yield Token(TokenType.STRING, _unescaped(source, found, put_in), at, written)
+            yield Token(TokenType.STRING, _unescape(source, found, put_in), at, written)
             return
         case "bytes":
             text = put_in(written[2:-1])
@@ -149,7 +149,7 @@ def _tokens(source: SourceText, found: re.Match[str], put_in: Callable[[str], st
     yield Token(TokenType(found.lastgroup), text, at, written)
 
 
-def _unescaped(source: SourceText, found: re.Match[str], put_in: Callable[[str], str]) -> str:
+def _unescape(source: SourceText, found: re.Match[str], put_in: Callable[[str], str]) -> str:
     """The value of a string such as ``U&'\\00e9' UESCAPE '\\'``. A variable in it is put in as it is. Raises
     SqlError."""
     parts = _UNICODE.fullmatch(found.group())
@@ -181,7 +181,7 @@ def _unescaped(source: SourceText, found: re.Match[str], put_in: Callable[[str],
         raise source.error(found.start(), reason, hint) from None
 
 
-def _spliced(source: SourceText, text: str, written: str, at: int) -> Iterator[Token]:
+def _splice_variables(source: SourceText, text: str, written: str, at: int) -> Iterator[Token]:
     """The tokens of a bare text with variables replaced; all of them have the offset of the text.
 
     A variable in a value is not replaced.

@@ -85,7 +85,7 @@ class WindowGrammar(Grammar):
             raise self.unsupported(f"PARTITION BY in {function}", "leave it out: GROUP BY says what is grouped")
         self.expect("PARTITION", "BY")
         if self.sees("("):
-            return table, self.enclosed(partial(self.name, "a column"))
+            return table, self.parse_enclosed(partial(self.name, "a column"))
         found = [self.name("a column")]
         while self.sees(",") and self.ahead().keyword != "DESCRIPTOR" and self.ahead(2).keyword != "=>":
             self.expect(",")

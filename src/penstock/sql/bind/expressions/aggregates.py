@@ -140,7 +140,7 @@ def aggregate(
             "COUNT", distinct, argument=argument, filter=condition, type=BIGINT.with_nullability(False), place=place
         )
     if not _takes(name, argument.type):
-        expected = _expected(name)
+        expected = _accepted_types(name)
         raise source.error(given.args[0].at, f"{name} takes {expected}, not {argument.type.text()}", "CAST it")
     if name in _VARIANCES:
         return _variance(given, argument, condition, source)
@@ -309,7 +309,7 @@ def _takes(function: str, given: DataType) -> bool:
     return is_numeric(given) or (function in ("MIN", "MAX") and (is_point(given) or root(given) in _ORDERED))
 
 
-def _expected(function: str) -> str:
+def _accepted_types(function: str) -> str:
     """The types that a function takes."""
     if function in ("MIN", "MAX"):
         return "a number, STRING, BOOLEAN, date or time"

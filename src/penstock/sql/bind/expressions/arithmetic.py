@@ -36,7 +36,7 @@ def arithmetic(call: UnboundCall, operands: Sequence[Expression], source: Source
     """``+ - * /`` of numbers, and a moment plus or minus an interval. Raises SqlError for other types."""
     left, right = operands
     if isinstance(left.type, IntervalType) or isinstance(right.type, IntervalType):
-        return _shifted(call, left, right, source)
+        return _shift_moment(call, left, right, source)
     for arg, value in zip(call.args, operands, strict=True):
         if not is_numeric(value.type) and not isinstance(value.type, NullType):
             hint = "'||' joins strings" if isinstance(value.type, StringType) and call.name == "+" else ""
@@ -75,7 +75,7 @@ def _decimal(operator: str, a: DecimalType, b: DecimalType) -> DataType:
     return DecimalType(precision, scale)
 
 
-def _shifted(call: UnboundCall, left: Expression, right: Expression, source: SourceText) -> Expression:
+def _shift_moment(call: UnboundCall, left: Expression, right: Expression, source: SourceText) -> Expression:
     """A moment plus or minus an interval, a multiple of an interval, or the sum of two."""
     if call.name in "+-" and left.type.with_nullability(False) == right.type.with_nullability(False):
         return _total(call, left, right, source)

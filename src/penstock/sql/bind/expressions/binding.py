@@ -34,7 +34,7 @@ class ExpressionBinder(Protocol):
     def one_of(self, given: Unbound, units: Collection[str]) -> str:
         """The unit that a literal names."""
 
-    def alike(self, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
+    def bind_alike(self, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
         """The common type of values, nullable if one of them is, and the values in that type."""
 
     def make_call(

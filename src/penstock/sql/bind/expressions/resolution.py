@@ -56,29 +56,29 @@ class Names:
     enclosing: tuple[NamedTable, ...] = ()
 
     @property
-    def named(self) -> tuple[NamedTable, ...]:
+    def named_tables(self) -> tuple[NamedTable, ...]:
         """The tables, of which there is at least one."""
         return self.tables or (named_table(self.qualifier, self.schema),)
 
     def name(self, given: UnboundName) -> Expression:
         """The column, or the field of a column, that a name means."""
         first, *rest = given.parts
-        tables = [each for level in (self.named, *self.outer) for each in level]
+        tables = [each for level in (self.named_tables, *self.outer) for each in level]
         qualifiers = [each.qualifier for each in tables]
         if rest and first.text not in qualifiers and first.text in [each.qualifier for each in self.enclosing]:
-            raise self._correlated(first)
+            raise self._correlated_error(first)
         table = next((each for each in tables if rest and each.qualifier == first.text), None)
         if table is not None:
             if rest[0].text in table.columns:
                 first, *rest = rest
                 return self._fields(table.columns[first.text], first, rest)
-            if not any(first.text in each.columns for each in self.named):
+            if not any(first.text in each.columns for each in self.named_tables):
                 raise self.source.not_found(rest[0].at, "column", rest[0].text, table.columns)
         return self._fields(self.column(first), first, rest)
 
     def column(self, name: Name) -> Expression:
         """The column of a name without a qualifier. Raises SchemaError unless there is one."""
-        for tables in (self.named, *self.outer):
+        for tables in (self.named_tables, *self.outer):
             found = [each.columns[name.text] for each in tables if name.text in each.own]
             if len(found) == 1:
                 return found[0]
@@ -90,8 +90,8 @@ class Names:
                     name.at, f"column '{name.text}' is in {len(places)} tables: {shown}", hint
                 )
         if any(name.text in each.columns for each in self.enclosing):
-            raise self._correlated(name)
-        known = dict.fromkeys(each for table in self.named for each in table.columns)
+            raise self._correlated_error(name)
+        known = dict.fromkeys(each for table in self.named_tables for each in table.columns)
         raise self.source.not_found(name.at, "column", name.text, known)
 
     def _fields(self, column: Expression, name: Name, rest: Sequence[Name]) -> Expression:
@@ -115,5 +115,5 @@ class Names:
     def _error(self, given: Unbound, reason: str, hint: str = "") -> SqlError:
         return self.source.error(given.at, reason, hint)
 
-    def _correlated(self, name: Name) -> DefinitionError:
+    def _correlated_error(self, name: Name) -> DefinitionError:
         return self.source.unsupported(name.at, *CORRELATED)

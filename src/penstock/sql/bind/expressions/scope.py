@@ -142,7 +142,7 @@ class Scope(Names):
 
     def _aggregate(self, given: UnboundAggregate) -> Expression:
         if given.name in missing():
-            raise self._refused(given.name, given.at)
+            raise self._refusal(given.name, given.at)
         if self.grouping is Grouping.NONE:
             hint = "filter groups with HAVING" if self.clause == "in WHERE" else "aggregate in a separate query"
             raise self._error(given, f"aggregate {given.name} cannot be used {self.clause}", hint)
@@ -154,7 +154,7 @@ class Scope(Names):
 
     def _over(self, given: UnboundOver) -> Expression:
         if given.name in missing():
-            raise self._refused(given.name, given.at)
+            raise self._refusal(given.name, given.at)
         if given.name not in RANKINGS | AGGREGATES:
             raise self._not_over(given)
         if not self.ranking:
@@ -222,12 +222,12 @@ class Scope(Names):
     def _case(self, call: UnboundCall) -> Expression:
         pairs = len(call.args) // 2
         conditions = [self.condition(when, "a condition after WHEN") for when in call.args[: 2 * pairs : 2]]
-        common, values = self.alike((*call.args[1::2], *call.args[2 * pairs :]))
+        common, values = self.bind_alike((*call.args[1::2], *call.args[2 * pairs :]))
         args = [each for pair in zip(conditions, values, strict=False) for each in pair] + values[pairs:]
         nullable = len(call.args) == 2 * pairs or common.nullable
         return self.make_call(call, "CASE", args, common.with_nullability(nullable))
 
-    def alike(
+    def bind_alike(
         self, given: Sequence[Unbound], merge: Callable[[tuple[DataType, ...]], DataType | None] = common_type
     ) -> tuple[DataType, list[Expression]]:
         """The type that ``merge`` gives values, nullable if one of them is, and the values in that type."""
@@ -243,7 +243,7 @@ class Scope(Names):
 
     def _call(self, call: UnboundCall) -> Expression:
         if call.spaces:
-            function = self.user_functions.named((*call.spaces, call.name))
+            function = self.user_functions.find_function((*call.spaces, call.name))
             if function is None:
                 name = ".".join((*call.spaces, call.name))
                 raise self._error(call, f"there is no function {name}", "define it with CREATE FUNCTION")
@@ -253,22 +253,22 @@ class Scope(Names):
         if system is not None:
             found = self._by_overloads(call, system)
         elif form is None:
-            found = self._overloaded(call)
+            found = self._bind_overloads(call)
         else:
             least, most, count = form.least, form.most, len(call.args)
             if not least <= count <= (most or count):
                 expected = str(least) if least == most else f"{least} to {most}" if most else f"at least {least}"
                 raise self._error(call, f"{call.name} takes {expected} argument{'' if most == 1 else 's'}, not {count}")
             found = form.bind(self, call)
-        return self._negated(found, found.place) if call.negated else found
+        return self._negate(found, found.place) if call.negated else found
 
-    def _overloaded(self, call: UnboundCall) -> Expression:
+    def _bind_overloads(self, call: UnboundCall) -> Expression:
         name = aliases().get(call.name, call.name)
         if name in FUNCTIONS:
             return group_window(call, self)
         function = functions().get(name)
         if function is None or not function.overloads:
-            function = self.user_functions.named((call.name,))
+            function = self.user_functions.find_function((call.name,))
         if function is None:
             raise self._no_function(call)
         return self._by_overloads(call, function)
@@ -291,7 +291,7 @@ class Scope(Names):
 
     def _no_function(self, call: UnboundCall) -> DefinitionError:
         if call.name in missing():
-            return self._refused(call.name, call.at)
+            return self._refusal(call.name, call.at)
         if call.name in WINDOWS:
             table = f"FROM TABLE({call.name.partition('_')[0]}(TABLE .., DESCRIPTOR(..), ..))"
             reason, hint = f"{call.name} in an expression", f"a window is a table of a query: {table}"
@@ -303,7 +303,7 @@ class Scope(Names):
             return self._error(call, f"there is no function {call.name}", hint)
         return self.source.unsupported(call.at, f"{reason} is not supported", hint)
 
-    def _refused(self, name: str, at: int) -> DefinitionError:
+    def _refusal(self, name: str, at: int) -> DefinitionError:
         """The error for a function that only Flink has."""
         reason, _, hint = missing()[name].partition("; ")
         return self.source.unsupported(at, f"function {name} is not supported: {reason}", hint)
@@ -326,9 +326,9 @@ class Scope(Names):
         return self._of_nullability(call, operands)
 
     def _not(self, call: UnboundCall) -> Expression:
-        return self._negated(self.condition(call.args[0], "the operand of NOT"), self.source.at(call.at))
+        return self._negate(self.condition(call.args[0], "the operand of NOT"), self.source.at(call.at))
 
-    def _negated(self, operand: Expression, place: Place | None) -> Expression:
+    def _negate(self, operand: Expression, place: Place | None) -> Expression:
         """NOT; of a NOT, its operand."""
         if isinstance(operand, Call) and operand.function == "NOT":
             return operand.args[0]
@@ -344,9 +344,9 @@ class Scope(Names):
         """Operands of a comparison. Strings are cast to the type that they are compared with."""
         values = [self.bind(each) for each in call.args]
         if ordered:
-            values = _ordered(values)
+            values = _cast_for_order(values)
         elif call.name == "IN":
-            values = _listed(values)
+            values = _cast_list(values)
         typed = [value.type for value in values if not isinstance(value.type, NullType)] or [BOOLEAN]
         first = next((each for each in typed if is_point(each)), typed[0])
         for each, value in zip(call.args, values, strict=True):
@@ -362,7 +362,7 @@ class Scope(Names):
             for v in values
         ]
 
-    def _compared(self, call: UnboundCall) -> Expression:
+    def _bind_comparison(self, call: UnboundCall) -> Expression:
         return self._of_nullability(call, self._comparison(call, ordered=call.name not in ("=", "<>", "IN")))
 
     def _of_nullability(self, given: UnboundCall, args: Sequence[Expression]) -> Expression:
@@ -406,7 +406,7 @@ class Scope(Names):
         return self.make_call(call, "CONCAT_WS" if separated else "CONCAT", args, STRING.with_nullability(nullable))
 
     def _coalesce(self, call: UnboundCall) -> Expression:
-        common, values = self.alike(call.args, merged_type)
+        common, values = self.bind_alike(call.args, merged_type)
         nullable = all(value.type.nullable for value in values)
         return self.make_call(call, "COALESCE", values, common.with_nullability(nullable))
 
@@ -421,7 +421,7 @@ class Scope(Names):
 
     def _if(self, call: UnboundCall) -> Expression:
         condition = self.condition(call.args[0], "the first argument of IF")
-        common, values = self.alike(call.args[1:])
+        common, values = self.bind_alike(call.args[1:])
         return self.make_call(call, "IF", (condition, *values), common)
 
     def _round(self, call: UnboundCall) -> Expression:
@@ -447,7 +447,7 @@ class Scope(Names):
         """The form with a number; the others are overloads."""
         values = [self.bind(arg) for arg in call.args]
         if not values or not is_numeric(values[0].type):
-            return self._overloaded(call)
+            return self._bind_overloads(call)
         if len(values) == 2 and isinstance(values[1].type, NullType):
             values[1] = coerce(values[1], INT)
         precision = values[1] if len(values) == 2 else None
@@ -483,13 +483,13 @@ class Scope(Names):
         return self.make_call(call, "MAP", pairs, MapType(key, value, nullable=False))
 
     def _elements(self, call: UnboundCall, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
-        common, values = self.alike(given)
+        common, values = self.bind_alike(given)
         if isinstance(common, NullType):
             raise self._error(call, *UNTYPED_NULL)
         return common, values
 
 
-def _ordered(values: Sequence[Expression]) -> list[Expression]:
+def _cast_for_order(values: Sequence[Expression]) -> list[Expression]:
     """The values of a comparison of order, with strings as numbers or as BOOLEAN if others are: beside whole numbers
     and decimals they are BIGINT, as in Flink. '=' does not do so."""
     numbers = [each.type for each in values if is_numeric(each.type)]
@@ -500,7 +500,7 @@ def _ordered(values: Sequence[Expression]) -> list[Expression]:
     return [cast(each, found) if found is not None and root(each.type) == "STRING" else each for each in values]
 
 
-def _listed(values: Sequence[Expression]) -> list[Expression]:
+def _cast_list(values: Sequence[Expression]) -> list[Expression]:
     """The values of IN, of which those of the list are cast to the type of the first if it is a number or BOOLEAN and
     they are texts, or the other way round, as in Flink."""
     first, *others = values
@@ -526,7 +526,7 @@ FORMS: dict[str, _Form] = {
     **dict.fromkeys(("AND", "OR"), _Form(Scope._logical)),
     "NOT": _Form(Scope._not),
     **dict.fromkeys(("IS NULL", "IS TRUE", "IS FALSE", "IS UNKNOWN"), _Form(Scope._test)),
-    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "BETWEEN", "IN"), _Form(Scope._compared)),
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "BETWEEN", "IN"), _Form(Scope._bind_comparison)),
     "IS DISTINCT FROM": _Form(Scope._distinct),
     **dict.fromkeys(("LIKE", "SIMILAR"), _Form(special_functions.like, 2, 3)),
     "IS JSON": _Form(special_functions.is_json),

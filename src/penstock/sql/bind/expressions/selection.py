@@ -60,17 +60,17 @@ def _columns(item: SelectItem, scope: Scope, index: int) -> list[Selected]:
 def _star(given: Star, scope: Scope) -> list[tuple[str, Expression]]:
     """The columns that a star means."""
     if not given.parts:
-        columns = [each for table in scope.named for each in table.own.items()]
+        columns = [each for table in scope.named_tables for each in table.own.items()]
         if not columns:
             raise scope.source.error(given.at, "'*' means the columns of FROM", "name a table in FROM")
         return columns
     wanted = given.parts[0].text
     if len(given.parts) == 1:
-        found = next((each for each in scope.named if each.qualifier == wanted), None)
+        found = next((each for each in scope.named_tables if each.qualifier == wanted), None)
         if found is not None:
             return list(found.columns.items())
-        if not any(wanted in each.columns for each in scope.named):
-            known = [f"'{each.qualifier}.*'" for each in scope.named if each.qualifier]
+        if not any(wanted in each.columns for each in scope.named_tables):
+            known = [f"'{each.qualifier}.*'" for each in scope.named_tables if each.qualifier]
             hint = f"did you mean {' or '.join(known)}?" if known else "write '*'"
             raise scope.source.error(given.at, f"there is no table '{wanted}' here", hint)
     row = scope.name(UnboundName(given.at, given.parts))

@@ -53,7 +53,7 @@ _TIME_PARTS = ("HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSE
 _PATH = re.compile(r"\s*(?:(lax|strict)\s+)?(.*)", re.IGNORECASE | re.DOTALL)
 
 
-def _made(scope: ExpressionBinder, given: UnboundCall, args: Sequence[Expression], type_: DataType) -> Expression:
+def _make_call(scope: ExpressionBinder, given: UnboundCall, args: Sequence[Expression], type_: DataType) -> Expression:
     return scope.make_call(given, given.name, args, type_)
 
 
@@ -72,10 +72,10 @@ def _nullable(args: Sequence[Expression]) -> bool:
 
 def greatest(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``GREATEST`` and ``LEAST``: null if one of the values is."""
-    common, values = scope.alike(given.args)
+    common, values = scope.bind_alike(given.args)
     if isinstance(common, ArrayType | MapType | RowType):
         raise scope.source.error(given.at, f"{given.name} does not compare {common.text()}", "compare parts of them")
-    return _made(scope, given, values, common.with_nullability(_nullable(values)))
+    return _make_call(scope, given, values, common.with_nullability(_nullable(values)))
 
 
 def row(scope: ExpressionBinder, given: UnboundCall) -> Expression:
@@ -85,7 +85,7 @@ def row(scope: ExpressionBinder, given: UnboundCall) -> Expression:
         if isinstance(value.type, NullType):
             raise scope.source.error(each.at, "the type of NULL is not known here", "write CAST(NULL AS STRING)")
     fields = tuple(Field(f"EXPR${i}", value.type) for i, value in enumerate(values))
-    return _made(scope, given, values, RowType(fields, nullable=False))
+    return _make_call(scope, given, values, RowType(fields, nullable=False))
 
 
 def typeof(scope: ExpressionBinder, given: UnboundCall) -> Expression:
@@ -172,35 +172,35 @@ def _word(given: Unbound) -> Literal:
 def is_json(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``IS JSON [VALUE | SCALAR | ARRAY | OBJECT]``."""
     document = scope.string(given.args[0], "IS JSON")
-    return _made(scope, given, (document, _word(given.args[1])), BOOLEAN.with_nullability(False))
+    return _make_call(scope, given, (document, _word(given.args[1])), BOOLEAN.with_nullability(False))
 
 
 def json_exists(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``JSON_EXISTS``."""
     document, path = scope.string(given.args[0], given.name), _path(scope, given.args[1], given.name)
-    return _made(scope, given, (document, path, _word(given.args[2])), BOOLEAN)
+    return _make_call(scope, given, (document, path, _word(given.args[2])), BOOLEAN)
 
 
 def json_value(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``JSON_VALUE``, whose defaults are cast to what it returns."""
     document, path, returned, on_empty, empty, on_error, error = given.args
-    target = _returned(scope, returned, ("STRING", "BOOLEAN", "INT", "DOUBLE"), given.name)
+    target = _returned_type(scope, returned, ("STRING", "BOOLEAN", "INT", "DOUBLE"), given.name)
     args: list[Expression] = [scope.string(document, given.name), _path(scope, path, given.name)]
     for behaviour, default in ((on_empty, empty), (on_error, error)):
         value = scope.value(default)
         args += [_word(behaviour), value if isinstance(value.type, NullType) else cast(value, target)]
-    return _made(scope, given, args, target)
+    return _make_call(scope, given, args, target)
 
 
 def json_query(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``JSON_QUERY``."""
     document, path, returned, *words = given.args
-    target = _returned(scope, returned, ("STRING", "ARRAY<STRING>"), given.name)
+    target = _returned_type(scope, returned, ("STRING", "ARRAY<STRING>"), given.name)
     args = [scope.string(document, given.name), _path(scope, path, given.name), *map(_word, words)]
-    return _made(scope, given, args, target)
+    return _make_call(scope, given, args, target)
 
 
-def _returned(scope: ExpressionBinder, given: Unbound, known: Sequence[str], name: str) -> DataType:
+def _returned_type(scope: ExpressionBinder, given: Unbound, known: Sequence[str], name: str) -> DataType:
     text = _text(given)
     if text not in known and not text.startswith(("VARCHAR", "CHAR")):
         raise scope.source.error(given.at, f"{name} does not return {text}", f"one of {', '.join(known)}")
@@ -216,13 +216,13 @@ def json_object(scope: ExpressionBinder, given: UnboundCall) -> Expression:
         if not (isinstance(bound, Literal) and isinstance(bound.value, str)):
             raise scope.source.error(key.at, "a key of JSON_OBJECT is a string in quotes", "such as 'id'")
         args += [bound, of_document(scope, value)]
-    return _made(scope, given, args, STRING.with_nullability(False))
+    return _make_call(scope, given, args, STRING.with_nullability(False))
 
 
 def json_array(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     """``JSON_ARRAY``."""
     on_null, *values = given.args
-    return _made(
+    return _make_call(
         scope, given, [_word(on_null), *(of_document(scope, each) for each in values)], STRING.with_nullability(False)
     )
 
@@ -230,7 +230,7 @@ def json_array(scope: ExpressionBinder, given: UnboundCall) -> Expression:
 def of_document(scope: ExpressionBinder, given: Unbound) -> Expression:
     """A value in a JSON document, which that of ``JSON('..')`` becomes a part of unquoted."""
     if isinstance(given, UnboundCall) and given.name == "JSON" and len(given.args) == 1:
-        return _made(scope, given, (scope.string(given.args[0], "JSON"),), STRING)
+        return _make_call(scope, given, (scope.string(given.args[0], "JSON"),), STRING)
     return scope.value(given)
 
 
@@ -257,7 +257,7 @@ def extract(scope: ExpressionBinder, given: UnboundCall) -> Expression:
             given.args[1].at, f"{unit} needs {expected}, not {operand.type.text()}", "CAST it first"
         )
     part = Literal(_PARTS[unit], type=STRING.with_nullability(False))
-    return _made(scope, given, (part, operand), BIGINT.with_nullability(operand.type.nullable))
+    return _make_call(scope, given, (part, operand), BIGINT.with_nullability(operand.type.nullable))
 
 
 def rounded_moment(scope: ExpressionBinder, given: UnboundCall) -> Expression:
@@ -269,7 +269,7 @@ def rounded_moment(scope: ExpressionBinder, given: UnboundCall) -> Expression:
         expected = "a DATE or TIMESTAMP" if isinstance(operand.type, TimeType) else "a DATE, TIME or TIMESTAMP"
         reason = f"{given.name} takes {expected} here, not {operand.type.text()}"
         raise scope.source.error(given.args[1].at, reason, "CAST it first")
-    return _made(scope, given, (scope.bind(given.args[0]), operand), operand.type)
+    return _make_call(scope, given, (scope.bind(given.args[0]), operand), operand.type)
 
 
 def timestamp_arithmetic(scope: ExpressionBinder, given: UnboundCall) -> Expression:
@@ -285,12 +285,12 @@ def timestamp_arithmetic(scope: ExpressionBinder, given: UnboundCall) -> Express
             raise scope.source.error(arg.at, f"{given.name} takes {expected} here, not {value.type.text()}", "CAST it")
     nullable = first.type.nullable or second.type.nullable
     if not adding:
-        return _made(scope, given, (unit, first, second), INT.with_nullability(nullable))
+        return _make_call(scope, given, (unit, first, second), INT.with_nullability(nullable))
     type_ = second.type
     if root(type_) == "DATE" and unit.value in ("HOUR", "MINUTE", "SECOND"):  # type: ignore[attr-defined]
         second = cast(second, TimestampType(6))
         type_ = TimestampType(6)
-    return _made(scope, given, (unit, first, second), type_.with_nullability(nullable))
+    return _make_call(scope, given, (unit, first, second), type_.with_nullability(nullable))
 
 
 # --- arrays and maps -------------------------------------------------------------------------------------------
@@ -319,10 +319,10 @@ def with_element(scope: ExpressionBinder, given: UnboundCall) -> Expression:
     nullable = array.type.nullable
     match given.name:
         case "ARRAY_CONTAINS":
-            return _made(scope, given, (array, value), BOOLEAN.with_nullability(nullable))
+            return _make_call(scope, given, (array, value), BOOLEAN.with_nullability(nullable))
         case "ARRAY_POSITION":
-            return _made(scope, given, (array, value), INT.with_nullability(nullable or value.type.nullable))
-    return _made(scope, given, (array, value), replace(ArrayType(kept), nullable=nullable))
+            return _make_call(scope, given, (array, value), INT.with_nullability(nullable or value.type.nullable))
+    return _make_call(scope, given, (array, value), replace(ArrayType(kept), nullable=nullable))
 
 
 def of_arrays(scope: ExpressionBinder, given: UnboundCall) -> Expression:
@@ -333,5 +333,5 @@ def of_arrays(scope: ExpressionBinder, given: UnboundCall) -> Expression:
         if not isinstance(found.type, kind):
             expected = "a MAP" if kind is MapType else "an ARRAY"
             raise scope.source.error(arg.at, f"{given.name} takes {expected}, not {found.type.text()}", "CAST it")
-    common, values = scope.alike(given.args)
-    return _made(scope, given, values, common.with_nullability(_nullable(values)))
+    common, values = scope.bind_alike(given.args)
+    return _make_call(scope, given, values, common.with_nullability(_nullable(values)))

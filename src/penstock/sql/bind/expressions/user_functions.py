@@ -15,7 +15,7 @@ class UserFunctions(Protocol):
     def system(self, name: str) -> Function | None:
         """The temporary system function, which hides a built-in one of its name."""
 
-    def named(self, parts: tuple[str, ...]) -> Function | None:
+    def find_function(self, parts: tuple[str, ...]) -> Function | None:
         """The function of a database: the current one, unless the name of one comes before that of the function."""
 
     def names(self) -> Iterable[str]:
@@ -32,7 +32,7 @@ class NamedFunctions:
         """There is none."""
         return None
 
-    def named(self, parts: tuple[str, ...]) -> Function | None:
+    def find_function(self, parts: tuple[str, ...]) -> Function | None:
         """The function of this name, which has no database."""
         return self.functions.get(parts[0]) if len(parts) == 1 else None
 

@@ -20,7 +20,7 @@ from penstock.types import BIGINT, Field, RowType
 class Groups:
     """The groups of rows with equal ``keys``: what of them the query reads, and the node that computes it.
 
-    Expressions of rows become expressions of groups with :meth:`of`; after that, :meth:`rows` has them all.
+    Expressions of rows become expressions of groups with :meth:`of`; after that, :meth:`group_rows` has them all.
     """
 
     keys: Sequence[Expression]
@@ -55,7 +55,7 @@ class Groups:
         operands = tuple(self.rewrite(each) for each in expression.operands)
         return expression.with_operands(operands) if operands != expression.operands else expression
 
-    def rows(self, node: Node) -> Node:
+    def group_rows(self, node: Node) -> Node:
         """One row for each group of the rows of ``node``."""
         items = tuple(Item(name, value) for name, value in self._items.items())
         # A row needs a column, even an unread one.

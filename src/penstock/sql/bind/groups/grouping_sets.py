@@ -42,7 +42,7 @@ class GroupingSets:
         """What the rows are grouped by: all keys, and the number of the set."""
         return (*self._always, *self._columns.values(), self._id)
 
-    def rows(self) -> Node:
+    def plan_rows(self) -> Node:
         """The rows, with the :attr:`keys`."""
         members = []
         for number, keys in enumerate(self.sets):
@@ -55,7 +55,7 @@ class GroupingSets:
         return members[0] if len(members) == 1 else Union(schema, tuple(members))
 
     def rewrite(self, expression: Expression) -> Expression:
-        """``expression`` over :meth:`rows`. Raises SqlError for GROUPING of something that is not a key."""
+        """``expression`` over :meth:`plan_rows`. Raises SqlError for GROUPING of something that is not a key."""
         if expression in self._columns:
             return self._columns[expression]
         if expression in self._always or isinstance(expression, Aggregate):

@@ -80,9 +80,12 @@ class JoinSource:
     outer: tuple[Expression, ...] = ()
 
     @property
-    def correlated(self) -> tuple[Expression, ...]:
-        rights = (rename_columns(each, lambda name: self.right_names.get(name, name)) for each in self.right.correlated)
-        return (*self.left.correlated, *rights, *self.outer)
+    def correlated_conditions(self) -> tuple[Expression, ...]:
+        rights = (
+            rename_columns(each, lambda name: self.right_names.get(name, name))
+            for each in self.right.correlated_conditions
+        )
+        return (*self.left.correlated_conditions, *rights, *self.outer)
 
     @property
     def event_times(self) -> tuple[str, ...]:
@@ -97,21 +100,21 @@ class JoinSource:
     def schema(self) -> RowType:
         return _row(self.left.schema, self.right.schema, self.right_names, self.kind)
 
-    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
+    def plan_rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
         plan = self._plan()
         for each in conditions:
             plan.keep(each)
-        left, right = self.left.rows(plan.left_conditions), self.right.rows(plan.right_conditions)
+        left, right = self.left.plan_rows(plan.left_conditions), self.right.plan_rows(plan.right_conditions)
         if self.errors or left is None or right is None:
             return None
-        found = plan.rows(left, right)
+        found = plan.plan_rows(left, right)
         kept = found if self.keeping is None else self.keeping(found)
         return None if kept is None else project(kept, items_of(found.schema))
 
     def rows_of_windows(self) -> Node | None:
         """The rows of a SEMI or ANTI join; None unless it is one of windows."""
         plan = self._plan()
-        left, right = self.left.rows(plan.left_conditions), self.right.rows(plan.right_conditions)
+        left, right = self.left.plan_rows(plan.left_conditions), self.right.plan_rows(plan.right_conditions)
         return None if left is None or right is None else plan.rows_of_windows(left, right)
 
     def _plan(self) -> _Plan:
@@ -202,7 +205,7 @@ class _Plan:
         else:
             self._above.append(condition)
 
-    def rows(self, left: Node, right: Node) -> Node:
+    def plan_rows(self, left: Node, right: Node) -> Node:
         """The rows, from those of both sides."""
         wanted = self._join.schema
         kind = JoinKind.INNER if self._others else self._join.kind
@@ -211,7 +214,7 @@ class _Plan:
         if isinstance(joined, InWindows) and self._others:
             joined = self._in_windows(plain)
         elif self._others:
-            joined = self._completed(filter_rows(joined, self._others), plain.left, plain.right)
+            joined = self._add_unmatched(filter_rows(joined, self._others), plain.left, plain.right)
         elif joined.schema != wanted:
             joined = project(joined, items_of(wanted))
         return filter_rows(joined, self._above)
@@ -224,8 +227,8 @@ class _Plan:
     def _pairing(self, left: Node, right: Node, kind: JoinKind) -> Join:
         """The join of both sides by the keys alone."""
         taken = {*self._lefts, *self._own}
-        left, left_keys = _keyed(left, [each for each, _ in self._keys], taken)
-        right, right_keys = _keyed(right, [each for _, each in self._keys], taken)
+        left, left_keys = _add_keys(left, [each for each, _ in self._keys], taken)
+        right, right_keys = _add_keys(right, [each for _, each in self._keys], taken)
         schema = _row(left.schema, right.schema, self._names_of(right), kind)
         left_ttl, right_ttl = self._join.lifetimes
         return Join(schema, left, right, kind, left_keys, right_keys, left_ttl=left_ttl, right_ttl=right_ttl)
@@ -244,7 +247,7 @@ class _Plan:
         joined = Join(schema, plain.left, right, kind, plain.left_keys, keys, condition=condition)
         return project(in_windows(joined), items_of(self._join.schema))
 
-    def _completed(self, pairs: Node, left: Node, right: Node) -> Node:
+    def _add_unmatched(self, pairs: Node, left: Node, right: Node) -> Node:
         """The ``pairs`` of matching rows, and the rows without a match."""
         wanted = self._join.schema
         rights = self._join.right_names
@@ -315,7 +318,7 @@ def _where(condition: Expression) -> Expression:
     return Call("CASE", (condition, TRUE), type=BOOLEAN)
 
 
-def _keyed(node: Node, keys: Sequence[Expression], taken: set[str]) -> tuple[Node, tuple[str, ...]]:
+def _add_keys(node: Node, keys: Sequence[Expression], taken: set[str]) -> tuple[Node, tuple[str, ...]]:
     """``node`` with a column for each key, and their names."""
     items, names = list(items_of(node.schema)), []
     computed: dict[Expression, str] = {}
@@ -335,13 +338,13 @@ def _keyed(node: Node, keys: Sequence[Expression], taken: set[str]) -> tuple[Nod
 Conditions = Callable[[Mapping[str, ColumnRef]], Sequence[Expression]]
 
 
-def beside(
+def join_nodes(
     kind: JoinKind, left: Node, right: Node, conditions: Conditions, errors: Errors
 ) -> tuple[Node | None, dict[str, ColumnRef]]:
     """The join of two nodes, and the columns of the right one in it, by their own names. The node is None after a
     problem, which was added to ``errors``."""
-    source, rights = _beside(kind, left, right, conditions, errors)
-    return source.rows(()), rights
+    source, rights = _join_nodes(kind, left, right, conditions, errors)
+    return source.plan_rows(()), rights
 
 
 def matched_in_windows(
@@ -350,10 +353,10 @@ def matched_in_windows(
     """The rows of ``left`` that have a match in ``right``, or none if ``negated``, in each window by itself; None if
     the conditions do not compare windows."""
     kind = JoinKind.ANTI if negated else JoinKind.SEMI
-    return _beside(kind, left, right, conditions, errors)[0].rows_of_windows()
+    return _join_nodes(kind, left, right, conditions, errors)[0].rows_of_windows()
 
 
-def _beside(
+def _join_nodes(
     kind: JoinKind, left: Node, right: Node, conditions: Conditions, errors: Errors
 ) -> tuple[JoinSource, dict[str, ColumnRef]]:
     names: dict[str, str] = {}
@@ -382,8 +385,8 @@ def join(
         reason = f"two tables of FROM are called '{again}'"
         errors.append(source.error(given.right.at, reason, "give one of them another name with AS"))
         return None
-    optional = (left.correlated if given.kind in _KEEPS_RIGHT else ()) + (
-        right.correlated if given.kind in _KEEPS_LEFT else ()
+    optional = (left.correlated_conditions if given.kind in _KEEPS_RIGHT else ()) + (
+        right.correlated_conditions if given.kind in _KEEPS_LEFT else ()
     )
     apart = errors.attempt(partial(_each_by_itself, left, right, context)) if optional else NO_OUTER_VALUES
     if apart is None:
@@ -457,8 +460,8 @@ def _each_by_itself(left: Source, right: Source, context: Context) -> _OuterValu
     """The sides of an outer join for each of the distinct values of the outer columns that they read; None after a
     problem. Raises UnsupportedError for a column of a type that cannot be compared."""
     taken = [name for each in (left, right) for name in (*each.schema.names, *each.domain.names)]
-    domain = Domain.from_expressions((*left.correlated, *right.correlated), taken)
-    column = domain.unmatched(())
+    domain = Domain.from_expressions((*left.correlated_conditions, *right.correlated_conditions), taken)
+    column = domain.find_unmatchable(())
     if column is not None:
         reason = f"a column of an outer query, of type {column.type.text()}, beside an outer join is not supported"
         raise context.source.unsupported(offset_of_outer(column), reason, "compare it in the WHERE after the join")
@@ -472,15 +475,15 @@ def _each_by_itself(left: Source, right: Source, context: Context) -> _OuterValu
 
 def _beside_values(source: Source, domain: Domain, errors: Errors) -> tuple[Source | None, dict[str, ColumnRef]]:
     """The rows of a source beside the values of the ``domain`` that they belong to, and these columns."""
-    node = source.rows(())
+    node = source.plan_rows(())
     if node is None:
         return None, {}
 
     def conditions(rights: Mapping[str, ColumnRef]) -> Sequence[Expression]:
         values = {each.name: rights[name] for name, each in zip(domain.names, domain.columns, strict=True)}
-        return [substitute(each, values) for each in source.correlated]
+        return [substitute(each, values) for each in source.correlated_conditions]
 
-    joined, rights = beside(JoinKind.INNER, node, domain.rows(), conditions, errors)
+    joined, rights = join_nodes(JoinKind.INNER, node, domain.placeholder(), conditions, errors)
     found = None if joined is None else RowsSource(joined, source.tables, (), source.domain.union(domain))
     return found, rights
 
@@ -492,12 +495,12 @@ def _sides(left: Source, right: Source, names: Mapping[str, str], kind: JoinKind
     rights = {each: refs[names[each]] for each in right.schema.names}
     lefts = {each: refs[each] for each in left.schema.names}
     return (
-        *(_substituted(table, lefts) for table in left.tables),
-        *(_substituted(table, rights) for table in right.tables),
+        *(_substitute_columns(table, lefts) for table in left.tables),
+        *(_substitute_columns(table, rights) for table in right.tables),
     )
 
 
-def _substituted(table: NamedTable, values: Mapping[str, ColumnRef]) -> NamedTable:
+def _substitute_columns(table: NamedTable, values: Mapping[str, ColumnRef]) -> NamedTable:
     return replace(table, columns={name: substitute(each, values) for name, each in table.columns.items()})
 
 
@@ -511,7 +514,7 @@ def _using(
     found = [context.scope(made.schema, each, "in USING") for each in (made.tables[:count], made.tables[count:])]
     names = given.using
     if given.natural:
-        own = [[name for table in each.named for name in table.own] for each in sides]
+        own = [[name for table in each.named_tables for name in table.own] for each in sides]
         names = tuple(Name(name, given.at) for name in dict.fromkeys(own[0]) if name in own[1])
     conditions, merged = [], {}
     for name in names:
@@ -524,14 +527,14 @@ def _using(
             errors.append(source.schema_error(name.at, reason, "join with ON, and CAST one of them"))
             continue
         conditions.append(call("=", first, second, place=source.at(name.at)))
-        merged[name.text] = _merged(made.kind, *(each.column(name) for each in found))
+        merged[name.text] = _merge_values(made.kind, *(each.column(name) for each in found))
     if len(merged) < len(names):
         return None
     tables = (replace(each, merged=each.merged | merged.keys()) for each in made.tables)
     return replace(made, conditions=tuple(conditions), tables=(NamedTable("", merged), *tables))
 
 
-def _merged(kind: JoinKind, left: Expression, right: Expression) -> Expression:
+def _merge_values(kind: JoinKind, left: Expression, right: Expression) -> Expression:
     """The value of a column of USING."""
     if kind is JoinKind.FULL:
         common = comparable(left.type, right.type, ordered=False)

@@ -17,7 +17,7 @@ from penstock.sql.bind.joins.conditions import join
 from penstock.sql.bind.queries.windows import window_table
 from penstock.sql.bind.ranking import Ranked, RankedSource
 from penstock.sql.bind.results import Relation
-from penstock.sql.bind.subqueries.binder import SubqueryBinder, kept, split
+from penstock.sql.bind.subqueries.binder import SubqueryBinder, keep_matching, split
 from penstock.sql.bind.subqueries.joined import repeatable_values
 from penstock.sql.bind.subqueries.values import has_subquery
 from penstock.sql.bind.tables.constants import one_row
@@ -70,7 +70,11 @@ class FromClause:
                 return None if found is None else self._source(found, alias.text if alias else "", found.schema.names)
             case UnboundWindow(table=table, alias=alias, columns=columns):
                 inner = self.read(table)
-                below = None if inner is None or not context.independent(*inner.correlated) else inner.rows(())
+                below = (
+                    None
+                    if inner is None or not context.independent(*inner.correlated_conditions)
+                    else inner.plan_rows(())
+                )
                 node = None if below is None else errors.attempt(partial(window_table, given, below, context.source))
                 names = None if node is None else context.column_names(columns, node.schema)
                 return None if node is None or names is None else NodeSource(node, alias.text if alias else "", names)
@@ -112,10 +116,10 @@ class FromClause:
             further = next(filter(reads_outer, columns), None)
             if further is not None:
                 raise source.unsupported(offset_of_outer(further), *CORRELATED)
-            rows = left.rows(())
+            rows = left.plan_rows(())
             if rows is None:
                 return None
-            left = RowsSource(rows, left.tables, left.correlated, left.domain)
+            left = RowsSource(rows, left.tables, left.correlated_conditions, left.domain)
             values = tuple(map(Item, found.domain.names, columns))
             node = with_rows(node, repeatable_values(rows, values, source.at(query.at)))
         right = NodeSource(node, alias, found.schema.names)
@@ -142,7 +146,7 @@ class FromClause:
         if not conditions and not with_queries:
             return made
         others = tuple(each for each in made.conditions if each not in with_queries)
-        keeping = partial(kept, conditions, with_queries, errors=self.context.errors)
+        keeping = partial(keep_matching, conditions, with_queries, errors=self.context.errors)
         return replace(made, conditions=others, keeping=keeping)
 
     def _table(self, given: UnboundTable) -> Source | None:
@@ -173,5 +177,5 @@ class FromClause:
         if isinstance(found, Ranked):
             return RankedSource(found, qualifier, names, self.context.errors)
         if isinstance(found, Dependent):
-            return NodeSource(found.node, qualifier, names, correlated=found.conditions, domain=found.domain)
+            return NodeSource(found.node, qualifier, names, correlated_conditions=found.conditions, domain=found.domain)
         return NodeSource(found, qualifier, names)

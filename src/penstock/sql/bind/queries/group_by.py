@@ -81,11 +81,11 @@ class GroupBy:
             value = None if each is None else errors.attempt(partial(of, each.value))
             columns.append(replace(each, value=value) if each is not None and value is not None else None)
         conditions = [errors.attempt(partial(of, each)) for each in having]
-        below = rows.node if expanded is None else expanded.rows()
-        node = None if below is None else groups.rows(below)
+        below = rows.node if expanded is None else expanded.plan_rows()
+        node = None if below is None else groups.group_rows(below)
         if self.scope.batch and isinstance(node, GroupAggregate) and not node.keys:
             node = or_nothing(node)
-        node = SubqueryJoins(node, errors).filtered([each for each in conditions if each is not None])
+        node = SubqueryJoins(node, errors).filter_rows([each for each in conditions if each is not None])
         correlated = tuple(call("=", outer, of(key), place=outer.place) for outer, key in compared)
         found = Result(node, tuple(columns), correlated, rows.empty, rows.domain, rows.below)
         found = with_subquery_values(found, (), errors)[0]

@@ -31,7 +31,7 @@ from penstock.sql.bind.queries.set_operations import members_of, set_operation, 
 from penstock.sql.bind.queries.sorting import Sorting
 from penstock.sql.bind.ranking import Ranked
 from penstock.sql.bind.results import BROKEN, Relation, Result
-from penstock.sql.bind.subqueries.binder import SubqueryBinder, SubqueryCondition, kept, split
+from penstock.sql.bind.subqueries.binder import SubqueryBinder, SubqueryCondition, keep_matching, split
 from penstock.sql.bind.subqueries.outer_rows import beside_outer, complete_groups
 from penstock.sql.bind.subqueries.values import has_subquery, with_subquery_values
 from penstock.sql.bind.tables.constants import OneRow
@@ -88,40 +88,40 @@ class Queries:
         ranked = found.as_ranked(self.source)
         if ranked is None:
             return found
-        rows = self.errors.attempt(lambda: ranked.kept(()))
+        rows = self.errors.attempt(lambda: ranked.keep_rows(()))
         if rows is None or found.columns is None:
             return Result(None, found.columns)
         refs = zip(found.columns, fields_of(rows.schema), strict=False)
         return Result(rows, tuple(each if each is None else replace(each, value=ref) for each, ref in refs))
 
-    def rows(self, given: UnboundQuery) -> Node | None:
+    def plan_query(self, given: UnboundQuery) -> Node | None:
         """The rows of a query; None after a problem."""
-        return self._result(given).rows(self._context)
+        return self._result(given).plan_rows(self._context)
 
     def relation(self, given: UnboundQuery, columns: Sequence[Name] = ()) -> Relation | None:
         """The rows of a query that others read, with columns called ``columns``, if these are given; None after a
         problem. They have no order, as in Flink."""
-        result, context = self._result(_unordered(given)), self._context
+        result, context = self._result(_drop_order(given)), self._context
         outer = result.outer
         if outer is not None:
             if result.as_ranked(self.source) is not None:
-                return self._ranked(result, columns)
+                return self._rank_rows(result, columns)
             if result.empty is not None:
                 result = complete_groups(result, context)
             elif not result.keeps_columns:
                 result = beside_outer(result, (), context)
             return result.dependent(context, columns)
-        found = result.as_ranked(self.source) or result.rows(context)
+        found = result.as_ranked(self.source) or result.plan_rows(context)
         names = None if found is None else context.column_names(columns, found.schema)
         if found is None or names is None:
             return None
         if isinstance(found, Ranked):
-            return found.renamed(names)
+            return found.rename_columns(names)
         return project(
             found, tuple(Item(name, each) for name, each in zip(names, fields_of(found.schema), strict=True))
         )
 
-    def _ranked(self, result: Result, columns: Sequence[Name]) -> Ranked | None:
+    def _rank_rows(self, result: Result, columns: Sequence[Name]) -> Ranked | None:
         """The numbered rows of a query that reads columns of an outer query; None after a problem."""
         if not result.compares:
             result = beside_outer(result, (), self._context)
@@ -130,7 +130,7 @@ class Queries:
         if found is None or names is None:
             return None
         pairs = [pair for each in result.conditions if (pair := equal_pair(each)) is not None]
-        return found.renamed(names).correlated_by(pairs, result.domain.union(result.below))
+        return found.rename_columns(names).correlated_by(pairs, result.domain.union(result.below))
 
     def _result(self, given: UnboundQuery) -> Result:
         match given:
@@ -139,23 +139,23 @@ class Queries:
             case UnboundValues():
                 return values(given, self._context)
             case UnboundUnion(all=keeps_duplicates):
-                members = [self._result(_unordered(each)) for each in members_of(given)]
+                members = [self._result(_drop_order(each)) for each in members_of(given)]
                 return union(members, self._context, keeps_duplicates=keeps_duplicates)
             case UnboundSetOperation(kind=kind):
-                left, right = (self._result(_unordered(each)) for each in (given.left, given.right))
+                left, right = (self._result(_drop_order(each)) for each in (given.left, given.right))
                 return set_operation(kind, left, right, self._context)
             case UnboundSorted():
-                return self._sorted(given)
+                return self._bind_sorted(given)
             case UnboundWith():
                 return self._with(given)
         raise TypeError(f"unknown query {type(given).__name__}")
 
     def _result_within(self, given: UnboundQuery, scope: Scope) -> Result:
         """The result of a query in an expression, which may read the columns of the ``scope``."""
-        return self._within(scope)._result(_unordered(given))
+        return self._within(scope)._result(_drop_order(given))
 
     def _within(self, scope: Scope) -> Queries:
-        outer = tuple(map(outer_tables, (scope.named, *scope.outer)))
+        outer = tuple(map(outer_tables, (scope.named_tables, *scope.outer)))
         return replace(self, outer=outer, beyond=scope.enclosing)
 
     def _lateral(self, given: UnboundQuery, columns: Sequence[Name], left: Source) -> Relation | None:
@@ -177,12 +177,12 @@ class Queries:
             tables[(each.name.text,)] = replace(self, tables=tables).relation(each.query, each.columns)
         return replace(self, tables=tables)._result(given.body)
 
-    def _sorted(self, given: UnboundSorted) -> Result:
+    def _bind_sorted(self, given: UnboundSorted) -> Result:
         sorting = Sorting(given, self.source, self.batch)
-        result = self._result(sorting.selected())
+        result = self._result(sorting.select_hidden())
         if result.outer is not None and result.as_ranked(self.source) is None:
             return self._sorted_by_outer(sorting, result)
-        found = self.errors.attempt(lambda: sorting.result(result, lambda each: each.rows(self._context)))
+        found = self.errors.attempt(lambda: sorting.result(result, lambda each: each.plan_rows(self._context)))
         return BROKEN if found is None else found
 
     def _sorted_by_outer(self, sorting: Sorting, result: Result) -> Result:
@@ -227,7 +227,7 @@ class Queries:
         if read is None:
             return BROKEN
         scope = self._scope(given, read, subqueries)
-        columns = self._numbered(select(given.items, scope, self.errors))
+        columns = self._number_rows(select(given.items, scope, self.errors))
         plain, with_query = split(given.condition)
         where = self._condition(plain, scope.within("in WHERE"), "the condition of WHERE")
         having = self._condition(
@@ -236,7 +236,7 @@ class Queries:
         if not context.independent(*(each for each in having if not has_subquery(each))):
             return BROKEN
         conditions = [subqueries.condition(each, scope.within("in WHERE")) for each in with_query]
-        result, having = self._filtered(read, tuple(columns), where, conditions, having)
+        result, having = self._filter_rows(read, tuple(columns), where, conditions, having)
         found = [each.value for each in columns if each is not None]
         grouped = given.grouping is not None or bool(having) or any(map(aggregates_in, found))
         stateful = grouped or given.distinct or isinstance(read, JoinSource) or any(map(has_over, found))
@@ -269,7 +269,7 @@ class Queries:
             query=subqueries.value,
         )
 
-    def _filtered(
+    def _filter_rows(
         self,
         read: Source,
         columns: tuple[Selected | None, ...],
@@ -285,9 +285,9 @@ class Queries:
         own = [each for each in plain if not reads_outer(each)]
         correlated = filter(reads_outer, plain)
         conditions = [each for each in bound if each is not None]
-        node = read.rows(own, with_watermark=_watermarked((*found, *own)))
+        node = read.plan_rows(own, with_watermark=_reads_watermark((*found, *own)))
         rows = node if len(conditions) == len(bound) else None
-        result = Result(rows, columns, (*read.correlated, *correlated), below=read.domain)
+        result = Result(rows, columns, (*read.correlated_conditions, *correlated), below=read.domain)
         parts = [*with_queries, *having, *filter(has_subquery, found)]
         parts += [part for each in conditions for part in each.operands]
         if any(map(reads_outer, parts)):
@@ -296,7 +296,7 @@ class Queries:
         if result.node is not None:
             conditions = [each.with_columns(there) for each in conditions]
             with_queries = [substitute(each, there) for each in with_queries]
-            result = replace(result, node=kept(conditions, with_queries, result.node, self.errors))
+            result = replace(result, node=keep_matching(conditions, with_queries, result.node, self.errors))
         return result, tuple(substitute(each, there) for each in having)
 
     def _hints(self, given: UnboundSelect) -> QueryHints:
@@ -304,7 +304,7 @@ class Queries:
         self.warnings.extend(hints.warnings)
         return hints
 
-    def _numbered(self, columns: list[Selected | None]) -> list[Selected | None]:
+    def _number_rows(self, columns: list[Selected | None]) -> list[Selected | None]:
         """The columns, in which row numbers are functions with OVER like any other, unless one is a column by itself
         and the only such function: an outer query may keep the first rows by it."""
         values = [each.value for each in columns if each is not None]
@@ -321,7 +321,7 @@ class Queries:
             return result
         plan = OverPlan(result.node, self.batch, self.source)
         found = tuple(replace(each, value=plan.rewrite(each.value)) for each in columns)
-        rows = self.errors.attempt(plan.rows)
+        rows = self.errors.attempt(plan.plan_rows)
         return replace(result, node=rows, columns=found) if rows is not None else Result(None, found)
 
     def _condition(self, given: Unbound | None, scope: Scope, role: str) -> tuple[Expression, ...]:
@@ -331,7 +331,7 @@ class Queries:
     def _distinct(self, result: Result, lifetime: timedelta | None) -> Result:
         if any(each is not None and reads_outer(each.value) for each in result.columns or ()):
             result = beside_outer(result, (), self._context)
-        rows = result.dependent(self._context) if result.conditions else result.rows(self._context)
+        rows = result.dependent(self._context) if result.conditions else result.plan_rows(self._context)
         if rows is None or result.columns is None:
             return Result(None, result.columns)
         node = rows.node if isinstance(rows, Dependent) else rows
@@ -341,14 +341,14 @@ class Queries:
         return Result(distinct(node, lifetime), columns, conditions, result.empty, result.domain, result.below)
 
 
-def _unordered(query: UnboundQuery) -> UnboundQuery:
+def _drop_order(query: UnboundQuery) -> UnboundQuery:
     """The query without an ORDER BY that has no LIMIT, which has no effect where others read its rows, as in Flink."""
     if isinstance(query, UnboundSorted) and query.limit is None and not query.offset:
         return query.query
     return query
 
 
-def _watermarked(values: Sequence[Expression]) -> bool:
+def _reads_watermark(values: Sequence[Expression]) -> bool:
     """Whether CURRENT_WATERMARK is called."""
     parts = (part for value in values for part in walk(value))
     return any(isinstance(part, Call) and part.function == "CURRENT_WATERMARK" for part in parts)

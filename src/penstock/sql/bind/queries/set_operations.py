@@ -38,7 +38,7 @@ def members_of(given: UnboundUnion) -> list[UnboundQuery]:
 
 def union(members: Sequence[Result], context: Context, *, keeps_duplicates: bool) -> Result:
     """The rows of all ``members``."""
-    aligned = _aligned(members, "UNION", context)
+    aligned = _align_types(members, "UNION", context)
     if aligned is None:
         return BROKEN
     node = Union(aligned.schema, aligned.nodes)
@@ -47,7 +47,7 @@ def union(members: Sequence[Result], context: Context, *, keeps_duplicates: bool
 
 def set_operation(kind: SetKind, left: Result, right: Result, context: Context) -> Result:
     """The rows of ``left`` that are, or are not, among those of ``right``."""
-    aligned = _aligned([left, right], kind.name.replace("_", " "), context)
+    aligned = _align_types([left, right], kind.name.replace("_", " "), context)
     if aligned is None:
         return BROKEN
     kept, compared = aligned.nodes
@@ -77,10 +77,10 @@ def values(given: UnboundValues, context: Context) -> Result:
     return Result(node, tuple(replace(each, value=refs.get(each.name, each.value)) for each in rows[0]))
 
 
-def _aligned(members: Sequence[Result], of: str, context: Context) -> _Aligned | None:
+def _align_types(members: Sequence[Result], of: str, context: Context) -> _Aligned | None:
     """The rows of queries in columns of the types that they have in common; None after a problem."""
     for ranked in filter(None, (each.as_ranked(context.source) for each in members)):
-        context.errors.attempt(partial(ranked.kept, ()))
+        context.errors.attempt(partial(ranked.keep_rows, ()))
         return None
     if not context.independent(*(each.outer for each in members)):
         return None

@@ -36,23 +36,24 @@ class Sorting:
     #: Whether the rows have an end, at which they can be sorted.
     batch: bool = False
 
-    def selected(self) -> UnboundQuery:
+    def select_hidden(self) -> UnboundQuery:
         """The query, with further columns for expressions that only ORDER BY has."""
-        query, hidden = self.given.query, self._hidden()
+        query, hidden = self.given.query, self._hidden_keys()
         if not hidden or not isinstance(query, UnboundSelect):
             return query
         return replace(query, items=(*query.items, *(SelectItem(each, None) for each in hidden)))
 
     def result(self, result: Result, rows: Callable[[Result], Node | None], keys: Sequence[str] = ()) -> Result:
-        """The first rows of the ``result`` of :meth:`selected`, or those of each value of the columns ``keys``, which
-        ``rows`` turns into a node. Raises DefinitionError for an order that is unsupported on streams."""
+        """The first rows of the ``result`` of :meth:`select_hidden`, or those of each value of the columns
+        ``keys``, which ``rows`` turns into a node. Raises DefinitionError for an order that is unsupported
+        on streams."""
         given, columns = self.given, result.complete
         node = None if columns is None else rows(result)
         if node is None or columns is None:
             return Result(None, result.columns)
         if given.limit == 0:
             raise self.source.error(given.clause, "LIMIT 0 leaves no rows", "ask for one row at least")
-        visible = len(columns) - len(self._hidden())
+        visible = len(columns) - len(self._hidden_keys())
         order = self._order(node, columns, visible)
         found: Node
         if given.limit is None and not self.batch:
@@ -84,7 +85,7 @@ class Sorting:
         return TemporalSort(node.schema, node, "", tuple(more)) if more else node
 
     def _order(self, node: Node, columns: Sequence[Selected], visible: int) -> tuple[SortColumn, ...]:
-        hidden = self._hidden()
+        hidden = self._hidden_keys()
         found = []
         for key in self.given.order:
             if key.expression in hidden:
@@ -98,7 +99,7 @@ class Sorting:
             found.append(SortColumn(column.name, key.descending, key.nulls_first))
         return tuple(found)
 
-    def _hidden(self) -> list[Unbound]:
+    def _hidden_keys(self) -> list[Unbound]:
         """The expressions of ORDER BY that are not columns of the result."""
         query = self.given.query
         if not isinstance(query, UnboundSelect) or query.distinct:

@@ -40,11 +40,11 @@ class SubqueryCondition:
         query = self.query.with_operands([substitute(each, values) for each in self.query.operands])
         return replace(self, query=query, wanted=tuple(substitute(each, values) for each in self.wanted))
 
-    def kept(self, node: Node, errors: Errors) -> Node | None:
+    def keep_matching(self, node: Node, errors: Errors) -> Node | None:
         """The rows of ``node`` for which the condition is true; None after a problem."""
         joins = SubqueryJoins(node, errors)
         if self.query.empty is not None:
-            found = joins.filtered((_value(self.given, self.query, self.wanted, self.place),))
+            found = joins.filter_rows((_value(self.given, self.query, self.wanted, self.place),))
         else:
             wanted = tuple(joins.rewrite(each) for each in self.wanted)
             found = joins.node and self.query.keeping(joins.node, wanted, self.given.negated, errors)
@@ -64,12 +64,14 @@ class SubqueryBinder:
         query = self._subquery(given, scope)
         if query is None:
             raise self.context.errors[-1]
-        return _value(given, query, self._wanted(given, query, scope), self.context.source.at(given.at))
+        return _value(given, query, self._bind_compared(given, query, scope), self.context.source.at(given.at))
 
     def condition(self, given: UnboundSubquery, scope: Scope) -> SubqueryCondition | None:
         """A query that is a condition; None after a problem."""
         query = self._subquery(given, scope)
-        wanted = None if query is None else self.context.errors.attempt(partial(self._wanted, given, query, scope))
+        wanted = (
+            None if query is None else self.context.errors.attempt(partial(self._bind_compared, given, query, scope))
+        )
         if query is None or wanted is None:
             return None
         return SubqueryCondition(given, query, wanted, self.context.source.at(given.at))
@@ -78,7 +80,7 @@ class SubqueryBinder:
         """The rows of a query in an expression; None after a problem."""
         result, source = self.result(given.query, scope), self.context.source
         if result.as_ranked(source) is not None:
-            result.rows(self.context)
+            result.plan_rows(self.context)
             return None
         if given.only and not result.compares:
             result = beside_outer(result, (), self.context)
@@ -93,7 +95,7 @@ class SubqueryBinder:
         values = [] if exists else [each.value for each in columns]
         return Subquery.from_result(result.node, values, result)
 
-    def _wanted(self, given: UnboundSubquery, query: Subquery, scope: Scope) -> tuple[Expression, ...]:
+    def _bind_compared(self, given: UnboundSubquery, query: Subquery, scope: Scope) -> tuple[Expression, ...]:
         """The values that are compared with those of the ``query`` of IN. Raises SqlError and SchemaError."""
         source = self.context.source
         operand, count = given.operand, len(query.values)
@@ -138,15 +140,15 @@ def split(condition: Unbound | None) -> tuple[Unbound | None, list[UnboundSubque
     return UnboundCall(plain[0].at, "AND", tuple(plain)), queries
 
 
-def kept(
+def keep_matching(
     conditions: Sequence[SubqueryCondition], others: Sequence[Expression], node: Node, errors: Errors
 ) -> Node | None:
     """The rows of ``node`` for which all ``conditions`` are true, and the ``others``, which have queries in them;
     perhaps with more columns. None after a problem."""
     found: Node | None = node
     for each in conditions:
-        found = None if found is None else each.kept(found, errors)
-    return SubqueryJoins(found, errors).filtered(others)
+        found = None if found is None else each.keep_matching(found, errors)
+    return SubqueryJoins(found, errors).filter_rows(others)
 
 
 def _value(given: UnboundSubquery, query: Subquery, wanted: tuple[Expression, ...], place: Place) -> Expression:

@@ -42,7 +42,7 @@ from penstock.plan.walk import repeatable
 from penstock.sql.bind.correlation import OUTER, equal_pair, own, reads_inner, reads_outer, with_rows
 from penstock.sql.bind.expressions.generated_names import free_name, name_of
 from penstock.sql.bind.groups.grouping import distinct
-from penstock.sql.bind.joins.conditions import Conditions, as_compared, beside, matched_in_windows, present_times
+from penstock.sql.bind.joins.conditions import Conditions, as_compared, join_nodes, matched_in_windows, present_times
 from penstock.sql.bind.results import Result
 from penstock.sql.bind.tables.sources import filter_rows
 from penstock.sql.parse.source import Errors
@@ -154,10 +154,10 @@ class Subquery:
         if whole is None:
             return None
         if not operands:
-            return whole._kept(node, negated, errors)
-        found = whole.equal(operands)._kept(node, negated, errors)
+            return whole._keep_matching(node, negated, errors)
+        found = whole.equal(operands)._keep_matching(node, negated, errors)
         for each in whole.unknown(operands) if negated else ():
-            found = None if found is None else each._kept(found, negated, errors)
+            found = None if found is None else each._keep_matching(found, negated, errors)
         return found
 
     def exists(self, node: Node, errors: Errors) -> tuple[Node | None, Expression]:
@@ -166,9 +166,9 @@ class Subquery:
         if whole is None:
             return None, TRUE
         if whole.others:
-            return whole._flagged(node, errors)
+            return whole._flag_matches(node, errors)
         items = whole._keys()
-        joined, (found, *_) = whole._beside(node, distinct(project(whole.node, items)), len(items), errors)
+        joined, (found, *_) = whole._join_with(node, distinct(project(whole.node, items)), len(items), errors)
         return joined, is_not_null(found)
 
     def only(self, node: Node, place: Place | None, errors: Errors) -> tuple[Node | None, tuple[Expression, ...]]:
@@ -184,7 +184,7 @@ class Subquery:
             values.append(Item(free_name(name_of(each), taken), each))
             taken.append(values[-1].name)
         right = _single(project(whole.node, (*keys, *values)), tuple(each.name for each in keys), place)
-        joined, columns = self._beside(node, right, len(keys), errors)
+        joined, columns = self._join_with(node, right, len(keys), errors)
         if self.empty is None:
             return joined, columns[len(keys) :]
         there = is_not_null(columns[0])
@@ -207,25 +207,25 @@ class Subquery:
             items.append(Item(free_name(name_of(value), [each.name for each in items]), as_compared(value, outside)))
         return tuple(items)
 
-    def _kept(self, node: Node, negated: bool, errors: Errors) -> Node | None:
+    def _keep_matching(self, node: Node, negated: bool, errors: Errors) -> Node | None:
         """The rows of ``node`` that have a row here, or none if ``negated``."""
         if self.others:
             in_windows = self._kept_in_windows(node, negated, errors)
             if in_windows is not None:
                 return in_windows
-            rows, matched = self._matched(node, errors)
+            rows, matched = self._match_rows(node, errors)
             kind = SetKind.ANTI if negated else SetKind.SEMI
             return None if matched is None else self._whole(SetOperation(rows.schema, rows, matched, kind), node)
         right = distinct(project(self.node, self._keys()))
         kind_of_join = JoinKind.LEFT if negated else JoinKind.INNER
-        joined, (key, *_) = self._beside(node, right, len(right.schema.names), errors, kind_of_join)
+        joined, (key, *_) = self._join_with(node, right, len(right.schema.names), errors, kind_of_join)
         if joined is None:
             return None
         if negated:  # a key that matched is not null
             joined = filter_rows(joined, (is_null(key),))
         return project(joined, items_of(node.schema))
 
-    def _beside(
+    def _join_with(
         self, node: Node, right: Node, keys: int, errors: Errors, kind: JoinKind = JoinKind.LEFT
     ) -> tuple[Node | None, tuple[Expression, ...]]:
         """The join of ``node`` with ``right``, whose first columns are the ``keys``; and the columns of ``right``
@@ -234,7 +234,7 @@ class Subquery:
         def conditions(rights: Mapping[str, ColumnRef]) -> Sequence[Expression]:
             return (*self._equal_keys(list(rights.values())[:keys]), *self.outer)
 
-        joined, rights = beside(kind, node, right, conditions, errors)
+        joined, rights = join_nodes(kind, node, right, conditions, errors)
         return joined, tuple(replace(each, type=each.type.with_nullability(True)) for each in rights.values())
 
     def _equal_keys(self, keys: Sequence[ColumnRef]) -> list[Expression]:
@@ -243,10 +243,10 @@ class Subquery:
 
     def _kept_in_windows(self, node: Node, negated: bool, errors: Errors) -> Node | None:
         """The same in each window by itself, where the ``pairs`` have the windows of both; None elsewhere."""
-        items, conditions = self._compared()
+        items, conditions = self._compared_columns()
         return matched_in_windows(node, project(self.node, items), conditions, errors, negated=negated)
 
-    def _compared(self) -> tuple[tuple[Item, ...], Conditions]:
+    def _compared_columns(self) -> tuple[tuple[Item, ...], Conditions]:
         """The columns that are compared with an outer row, and the conditions."""
         items = self._keys()
         count = len(items)
@@ -266,7 +266,7 @@ class Subquery:
 
         return items, conditions
 
-    def _matched(self, node: Node, errors: Errors) -> tuple[Node, Node | None]:
+    def _match_rows(self, node: Node, errors: Errors) -> tuple[Node, Node | None]:
         """The rows of ``node``, and the same rows once for each row here that they match; both without the columns that
         are not repeatable. None after a problem."""
         same = repeatable_columns(node)
@@ -274,13 +274,13 @@ class Subquery:
             errors.append(_unstable(self.others[0].place))
             return node, None
         node = project(node, tuple(each for each in items_of(node.schema) if each.name in same))
-        items, conditions = self._compared()
-        matched, _ = beside(JoinKind.INNER, node, project(self.node, items), conditions, errors)
+        items, conditions = self._compared_columns()
+        matched, _ = join_nodes(JoinKind.INNER, node, project(self.node, items), conditions, errors)
         return node, None if matched is None else project(matched, items_of(node.schema))
 
     def _whole(self, rows: Node, node: Node) -> Node:
-        """The ``rows`` of :meth:`_matched` with all columns of ``node``, of which those that are not repeatable cannot
-        be read."""
+        """The ``rows`` of :meth:`_match_rows` with all columns of ``node``. Columns that are not repeatable cannot be
+        read in them."""
         place = self.others[0].place
         lost: dict[str, Expression] = {
             each.name: Unrepeatable(each.name, _UNSTABLE, type=each.type, place=place) for each in node.schema.fields
@@ -292,12 +292,12 @@ class Subquery:
         )
         return project(rows, tuple(items))
 
-    def _flagged(self, node: Node, errors: Errors) -> tuple[Node | None, Expression]:
+    def _flag_matches(self, node: Node, errors: Errors) -> tuple[Node | None, Expression]:
         """The rows of ``node`` with a column for whether they have a row here."""
         name = free_name("$EXISTS", node.schema.names)
         members = []
         for negated, value in ((False, TRUE), (True, FALSE)):
-            found = self._kept(node, negated, errors)
+            found = self._keep_matching(node, negated, errors)
             if found is None:
                 return None, TRUE
             members.append(project(found, (*items_of(node.schema), Item(name, value))))

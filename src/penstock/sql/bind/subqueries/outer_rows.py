@@ -22,7 +22,7 @@ from penstock.sql.bind.correlation import Dependent, Domain, offset_of_outer
 from penstock.sql.bind.expressions.aggregates import Aggregate, GroupId
 from penstock.sql.bind.expressions.generated_names import free_name
 from penstock.sql.bind.expressions.selection import number_names
-from penstock.sql.bind.joins.conditions import beside
+from penstock.sql.bind.joins.conditions import join_nodes
 from penstock.sql.bind.results import BROKEN, Result
 from penstock.sql.bind.subqueries.joined import choose
 from penstock.sql.bind.subqueries.values import has_subquery
@@ -43,9 +43,9 @@ def _beside_outer(result: Result, others: Sequence[Expression], context: Context
         (*result.conditions, *values, *others), (*result.node.schema.names, *result.below.names)
     )
     check_matched(domain, result.conditions, context)
-    rows, there = domain.rows(), domain.values
+    rows, there = domain.placeholder(), domain.values
     conditions = [substitute(each, there) for each in result.conditions]
-    node, _ = beside(JoinKind.INNER, result.node, rows, lambda _: conditions, context.errors)
+    node, _ = join_nodes(JoinKind.INNER, result.node, rows, lambda _: conditions, context.errors)
     columns = tuple(
         None if each is None else replace(each, value=substitute(each.value, there)) for each in result.columns
     )
@@ -54,7 +54,7 @@ def _beside_outer(result: Result, others: Sequence[Expression], context: Context
 
 def check_matched(domain: Domain, conditions: Sequence[Expression], context: Context) -> None:
     """Raises UnsupportedError for a column that may be NULL and cannot be compared as such."""
-    column = domain.unmatched(conditions)
+    column = domain.find_unmatchable(conditions)
     if column is not None:
         reason = f"computing with a column of an outer query, of type {column.type.text()}, is not supported"
         raise context.source.unsupported(offset_of_outer(column), reason, "compare it with '='")
@@ -81,7 +81,7 @@ def _complete_groups(result: Result, context: Context) -> Result:
     def conditions(rights: Mapping[str, ColumnRef]) -> Sequence[Expression]:
         return [substitute(each, {**there, **rights}) for each in groups.conditions]
 
-    node, rights = beside(JoinKind.LEFT, domain.rows(), groups.node, conditions, context.errors)
+    node, rights = join_nodes(JoinKind.LEFT, domain.placeholder(), groups.node, conditions, context.errors)
     found = is_not_null(replace(rights[flag], type=TRUE.type.with_nullability(True)))
     pairs = zip(items, result.empty, strict=True)
     values = [choose(found, rights[each.name], substitute(none, there)) for each, none in pairs]

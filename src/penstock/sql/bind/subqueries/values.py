@@ -79,7 +79,7 @@ class SubqueryJoins:
         operands = tuple(self.in_aggregates(each) for each in expression.operands)
         return expression.with_operands(operands) if operands != expression.operands else expression
 
-    def filtered(self, conditions: Sequence[Expression]) -> Node | None:
+    def filter_rows(self, conditions: Sequence[Expression]) -> Node | None:
         """The rows for which all ``conditions`` are true, which may have queries in them."""
         found = [self.rewrite(each) for each in conditions]
         return None if self.node is None else filter_rows(self.node, found)

@@ -55,14 +55,14 @@ class OneRow:
 
     event_times: tuple[str, ...] = ()
     tables: tuple[NamedTable, ...] = (NamedTable("", {}),)
-    correlated: tuple[Expression, ...] = ()
+    correlated_conditions: tuple[Expression, ...] = ()
     domain: Domain = NOTHING
 
     @property
     def schema(self) -> RowType:
         return RowType((), nullable=False)
 
-    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
+    def plan_rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
         return filter_rows(one_row(), conditions)
 
 

@@ -69,8 +69,8 @@ class DeclaredTable:
     def scan(self, connectors: Registry[Connector], *, with_watermark: bool = False) -> Node:
         """Reading the table, computed columns included, and with the present watermark as a last column if
         ``with_watermark``. Raises DefinitionError with every problem found."""
-        with self._located():
-            spec = scan_spec(self._found(connectors), self.definition)
+        with self._locate_errors():
+            spec = scan_spec(self._find_connector(connectors), self.definition)
         present = (ColumnRef(WATERMARK, type=BIGINT),) if with_watermark else ()
         rows = read(self.definition, self.connector, spec, *present)
         if self.watermark is None:
@@ -88,16 +88,16 @@ class DeclaredTable:
             replace(each, virtual=each.virtual and each.name not in named) for each in self.definition.columns
         )
         definition = replace(self.definition, columns=columns, overwrite=overwrite)
-        with self._located():
-            return definition, sink_spec(self._found(connectors), definition)
+        with self._locate_errors():
+            return definition, sink_spec(self._find_connector(connectors), definition)
 
-    def _found(self, connectors: Registry[Connector]) -> Connector:
+    def _find_connector(self, connectors: Registry[Connector]) -> Connector:
         if self.problem is not None:
             raise OptionsError((self.problem,))
         return connectors.get(self.connector)
 
     @contextmanager
-    def _located(self) -> Iterator[None]:
+    def _locate_errors(self) -> Iterator[None]:
         """Raises the errors of a connector with their places in the script."""
         try:
             yield

@@ -20,7 +20,7 @@ from penstock.types import RowType
 
 class Source(Protocol):
     """What a query reads. Expressions are bound to its ``schema`` by the names that its ``tables`` give; its
-    :meth:`rows` are made after that, with the conditions of WHERE."""
+    :meth:`plan_rows` are made after that, with the conditions of WHERE."""
 
     @property
     def schema(self) -> RowType:
@@ -35,14 +35,14 @@ class Source(Protocol):
         """The columns that CURRENT_WATERMARK takes: those whose event time watermarks follow."""
 
     @property
-    def correlated(self) -> tuple[Expression, ...]:
-        """Conditions on the rows that read columns of the outer query, which :meth:`rows` does not check."""
+    def correlated_conditions(self) -> tuple[Expression, ...]:
+        """Conditions on the rows that read columns of the outer query, which :meth:`plan_rows` does not check."""
 
     @property
     def domain(self) -> Domain:
         """The columns of the outer query that the rows compute with."""
 
-    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
+    def plan_rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
         """The rows for which all ``conditions`` are true, with the present watermark as a last column if
         ``with_watermark``; None after a problem, which was added to the errors."""
 
@@ -61,7 +61,7 @@ class TableSource:
     names: tuple[str, ...]
     connectors: Registry[Connector]
     errors: Errors
-    correlated: tuple[Expression, ...] = ()
+    correlated_conditions: tuple[Expression, ...] = ()
     domain: Domain = NOTHING
 
     @property
@@ -76,7 +76,7 @@ class TableSource:
     def event_times(self) -> tuple[str, ...]:
         return (self.table.event_time,) if self.table.event_time else ()
 
-    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
+    def plan_rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
         node = self.errors.attempt(lambda: self.table.scan(self.connectors, with_watermark=with_watermark))
         return None if node is None else filter_rows(node, conditions)
 
@@ -94,7 +94,7 @@ class _NodeRows:
     def event_times(self) -> tuple[str, ...]:
         return traits(self.node).rowtimes
 
-    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
+    def plan_rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
         return filter_rows(self.node, conditions)
 
 
@@ -106,7 +106,7 @@ class NodeSource(_NodeRows):
     node: Node
     qualifier: str
     names: tuple[str, ...]
-    correlated: tuple[Expression, ...] = ()
+    correlated_conditions: tuple[Expression, ...] = ()
     domain: Domain = NOTHING
 
     @cached_property
@@ -121,5 +121,5 @@ class RowsSource(_NodeRows):
 
     node: Node
     tables: tuple[NamedTable, ...]
-    correlated: tuple[Expression, ...] = ()
+    correlated_conditions: tuple[Expression, ...] = ()
     domain: Domain = NOTHING

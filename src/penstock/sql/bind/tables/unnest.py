@@ -41,8 +41,8 @@ class UnnestSource:
         return self.left.event_times
 
     @property
-    def correlated(self) -> tuple[Expression, ...]:
-        return self.left.correlated
+    def correlated_conditions(self) -> tuple[Expression, ...]:
+        return self.left.correlated_conditions
 
     @property
     def domain(self) -> Domain:
@@ -57,11 +57,11 @@ class UnnestSource:
         columns = fields_of(RowType(self.own, nullable=False))
         return (*self.left.tables, NamedTable(self.qualifier, dict(zip(self.names, columns, strict=True))))
 
-    def rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
+    def plan_rows(self, conditions: Sequence[Expression], *, with_watermark: bool = False) -> Node | None:
         lefts = frozenset(self.left.schema.names)
         every = (*self.conditions, *conditions)
         below = [each for each in every if columns_of(each) <= lefts and is_deterministic(each)]
-        node = self.left.rows(below)
+        node = self.left.plan_rows(below)
         if node is None:
             return None
         taken = [*self.left.schema.names, *(each.name for each in self.own)]
@@ -121,7 +121,7 @@ def unnest(given: UnboundUnnest, left: Source, context: Context, *, outer: bool 
     names = tuple(each.text for each in given.columns) or tuple(each.name for each in columns)
     if len(names) != len(columns):
         reason = f"the number of names, {len(names)}, differs from the number of columns of UNNEST, {len(columns)}"
-        errors.append(source.schema_error(given.columns[0].at, reason, f"the columns are {_listed(columns)}"))
+        errors.append(source.schema_error(given.columns[0].at, reason, f"the columns are {_list_columns(columns)}"))
         return None
     taken = list(left.schema.names)
     own = []
@@ -145,5 +145,5 @@ def _columns(collection: DataType) -> tuple[Field, ...] | None:
     return None
 
 
-def _listed(columns: Sequence[Field]) -> str:
+def _list_columns(columns: Sequence[Field]) -> str:
     return ", ".join(each.name for each in columns)
