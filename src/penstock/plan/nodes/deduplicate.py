@@ -1,0 +1,22 @@
+"""One row of each key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.plan.nodes.node import Step
+
+
+@dataclass(frozen=True)
+class Deduplicate(Step):
+    """Keeps the first or, with ``last``, the last row of each key by the event time in ``order`` (empty: by arrival).
+    The schema is the input's."""
+
+    keys: tuple[str, ...]
+    order: str = ""
+    last: bool = False
+
+    @property
+    def by_watermark(self) -> bool:
+        """Whether rows are given when the watermark reaches them: first ones by event time, which are final then."""
+        return bool(self.order) and not self.last
