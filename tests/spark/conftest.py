@@ -103,6 +103,8 @@ class Topics:
                 "group.id": "reader",
                 "isolation.level": isolation,
                 "enable.partition.eof": True,
+                # The end of a partition is told by an empty answer.
+                "fetch.wait.max.ms": 10,
                 "enable.auto.commit": False,
             }
         )
