@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,8 +23,10 @@ TopicFactory = Callable[..., str]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--rule "tasks run once"`` runs the tests that show one rule."""
+    """``--rule "tasks run once"`` runs the tests that show one rule. ``--durations-file FILE`` writes how many seconds
+    each file of tests has taken."""
     parser.addoption("--rule", help="run only tests of this rule of docs/design/rules.md")
+    parser.addoption("--durations-file", help="write the seconds of each file of tests to this file")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -38,6 +43,22 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("steady", deadline=None, derandomize=config.option.markexpr == "not slow")
     settings.load_profile("steady")
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Writes how long the files of tests took, the longest first."""
+    path = config.getoption("durations_file")
+    if path is None:
+        return
+    seconds: Counter[str] = Counter()
+    tests: Counter[str] = Counter()
+    for report in itertools.chain(*terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            file = report.nodeid.partition("::")[0]
+            seconds[file] += report.duration
+            tests[file] += report.when == "call"
+    lines = [f"{each:7.1f} s {tests[file]:5} tests  {file}\n" for file, each in seconds.most_common()]
+    Path(path).write_text(f"{seconds.total():7.1f} s {tests.total():5} tests\n{''.join(lines)}", "utf-8")
 
 
 @pytest.fixture(scope="session")
