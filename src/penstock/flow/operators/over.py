@@ -18,7 +18,7 @@ from penstock.flow.operators.aggregate import GROUPS
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext, TimeDomain, places_of
 from penstock.flow.operators.deltas import Delta, concat_columns, select_groups, whole_rows
 from penstock.flow.operators.node_operators import JobFacts, NodeOperator
-from penstock.flow.operators.over_frames import OrderValues, Partitions
+from penstock.flow.operators.over_frames import OrderValues, Partitions, rows_within
 from penstock.flow.operators.over_functions import OverFunctions
 from penstock.flow.operators.over_rows import OverRowsOperator
 from penstock.flow.operators.over_values import Carried
@@ -277,7 +277,7 @@ class OverOperator(OneInputOperator):
         if length is not None:
             last = rows.times[partitions.ends - 1]
             return np.asarray(rows.times >= last - length, np.bool_)
-        count = -int(self.functions.frame.start or 0)
+        count = -rows_within(self.functions.frame.start or 0, len(rows))
         return np.asarray(np.arange(len(rows)) >= partitions.ends - count, np.bool_)
 
     # --- positions -----------------------------------------------------------------------------------------------

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock.columns.equality import Flags, RowIndices, fixed_values, wide_values
-from penstock.columns.ordinals import valid_of
+from penstock.columns.equality import Flags, RowIndices, fixed_values
+from penstock.columns.ordinals import Ordinals, ordinals, valid_of
 from penstock.plan.nodes import Frame, SortColumn
 
-#: Milliseconds of a unit of a time's Arrow type.
-_UNITS = {"s": 1000, "ms": 1}
+#: How many units of a time's Arrow type a millisecond has.
+_UNITS = {"s": Fraction(1, 1000), "ms": Fraction(1), "us": Fraction(1000), "ns": Fraction(1_000_000)}
 _DAY = 86_400_000
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
+_EXACT = Context(prec=50)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +94,17 @@ def frames_of(frame: Frame, partitions: Partitions, values: OrderValues | None) 
     first, last = partitions.starts, partitions.ends
     if frame.rows:
         rows = np.arange(len(partitions))
-        starts = first if frame.start is None else np.clip(rows + int(frame.start), first, last)
-        ends = last if frame.end is None else np.clip(rows + int(frame.end) + 1, first, last)
+        starts = first if frame.start is None else np.clip(rows + rows_within(frame.start, len(rows)), first, last)
+        ends = last if frame.end is None else np.clip(rows + rows_within(frame.end, len(rows)) + 1, first, last)
         return Frames(starts, np.maximum(starts, ends))
     starts = _bound(frame.start, partitions, values, end=False)
     ends = _bound(frame.end, partitions, values, end=True)
     return Frames(starts, np.maximum(starts, ends))
+
+
+def rows_within(offset: int | Decimal, count: int) -> int:
+    """A number of rows to go on or back, no more than there are."""
+    return max(-count, min(int(offset), count))
 
 
 def _bound(
@@ -109,55 +120,77 @@ def _bound(
 
 @dataclass(frozen=True, eq=False)
 class OrderValues:
-    """The ``values`` of the column that rows are sorted by, as numbers that grow in that order, with what an offset is
-    multiplied by to become such a number. Nulls are before all values, or with ``nulls_last`` behind them."""
+    """The values of the ``column`` that rows are sorted by. An offset times ``scale`` is a distance between whole
+    numbers of the column; of floating-point ones it is one itself."""
 
-    values: npt.NDArray[Any]
-    valid: Flags
-    scale: Decimal
-    nulls_last: bool = False
+    column: pa.Array
+    descending: bool
+    nulls_last: bool
+    scale: Fraction
 
     @classmethod
-    def from_column(cls, column: pa.Array, by: SortColumn, places: int) -> OrderValues:
-        """The values of a column of numbers, dates or times; ``places`` is the number of decimal places that offsets
-        have."""
-        valid, kind = valid_of(column), column.type
-        values: npt.NDArray[Any]
+    def from_column(cls, column: pa.Array, by: SortColumn) -> OrderValues:
+        """The values of a column of numbers, dates or times."""
+        kind = column.type
         if pa.types.is_decimal(kind):
-            places = max(places, kind.scale)
-            wide = column.cast(pa.decimal128(38, places), safe=False)
-            values, scale = wide_values(wide, 2)[:, 0].view(np.int64), Decimal(10) ** places
+            scale = Fraction(10**kind.scale)
         elif pa.types.is_timestamp(kind) or pa.types.is_time(kind):
-            values, scale = _fixed(column), Decimal(1) / _UNITS[kind.unit] if kind.unit in _UNITS else Decimal(1000)
-        elif pa.types.is_date32(kind):
-            values, scale = _fixed(column).astype(np.int64) * _DAY, Decimal(1)
-        elif pa.types.is_integer(kind) and places:
-            values, scale = _fixed(column).astype(np.float64), Decimal(1)
+            scale = _UNITS[kind.unit]
         else:
-            values, scale = _fixed(column), Decimal(1)
-        values = values.astype(np.float64 if values.dtype.kind == "f" else np.int64)
-        values = np.where(valid, values, 0)
-        return cls(-values if by.descending else values, valid, scale, nulls_last=not by.nulls_first)
+            scale = 1 / Fraction(_DAY) if pa.types.is_date32(kind) else Fraction(1)
+        return cls(column, by.descending, not by.nulls_first, scale)
 
     @classmethod
     def from_millis(cls, times: npt.NDArray[np.int64]) -> OrderValues:
         """Times in milliseconds."""
-        return cls(times, np.ones(len(times), np.bool_), Decimal(1))
+        return cls(pa.array(times), descending=False, nulls_last=True, scale=Fraction(1))
+
+    @cached_property
+    def valid(self) -> Flags:
+        """Which values are not null."""
+        return valid_of(self.column)
 
     def search(self, partitions: Partitions, offset: int | Decimal, *, end: bool) -> RowIndices:
         """For each row, where the values of its partition begin that are at least its own and ``offset``; with ``end``
-        where those end that are at most that."""
-        known = np.unique(self.values[self.valid])
-        far = Decimal(offset) * self.scale
-        bounds = self.values + (float(far) if known.dtype.kind == "f" else int(far))
-        ranks = np.where(self.valid, np.searchsorted(known, self.values), len(known) if self.nulls_last else -1) + 1
-        wanted = np.searchsorted(known, bounds, side="right" if end else "left") + 1
+        where those end that are at most that. NaN is further than any offset from other values."""
+        values, bounds, beyond = self._bounds(Fraction(offset), end=end)
+        known = np.unique(values[self.valid])
+        ranks = np.where(self.valid, np.searchsorted(known, values), len(known) if self.nulls_last else -1) + 1
+        wanted = np.searchsorted(known, bounds, side="right" if end else "left")
+        wanted = np.where(beyond == 0, wanted, np.where(beyond > 0, len(known), 0)) + 1
         width = len(known) + 2
         return np.searchsorted(partitions.index * width + ranks, partitions.index * width + wanted)
 
+    def _bounds(self, offset: Fraction, *, end: bool) -> tuple[Ordinals, Ordinals, npt.NDArray[np.int64]]:
+        """The values and their bounds as numbers that grow in the order of rows; and which bounds are larger (1) or
+        smaller (-1) than all numbers."""
+        inside = np.zeros(len(self.column), np.int64)
+        if pa.types.is_floating(self.column.type):
+            wide = np.asarray(fixed_values(self.column), np.float64)
+            with np.errstate(over="ignore"):
+                bounds = wide + float(-offset if self.descending else offset)
+            return self._directed(ordinals(pa.array(wide))), self._directed(ordinals(pa.array(bounds))), inside
+        # Of whole numbers, the bound is the next one inside of the frame.
+        distance = math.floor(offset * self.scale) if end else math.ceil(offset * self.scale)
+        if pa.types.is_decimal(self.column.type):
+            both = self._directed(ordinals(self._decimals(-distance if self.descending else distance)))
+            return both[: len(inside)], both[len(inside) :], inside
+        values = self._directed(ordinals(self.column))
+        bounds = (values.view(np.uint64) + np.uint64(distance % 2**64)).view(np.int64)
+        room = (_GREATEST - distance) if distance > 0 else (_LEAST - distance)
+        room = min(max(room, _LEAST), _GREATEST)
+        if distance > 0:
+            return values, bounds, inside + ((values > room) | (distance >= 2**64))
+        return values, bounds, inside - ((values < room) | (distance <= -(2**64)))
 
-def _fixed(column: pa.Array) -> npt.NDArray[Any]:
-    found = fixed_values(column)
-    if found is None:
-        raise TypeError(f"a frame cannot go by values of {column.type}")
-    return found
+    def _decimals(self, distance: int) -> pa.Array:
+        """The values of a column of decimals, and then those so far from them."""
+        kind, far = self.column.type, 2 * 10**38
+        wide = self.column.cast(pa.decimal256(40, kind.scale))
+        step = Decimal(max(-far, min(distance, far))).scaleb(-kind.scale, _EXACT)
+        moved = pc.add(wide, pa.scalar(step, wide.type))
+        return pa.concat_arrays([wide.cast(moved.type), moved])
+
+    def _directed(self, numbers: Ordinals) -> Ordinals:
+        return ~numbers if self.descending else numbers
+

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -152,19 +151,11 @@ class OverRowsOperator(OneInputOperator):
 
     def _values(self, rows: pa.RecordBatch) -> OrderValues | None:
         frame = self.functions.frame
-        offsets = [each for each in (frame.start, frame.end) if each]
-        if frame.rows or not offsets:
+        if frame.rows or not (frame.start or frame.end):
             return None
         (by,) = self.functions.order
-        places = max(_places(each) for each in offsets)
-        return OrderValues.from_column(rows.column(by.name), by, places)
+        return OrderValues.from_column(rows.column(by.name), by)
 
     @staticmethod
     def _added(rows: pa.RecordBatch) -> pa.RecordBatch:
         return Delta(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), np.uint64)).output()
-
-
-def _places(offset: object) -> int:
-    """The number of decimal places of an offset."""
-    exponent = Decimal(str(offset)).as_tuple().exponent
-    return max(0, -exponent) if isinstance(exponent, int) else 0
