@@ -29,7 +29,14 @@ COLUMNS: dict[pa.DataType, tuple[list[Any], Callable[[Any], Any]]] = {
     pa.int64(): ([-_LONGEST - 1, -_LONGEST, -1, 0, 2, 10**15, 2**53 + 1, _LONGEST - 1, _LONGEST], Fraction),
     pa.decimal128(10, 2): ([Decimal("-1.10"), Decimal("0.00"), Decimal("0.05"), Decimal("99999999.99")], Fraction),
     pa.decimal128(38, 2): (
-        [Decimal(f"-{_WIDEST}"), Decimal("-12345678901234567890.12"), Decimal(0), Decimal(10) ** 20, Decimal(10) ** 20 + 1, _WIDEST],
+        [
+            Decimal(f"-{_WIDEST}"),
+            Decimal("-12345678901234567890.12"),
+            Decimal(0),
+            Decimal(10) ** 20,
+            Decimal(10) ** 20 + 1,
+            _WIDEST,
+        ],
         Fraction,
     ),
     pa.float64(): ([-math.inf, -1.5, -0.0, 0.0, 0.5, 1e300, math.inf, math.nan], float),
@@ -89,9 +96,7 @@ def test_a_range_has_the_values_between_its_bounds(kind: pa.DataType):
                 wanted = [
                     place
                     for place, other in enumerate(ordered)
-                    if other is None
-                    or (start is None and not by.nulls_first)
-                    or (end is None and by.nulls_first)
+                    if other is None or (start is None and not by.nulls_first) or (end is None and by.nulls_first)
                 ]
             else:
                 wanted = [

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -168,8 +167,8 @@ class OrderValues:
         if pa.types.is_floating(self.column.type):
             wide = np.asarray(fixed_values(self.column), np.float64)
             with np.errstate(over="ignore"):
-                bounds = wide + float(-offset if self.descending else offset)
-            return self._directed(ordinals(pa.array(wide))), self._directed(ordinals(pa.array(bounds))), inside
+                moved = wide + float(-offset if self.descending else offset)
+            return self._directed(ordinals(pa.array(wide))), self._directed(ordinals(pa.array(moved))), inside
         # Of whole numbers, the bound is the next one inside of the frame.
         distance = math.floor(offset * self.scale) if end else math.ceil(offset * self.scale)
         if pa.types.is_decimal(self.column.type):
@@ -193,4 +192,3 @@ class OrderValues:
 
     def _directed(self, numbers: Ordinals) -> Ordinals:
         return ~numbers if self.descending else numbers
-
