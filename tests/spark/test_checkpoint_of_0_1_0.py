@@ -14,12 +14,10 @@ import pytest
 
 from penstock.connectors.kafka.sink.committer import KafkaCommitter
 from penstock.errors import CheckpointError, FencedError
-from penstock.kafka.produce import Producer
 from penstock.kafka.progress import ensure_progress_topic
-from penstock.kafka.progress.records import encoded_record
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
-from penstock.kafka.transactions import TransactionClient
+from tests.spark.kept_checkpoints import publish_progress, replace_words
 from tests.waiting import while_running
 
 KEPT = Path(__file__).with_name("checkpoint-0.1.0")
@@ -43,26 +41,11 @@ def left(jobs, kafka, topics, topic):
         "PROGRESS-ID": str(progress.topic_id),
     }
 
-    def filled(text):
-        for word, meaning in words.items():
-            text = text.replace(word, meaning)
-        return text
-
     shutil.copytree(KEPT, jobs.checkpoint("copy"))
-    for file in [each for each in jobs.checkpoint("copy").rglob("*") if each.is_file()]:
-        text = filled(file.read_text())
-        file.unlink()
-        file.with_name(filled(file.name)).write_text(text)
+    replace_words(jobs.checkpoint("copy"), words)
     record = jobs.checkpoint("copy") / "progress.json"
-    batch = encoded_record(name.encode(), record.read_bytes().strip(), progress.partition_of(name))
+    publish_progress(session, progress, name, record.read_bytes().strip())
     record.unlink()
-    client = TransactionClient(session, name, 60_000)
-    client.init()
-    client.begin()
-    with Producer(session, client.identity, transactional_id=name) as producer:
-        producer.submit(progress.name, batch.partition, batch.data, batch.count)
-        producer.flush()
-    client.commit()
     sql = (
         jobs.table("readings", "id BIGINT", source, scan_startup_mode="earliest-offset")
         + jobs.exactly_once("copies", "id BIGINT", sink, sink_transactional__id__prefix=sink)

@@ -12,12 +12,10 @@ from collections import Counter
 
 import pytest
 
-from penstock.kafka.produce import Producer
 from penstock.kafka.progress import ensure_progress_topic
-from penstock.kafka.progress.records import Seal, encoded_record
+from penstock.kafka.progress.records import Seal
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
-from penstock.kafka.transactions import TransactionClient
 from tests.spark.former.programs import (
     ARCHIVE,
     READ,
@@ -33,6 +31,7 @@ from tests.spark.former.programs import (
     topic_of,
     two_targets,
 )
+from tests.spark.kept_checkpoints import publish_progress, replace_words
 
 AVAILABLE_NOW = "SET 'penstock.available-now' = 'true';\n"
 #: The jobs that continue with what each job has written.
@@ -72,18 +71,11 @@ def former(tmp_path_factory, kafka, kafka_admin):
     words = {"CLUSTER": session.cluster_id, "PROGRESS-ID": str(progress.topic_id), "BROKER": kafka.bootstrap}
     words |= {f"{name.upper()}-ID": str(session.topic(name).topic_id) for name in SOURCES}
 
-    def fill(text):
-        for word, meaning in words.items():
-            text = text.replace(word, meaning)
-        return text
-
-    for file in [each for each in folder.rglob("*") if each.is_file() and "state" not in each.parts]:
-        text = fill(file.read_text())
-        file.unlink()
-        file.with_name(fill(file.name)).write_text(text)
+    replace_words(folder, words)
     for name, value in json.loads((folder / "progress.json").read_text()).items():
         if "\0" not in name:  # else it is a claim or a mark
-            publish_progress(session, progress, name, seal_again(folder, name, json.loads(value)))
+            record = seal_again(folder, name, json.loads(value))
+            publish_progress(session, progress, name, json.dumps(record).encode())
     return folder
 
 
@@ -103,18 +95,6 @@ def seal_again(folder, name, record):
     known = json.loads((folder / job / "penstock" / "job.json").read_text())
     fields = {key: value for key, value in record.items() if key not in HEAD}
     return {**record, "seal": Seal(known["query_id"], known["secret"]).sign(name, fields)}
-
-
-def publish_progress(session, progress, name, record):
-    """Write the last record of a transactional id, as its last owner did."""
-    batch = encoded_record(name.encode(), json.dumps(record).encode(), progress.partition_of(name))
-    client = TransactionClient(session, name, 60_000)
-    client.init()
-    client.begin()
-    with Producer(session, client.identity, transactional_id=name) as producer:
-        producer.submit(progress.name, batch.partition, batch.data, batch.count)
-        producer.flush()
-    client.commit()
 
 
 @pytest.fixture

@@ -40,6 +40,7 @@ from tests.spark.former.programs import (
     topic_of,
     two_targets,
 )
+from tests.spark.kept_checkpoints import replace_words
 from tests.waiting import eventually
 
 _PENSTOCK = "from penstock.cli.main import main; raise SystemExit(main())"
@@ -144,22 +145,14 @@ class Recording:
         words |= {str(progress.topic_id): "PROGRESS-ID", socket.gethostname(): "HOST"}
         words |= {str(session.topic(name).topic_id): f"{name.upper()}-ID" for name in SOURCES}
 
-        def replaced(text: str) -> str:
-            for meaning, word in words.items():
-                text = text.replace(meaning, word)
-            return text
-
-        for file in [each for each in kept.rglob("*") if each.is_file() and "state" not in each.parts]:
-            text = replaced(file.read_text())
-            file.unlink()
-            file.with_name(replaced(file.name)).write_text(text)
+        last = {key: value for key, value in self.read(progress.name) if key is not None}
+        (kept / "progress.json").write_text(json.dumps(last, indent=1))
+        rows, table = db.rows("SELECT * FROM counts"), db.rows("SELECT * FROM penstock_progress")
+        (kept / "postgres.json").write_text(json.dumps({"counts": rows, "progress": table}, default=str))
+        replace_words(kept, words)
         for job, sinks in (("steps", STEPS), ("generated", ["totals"]), ("two_targets", ["in_kafka"])):
             found = {sink: list(self.read(topic_of(job, sink))) for sink in sinks}
             (kept / f"{job}.json").write_text(json.dumps(found))
-        last = {key: value for key, value in self.read(progress.name) if key is not None}
-        (kept / "progress.json").write_text(replaced(json.dumps(last, indent=1)))
-        rows, table = db.rows("SELECT * FROM counts"), db.rows("SELECT * FROM penstock_progress")
-        (kept / "postgres.json").write_text(replaced(json.dumps({"counts": rows, "progress": table}, default=str)))
         with tarfile.open(ARCHIVE, "w:xz", preset=9) as archive:
             for file in sorted(each for each in kept.rglob("*") if each.is_file()):
                 archive.add(file, str(file.relative_to(kept)), filter=_anonymous)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.columns.streams import ipc_stream
 from penstock.delivery import canonical
 from penstock.errors import CheckpointError, CheckpointUnavailableError
 from penstock.flow.state.compaction import join_neighbours
@@ -41,10 +42,7 @@ class KeptOutput:
     @classmethod
     def write(cls, storage: Storage, name: str, rows: pa.Table, tables: tuple[tuple[str, ...], ...]) -> KeptOutput:
         """Write rows of :data:`penstock.flow.graph.exchange.EXCHANGE` as the file ``name``."""
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema) as writer:
-            writer.write_table(rows)
-        data = sink.getvalue()
+        data = ipc_stream(rows)
         storage.write(name, [data])
         return cls(name, hashlib.sha256(data).hexdigest(), tables)
 

@@ -297,11 +297,11 @@ class QueryGrammar(WindowGrammar):
         if self.take("UNNEST", "("):
             found = self._unnest(at)
         elif self.sees_window_table():
-            found = self.window_table(lambda: self._parse_enclosed(at))
+            found = self.window_table(lambda: self._parse_derived(at))
         elif self.sees("TABLE", "("):
             raise self.unsupported(f"the table function {self.ahead(2).shown}", "name a table")
         elif self.take("("):
-            found = self._parse_enclosed(at)
+            found = self._parse_derived(at)
         else:
             found = UnboundTable(at, self.table_name(), hints=self.hints())
         if self.sees("("):
@@ -333,7 +333,7 @@ class QueryGrammar(WindowGrammar):
         self.expect(")")
         return UnboundUnnest(at, collection, self.take("WITH", "ORDINALITY"))
 
-    def _parse_enclosed(self, at: int) -> UnboundSource:
+    def _parse_derived(self, at: int) -> UnboundSource:
         """A query or a join, after its opening parenthesis."""
         if self.token.keyword in _QUERIES and not self.sees("TABLE", "("):
             found: UnboundSource = UnboundDerived(at, self.query())
