@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.connectors.kafka.sink.acknowledgements import Acknowledged
+from penstock.connectors.kafka.sink.writer import WRITTEN
 from penstock.settings import Settings
-from penstock.spi import JobContext
+from penstock.spi import JobContext, TaskResults
 
 
 @dataclass
@@ -37,14 +37,22 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Reporting:
-    """Tasks that report a record in a topic."""
+class Computed:
+    """The tasks of a batch that is computed, with these results and the state after it."""
 
-    topic: str
+    state: str = ""
+    rows: Sequence[Mapping[str, Any]] = ()
+    computed: bool = True
 
-    def write(self, *_: Any, **__: Any) -> Acknowledged:
-        """What they report."""
-        return Acknowledged(records=1, topics=frozenset({self.topic}))
+    def collect(self, instructions: str = "", *, by_owners: bool = False, once: bool = False) -> TaskResults:
+        """The results."""
+        return TaskResults(self.rows)
+
+
+def acknowledged(topic: str, **more: Any) -> dict[str, Any]:
+    """An acknowledgement of one record, as a task reports it."""
+    row = dict.fromkeys(WRITTEN.names) | {"topic": topic, "partition": 0, "count": 1, "attempt": 0}
+    return {**row, "first_sequence": 0, "last_sequence": 0, **more}
 
 
 def context_of(progress_topic: str = "__penstock_progress") -> JobContext:

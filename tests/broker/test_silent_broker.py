@@ -17,7 +17,7 @@ from penstock.kafka.transactions import describe_transaction, transaction_timeou
 from penstock.spi import Column, Output, TableDefinition
 from penstock.types import STRING
 from penstock_testing.services import KafkaCluster
-from tests.committers import Reporting, context_of
+from tests.committers import context_of
 
 MAXIMUM_MS = 1_234_567
 
@@ -93,9 +93,7 @@ def test_a_start_does_not_wait_for_a_broker_that_it_does_not_need(
         cluster.pause(victim)
     else:
         cluster.kill(victim)
-    committer = KafkaCommitter(
-        [Output(0, "t", spec, spec.schema, None, ("v",))], context_of("progress"), Reporting("out")
-    )
+    committer = KafkaCommitter([Output(0, "t", spec, spec.schema, None, ("v",))], context_of("progress"))
     committer.open()
     session.metadata([], session.deadline())
     assert victim in session.brokers(), "the others know by now that it is down"

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -21,7 +21,6 @@ import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.sink import committer
-from penstock.connectors.kafka.sink.acknowledgements import Acknowledged
 from penstock.connectors.kafka.sink.committer import KafkaCommitter
 from penstock.errors import (
     CheckpointError,
@@ -40,10 +39,20 @@ from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient, describe_transaction
 from penstock.settings import Settings
-from penstock.spi import Batch, Column, JobContext, NextBatch, Output, TableDefinition, Written
+from penstock.spi import (
+    Batch,
+    Column,
+    JobContext,
+    NextBatch,
+    Output,
+    Published,
+    TableDefinition,
+    TaskResults,
+    unpickled,
+)
 from penstock.types import BIGINT
 from penstock_testing import Api, ProxiedCluster, Then, Trap
-from tests.committers import Memory
+from tests.committers import Computed, Memory, acknowledged
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -71,20 +80,46 @@ class Rows:
     #: Called when all is written, before the driver goes on.
     then: Callable[[], object] = lambda: None
 
-    def write(self, frame: int, *, transaction: OpenTransaction) -> Acknowledged:
+    def write(self, number: int, transaction: OpenTransaction) -> TaskResults:
         self.writes += 1
         with Producer(self.session, transaction.identity, transactional_id=transaction.transactional_id) as producer:
             for partition in (0, 1):
                 (made,) = encode(
                     keys=None,
-                    values=pa.array([str(frame).encode()] * 10, pa.binary()),
+                    values=pa.array([str(number).encode()] * 10, pa.binary()),
                     timestamps=np.full(10, time.time_ns() // 1_000_000),
                     partitions=np.zeros(10, np.int32),
                 )
                 producer.submit(self.topic, partition, made.data, made.count)
             producer.flush()
         self.then()
-        return Acknowledged(20, frozenset({self.topic}), {0: Written(20, 0)})
+        last = {"count": 10, "last_sequence": 9}
+        acks = [acknowledged(self.topic, partition=partition, **last) for partition in (0, 1)]
+        return TaskResults([*acks, acknowledged("", count=20, bytes=0)])
+
+
+@dataclass(frozen=True)
+class Tasks(Computed):
+    """The tasks of the batch of that number."""
+
+    rows_of: Rows = field(kw_only=True)
+    number: int = field(kw_only=True)
+    computed: bool = False
+
+    def collect(self, instructions: str = "", *, by_owners: bool = False, once: bool = False) -> TaskResults:
+        transaction = unpickled(instructions).transaction
+        assert transaction is not None
+        assert once
+        return self.rows_of.write(self.number, transaction)
+
+
+class NumberCommitter(KafkaCommitter):
+    """Publishes numbers."""
+
+    rows: Rows
+
+    def publish(self, batch: Batch, tasks: Any) -> Published:
+        return super().publish(batch, Tasks(rows_of=self.rows, number=tasks))
 
 
 class Scene:
@@ -134,7 +169,8 @@ class Scene:
             warn=lambda text: self.warn(text),  # noqa: PLW0108 - the same
         )
         rows = Rows(self.direct, self.topic)
-        made = KafkaCommitter([Output(0, "t", sink, sink.schema, None, ("n",))], context, rows)
+        made = NumberCommitter([Output(0, "t", sink, sink.schema, None, ("n",))], context)
+        made.rows = rows
         made.open()
         self.transactional_id = made.transactional_id
         return made, rows

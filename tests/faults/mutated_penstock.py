@@ -234,11 +234,10 @@ def offsets_outside() -> None:
 
 
 def _acknowledged(**flags: Any) -> None:
-    from penstock.connectors.kafka.spark import write_jobs
+    from penstock.connectors.kafka.sink.writing_committer import WritingCommitter
 
-    (kind,) = (each for each in vars(write_jobs).values() if hasattr(each, "_collect"))
-    collect = kind._collect
-    kind._collect = lambda *args, **kwargs: replace(collect(*args, **kwargs), **flags)
+    collect = WritingCommitter.collect
+    WritingCommitter.collect = lambda *args, **kwargs: replace(collect(*args, **kwargs), **flags)
 
 
 def always_clean() -> None:

@@ -12,10 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.sink.acknowledgements import Acknowledged
 from penstock.connectors.kafka.sink.committer import KafkaCommitter
 from penstock.connectors.kafka.sink.writer import (
-    PUBLISHING_ORDER,
     WRITTEN,
     Instructions,
     OpenTransaction,
@@ -37,13 +35,14 @@ from penstock.spi import (
     JobContext,
     NextBatch,
     Output,
-    Results,
     TableDefinition,
     Task,
+    TaskResults,
     WriterFactory,
-    pickled,
+    unpickled,
 )
 from penstock.types import BYTES
+from tests.committers import acknowledged
 from tests.simulation.checkpoint import Checkpoint, group_of, text_of
 from tests.simulation.faults import Plan, TaskFault
 from tests.simulation.invariants import Invariants
@@ -99,29 +98,18 @@ class SimulatedJobs:
         self._scheduler, self._plan, self._rng = scheduler, plan, rng
         self.running: list[Actor] = []
 
-    def write(self, tasks: _Tasks, *, transaction: OpenTransaction) -> Acknowledged:
-        """What ``penstock.connectors.kafka.spark`` has Spark do."""
-        return self._write(tasks, None, transaction)
-
-    def write_by_owners(
-        self, tasks: _Tasks, spec: WriteSpec, owners: int, *, transaction: OpenTransaction
-    ) -> Acknowledged:
-        """The same, with a second stage."""
-        return self._write(replace(tasks, spec=spec), owners, transaction)
-
-    def _write(self, given: _Tasks, owners: int | None, transaction: OpenTransaction) -> Acknowledged:
-        spec, tasks = given.spec, given.count
-        self._invariants.publishing(self._driver)
-        fault = self._plan.task_fault()
-        if fault is TaskFault.ROW_IN_PROGRESS:
-            self._write_beside_progress(spec, transaction)
-        rows = [_frame(given.records[number::tasks], self._query) for number in range(tasks)]
-        at_once = pickled(Instructions(at_once=True, transaction=transaction))
-        if owners is None:
+    def compute(
+        self, records: Sequence[int], spec: WriteSpec, tasks: int, owners: int, instructions: str
+    ) -> TaskResults:
+        """What ``penstock.engine.runs.write_tasks`` has Spark do with tasks that compute rows: they publish them, or
+        with ``owners`` those do."""
+        fault = self._begin(spec, instructions)
+        rows = [_frame(records[number::tasks], self._query) for number in range(tasks)]
+        if not owners:
             again = [0] if fault is TaskFault.TWICE else []
             runs = [
                 lambda number=number: _writers(self._own(spec, number)).run(
-                    Task(number, tasks, at_once), [rows[number]]
+                    Task(number, tasks, instructions), [rows[number]]
                 )
                 for number in [*range(tasks), *again]
             ]
@@ -137,28 +125,33 @@ class SimulatedJobs:
                 encoded = [each for each in encoded if each is not lost]
             runs = [
                 lambda owner=owner: publish(
-                    self._own(spec, owner), transaction, Task(owner, owners), _owned(encoded, owner, owners)
+                    self._own(spec, owner), Task(owner, owners, instructions), _owned(encoded, owner, owners)
                 )
                 for owner in range(owners)
             ]
-        found = self._run(runs, dies=fault is TaskFault.DIES)
-        done = _acknowledged(found, clean=fault is not TaskFault.TWICE)
-        if fault is TaskFault.ROW_IN_PROGRESS:
-            done = replace(done, topics=done.topics | {self._pipeline.progress_topic})
-        return done
+        return self._end(self._run(runs, dies=fault is TaskFault.DIES), fault)
 
-    def publish(self, encoded: pa.Table, spec: WriteSpec, owners: int, *, transaction: OpenTransaction) -> Acknowledged:
-        """As on the driver: what operators have made is published by one task."""
+    def publish(self, passed: Sequence[pa.RecordBatch], spec: WriteSpec, instructions: str) -> TaskResults:
+        """As on the driver: what writers have passed on is published by one task."""
+        fault = self._begin(spec, instructions)
+        run = partial(publish, self._own(spec, 0), Task(0, 1, instructions), passed)
+        return self._end(self._run([run], dies=fault is TaskFault.DIES), fault)
+
+    def _begin(self, spec: WriteSpec, instructions: str) -> TaskFault | None:
+        """The fault of the tasks that are about to write."""
         self._invariants.publishing(self._driver)
         fault = self._plan.task_fault()
         if fault is TaskFault.ROW_IN_PROGRESS:
-            self._write_beside_progress(spec, transaction)
-        rows = encoded.sort_by([(name, "ascending") for name in PUBLISHING_ORDER]).to_batches()
-        run = partial(publish, self._own(spec, 0), transaction, Task(0, 1), rows)
-        done = _acknowledged(self._run([run], dies=fault is TaskFault.DIES), clean=fault is not TaskFault.TWICE)
+            given: Instructions = unpickled(instructions)
+            assert given.transaction is not None
+            self._write_beside_progress(spec, given.transaction)
+        return fault
+
+    def _end(self, rows: list[dict[str, Any]], fault: TaskFault | None) -> TaskResults:
+        """What tasks with this fault report."""
         if fault is TaskFault.ROW_IN_PROGRESS:
-            done = replace(done, topics=done.topics | {self._pipeline.progress_topic})
-        return done
+            rows = [acknowledged(self._pipeline.progress_topic, count=0, last_sequence=-1), *rows]
+        return TaskResults(rows, "a task of the batch ran twice" if fault is TaskFault.TWICE else "")
 
     def _own(self, spec: WriteSpec, number: int) -> WriteSpec:
         return replace(spec, client=replace(spec.client, client_id=f"{self._driver}/task-{number}"))
@@ -213,14 +206,19 @@ def _writers(spec: WriteSpec) -> WriterFactory:
 
 @dataclass(frozen=True)
 class _Tasks:
-    """Tasks that read these records, and what they know of the sinks."""
+    """``count`` tasks that compute these records."""
 
+    jobs: SimulatedJobs
     records: Sequence[int]
-    spec: WriteSpec
+    committer: KafkaCommitter
     count: int
+    state = ""
+    computed = False
 
-    def collect(self, instructions: str = "") -> list[dict[str, Any]]:
-        raise AssertionError("the jobs of the simulation run them")
+    def collect(self, instructions: str = "", *, by_owners: bool = False, once: bool = False) -> TaskResults:
+        """The results of the tasks, or of owners."""
+        owners = self.committer.owners() if by_owners else 0
+        return self.jobs.compute(self.records, self.committer.spec(), self.count, owners, instructions)
 
 
 def _frame(records: Sequence[int], query: str) -> pa.RecordBatch:
@@ -232,23 +230,25 @@ def _frame(records: Sequence[int], query: str) -> pa.RecordBatch:
 
 def _owned(encoded: Sequence[dict[str, Any]], owner: int, owners: int) -> Iterator[pa.RecordBatch]:
     mine = [row for row in encoded if row["owner"] % owners == owner]
-    mine.sort(key=lambda row: tuple(row[name] for name in PUBLISHING_ORDER))
     yield pa.RecordBatch.from_pylist(mine, schema=WRITTEN)
-
-
-def _acknowledged(rows: Sequence[dict[str, Any]], *, clean: bool) -> Acknowledged:
-    return Acknowledged.from_task_reports(rows, "" if clean else "a task of the batch ran twice")
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    """An attempt at a batch."""
+    """An attempt at a batch, whose writers have passed these rows on."""
 
+    jobs: SimulatedJobs
     state: str
-    rows: pa.Table
+    passed: Sequence[pa.RecordBatch]
+    spec: WriteSpec
+    computed = True
 
-    def results(self, target: int) -> Results:
-        return Results(self.state, self.rows)
+    def tasks(self, target: int) -> _Attempt:
+        return self
+
+    def collect(self, instructions: str = "", *, by_owners: bool = False, once: bool = False) -> TaskResults:
+        """The results of the driver, which publishes the rows."""
+        return self.jobs.publish(self.passed, self.spec, instructions)
 
 
 @dataclass(frozen=True)
@@ -256,13 +256,15 @@ class _Operators:
     """Operators whose state after a batch names the state before it, the batch and the attempt."""
 
     driver: str
-    writers: WriterFactory
+    jobs: SimulatedJobs
+    committer: KafkaCommitter
     frame: pa.RecordBatch
     keeps_rows = True
 
     def run(self, batch: Batch, state: str) -> _Attempt:
-        rows = pa.Table.from_batches(self.writers.run(Task(0, 1), [self.frame]), WRITTEN)
-        return _Attempt(f"({state}){batch.id} of {self.driver}", rows)
+        spec = self.committer.spec()
+        passed = list(_writers(spec).run(Task(0, 1), [self.frame]))
+        return _Attempt(self.jobs, f"({state}){batch.id} of {self.driver}", passed, spec)
 
     def kept(self, batch: Batch, state: str) -> _Attempt:
         raise AssertionError("with one target no batch is in some of the targets only")
@@ -308,11 +310,10 @@ class Driver:
         """Copy what is left of the input."""
         pipeline, checkpoint = self._pipeline, self._checkpoint
         checkpoint.adopted |= self.start.adopts
-        committer = _Observed(self._outputs(), self._context(), self.jobs)
+        committer = _Observed(self._outputs(), self._context())
         committer.decisions = self.decisions
         committer.check()
         committer.open()
-        writers, spec = committer.writers(), committer.spec()
         while True:
             number = max(checkpoint.commits, default=-1) + 1
             if number not in checkpoint.offsets:
@@ -324,9 +325,10 @@ class Driver:
             start, end = checkpoint.offsets[number]
             batch, records = self._batch(start, end, number), list(range(start, end))
             if not pipeline.stateful:
-                committer.publish(batch, _Tasks(records, spec, batch.tasks))
+                committer.publish(batch, _Tasks(self.jobs, records, committer, batch.tasks))
             else:
-                deliver(batch, [committer], _Operators(self.name, writers, _frame(records, checkpoint.query)))
+                frame = _frame(records, checkpoint.query)
+                deliver(batch, [committer], _Operators(self.name, self.jobs, committer, frame))
             self.batches += 1
             self._invariants.reported(self.name, number, start, end)
             self._scheduler.park(0.001)

@@ -12,9 +12,10 @@ from typing import Any
 from unittest import mock
 
 from penstock import delivery
-from penstock.connectors.kafka.sink import committer, writing_committer
+from penstock.connectors.kafka.sink import committer
 from penstock.connectors.kafka.sink.acknowledgements import Acknowledged
 from penstock.connectors.kafka.sink.committer import KafkaCommitter
+from penstock.connectors.kafka.sink.writing_committer import WritingCommitter
 from penstock.deadline import Deadline
 from penstock.delivery import Publish
 from penstock.errors import RetriableError
@@ -119,7 +120,7 @@ def _seal_unchecked() -> Sequence[Patch]:
 
 def _topics_unchecked() -> Sequence[Patch]:
     """Rows may go anywhere, to the partition of the progress record too, whose repetition the record then is."""
-    return [(writing_committer.WritingCommitter, "check_topics", lambda *_: None)]
+    return [(WritingCommitter, "check_topics", lambda *_: None)]
 
 
 def _fencing_skipped() -> Sequence[Patch]:
@@ -185,15 +186,12 @@ def _counts_unchecked() -> Sequence[Patch]:
 
 def _one_writer_always() -> Sequence[Patch]:
     """Every task publishes what it encodes, and nobody looks whether two wrote to one partition."""
-    acknowledged = driver._acknowledged
+    collect = WritingCommitter.collect
 
     def claimed(*args: Any, **kwargs: Any) -> Acknowledged:
-        return replace(acknowledged(*args, **kwargs), one_writer=True)
+        return replace(collect(*args, **kwargs), one_writer=True)
 
-    return [
-        (writing_committer.WritingCommitter, "one_writer_each", lambda *_: True),
-        (driver, "_acknowledged", claimed),
-    ]
+    return [(WritingCommitter, "one_writer_each", lambda *_: True), (WritingCommitter, "collect", claimed)]
 
 
 def _id_of_each_prefix() -> Sequence[Patch]:

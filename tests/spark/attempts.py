@@ -16,7 +16,7 @@ from typing import Any
 from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
-from penstock.connectors.kafka.spark.write_jobs import SparkWriteJobs
+from penstock.engine.runs.task_runs import find_repeated_runs
 from tests.waiting import eventually
 
 _KEPT = 5
@@ -158,7 +158,7 @@ def _verdict(context: SparkContext, job: Callable[[], object]) -> str:
 
 
 def _asked(context: SparkContext, tag: str) -> str:
-    return SparkWriteJobs(SparkSession(context), lambda: False)._repeated(tag, ())
+    return find_repeated_runs(context, tag)
 
 
 def _plain(context: SparkContext, task: Callable[[int], None]) -> None:

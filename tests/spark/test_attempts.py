@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-from penstock.connectors.kafka.sink.task_runs import find_repeated_runs
-
 NOT_KNOWN = "it is not known whether Spark ran a task of the batch twice"
 
 
@@ -65,9 +63,3 @@ def test_a_job_whose_stage_spark_has_forgotten_is_not_clean():
 def test_what_spark_does_not_tell_in_time_is_not_clean_and_not_called_a_second_attempt(verdicts):
     assert NOT_KNOWN in verdicts["late"]
     assert "TimeoutException" in verdicts["late"]
-
-
-@pytest.mark.rule("tasks run once")
-def test_an_answer_of_a_second_attempt_is_enough():
-    """Spark is not even asked."""
-    assert "Spark ran a task of the batch twice" in find_repeated_runs(None, "tag", [0, 1, 0])

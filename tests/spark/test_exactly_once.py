@@ -296,12 +296,12 @@ def test_a_record_that_is_too_large_is_named(jobs, topics, topic):
 
 @pytest.mark.rule("tasks run once")
 def test_a_stage_that_ran_twice_aborts_the_batch(jobs, topics, topic, monkeypatch):
-    from penstock.connectors.kafka.spark.write_jobs import SparkWriteJobs
+    from penstock.engine.runs import task_runs
 
     source, sink = topic(1), topic(1)
     topics.write_ids(source, 10)
     verdicts = ["Spark ran a stage of the batch twice", ""]
-    monkeypatch.setattr(SparkWriteJobs, "_repeated", lambda self, tag, rows: verdicts.pop(0))
+    monkeypatch.setattr(task_runs, "find_repeated_runs", lambda context, tag: verdicts.pop(0))
     jobs.run(BY_TASKS + jobs.copy(source, sink))
     assert verdicts == []
     assert "batch 0 is retried: Spark ran a stage of the batch twice" in jobs.warnings

@@ -10,8 +10,11 @@ import subprocess
 import sys
 import threading
 import uuid
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -24,7 +27,7 @@ from penstock.connectors.postgres.committer import PostgresCommitter
 from penstock.connectors.postgres.database import Database, Transaction
 from penstock.connectors.postgres.progress import ProgressTable
 from penstock.connectors.postgres.spec import PostgresSinkSpec
-from penstock.connectors.postgres.staging import STAGED, CopyingWriter, Staged, StageSpec
+from penstock.connectors.postgres.staging import writer_factory
 from penstock.errors import (
     AbortableError,
     CheckpointError,
@@ -38,10 +41,10 @@ from penstock.errors import (
     SchemaError,
 )
 from penstock.settings import Settings
-from penstock.spi import Batch, Guarantee, JobContext, NextBatch, Output, Results, Task, WriterFactory
+from penstock.spi import Batch, Guarantee, JobContext, NextBatch, Output, Task, TaskResults
 from penstock.sql import parse_script
 from penstock.types import parse_columns
-from tests.committers import Memory
+from tests.committers import Computed, Memory
 from tests.spark.failpoints import before_insertion_is_committed
 from tests.waiting import eventually, while_running
 
@@ -458,30 +461,55 @@ def context(query_id="q", job="job", next_batch=0):
     )
 
 
-def copy_rows(spec: StageSpec, number: int, rows: pa.RecordBatch) -> list[dict[str, object]]:
+def copy_rows(outputs: Sequence[Output], instructions: str, number: int, rows: pa.RecordBatch) -> list[Any]:
     """Copies rows as the task of that number; what it tells the driver."""
-    writers = WriterFactory(lambda task: CopyingWriter(spec, task.number), STAGED)
-    (told,) = writers.run(Task(number, 1), [rows])
-    return told.to_pylist()
+    writers = writer_factory(outputs, 1)
+    (told,) = writers.run(Task(number, 1, instructions), [rows])
+    found: list[Any] = told.to_pylist()
+    return found
+
+
+@dataclass(frozen=True)
+class Given(Computed):
+    """Tasks that have ``copy`` copy what a test gives, by the instructions of the committer."""
+
+    copy: Callable[[Any, str], list[Any]] = field(kw_only=True)
+    given: Any = field(kw_only=True)
+    computed: bool = False
+
+    def collect(self, instructions: str = "", *, by_owners: bool = False, once: bool = False) -> TaskResults:
+        return TaskResults(self.copy(self.given, instructions))
+
+
+def made_committer(kind, outputs, context, copy, database=None):
+    """A committer whose tasks have ``copy`` copy what a test gives to ``publish``, or what operators have made."""
+
+    class Made(kind):
+        def publish(self, batch, tasks):
+            made = hasattr(tasks, "state")  # by operators
+            rows, state = (tasks.rows, tasks.state) if made else (tasks, "")
+            given = Given(state, copy=partial(copy, outputs), given=rows, computed=made)
+            return super().publish(batch, given)
+
+    return Made(outputs, context, database or Database(outputs[0].spec.address))
 
 
 class Tasks:
-    """Copies a list of rows, as tasks on Spark do, once for each of ``attempts``, of which the last one counts."""
+    """Copies a list of numbers, as tasks on Spark do, once for each of ``attempts``, of which the last one counts."""
 
     def __init__(self, attempts=1, after=lambda: None):
         self.attempts, self.after, self.runs = attempts, after, 0
 
-    def copy(self, given: list[int] | Results, spec: StageSpec) -> Staged:
+    def __call__(self, outputs: Sequence[Output], ids: list[int], instructions: str) -> list[Any]:
         self.runs += 1
-        ids = given.rows["id"].to_pylist() if isinstance(given, Results) else given
         zeros = pa.array([0] * len(ids), pa.int64())
         rows = pa.RecordBatch.from_arrays(
             [pa.array(ids, pa.int64()), zeros.cast(pa.int32()), zeros], ["id", "__partition", "__offset"]
         )
         for _ in range(self.attempts):
-            told = copy_rows(spec, 0, rows)
+            told = copy_rows(outputs, instructions, 0, rows)
         self.after()
-        return Staged.from_task_reports(len(spec.branches), told)
+        return told
 
 
 def batch(number):
@@ -490,7 +518,7 @@ def batch(number):
 
 def opened(db, jobs, **options):
     made = output(db)
-    committer = PostgresCommitter([made], context(**options), jobs, Database(made.spec.address))
+    committer = made_committer(PostgresCommitter, [made], context(**options), jobs)
     committer.open()
     return committer
 
@@ -685,9 +713,9 @@ def test_staging_tables_of_a_run_that_was_killed_are_dropped_by_the_next(db, tab
 @pytest.mark.slow
 def test_two_groups_of_one_job_may_not_write_the_same_tables(db, table):
     made, shared = output(db), context()
-    PostgresCommitter([made], shared, Tasks(), Database(made.spec.address)).open()
+    made_committer(PostgresCommitter, [made], shared, Tasks()).open()
     with pytest.raises(OptionsError, match="with different addresses or users"):
-        PostgresCommitter([made], shared, Tasks(), Database(made.spec.address)).open()
+        made_committer(PostgresCommitter, [made], shared, Tasks()).open()
 
 
 @pytest.mark.parametrize("remembered", ["now", "by a former version"])
@@ -801,7 +829,7 @@ class Runs:
                 made = output(self.db, table)
                 address = parse_address(url or self.db.url, self.db.server.user, self.db.server.password)
                 outputs.append(replace(made, index=number, spec=replace(made.spec, address=address)))
-            committers.append(PostgresCommitter(outputs, shared, Tasks(), Database(outputs[0].spec.address)))
+            committers.append(made_committer(PostgresCommitter, outputs, shared, Tasks()))
         for committer in committers:
             committer.check()
         for committer in committers:
@@ -957,7 +985,7 @@ def test_an_empty_database_in_the_place_of_the_former_one_stops_the_job(db):
 def test_at_least_once_one_connection_serves_jobs_with_other_columns(db, table):
     made = output(db, guarantee=Guarantee.AT_LEAST_ONCE)
     for _ in range(2):
-        committer = AtLeastOnceCommitter([made], context(), Tasks(), Database(made.spec.address))
+        committer = made_committer(AtLeastOnceCommitter, [made], context(), Tasks())
         committer.check()
         committer.open()
         assert committer.publish(batch(0), [1]).record_count == 1

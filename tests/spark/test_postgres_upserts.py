@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -14,14 +13,12 @@ from penstock.common import Row, RowKind
 from penstock.connectors import values
 from penstock.connectors.postgres.at_least_once import AtLeastOnceCommitter
 from penstock.connectors.postgres.committer import PostgresCommitter
-from penstock.connectors.postgres.database import Database
-from penstock.connectors.postgres.staging import Staged, StageSpec
 from penstock.errors import DatabaseError, ExecutionError, FencedError, PenstockError, SchemaError
 from penstock.spi import KIND, Guarantee
 from penstock.sql import parse_script
 from penstock.types import arrow_schema, parse_columns
 from tests.spark.failpoints import before_insertion_is_committed, failures
-from tests.spark.test_postgres import batch, context, copy_rows, forget_last_commit, output
+from tests.spark.test_postgres import batch, context, copy_rows, forget_last_commit, made_committer, output
 
 I, B, A, D = RowKind  # noqa: E741 - as Flink prints them: +I, -U, +U, -D
 
@@ -36,10 +33,10 @@ def keyed(db, columns, keys, table="t", guarantee=Guarantee.EXACTLY_ONCE):
     return replace(made, spec=spec, schema=schema, columns=schema.names)
 
 
-def copied(changes_of_tasks, spec: StageSpec) -> Staged:
+def copied(outputs, changes_of_tasks, instructions):
     """Copies the changes of tasks, the last task first: ``[(kind, *values), ...]`` by task. The values are those of all
     columns of all outputs."""
-    types = {field.name: field.type for branch in spec.branches for field in arrow_schema(branch.schema)}
+    types = {field.name: field.type for output in outputs for field in arrow_schema(output.schema)}
     told = []
     for number, changes in reversed(list(enumerate(changes_of_tasks))):
         kinds, *columns = zip(*changes, strict=True)
@@ -47,12 +44,12 @@ def copied(changes_of_tasks, spec: StageSpec) -> Staged:
         places = pa.array(range(len(changes)), pa.int64())
         hidden = [places.cast(pa.int32()), places, pa.array(map(int, kinds), pa.int8())]
         names = [*types, "__partition", "__offset", KIND]
-        told += copy_rows(spec, number, pa.RecordBatch.from_arrays([*arrays, *hidden], names=names))
-    return Staged.from_task_reports(len(spec.branches), told)
+        told += copy_rows(outputs, instructions, number, pa.RecordBatch.from_arrays([*arrays, *hidden], names=names))
+    return told
 
 
 def opened_with(outputs, cls=PostgresCommitter):
-    committer = cls(outputs, context(), SimpleNamespace(copy=copied), Database(outputs[0].spec.address))
+    committer = made_committer(cls, outputs, context(), copied)
     committer.check()
     committer.open()
     return committer
@@ -90,15 +87,15 @@ def test_a_run_without_progress_whose_staging_tables_another_has_dropped_says_so
     made = keyed(db, "id BIGINT, x STRING", ["id"], guarantee=Guarantee.AT_LEAST_ONCE)
     others = []
 
-    def taken_over(frame, spec):
+    def taken_over(outputs, changes, instructions):
         if when == "before it copies":
             others.append(opened_with([made], AtLeastOnceCommitter))
-        staged = copied(frame, spec)
+        told = copied(outputs, changes, instructions)
         if when != "before it copies":
             others.append(opened_with([made], AtLeastOnceCommitter))
-        return staged
+        return told
 
-    first = AtLeastOnceCommitter([made], context(), SimpleNamespace(copy=taken_over), Database(made.spec.address))
+    first = made_committer(AtLeastOnceCommitter, [made], context(), taken_over)
     first.check()
     first.open()
     with pytest.raises(FencedError, match=r"job 'job', .*Another run of the job may have taken over; stop one of the"):
@@ -254,7 +251,7 @@ def test_the_rights_are_looked_at_before_the_start(db):
     address = replace(made.spec.address, username=db.name, password="so-secret")
     made = replace(made, spec=replace(made.spec, address=address))
     with pytest.raises(SchemaError, match=r"GRANT SELECT, INSERT, UPDATE, DELETE ON public.t"):
-        PostgresCommitter([made], context(), SimpleNamespace(copy=copied), Database(address)).check()
+        made_committer(PostgresCommitter, [made], context(), copied).check()
 
 
 # --- whole jobs ------------------------------------------------------------------------------------------------------

@@ -54,9 +54,8 @@ class Progress:
         return cls(query_id, batch_id, {"sources": list(start)}, after, tables, state)
 
     @classmethod
-    def from_batch(cls, query_id: str, batch: Batch, tables: tuple[str, ...]) -> Progress:
+    def from_batch(cls, query_id: str, batch: Batch, tables: tuple[str, ...], state: str = "") -> Progress:
         """A planned batch that is published into ``tables``, with the reference to the state after it."""
-        state = "" if batch.results is None else batch.results.state
         return cls.from_positions(query_id, batch.id, batch.start, batch.end, tables, state)
 
     def __str__(self) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from penstock.errors import CheckpointError
-from penstock.spi import Batch, CommitStatus, Committer, Published, Results
+from penstock.errors import CheckpointError, DatabaseError
+from penstock.spi import Batch, CommitStatus, Committer, Published, WriteTasks
 
 
 class Attempt(Protocol):
@@ -18,8 +18,8 @@ class Attempt(Protocol):
     def state(self) -> str:
         """The reference to the state after the batch."""
 
-    def results(self, target: int) -> Results:
-        """The results for the target of that number."""
+    def tasks(self, target: int) -> WriteTasks:
+        """The tasks that have computed the rows of the target of that number."""
 
 
 class Operators(Protocol):
@@ -80,17 +80,16 @@ def deliver(batch: Batch, targets: Sequence[Committer], operators: Operators) ->
         attempt = (
             operators.run(batch, _before(batch, statuses, operators)) if bound is None else operators.kept(batch, bound)
         )
-    except CheckpointError:
-        check_owners()  # a new owner deletes files that this run has not read yet
+    except (CheckpointError, DatabaseError):
+        check_owners()  # a new owner deletes files that this run has not read yet, and tables that it writes
         raise
     if repeating:  # nothing fences a former owner from these
         check_owners()
     left.sort(key=lambda number: any(map(targets[number].can_commit_offsets, batch.consumed)))
     done = dict(enumerate(skipped))
     for number in (*repeating, *left):
-        results = attempt.results(number)
         consumed = batch.consumed if left and number == left[-1] else ()
-        done[number] = targets[number].publish(replace(batch, consumed=consumed, results=results), results)
+        done[number] = targets[number].publish(replace(batch, consumed=consumed), attempt.tasks(number))
     return Delivered(attempt.state if left else "", tuple(done[number] for number in range(len(targets))))
 
 

@@ -1,6 +1,6 @@
 """All that a plug-in imports: the protocols of connectors and formats, and the registries that find them."""
 
-from penstock.spi.plugin.batches import Batch, CommitStatus, Published, Results, Written
+from penstock.spi.plugin.batches import Batch, CommitStatus, Published, Written
 from penstock.spi.plugin.committers import Committer, SinkRuntime
 from penstock.spi.plugin.context import Checkpoint, JobContext, NextBatch
 from penstock.spi.plugin.envelope import DEAD_LETTER, HIDDEN, KIND, PARTITIONS_PER_SOURCE, REPORT, WATERMARK
@@ -50,7 +50,7 @@ from penstock.spi.plugin.tables import (
 )
 from penstock.spi.plugin.tasks import INSTRUCTIONS, OnDriver, SentStage, Stage, Task
 from penstock.spi.plugin.watermarks import Watermark, WatermarkOptions, shown_idleness, split_options
-from penstock.spi.plugin.writers import Writer, WriterFactory, WriteTasks
+from penstock.spi.plugin.writers import TaskResults, Writer, WriterFactory, WriteTasks
 from penstock.spi.support.documents import check_source, source_document
 from penstock.spi.support.frames import (
     ScanDataSource,
@@ -70,4 +70,4 @@ from penstock.spi.support.frames import (
     unreported,
 )
 from penstock.spi.support.scratch import ScratchFile
-from penstock.spi.support.write_tasks import SparkTasks, instructed
+from penstock.spi.support.stopping import until_stopped

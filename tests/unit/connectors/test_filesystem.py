@@ -23,7 +23,7 @@ from penstock.connectors.filesystem.factory import FilesystemConnector
 from penstock.connectors.filesystem.files import Files, Folder, hidden_name, overwrite, publish, read
 from penstock.connectors.filesystem.spec import FilesystemSinkSpec
 from penstock.errors import CheckpointError, ExecutionError, OptionsError, RecordError, SchemaError, UnsupportedError
-from penstock.spi import Batch, Column, ColumnKind, Output, TableDefinition, Task, WriterFactory
+from penstock.spi import Batch, Column, ColumnKind, Output, TableDefinition, Task, TaskResults, WriterFactory
 from penstock.types import BIGINT, INT, STRING, TimestampType, arrow_schema, parse_columns
 from tests.committers import Memory, context_of
 
@@ -257,9 +257,12 @@ class OneTask:
     writers: WriterFactory
     rows: pa.RecordBatch
 
-    def collect(self, instructions: str = "") -> list[dict[str, Any]]:
+    state = ""
+    computed = False
+
+    def collect(self, instructions: str = "", *, by_owners: bool = False, once: bool = False) -> TaskResults:
         written = self.writers.run(Task(0, 1, instructions), [self.rows])
-        return [row for each in written for row in each.to_pylist()]
+        return TaskResults([row for each in written for row in each.to_pylist()])
 
 
 def test_a_table_that_is_overwritten_has_the_rows_of_the_batch_whoever_publishes_it_again(tmp_path: Path):

@@ -23,7 +23,7 @@ class Batch:
         return "published"
 
     def attempted(self) -> str:
-        return run_with_retries(self.publish, 7, self.context, (RetriableError, FencedError))
+        return run_with_retries(self.publish, 7, self.context)
 
 
 def test_a_batch_is_published_at_the_third_attempt() -> None:

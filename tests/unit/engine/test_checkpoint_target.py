@@ -16,7 +16,8 @@ from penstock.engine.checkpoint.target import CheckpointTarget
 from penstock.errors import AnotherCopyError, CheckpointError, PossibleDataLossError
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
-from penstock.spi import Batch, CommitStatus, Committer, Published, Results
+from penstock.spi import Batch, CommitStatus, Committer, Published
+from tests.committers import Computed
 
 pytestmark = pytest.mark.rule("state commits with the output")
 
@@ -25,11 +26,11 @@ def position(offset: int) -> dict[str, Any]:
     return {"orders": {"id": "t", "partitions": {"0": {"offset": offset, "epoch": 0}}}}
 
 
-def batch(number: int, state: str = "", *, start: int | None = None, end: int | None = None) -> Batch:
+def batch(number: int, *, start: int | None = None, end: int | None = None) -> Batch:
     """A batch of ten rows, if nothing else is said."""
     start, end = 10 * number if start is None else start, 10 * (number + 1) if end is None else end
     before = position(start) if number else None
-    return Batch(number, (before,), (position(end),), 1, results=Results(state, None))
+    return Batch(number, (before,), (position(end),), 1)
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def target(tmp_path: Path) -> CheckpointTarget:
 
 def test_a_batch_is_done_when_its_state_is_written(target: CheckpointTarget) -> None:
     assert target.commit_status(batch(0)) == CommitStatus(False, "")
-    target.publish(batch(0, "a"), None)
+    target.publish(batch(0), Computed("a"))
     assert target.commit_status(batch(0)) == CommitStatus(True, "a")
     assert target.commit_status(batch(1)) == CommitStatus(False, "a")
     assert [target.state(upcoming) for upcoming in range(3)] == ["a", "a", ""]
@@ -49,14 +50,14 @@ def test_a_job_that_gets_a_step_without_state_goes_on_where_it_had_none(tmp_path
     """UNNEST, for the first time after batch 4."""
     target = CheckpointTarget(read_location(str(tmp_path / "checkpoint")), keeps_rows=False)
     assert target.commit_status(batch(5)) == CommitStatus(False, "")
-    target.publish(batch(5, "a"), None)
+    target.publish(batch(5), Computed("a"))
     assert target.commit_status(batch(6)) == CommitStatus(False, "a")
 
 
 def test_state_of_another_batch_stops_the_job(target: CheckpointTarget) -> None:
     with pytest.raises(CheckpointError, match="continues with batch 1, but has no state"):
         target.commit_status(batch(1))
-    target.publish(batch(3, "a"), None)
+    target.publish(batch(3), Computed("a"))
     for number in (2, 5):
         with pytest.raises(
             CheckpointError, match=rf"continues with batch {number}, but its state is that after batch 3"
@@ -68,21 +69,21 @@ def test_state_of_another_batch_stops_the_job(target: CheckpointTarget) -> None:
 def test_a_job_whose_steps_come_back_goes_on_where_they_kept_nothing(target: CheckpointTarget, manifest: bool) -> None:
     storage = Storage.from_uri(target.checkpoint.folder("state"))
     nothing = Manifest(3).write(storage, "000000003-x.manifest") if manifest else ""
-    target.publish(batch(3, nothing), None)
+    target.publish(batch(3), Computed(nothing))
     assert target.commit_status(batch(10, start=900)) == CommitStatus(False, nothing)
     something = Manifest(10, {"groups": {}}).write(storage, "000000010-x.manifest")
-    target.publish(batch(10, something), None)
+    target.publish(batch(10), Computed(something))
     assert target.commit_status(batch(10)) == CommitStatus(True, something)
     with pytest.raises(CheckpointError, match="continues with batch 12, but its state is that after batch 10"):
         target.commit_status(batch(12))
-    target.publish(batch(11, nothing), None)
+    target.publish(batch(11), Computed(nothing))
     with pytest.raises(CheckpointError, match="continues with batch 9, but its state is that after batch 11"):
         target.commit_status(batch(9))
 
 
 def test_a_batch_that_is_planned_anew_is_not_taken_for_the_one_of_the_state(target: CheckpointTarget) -> None:
     """Spark's log and the state are of different moments: in a torn copy, after a power failure, with two drivers."""
-    target.publish(batch(3, "a", end=47), None)
+    target.publish(batch(3, end=47), Computed("a"))
     assert target.commit_status(batch(3, end=47)) == CommitStatus(True, "a")
     assert target.commit_status(batch(4, start=47)) == CommitStatus(False, "a")
     for given, does, offset in (
@@ -104,9 +105,9 @@ def test_a_copy_that_wakes_up_does_not_put_an_older_state_in_place(target: Check
     """It has begun batch 0, and another copy of the job goes on to batch 2 meanwhile."""
     assert not target.commit_status(batch(0)).done
     for number, state in enumerate("abc"):
-        target.publish(batch(number, state), None)
+        target.publish(batch(number), Computed(state))
     with pytest.raises(AnotherCopyError, match="its state is that after batch 2, and this copy was at work on batch 0"):
-        target.publish(batch(0, "late"), None)
+        target.publish(batch(0), Computed("late"))
     assert target.commit_status(batch(3)) == CommitStatus(False, "c")
 
 
@@ -126,7 +127,7 @@ def test_a_copy_that_wakes_up_after_its_operators_ran_writes_no_rows(target: Che
 
         def run(self, batch: Batch, state: str) -> Operators:
             for number in range(ahead):
-                other.publish(given(number, f"after {number}"), None)
+                other.publish(given(number), Computed(f"after {number}"))
             return self
 
         def kept(self, batch: Batch, state: str) -> Operators:
@@ -135,8 +136,8 @@ def test_a_copy_that_wakes_up_after_its_operators_ran_writes_no_rows(target: Che
         def check_repeating(self, batch: Batch, state: str) -> None:
             return
 
-        def results(self, target: int) -> Results:
-            return Results(self.state, None)
+        def tasks(self, target: int) -> Computed:
+            return Computed(self.state)
 
     given = batch
     with pytest.raises(AnotherCopyError, match=rf"after batch {ahead - 1}, and this copy was at work on batch 0"):
@@ -151,10 +152,10 @@ def test_a_copy_that_wakes_up_in_the_middle_of_its_write_does_not_either(tmp_pat
     class Asleep(LocalFiles):
         def _put(self, name: str, text: str, publish: Callable[[Path, Path], object]) -> None:
             for number in range(ahead):
-                other.publish(batch(number, f"after {number}"), None)
+                other.publish(batch(number), Computed(f"after {number}"))
             super()._put(name, text, publish)
 
     late = CheckpointTarget(JobCheckpoint(str(place), Asleep(place)))
     with pytest.raises(AnotherCopyError, match=rf"after batch {ahead - 1}, and this copy was at work on batch 0"):
-        late.publish(batch(0, "late"), None)
+        late.publish(batch(0), Computed("late"))
     assert other.commit_status(batch(ahead)) == CommitStatus(False, f"after {ahead - 1}")

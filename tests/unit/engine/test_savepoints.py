@@ -37,7 +37,8 @@ from penstock.flow.state.segments import END
 from penstock.flow.state.storage import LocalStorage, Storage
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.watermarks import END_OF_TIME, OperatorTime
-from penstock.spi import Batch, Committer, MetricGroup, Published, Results, WriterFactory, WriteTasks
+from penstock.spi import Batch, Committer, MetricGroup, Published, WriterFactory, WriteTasks
+from tests.committers import Computed
 
 pytestmark = pytest.mark.rule("savepoints fork identities")
 
@@ -250,8 +251,8 @@ class Flow:
     def run(self, batch: Batch, state: str) -> Flow:
         return self
 
-    def results(self, target: int) -> Results:
-        return Results("", None)
+    def tasks(self, target: int) -> Computed:
+        return Computed("")
 
     def committed(self, batch: Batch) -> None:
         pass
@@ -266,6 +267,7 @@ def run_of(checkpoint: Checkpoint, targets: list[Target], monkeypatch: pytest.Mo
     query = Query(job, spark, place, pytest.fail, lambda: False, JobProgress(), MetricGroup(), "q-1", lease)
     write_started(place, query._run)
     query._committers, query._outputs = list(targets), [[] for _ in targets]
+    query._writers = WriterFactory(lambda _: pytest.fail("no task runs"), pa.schema({}))
     if len(targets) > 1:
         query._flow = Flow(targets)
     monkeypatch.setattr("penstock.engine.runs.query.describe_batch", lambda number, *_: Batch(number, (), (), 1))

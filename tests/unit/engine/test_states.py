@@ -16,7 +16,8 @@ from penstock.engine.checkpoint.local import LocalFiles
 from penstock.engine.runs.states import StateHistory, check_no_state, known_steps
 from penstock.errors import CheckpointError, CheckpointUnavailableError
 from penstock.flow.graph.fitting import Fitting, FlowStep
-from penstock.flow.state.manifest import KeptOutput, Manifest, Sinks
+from penstock.flow.state.kept_output import KeptOutput
+from penstock.flow.state.manifest import Manifest, Sinks
 from penstock.flow.state.segments import END, SegmentRef, TableSpec
 from penstock.flow.state.storage import Storage
 from penstock.plan.step_identity import StepIdentity
@@ -109,9 +110,11 @@ def test_nothing_goes_before_a_commit(folder: Folder) -> None:
 def test_output_that_was_kept_goes_when_all_targets_have_it(folder: Folder) -> None:
     states = folder.run()
     state = folder.batch(states, 0, "", "0")
-    folder.storage.write("0.output", [b"rows"])
-    state = states.write(replace(states.state_after(state), output=KeptOutput("0.output", "", ())), "0-b.manifest")
-    states.committed(state)
+    for name in ("0.output", "0.output-rows", "0.output-of-one-target"):
+        folder.storage.write(name, [b"rows"])
+    kept = KeptOutput("0.output", "", (), files={"0.output-rows": ""})
+    state = states.write(replace(states.state_after(state), output=kept), "0-b.manifest")
+    states.committed(state, ["0.output-of-one-target"])
     assert folder.names == {"0", "0.manifest", "0-b.manifest"}
 
 

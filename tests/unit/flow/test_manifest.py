@@ -2,13 +2,15 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from penstock.errors import CheckpointError
 from penstock.flow.graph.exchange import EXCHANGE
-from penstock.flow.state.manifest import OUTPUT_VERSION, KeptOutput, Manifest, Sinks, check_state, merge_reports
+from penstock.flow.state.kept_output import OUTPUT_VERSION, KeptFile, KeptOutput
+from penstock.flow.state.manifest import Manifest, Sinks, check_state, merge_reports
 from penstock.flow.state.segments import END, SegmentRef
 from penstock.flow.state.storage import Storage
 from penstock.flow.time.watermarks import OperatorTime
@@ -75,7 +77,11 @@ def test_a_start_looks_for_the_files_of_its_state(storage):
 
 def test_the_output_of_a_batch_is_kept_beside_its_state(storage, tmp_path):
     rows = pa.table({"edge": [1, 2], "data": [b"a", b"b"]})
-    kept = KeptOutput.write(storage, "7.output", rows, (("a", "b"), ("c",)))
+    with KeptFile(storage, "7.output-1") as file:
+        assert [file.append(pa.py_buffer(each)) for each in (b"abc", b"de")] == [0, 3]
+        assert file.finish()
+    assert storage.open(file.name).to_pybytes() == b"abcde"
+    kept = KeptOutput.write(storage, "7.output", rows, (("a", "b"), ("c",)), json.loads(file.to_json()))
     reference = Manifest(7, output=kept).write(storage, "7.manifest")
     found = Manifest.read(storage, reference)
     assert found.output == kept
@@ -84,7 +90,7 @@ def test_the_output_of_a_batch_is_kept_beside_its_state(storage, tmp_path):
 
 
 def test_kept_output_that_is_changed_or_missing_is_refused(storage, tmp_path):
-    kept = KeptOutput.write(storage, "7.output", pa.table({"data": [b"abc"]}), (("a",),))
+    kept = KeptOutput.write(storage, "7.output", pa.table({"data": [b"abc"]}), (("a",),), {})
     path = tmp_path / "state" / "7.output"
     path.write_bytes(path.read_bytes().replace(b"abc", b"abd"))
     with pytest.raises(CheckpointError, match=r"'7\.output', which holds the output of batch 7.*content has changed"):
@@ -96,8 +102,32 @@ def test_kept_output_that_is_changed_or_missing_is_refused(storage, tmp_path):
         kept.read(storage)
 
 
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (lambda path: path.write_bytes(b"abd"), r"'7\.output-1-.*', which holds the output of batch 7.*has changed"),
+        (Path.unlink, r"'7\.output-1-.*' in .* is missing, which holds the output of batch 7"),
+    ],
+    ids=["changed", "missing"],
+)
+def test_a_file_of_a_task_that_is_changed_or_missing_is_refused_with_the_output(storage, tmp_path, damage, expected):
+    with KeptFile(storage, "7.output-1") as file:
+        file.append(pa.py_buffer(b"abc"))
+        file.finish()
+    kept = KeptOutput.write(storage, "7.output", pa.table({"edge": [1]}), (("a",),), json.loads(file.to_json()))
+    damage(tmp_path / "state" / file.name)
+    with pytest.raises(CheckpointError, match=expected):
+        kept.read(storage)
+
+
+def test_a_task_without_output_keeps_no_file(storage):
+    with KeptFile(storage, "7.output-1") as file:
+        assert not file.finish()
+    assert list(storage.files()) == []
+
+
 def test_kept_output_of_another_version_is_refused(storage):
-    kept = KeptOutput.write(storage, "7.output", pa.table({"data": [b"abc"]}), (("a",),))
+    kept = KeptOutput.write(storage, "7.output", pa.table({"data": [b"abc"]}), (("a",),), {})
     reference = Manifest(7, output=replace(kept, version=OUTPUT_VERSION + 1)).write(storage, "7.manifest")
     found = Manifest.read(storage, reference).output
     with pytest.raises(CheckpointError, match=rf"'7\.output' .*batch 7, .*has version {OUTPUT_VERSION + 1}, and"):
@@ -109,7 +139,7 @@ def test_the_rows_of_kept_output_are_those_of_its_version():
     in the other after it."""
     columns = "edge int32, owner int32, scan int32, task int32, ordinal int32, count int64, file string, "
     columns += "position int64, bytes int64, data binary"
-    assert (OUTPUT_VERSION, ", ".join(f"{each.name} {each.type}" for each in EXCHANGE)) == (1, columns)
+    assert (OUTPUT_VERSION, ", ".join(f"{each.name} {each.type}" for each in EXCHANGE)) == (2, columns)
 
 
 def test_owners_that_report_nothing_keep_their_part_of_the_state():

@@ -50,7 +50,7 @@ class BlackholeCommitter(Committer):
 
     def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Compute the batch."""
-        counts = [row["records"] for row in tasks.collect()]
+        counts = [row["records"] for row in tasks.collect().rows]
         return Published(tuple(Written(sum(each)) for each in zip(*counts, strict=True)))
 
 

@@ -239,7 +239,7 @@ class FilesCommitter(Committer):
 
     def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Let the batch's files appear. What a former attempt at the batch has written is replaced."""
-        found = tasks.collect(self.instructions(batch))
+        found = tasks.collect(self.instructions(batch)).rows
         counts = []
         for number, output in enumerate(self._outputs):
             mine = {row["name"]: row["rows"] for row in found if row["output"] == number}

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 
 from penstock.connectors.postgres.database import CommitOutcomeError, Database
 from penstock.connectors.postgres.staging import (
-    STAGED,
-    CopyTasks,
     PostgresOutput,
+    Staged,
     StageSpec,
-    open_writer,
+    copying_instructions,
     staging_columns,
     staging_name,
+    writer_factory,
 )
 from penstock.connectors.postgres.staging_tables import StagingTables, transaction_of
 from penstock.connectors.postgres.tables import Table, current_schema, find_tables
@@ -30,10 +29,9 @@ class AtLeastOnceCommitter(Committer):
     leaves the same rows there.
     """
 
-    def __init__(self, outputs: Sequence[Output], context: JobContext, copying: CopyTasks, database: Database):
+    def __init__(self, outputs: Sequence[Output], context: JobContext, database: Database):
         self._outputs = outputs
         self._context = context
-        self._copying = copying
         self._database = database
         self._tables: Sequence[Table] = ()
         self._branches: tuple[PostgresOutput, ...] = ()
@@ -62,8 +60,12 @@ class AtLeastOnceCommitter(Committer):
             self._staging.create(self._outputs)
 
     def writers(self) -> WriterFactory:
-        """Copy rows in the tasks that compute them; a job with state passes them on."""
-        return WriterFactory(partial(open_writer, tuple(self._outputs)), STAGED)
+        """Copy rows into staging tables, from which tasks insert them if no table has a key."""
+        return writer_factory(self._outputs, self._context.parallelism)
+
+    def instructions(self, batch: Batch) -> str | None:
+        """The staging tables of this run. None where tasks insert the rows: nothing fences another run's."""
+        return None if self._staging is None else copying_instructions(self._staging.spec)
 
     def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Write the batch. Raises FencedError when another run has dropped the staging tables, as each does when it
@@ -71,7 +73,7 @@ class AtLeastOnceCommitter(Committer):
         if not batch.tasks:
             return Published()
         if self._staging is None:
-            return Published(self._copying.copy(tasks, StageSpec(self._database.address, "", self._branches)).written)
+            return Published(self._copy(tasks, StageSpec(self._database.address, "", self._branches)).written)
         try:
             return self._by_driver(tasks, self._staging)
         except DatabaseError as error:
@@ -87,7 +89,7 @@ class AtLeastOnceCommitter(Committer):
 
     def _by_driver(self, tasks: WriteTasks, staging: StagingTables) -> Published:
         """Have tasks copy the rows into staging tables, and bring them from there into the tables."""
-        staged = self._copying.copy(tasks, staging.spec)
+        staged = self._copy(tasks, staging.spec)
         if any(staged.records):
             try:
                 with transaction_of(self._database, self._context) as transaction:
@@ -96,6 +98,9 @@ class AtLeastOnceCommitter(Committer):
                 raise DatabaseUnavailableError(str(error)) from error  # the batch is written again
             staging.clear()
         return Published(staged.written)
+
+    def _copy(self, tasks: WriteTasks, spec: StageSpec) -> Staged:
+        return Staged.from_task_reports(len(self._outputs), tasks.collect(copying_instructions(spec)).rows)
 
     def close(self) -> None:
         """Drop the staging tables, and close the connections."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from penstock.connectors.postgres.database import CommitOutcomeError, Database, Transaction
 from penstock.connectors.postgres.progress import TABLE, ProgressRow, ProgressTable, progress_schemas
-from penstock.connectors.postgres.staging import STAGED, CopyTasks, Staged, digest, open_writer
+from penstock.connectors.postgres.staging import Staged, copying_instructions, digest, writer_factory
 from penstock.connectors.postgres.staging_tables import StagingTables, transaction_of
 from penstock.connectors.postgres.tables import Table, current_schema, find_tables
 from penstock.delivery import (
@@ -25,12 +24,11 @@ from penstock.delivery import (
     run_with_retries,
 )
 from penstock.errors import (
-    BatchError,
     CheckpointError,
     DatabaseError,
     DatabaseUnavailableError,
+    ExecutionError,
     FencedError,
-    KafkaError,
     OptionsError,
     PossibleDataLossError,
     Problem,
@@ -48,10 +46,9 @@ class PostgresCommitter(Committer):
 
     keeps_state = True
 
-    def __init__(self, outputs: Sequence[Output], context: JobContext, copying: CopyTasks, database: Database):
+    def __init__(self, outputs: Sequence[Output], context: JobContext, database: Database):
         self._outputs = outputs
         self._context = context
-        self._copying = copying
         self._database = database
         self._rows = ProgressTable("")
         self._key = ""
@@ -278,8 +275,17 @@ class PostgresCommitter(Committer):
     # --- batches ---------------------------------------------------------------------------------------------
 
     def writers(self) -> WriterFactory:
-        """Copy rows in the tasks that compute them; a job with state passes them on."""
-        return WriterFactory(partial(open_writer, tuple(self._outputs)), STAGED)
+        """Copy rows into the staging tables."""
+        return writer_factory(self._outputs, self._context.parallelism)
+
+    def instructions(self, batch: Batch) -> str:
+        """The staging tables: rows there belong to this run, and to no batch before :meth:`publish`."""
+        return copying_instructions(self._stages.spec)
+
+    @property
+    def _stages(self) -> StagingTables:
+        assert self._staging is not None, "it is open"  # noqa: S101
+        return self._staging
 
     def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Insert and commit the batch, unless progress shows that it was committed before.
@@ -287,15 +293,12 @@ class PostgresCommitter(Committer):
         Retries a few times after transient errors. Raises FencedError when another run took over, and
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
-        progress = Progress.from_batch(self._context.query_id, batch, self._names)
+        progress = Progress.from_batch(self._context.query_id, batch, self._names, tasks.state)
         if self._is_done(progress):
             return Published(skipped=True)
-        if batch.results is None:
+        if not tasks.computed:
             check_stateless(self._context, self._progress)
-        errors = BatchError, DatabaseError, KafkaError
-        published = run_with_retries(
-            lambda: self._owned_attempt(batch, tasks, progress), batch.id, self._context, errors
-        )
+        published = run_with_retries(lambda: self._owned_attempt(batch, tasks, progress), batch.id, self._context)
         self._progress, self._published = progress, True
         return published
 
@@ -321,7 +324,7 @@ class PostgresCommitter(Committer):
     def _owned_attempt(self, batch: Batch, tasks: WriteTasks, progress: Progress) -> Published:
         try:
             return self._attempt(batch, tasks, progress)
-        except (BatchError, DatabaseError, KafkaError):
+        except ExecutionError:
             self.check_owner()  # another run that took over explains the error better
             raise
 
@@ -336,24 +339,19 @@ class PostgresCommitter(Committer):
     def _attempt(self, batch: Batch, tasks: WriteTasks, progress: Progress) -> Published:
         """Copy the rows and commit them. May be called again after a retriable error: before it copies them again, it
         finds out how a COMMIT without an answer ended."""
-        assert self._staging is not None, "it is open"  # noqa: S101
         staged = self._unanswered
         if staged is None or not self._committed(progress):
-            copies = batch.tasks or batch.results is not None
-            staged = (
-                self._copying.copy(tasks, self._staging.spec)
-                if copies
-                else Staged.from_task_reports(len(self._outputs), ())
-            )
+            copied = tasks.collect(self.instructions(batch)).rows if batch.tasks else ()
+            staged = Staged.from_task_reports(len(self._outputs), copied)
             try:
                 with self._transaction() as transaction:
-                    self._commit(transaction, self._staging, staged, progress)
+                    self._commit(transaction, self._stages, staged, progress)
             except CommitOutcomeError as error:
                 self._unanswered = staged
                 if not self._committed(progress):
                     raise error.__cause__ or error from None
         if any(staged.records):
-            self._staging.clear()
+            self._stages.clear()
         return Published(staged.written)
 
     def _committed(self, progress: Progress) -> bool:

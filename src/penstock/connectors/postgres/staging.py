@@ -16,7 +16,8 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +34,7 @@ from penstock.spi import (
     Output,
     Task,
     Writer,
-    WriteTasks,
+    WriterFactory,
     Written,
     origin_of,
     pickled,
@@ -115,14 +116,6 @@ class Staged:
         )
 
 
-class CopyTasks(Protocol):
-    """Runs tasks that copy rows."""
-
-    def copy(self, tasks: WriteTasks, spec: StageSpec) -> Staged:
-        """Copy the rows of ``tasks`` as ``spec`` says. Raises the error of a task, and BatchError when a worker was
-        lost."""
-
-
 def digest(text: str) -> str:
     """A short name for a text that is too long for one."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -140,11 +133,19 @@ def staging_columns(output: Output) -> str:
     return ", ".join(("writer bigint NOT NULL", *order, *types))
 
 
+def writer_factory(outputs: Sequence[Output], owners: int) -> WriterFactory:
+    """What copies rows in tasks: in those that compute them, or in that many others, to which they are passed on."""
+    given = tuple(outputs)
+    return WriterFactory(partial(open_writer, given), STAGED, publish=partial(copy_passed_rows, given), owners=owners)
+
+
 def open_writer(outputs: Sequence[Output], task: Task) -> Writer:
     """The writer of a task: it copies rows where the driver's instructions (:func:`copying_instructions`) say into
     which tables, else it passes them on."""
-    if not task.instructions:
-        return _PassingWriter(outputs)
+    return _copying_writer(outputs, task) if task.instructions else _PassingWriter(outputs)
+
+
+def _copying_writer(outputs: Sequence[Output], task: Task) -> CopyingWriter:
     namespace, tables = unpickled(task.instructions)
     branches = tuple(
         PostgresOutput(**vars(output), staging=staging, insert=insert)
@@ -235,9 +236,11 @@ def _stream(values: pa.RecordBatch, hidden: pa.RecordBatch) -> bytes:
     return data
 
 
-def copy_passed_rows(spec: StageSpec, task: int, passed: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Copy rows that writers have passed on, as :class:`CopyingWriter` does."""
-    writer = CopyingWriter(spec, task)
+def copy_passed_rows(
+    outputs: Sequence[Output], task: Task, passed: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Copy rows that writers have passed on, as :class:`CopyingWriter` does, where the instructions of the task say."""
+    writer = _copying_writer(outputs, task)
     try:
         for batch in passed:
             for number, data in zip(batch.column("output").to_pylist(), batch.column("data"), strict=True):

@@ -54,7 +54,7 @@ class PrintCommitter(Committer):
 
     def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Print the batch's rows in the order of the tasks."""
-        found, counts = tasks.collect(), [0] * len(self._outputs)
+        found, counts = tasks.collect().rows, [0] * len(self._outputs)
         for number, output in enumerate(self._outputs):
             stream = sys.stderr if output.spec.options.standard_error else sys.stdout
             for row in found:

@@ -197,7 +197,7 @@ class ValuesCommitter(Committer):
 
     def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Keep the rows of each output, in the order of the tasks."""
-        found, counts = tasks.collect(), [0] * len(self._outputs)
+        found, counts = tasks.collect().rows, [0] * len(self._outputs)
         for number, output in enumerate(self._outputs):
             spec: ValuesSinkSpec = output.spec
             for row in found:

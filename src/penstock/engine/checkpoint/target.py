@@ -77,7 +77,7 @@ class CheckpointTarget(Committer):
     def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Write the document. Raises AnotherCopyError if another copy of the job has written it since the batch began:
         its state continues from there."""
-        state = batch.results.state if batch.results else ""
+        state = tasks.state
         write_state(self.checkpoint, batch, state)
         last = self._known()
         if (last["batch"], last["state"]) != (batch.id, state):

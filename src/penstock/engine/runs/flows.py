@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import tempfile
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
+from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import SparkFiles, TaskContext
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -27,25 +29,32 @@ from penstock.engine.runs.identity import shown_sink
 from penstock.engine.runs.operator_reports import OperatorReport, next_wake, operator_reports, operator_times
 from penstock.engine.runs.sources import SourceSet
 from penstock.engine.runs.states import StateHistory, known_steps
+from penstock.engine.runs.task_runs import collect_rows
+from penstock.engine.runs.write_tasks import ComputedTasks, NoTasks, scratch_folder
 from penstock.engine.session import kernel_session
-from penstock.errors import CheckpointError, ExecutionError, OptionsError, Problem, UnsupportedError
+from penstock.errors import CheckpointError, OptionsError, Problem, UnsupportedError
 from penstock.flow.graph.dataflow import BatchInstructions, Dataflow
 from penstock.flow.graph.event_times import EventTimes
 from penstock.flow.graph.exchange import (
     ENCODED,
     EXCHANGE,
     FORMER_ROWS,
+    KEPT_FILES,
     ORDER,
     REPORTS,
+    RESULTS,
     STATE,
     TIMES,
+    Origin,
     Receiver,
+    Sender,
     edge_of_target,
 )
-from penstock.flow.graph.outlets import Target
+from penstock.flow.graph.outlets import Target, send_written
 from penstock.flow.graph.planner import Planner
 from penstock.flow.state.inspection import TableSize, size_of
-from penstock.flow.state.manifest import KeptOutput, Manifest, Sinks, merge_reports
+from penstock.flow.state.kept_output import KeptOutput
+from penstock.flow.state.manifest import Manifest, Sinks, merge_reports
 from penstock.flow.state.storage import Storage
 from penstock.flow.time.watermarks import MeasuredWatermarks, OperatorTime
 from penstock.plan.arranging import arrange_keys
@@ -57,10 +66,9 @@ from penstock.spi import (
     JobContext,
     Output,
     Published,
-    Results,
     Stage,
     Task,
-    instructed,
+    WriterFactory,
     mapped,
     on_one_machine,
     pickled,
@@ -123,6 +131,8 @@ class FlowRun:
     _batch_times: BatchTimes = field(init=False)
     #: The event time that was measured in the batch under way.
     _measured: MeasuredWatermarks = field(default_factory=MeasuredWatermarks, init=False)
+    #: The files in the storage of the state with the output of the batch under way.
+    _kept: frozenset[str] = field(default=frozenset(), init=False)
 
     def __post_init__(self) -> None:
         settings = self.job.settings
@@ -209,12 +219,8 @@ class FlowRun:
     def publish(self, batch: Batch, frame: DataFrame) -> list[Published]:
         """Run the operators on a batch, publish the results, and commit the state with them (rule "state commits with
         the output"). A batch that was committed before runs nothing. :meth:`committed` comes next."""
-        with tempfile.TemporaryDirectory(
-            prefix="penstock-", dir=SparkFiles.getRootDirectory(), ignore_cleanup_errors=True
-        ) as folder:
-            # Output that is kept for several targets is in the rows.
-            operators = _Operators(self, frame, folder if self._local and not self._several else "")
-            done = deliver(batch, self._targets, operators)
+        with scratch_folder(self.context.spark) as folder:
+            done = deliver(batch, self._targets, _Operators(self, frame, folder))
         self._state = done.state
         return list(done.published[: len(self.committers)])
 
@@ -259,17 +265,17 @@ class FlowRun:
         before = self._states.state_before(state or self.origin)
         restated = bool(state or self.origin) and before is not self._states.last
         now = self._batch_times.next(before.time_ms, now_ms())
-        name, rows = run_with_retries(
-            lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context, (ExecutionError,)
-        )
+        name, rows = run_with_retries(lambda: self._collect(batch, frame, folder, before, now), batch.id, self.context)
         reports = _data(rows, STATE)
         self._operator_reports = operator_reports(_data(rows, REPORTS))
         if self.flow.processing:
             self._ask(next_wake(self._operator_reports.values(), before.time_ms, now))
         self._measured = MeasuredWatermarks.from_reports(_data(rows, TIMES))
         times = self._times.progress_after(batch, before, self._measured)
-        results = [edge_of_target(ENCODED, target) for target in range(len(self.outputs))]
-        output = rows.filter(pc.is_in(rows.column("edge"), pa.array(results, pa.int32())))
+        kept = {name: digest for data in _data(rows, KEPT_FILES) for name, digest in json.loads(data).items()}
+        self._kept = frozenset(kept)
+        targets = range(len(self.outputs))
+        output = _choose(rows, *(edge_of_target(edge, each) for each in targets for edge in (ENCODED, RESULTS)))
         # The manifest records the batch's tables. Without state, only those that repeat batches matter.
         sinks = self._sinks
         changed = sinks != before.sinks and bool(state or sinks.repeating)
@@ -277,10 +283,10 @@ class FlowRun:
             seen = operator_times(before.operator_times, self._operator_reports)
             after = merge_reports(before, batch.id, reports, now, times)
             after = replace(after, sinks=sinks, operator_times=seen, final=final)
-            self._check_shared(after.files() - before.files())
+            self._check_shared((after.files() - before.files()) | self._kept)
             if self._several:
-                kept = KeptOutput.write(self._states.storage, f"{name}.output", output, self._tables)
-                after = replace(after, output=kept)
+                written = KeptOutput.write(self._states.storage, f"{name}.output", output, self._tables, kept)
+                after = replace(after, output=written)
             state = self._states.write(after, f"{name}.manifest")
         return FlowAttempt(self, state, output)
 
@@ -324,7 +330,7 @@ class FlowRun:
         self, batch: Batch, frame: DataFrame, folder: str, before: Manifest, now_ms: int
     ) -> tuple[str, pa.Table]:
         """Run all stages, and return the name of the attempt and the rows for the driver."""
-        flow, context = self.flow, self.context.spark.sparkContext
+        flow = self.flow
         scans = {branch.scan for branch in flow.branches}
         alone = batch.tasks == 1 and not self.job.settings.batch  # a batch job's task may read any number of rows
         whole = alone and len(scans) == 1
@@ -343,15 +349,22 @@ class FlowRun:
             awaited,
             last=self.job.settings.batch,
             names=self._states.fitting.names(before),
-            writers=tuple(each.instructions(batch) for each in self.committers),
+            writers=tuple(map(self._writer_instructions, self.committers, self.flow.targets, repeat(batch))),
+            keeps=self._several or not self._local,
         )
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):
             owned = job.repartitionById(owners, "owner").sortWithinPartitions(*ORDER)
             job = mapped(owned, partial(_own, flow, stage, instructions), from_arrow_schema(EXCHANGE))
-        with instructed(context, pickled(instructions)):
-            table = job.toArrow()
-        return name, table.cast(EXCHANGE)
+        rows, _ = collect_rows(job, pickled(instructions))
+        return name, rows
+
+    def _writer_instructions(self, committer: Committer, target: Target, batch: Batch) -> str | None:
+        """The instructions of a target's writers; None if they pass rows on: the output of one attempt has to be there
+        for all targets that commit the state, until each of them has it."""
+        if self._several and committer.keeps_state and target.writers.publish is not None:
+            return None
+        return committer.instructions(batch)
 
     def _count(self) -> None:
         """Count what the operators of a committed batch report."""
@@ -392,8 +405,9 @@ class FlowRun:
             write_state(self.context.checkpoint, batch, state, bound=True)
         self._times.report_to_sources(batch, self._measured)
         self._measured = MeasuredWatermarks()
+        kept, self._kept = self._kept, frozenset()
         try:
-            self._states.committed(state)
+            self._states.committed(state, kept)
         except CheckpointError as error:
             self.context.warn(f"job '{self.context.job}': files of its state are not deleted: {error}")
 
@@ -420,11 +434,12 @@ def _spill_folder() -> str:
 def _data(rows: pa.Table, edge: int) -> list[bytes]:
     """The bytes that tasks sent to the driver."""
     receiver = Receiver()
-    return [bytes(data) for each in _of(rows, edge) for data in receiver.data(each)]
+    return [bytes(data) for each in _choose(rows, edge).to_batches() for data in receiver.data(each)]
 
 
-def _of(rows: pa.Table, edge: int) -> list[pa.RecordBatch]:
-    return list(rows.filter(pc.equal(rows.column("edge"), edge)).to_batches())
+def _choose(rows: pa.Table, *edges: int) -> pa.Table:
+    """The rows of these edges."""
+    return rows.filter(pc.is_in(rows.column("edge"), pa.array(edges, pa.int32())))
 
 
 @dataclass(frozen=True)
@@ -435,18 +450,27 @@ class FlowAttempt:
     state: str
     output: pa.Table
 
-    def results(self, target: int) -> Results:
-        """The results for the committer of that number."""
-        receiver = Receiver()
-        former = [
-            each for sent in _of(self.output, edge_of_target(FORMER_ROWS, target)) for each in receiver.batches(sent)
-        ]
-        written = [
-            each for sent in _of(self.output, edge_of_target(ENCODED, target)) for each in receiver.batches(sent)
-        ]
-        if former:
-            written += self.flow.flow.targets[target].writers.run(Task(0, 1), former)
-        return Results(self.state, pa.Table.from_batches(written) if written else None)
+    def tasks(self, target: int) -> ComputedTasks | NoTasks:
+        """The tasks that have computed the rows of the committer of that number."""
+        flow, context = self.flow.flow, self.flow.context
+        if target == len(flow.targets):  # the checkpoint
+            return NoTasks(self.state)
+        writers = flow.targets[target].writers
+        results, passed = _choose(self.output, edge_of_target(RESULTS, target)), self._passed(writers, target)
+        storage = Storage.from_uri(flow.storage)
+        return ComputedTasks(context.spark, writers, context.stopping, storage, self.state, results, passed)
+
+    def _passed(self, writers: WriterFactory, target: int) -> pa.Table:
+        """What the writers of a target have passed on; those of former versions have kept rows instead."""
+        passed = _choose(self.output, edge_of_target(ENCODED, target))
+        former = _choose(self.output, edge_of_target(FORMER_ROWS, target))
+        if not former.num_rows:
+            return passed
+        task, receiver = Task(0, 1), Receiver()
+        with Sender(Origin(0, 0)) as sender:
+            for each in writers.run(task, (rows for sent in former.to_batches() for rows in receiver.batches(sent))):
+                send_written(sender, writers, each, task, passes=True)
+            return pa.concat_tables([passed, pa.Table.from_batches([sender.take_rows()])])
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from penstock.engine.runs.identity import identify, ordered_scans, uids_of
 from penstock.engine.runs.reports import Reports, reports_of
 from penstock.engine.runs.sources import SourceSet, runtime
 from penstock.engine.runs.states import check_no_state
+from penstock.engine.runs.write_tasks import DriverTask, ReadingTasks
 from penstock.engine.session import close_idle_callbacks, is_alive, kernel_session
 from penstock.errors import BatchError, ExecutionError, PenstockError, RecordError
 from penstock.flow.graph.fused import Fused, fused
@@ -50,8 +51,8 @@ from penstock.spi import (
     Output,
     Published,
     Source,
-    SparkTasks,
     Stage,
+    WriterFactory,
     Written,
     cause_of,
     connectors,
@@ -95,6 +96,8 @@ class Query:
     _outputs: list[list[Output]] = field(default_factory=list, init=False)
     #: The dataflow of a job whose rows are not written where they are read.
     _flow: FlowRun | None = field(default=None, init=False)
+    #: What writes the rows of a job where they are read.
+    _writers: WriterFactory = field(init=False)
     #: The work of the tasks of a job whose small batches the driver computes.
     _stage: Stage | None = field(default=None, init=False)
     _reached: tuple[dict[str, Any], ...] | None = field(default=None, init=False)
@@ -151,7 +154,8 @@ class Query:
                 frame = self._flow.frame(source_set)
             else:
                 assert found is not None, "it is a dataflow otherwise"  # noqa: S101
-                work = found.stage(self._committers[0].writers())
+                self._writers = self._committers[0].writers()
+                work = found.stage(self._writers)
                 self._stage = None if work.calls else work
                 frame = source_set.staged(found.scan, work)
         write_started(self.checkpoint, self._run)
@@ -340,9 +344,10 @@ class Query:
             done = flow.publish(batch, frame)
             flow.committed(batch)
         elif small is not None:
-            done = [self._committers[0].publish(replace(batch, tasks=1), small)]
+            task = DriverTask(small, self._writers, self.stopping)
+            done = [self._committers[0].publish(replace(batch, tasks=1), task)]
         else:
-            done = [self._committers[0].publish(batch, SparkTasks(frame))]
+            done = [self._committers[0].publish(batch, ReadingTasks(frame, self._writers))]
         self._published, self._unfinished = batch_id, False
         self._last = batch_id, batch.end
         recorded = {number: well for each in done for number, well in each.consumed.items()}

@@ -113,9 +113,11 @@ class StateHistory:
         self._last = reference, manifest
         return reference
 
-    def committed(self, reference: str) -> None:
+    def committed(self, reference: str, kept: Iterable[str] = ()) -> None:
         """All targets have the batch with this state after it. Delete the files that neither this state needs nor the
-        one before it. Raises CheckpointError if that fails."""
+        one before it, and those in which the output of the batch was ``kept``. Raises CheckpointError if that fails."""
+        for name in sorted(kept):
+            self.storage.delete(name)
         if not reference or reference in [each for each, _ in self._former]:
             return
         self._former.append((reference, self._read(reference)))
@@ -125,7 +127,7 @@ class StateHistory:
             gone |= {*oldest.files(), _file(name)}
         for name, manifest in self._former:
             gone -= {*manifest.files(), _file(name)}
-        for name in sorted({*gone, *([output.file] if output is not None else [])}):
+        for name in sorted({*gone, *(output.names if output is not None else ())}):
             self.storage.delete(name)
 
     def _read(self, reference: str) -> Manifest:

@@ -31,6 +31,7 @@ from penstock.flow.graph.outlets import Outlets, Target
 from penstock.flow.operators.contract import Combiner, Operator, OperatorContext
 from penstock.flow.rows.calls import TaskFunctions
 from penstock.flow.rows.envelope import ARRIVED, HASH, WEIGHT
+from penstock.flow.state.kept_output import KeptFile
 from penstock.flow.state.segments import SegmentRef, TableSpec
 from penstock.flow.state.storage import Storage
 from penstock.flow.state.store import StateStore
@@ -149,7 +150,8 @@ class BatchInstructions:
     generator, by its number. A task sends rows when ``waiting_bytes`` of them wait, combines them if they are at least
     ``combined_rows``, and an owner takes about ``owned_bytes`` of its rows at a time. ``last``: no batch continues from
     the state, which is not kept. ``names`` are those of columns in the state, where they have other ones now.
-    ``writers`` has the instructions for the writers of each target."""
+    ``writers`` has the instructions for the writers of each target; None: they pass rows on, which are kept beside the
+    state (``keeps``), or wait in the ``folder``."""
 
     name: str
     tasks: int
@@ -165,7 +167,8 @@ class BatchInstructions:
     combined_rows: int = 1 << 12
     last: bool = False
     names: ColumnNames = field(default_factory=dict)
-    writers: Sequence[str] = ()
+    writers: Sequence[str | None] = ()
+    keeps: bool = False
 
 
 @dataclass(frozen=True)
@@ -195,7 +198,7 @@ class Dataflow:
     ) -> Iterator[pa.RecordBatch]:
         """The work of a task that reads ``batches`` of a scan: rows of :data:`EXCHANGE`."""
         with (
-            Sender(Origin(scan, task.number), instructions.folder) as sender,
+            self._sender(Origin(scan, task.number), instructions) as sender,
             self._outlets(instructions, task, sender) as outlets,
             TaskFunctions(task) as functions,
         ):
@@ -227,6 +230,7 @@ class Dataflow:
             work.send_waiting()
             work.write_results()
             outlets.finish()
+            sender.finish()
             yield sender.take_rows()
 
     def run(
@@ -243,7 +247,7 @@ class Dataflow:
         size = 0
         with (
             Spill(spill, instructions.owned_bytes) as spilled,
-            Sender(Origin(len(self.branches) + stage, owner), instructions.folder) as sender,
+            self._sender(Origin(len(self.branches) + stage, owner), instructions) as sender,
             self._outlets(instructions, Task(owner, instructions.owners), sender) as outlets,
             TaskFunctions(Task(owner, instructions.owners)) as functions,
         ):
@@ -270,12 +274,21 @@ class Dataflow:
                 work.write_results()
                 yield sender.take_rows()
             outlets.finish()
+            sender.finish()
             yield sender.take_rows()
 
     def _outlets(self, instructions: BatchInstructions, task: Task, sender: Sender) -> Outlets:
         """The writers of a task."""
-        task = replace(task, folder=instructions.folder)
-        return Outlets(self.targets, self.outputs, task, instructions.writers, sender)
+        given = instructions.writers or (None,) * len(self.targets)
+        return Outlets(self.targets, self.outputs, task, given, sender)
+
+    def _sender(self, origin: Origin, instructions: BatchInstructions) -> Sender:
+        """What sends the rows of a task."""
+        kept = None
+        if instructions.keeps:
+            prefix = f"{instructions.name}.output-{origin.scan}-{origin.task}"
+            kept = KeptFile(Storage.from_uri(self.storage), prefix)
+        return Sender(origin, instructions.folder, kept)
 
     def edges(self) -> Iterator[Edge]:
         """All edges."""

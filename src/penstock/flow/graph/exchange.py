@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +15,14 @@ from numpy.typing import NDArray
 
 from penstock.columns.streams import ipc_stream
 from penstock.flow.rows.envelope import HASH
+from penstock.flow.state.kept_output import KeptFile
+from penstock.flow.state.storage import Storage
 from penstock.spi import ScratchFile
 
-#: The rows of the exchange: Arrow batches as IPC streams, in ``data``, or in the ``file`` at ``position`` where all
-#: tasks run on one machine. ``edge`` says where a batch goes, or what it is (:data:`ENCODED` ...), and ``owner`` which
-#: task gets it. An owner reads in the order of :data:`ORDER`, which keeps the order of the rows of each key.
+#: The rows of the exchange: Arrow batches as IPC streams, in ``data``, or in the ``file`` at ``position``: by its path
+#: where all tasks run on one machine, or by its name in the storage of the job's state. ``edge`` says where a batch
+#: goes, or what it is (:data:`ENCODED` ...), and ``owner`` which task gets it. An owner reads in the order of
+#: :data:`ORDER`, which keeps the order of the rows of each key.
 EXCHANGE = pa.schema(
     {
         "edge": pa.int32(),
@@ -36,18 +40,21 @@ EXCHANGE = pa.schema(
 
 ORDER = ("edge", "scan", "task", "ordinal")
 
-#: The ``edge`` of results for the driver: what a committer's writers yield, the state of an operator, and its report.
-ENCODED, STATE, REPORTS = -1, -3, -4
+#: The ``edge`` of what the writers of a target pass on to the owners that publish it.
+ENCODED = -1
+#: The ``edge`` of what the driver gets: the state of an operator, its report, the results of the writers of a target,
+#: and the files in which its output is kept.
+STATE, REPORTS, RESULTS, KEPT_FILES = -3, -4, -6, -7
 #: The ``edge`` of rows of outputs in the output that former versions have kept.
 FORMER_ROWS = -2
 #: The ``edge`` of event times that reading tasks have measured: every owner gets all, in every stage, and the driver.
 TIMES = -5
-#: Each target has its own edge for its results: that of the target before it, less this.
+#: Each target has its own edges: those of the target before it, less this.
 _EDGES_OF_TARGET = 1000
 
 
 def edge_of_target(edge: int, target: int) -> int:
-    """The edge :data:`ENCODED` of a target, or :data:`FORMER_ROWS`, by its number."""
+    """The edge :data:`ENCODED` of a target, :data:`RESULTS` or :data:`FORMER_ROWS`, by its number."""
     return edge - _EDGES_OF_TARGET * target
 
 
@@ -71,11 +78,13 @@ class Origin:
 
 class Sender:
     """Sends the batches of one task. With ``folder`` their bytes go to one file there, which is complete when the
-    ``with`` block ends; without it they are in the rows. Raises ExecutionError if the folder cannot be written."""
+    ``with`` block ends; without it they are in the rows. Output for the owners of a target's partitions is kept in the
+    file ``kept`` instead, if there is one. Raises ExecutionError if the folder or the storage cannot be written."""
 
-    def __init__(self, origin: Origin, folder: str = ""):
+    def __init__(self, origin: Origin, folder: str = "", kept: KeptFile | None = None):
         self.origin = origin
         self._file = ScratchFile(folder, ".arrow") if folder else None
+        self._kept = kept
         self._rows: list[dict[str, object]] = []
         self._sent = 0
         #: The bytes in the rows that wait to be taken.
@@ -84,8 +93,11 @@ class Sender:
     def __enter__(self) -> Sender:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        (self._file or nullcontext()).__exit__(None, None, None)
+    def __exit__(self, *error: Any) -> None:
+        if self._kept is not None:
+            self._kept.__exit__(*error)
+        if self._file is not None:
+            self._file.close()
 
     def send_by_key(self, edge: int, batch: pa.RecordBatch, owners: int) -> None:
         """Send the rows of a batch, which has the column :data:`HASH`, to the owners of their keys."""
@@ -105,24 +117,33 @@ class Sender:
         if batch.num_rows:
             self.send_bytes(edge, owner, ipc_stream(batch), batch.num_rows, inline=inline)
 
+    def send_output(self, edge: int, owner: int, batch: pa.RecordBatch) -> None:
+        """Send what a writer passes on to the owner that publishes it."""
+        data = ipc_stream(batch)
+        if self._kept is None:
+            self.send_bytes(edge, owner, data, batch.num_rows)
+        else:
+            place = {"file": self._kept.name, "position": self._kept.append(data)}
+            self._add(edge, owner, data.size, batch.num_rows, place)
+
     def send_bytes(self, edge: int, owner: int, data: pa.Buffer, count: int, *, inline: bool = False) -> None:
         """Send bytes to one owner; ``inline`` keeps them out of the file."""
-        row = {
-            "edge": edge,
-            "owner": owner,
-            "scan": self.origin.scan,
-            "task": self.origin.task,
-            "ordinal": self._sent,
-            "count": count,
-            "bytes": data.size,
-        }
         if self._file is None or inline:
-            row["data"] = data.to_pybytes()
+            self._add(edge, owner, data.size, count, {"data": data.to_pybytes()})
             self.waiting_bytes += data.size
         else:
-            row |= {"file": str(self._file.path), "position": self._file.append(data)}
-        self._rows.append(row)
+            place = {"file": str(self._file.path), "position": self._file.append(data)}
+            self._add(edge, owner, data.size, count, place)
+
+    def _add(self, edge: int, owner: int, size: int, count: int, place: Mapping[str, object]) -> None:
+        row = {"edge": edge, "owner": owner, "scan": self.origin.scan, "task": self.origin.task}
+        self._rows.append({**row, "ordinal": self._sent, "count": count, "bytes": size, **place})
         self._sent += 1
+
+    def finish(self) -> None:
+        """Make the kept output durable, and tell the driver of its file. Called before the last :meth:`take_rows`."""
+        if self._kept is not None and self._kept.finish():
+            self.send_bytes(KEPT_FILES, 0, pa.py_buffer(self._kept.to_json()), 0, inline=True)
 
     def take_rows(self) -> pa.RecordBatch:
         """What was sent since the last call, as rows of :data:`EXCHANGE`."""
@@ -131,9 +152,11 @@ class Sender:
 
 
 class Receiver:
-    """Reads rows of :data:`EXCHANGE`. Files are mapped into memory once each."""
+    """Reads rows of :data:`EXCHANGE`. Files are mapped into memory once each; those without a path are in the
+    ``storage``."""
 
-    def __init__(self) -> None:
+    def __init__(self, storage: Storage | None = None) -> None:
+        self._storage = storage
         self._files: dict[str, pa.Buffer] = {}
 
     def batches(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -150,9 +173,14 @@ class Receiver:
                 yield rows.column("data")[number].as_buffer()
                 continue
             if file not in self._files:
-                with open(file, "rb") as opened:
-                    self._files[file] = pa.py_buffer(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
+                self._files[file] = self._open(file)
             yield self._files[file].slice(position, size)
+
+    def _open(self, file: str) -> pa.Buffer:
+        if self._storage is not None and not os.path.isabs(file):
+            return self._storage.open(file)
+        with open(file, "rb") as opened:
+            return pa.py_buffer(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 class Spill:

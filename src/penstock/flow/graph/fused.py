@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
 
+from penstock.flow.graph.exchange import EXCHANGE, Origin, Sender
+from penstock.flow.graph.outlets import WriteInstructions, send_written
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.rows.calc import Calc, Projection, calc_of, calc_of_rows
 from penstock.flow.rows.calls import FunctionStage
@@ -16,10 +18,12 @@ from penstock.plan.expressions import Expression
 from penstock.plan.nodes import DeadLetters, MapRows, Node, Scan, Sink
 from penstock.plan.scalar_functions import is_deterministic
 from penstock.plan.walk import base, scans
-from penstock.spi import DEAD_LETTER, Output, Stage, Task, WriterFactory
+from penstock.spi import DEAD_LETTER, Output, Stage, Task, WriterFactory, unpickled
 
 #: Rows that several sinks filter are gathered: so many for each of them, and no more than so many rows and bytes.
 _GATHERED_ROWS_OF_EACH, _GATHERED_ROWS, _GATHERED_BYTES = 1 << 13, 1 << 18, 1 << 26
+#: What a task sends at a time.
+_WAITING_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +46,7 @@ class Fused:
         structs = tuple(each.column for each in self.outputs if each.column not in (None, DEAD_LETTER))
         work = Branches(self.calcs, tuple(map(str, structs))) if structs else self.calcs[0]
         calls = writers.calls or any(isinstance(each, FunctionStage) for each in self.before)
-        return Stage(partial(_staged, (*self.before, work), writers), writers.schema, calls)
+        return Stage(partial(_staged, (*self.before, work), writers), EXCHANGE, calls)
 
 
 def _staged(
@@ -51,10 +55,16 @@ def _staged(
     task: Task,
     given: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    batches = given
+    instructions: WriteInstructions = unpickled(task.instructions)
+    task, batches = replace(task, instructions=instructions.text), given
     for work in works:
         batches = work.batches(task, batches) if isinstance(work, FunctionStage) else work.batches(batches)
-    return writers.run(task, batches)
+    with Sender(Origin(0, task.number), instructions.folder) as sender:
+        for each in writers.run(task, batches):
+            send_written(sender, writers, each, task, passes=instructions.passes)
+            if sender.waiting_bytes > _WAITING_BYTES:
+                yield sender.take_rows()
+        yield sender.take_rows()
 
 
 @dataclass(frozen=True, eq=False)

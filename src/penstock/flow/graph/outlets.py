@@ -1,4 +1,5 @@
-"""The outputs of a task: their rows go to the writers of their targets, whose results go to the driver."""
+"""The outputs of a task: their rows go to the writers of their targets, whose results go to the driver, or what they
+pass on to owners."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.flow.graph.exchange import ENCODED, Sender, edge_of_target
+from penstock.flow.graph.exchange import ENCODED, RESULTS, Sender, edge_of_target
 from penstock.flow.rows.envelope import ARRIVED, arrivals_of
 from penstock.plan.nodes import Sink
 from penstock.spi import HIDDEN, KIND, Output, Task, Writer, WriterFactory
@@ -23,14 +24,25 @@ class Target:
     writers: WriterFactory
 
 
+@dataclass(frozen=True)
+class WriteInstructions:
+    """What the driver tells reading tasks that write at once: the instructions of their writers in ``text``, or that
+    writers pass rows on (``passes``), whose bytes wait in ``folder``, if there is one."""
+
+    text: str = ""
+    passes: bool = False
+    folder: str = ""
+
+
 @dataclass
 class Outlets:
-    """The writers of one task, each of which is opened when it has rows. ``instructions`` are those of the targets."""
+    """The writers of one task, each of which is opened when it has rows. ``instructions`` are those of the targets;
+    None: the writers pass rows on."""
 
     targets: Sequence[Target]
     outputs: Sequence[Output]
     task: Task
-    instructions: Sequence[str]
+    instructions: Sequence[str | None]
     sender: Sender
     _writers: dict[int, Writer] = field(default_factory=dict)
     _opened: ExitStack = field(default_factory=ExitStack)
@@ -59,14 +71,31 @@ class Outlets:
 
     def _writer(self, target: int) -> Writer:
         if target not in self._writers:
-            task = replace(self.task, instructions=self.instructions[target] if self.instructions else "")
+            task = replace(self.task, instructions=self.instructions[target] or "")
             self._writers[target] = writer = self.targets[target].writers.open(task)
             self._opened.callback(writer.close)
         return self._writers[target]
 
     def _send(self, target: int, results: Iterable[pa.RecordBatch]) -> None:
+        passes = self.instructions[target] is None
         for each in results:
-            self.sender.send_batch(edge_of_target(ENCODED, target), 0, each, inline=True)
+            send_written(self.sender, self.targets[target].writers, each, self.task, passes=passes, target=target)
+
+
+def send_written(
+    sender: Sender, writers: WriterFactory, rows: pa.RecordBatch, task: Task, *, passes: bool, target: int = 0
+) -> None:
+    """Send what a writer of a task yields to the driver, or if it ``passes`` rows on, to their owners."""
+    if not passes:
+        sender.send_batch(edge_of_target(RESULTS, target), 0, rows, inline=True)
+        return
+    edge, owners = edge_of_target(ENCODED, target), writers.owners
+    if not writers.owner or owners == 1:
+        sender.send_output(edge, task.number * owners // task.of, rows)
+        return
+    owner_of_row = rows.column(writers.owner).to_numpy() % owners
+    for owner in np.unique(owner_of_row):
+        sender.send_output(edge, int(owner), rows.take(pa.array(np.flatnonzero(owner_of_row == owner))))
 
 
 def sink_outputs(sinks: Sequence[Sink]) -> tuple[Output, ...]:

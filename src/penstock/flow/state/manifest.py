@@ -4,76 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
-from penstock.columns.streams import ipc_stream
 from penstock.delivery import canonical
-from penstock.errors import CheckpointError, CheckpointUnavailableError
+from penstock.errors import CheckpointError
 from penstock.flow.state.compaction import join_neighbours
+from penstock.flow.state.kept_output import KeptOutput, content_changed
 from penstock.flow.state.parts import part_of
 from penstock.flow.state.segments import END, SegmentRef
 from penstock.flow.state.storage import Storage, missing
 from penstock.flow.time.watermarks import OperatorTime, WatermarkProgress
 
 VERSION = 1
-#: Of the rows of :class:`KeptOutput`: they are those of the exchange, which may change with what tasks send.
-OUTPUT_VERSION = 1
 
 #: The segments of an operator's tables, by table.
 Tables = Mapping[str, tuple[SegmentRef, ...]]
-
-
-@dataclass(frozen=True)
-class KeptOutput:
-    """The output of a batch for several targets: a file, its SHA-256, and the tables of each target. ``version`` is
-    that of the rows in the file."""
-
-    file: str
-    sha256: str
-    tables: tuple[tuple[str, ...], ...]
-    version: int = OUTPUT_VERSION
-
-    @classmethod
-    def write(cls, storage: Storage, name: str, rows: pa.Table, tables: tuple[tuple[str, ...], ...]) -> KeptOutput:
-        """Write rows of :data:`penstock.flow.graph.exchange.EXCHANGE` as the file ``name``."""
-        data = ipc_stream(rows)
-        storage.write(name, [data])
-        return cls(name, hashlib.sha256(data).hexdigest(), tables)
-
-    def read(self, storage: Storage) -> pa.Table:
-        """The rows. Raises CheckpointError if the file is missing, is not the one that was written, or is of another
-        version."""
-        what = f"the output of batch {self._batch}, which some targets of the job have and others do not"
-        if self.version != OUTPUT_VERSION:
-            raise CheckpointError(
-                f"'{self.file}' in '{storage.place}', which holds {what}, has version {self.version}, and this "
-                f"penstock reads version {OUTPUT_VERSION}; start the job once with the version that wrote it, so that "
-                "it finishes this batch, stop it, then start it with the new one"
-            )
-        try:
-            data = storage.open(self.file)
-        except CheckpointUnavailableError:
-            raise
-        except CheckpointError as error:
-            raise CheckpointError(
-                f"'{self.file}' in '{storage.place}' is missing, which holds {what}: restore it from a backup. Without "
-                "it, start with another checkpoint directory, and make sure that all targets have the same rows"
-            ) from error
-        if hashlib.sha256(data).hexdigest() != self.sha256:
-            raise content_changed(f"'{self.file}', which holds {what},")
-        with pa.ipc.open_stream(data) as reader:
-            return reader.read_all()
-
-    @property
-    def _batch(self) -> int:
-        """The number of the batch, with which the file's name begins."""
-        return int(re.split(r"\D", self.file, maxsplit=1)[0])
 
 
 @dataclass(frozen=True)
@@ -179,8 +127,7 @@ class Manifest:
             for name, each in found.get("times", {}).items()
         }
         kept = found.get("output")
-        tables = tuple(map(tuple, kept["tables"])) if kept else ()
-        output = KeptOutput(kept["file"], kept["sha256"], tables, kept.get("version", 1)) if kept else None
+        output = KeptOutput.from_json(kept) if kept else None
         written = found.get("sinks")
         sinks = Sinks(tuple(written["keeping"]), tuple(written["repeating"])) if written else None
         seen = {
@@ -207,14 +154,6 @@ def check_state(storage: Storage, reference: str) -> Manifest:
     if lost:
         raise missing(min(lost), storage.place)
     return manifest
-
-
-def content_changed(where: str) -> CheckpointError:
-    """The error for a file that is not what its SHA-256 says."""
-    return CheckpointError(
-        f"{where} is not the one that was committed: its content has changed; restore the checkpoint with all its "
-        "files, or start the job with a new one"
-    )
 
 
 def merge_reports(

@@ -6,16 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
 
 @dataclass(frozen=True)
 class Batch:
     """One micro-batch. ``start`` and ``end`` hold one position per source (None at the start of the first batch).
 
     ``tasks`` is the number of tasks that read it. ``consumed`` holds the result of each source's ``consumed``; it is
-    empty for every committer but the last that publishes the batch. ``results`` is what the operators of a job with
-    state made of the batch for the committer; None in other jobs.
+    empty for every committer but the last that publishes the batch.
     """
 
     id: int
@@ -23,22 +20,6 @@ class Batch:
     end: tuple[dict[str, Any], ...]
     tasks: int
     consumed: tuple[Any, ...] = ()
-    results: Results | None = None
-
-
-@dataclass(frozen=True)
-class Results:
-    """What the operators of a batch gave for one committer: ``state`` is the reference to the state after the batch,
-    which is committed with the output. ``rows`` has what the committer's writers yielded in the tasks of the operators;
-    None without output."""
-
-    state: str
-    rows: pa.Table | None
-
-    def collect(self, instructions: str = "") -> list[dict[str, Any]]:
-        """The rows. The writers had their instructions before."""
-        found: list[dict[str, Any]] = [] if self.rows is None else self.rows.to_pylist()
-        return found
 
 
 @dataclass(frozen=True)

@@ -23,15 +23,14 @@ class Task:
     """One of the ``of`` tasks that read a batch, numbered in the order of what they read.
 
     ``instructions`` come from the driver and are the same for all tasks of a Spark job. ``attempt`` counts Spark's
-    earlier attempts at the task. ``folder`` is for results on their way, where all tasks run on one machine.
-    ``abandoned`` tells whether the result is not wanted any more, where that may happen to a task that still runs.
+    earlier attempts at the task. ``abandoned`` tells whether the result is not wanted any more, where that may happen
+    to a task that still runs.
     """
 
     number: int
     of: int
     instructions: str = ""
     attempt: int = 0
-    folder: str = ""
     abandoned: Callable[[], bool] = field(default=_never, compare=False)
 
 
@@ -67,7 +66,7 @@ class OnDriver:
     #: The report of the last reading.
     report: bytes | None = field(default=None, init=False)
 
-    def collect(self, instructions: str = "") -> list[dict[str, Any]]:
+    def collect(self, instructions: str = "") -> pa.Table:
         """The rows. Raises the errors of the source and of the stage, and BatchError for any other one."""
         try:
             table, self.report = self.run(instructions)
@@ -75,5 +74,4 @@ class OnDriver:
             raise
         except Exception as error:
             raise BatchError(f"{type(error).__name__}: {error}") from error
-        rows: list[dict[str, Any]] = table.to_pylist()
-        return rows
+        return table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,7 +12,8 @@ from penstock.spi.plugin.tasks import Task
 
 
 class Writer(Protocol):
-    """Writes the rows of one task. What it yields goes to the driver, or to owners of partitions."""
+    """Writes the rows of one task. What it yields are results, which go to the driver, or what the owners of partitions
+    publish (:attr:`WriterFactory.publish`)."""
 
     def write(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Take rows, in batches as :func:`penstock.spi.rows_by_output` takes them."""
@@ -29,13 +30,22 @@ class Writer(Protocol):
 @dataclass(frozen=True)
 class WriterFactory:
     """Makes the writers of a committer, in tasks. ``open`` takes the task, and is picklable; the ``instructions`` of
-    the task are those of :meth:`penstock.spi.Committer.instructions`, or the committer's own. ``schema`` is that of the
-    batches which writers yield. ``calls``: they call user-defined functions, which run in Spark's Python processes
-    only."""
+    the task are those of :meth:`penstock.spi.Committer.instructions`, or those of :meth:`WriteTasks.collect`.
+    ``schema`` is that of the batches which writers yield. ``calls``: they call user-defined functions, which run in
+    Spark's Python processes only.
+
+    Writers without instructions pass rows on to ``owners``, at most as many tasks as that. Each of them calls
+    ``publish`` with its task and with the batches that it owns, in their order, and yields results of the same schema.
+    The column ``owner`` has the number of the owner of each row of a batch, modulo their count. Without such a column
+    all rows of a task have one owner, and owners have the order of the tasks.
+    """
 
     open: Callable[[Task], Writer]
     schema: pa.Schema
     calls: bool = False
+    publish: Callable[[Task, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None
+    owners: int = 1
+    owner: str = ""
 
     def run(self, task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write all rows of a task."""
@@ -48,9 +58,30 @@ class WriterFactory:
             writer.close()
 
 
+@dataclass(frozen=True)
+class TaskResults:
+    """The results of the tasks of one Spark job. ``doubt`` says why it is not certain that each task ran once; it is
+    empty when it is certain, and when nobody asked."""
+
+    rows: Sequence[Mapping[str, Any]] = ()
+    doubt: str = ""
+
+
 class WriteTasks(Protocol):
     """The tasks of one batch, which hand their rows to a committer's writers."""
 
-    def collect(self, instructions: str = "") -> list[dict[str, Any]]:
-        """What the writers yield, with these instructions. Runs the tasks, unless they have run for the state of the
-        batch already. Raises the error of a task, and BatchError when a worker or an executor was lost."""
+    @property
+    def state(self) -> str:
+        """The reference to the state after the batch, which is committed with its output; empty without one."""
+
+    @property
+    def computed(self) -> bool:
+        """Whether the rows are computed: the writers had the instructions of
+        :meth:`penstock.spi.Committer.instructions`, or have passed their rows on."""
+
+    def collect(self, instructions: str = "", *, by_owners: bool = False, once: bool = False) -> TaskResults:
+        """What writers yield with these instructions. ``by_owners``, and where rows were passed on already, what owners
+        yield when they publish them. Results that are there already are not computed again. ``once`` asks whether each
+        task ran once.
+
+        Raises the error of a task, and BatchError when a worker or an executor was lost."""

@@ -29,8 +29,14 @@ class Acknowledged:
     whole: bool = True
 
     @classmethod
-    def from_task_reports(cls, rows: Iterable[Any], doubt: str) -> Acknowledged:
-        """The sum of the tasks' rows (:data:`penstock.connectors.kafka.sink.writer.WRITTEN`), as mappings."""
+    def from_task_reports(
+        cls, rows: Iterable[Mapping[str, Any]], doubt: str = "", *, once: bool = False
+    ) -> Acknowledged:
+        """The sum of the tasks' rows (:data:`penstock.connectors.kafka.sink.writer.WRITTEN`). ``once``: a task may not
+        have run before, with another result (rule "tasks run once")."""
+        rows = list(rows)
+        if once and not doubt and any(row["attempt"] for row in rows):
+            doubt = "Spark ran a task of the batch twice within one transaction; look in its log for a lost executor"
         acks, encoded, sends = [], dict[int, Written](), dict[int, SendCounts]()
         for row in rows:
             if row["topic"]:

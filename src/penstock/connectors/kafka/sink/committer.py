@@ -11,7 +11,7 @@ from uuid import UUID
 
 from penstock.connectors.kafka.sink.acknowledgements import Acknowledged, check_counts
 from penstock.connectors.kafka.sink.writer import OpenTransaction
-from penstock.connectors.kafka.sink.writing_committer import WriteJobs, WritingCommitter
+from penstock.connectors.kafka.sink.writing_committer import WritingCommitter
 from penstock.deadline import Deadline
 from penstock.delivery import (
     FINISH_BATCH,
@@ -28,7 +28,6 @@ from penstock.delivery import (
 from penstock.errors import (
     AbortableError,
     AuthorizationError,
-    BatchError,
     CheckpointError,
     ExecutionError,
     FencedError,
@@ -64,8 +63,8 @@ class KafkaCommitter(WritingCommitter):
 
     keeps_state = True
 
-    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: WriteJobs):
-        super().__init__(outputs, context, jobs)
+    def __init__(self, outputs: Sequence[Output], context: JobContext):
+        super().__init__(outputs, context)
         prefixes = sorted({output.spec.transactional_id_prefix for output in outputs})
         self.transactional_id = f"{prefixes[0]}-{context.identity}"
         if len(prefixes) > 1:
@@ -225,19 +224,18 @@ class KafkaCommitter(WritingCommitter):
         Retries a few times when the broker aborts. Raises FencedError when another instance took over, and
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
-        progress = Progress.from_batch(self.context.query_id, batch, self._tables)
+        progress = Progress.from_batch(self.context.query_id, batch, self._tables, tasks.state)
         decision = self._decided(progress)
         if isinstance(decision, Skip):
             self._check_tables(decision.record)
             return Published(skipped=True)
         if isinstance(decision, TakeOver):
             self.context.warn(decision.warning)
-        if batch.results is None:
+        if not tasks.computed:
             check_stateless(self.context, self._progress)
         # Before anything is sent: a record above the topic's limit raises here.
         progress_batch(self._progress_topic(), self.transactional_id, progress)
-        errors = BatchError, KafkaError, TransactionExpiredError
-        published = run_with_retries(lambda: self._attempt(batch, progress, tasks), batch.id, self.context, errors)
+        published = run_with_retries(lambda: self._attempt(batch, progress, tasks), batch.id, self.context)
         self._progress, self._published = progress, True
         return published
 
@@ -366,16 +364,12 @@ class KafkaCommitter(WritingCommitter):
             time.sleep(backoff.next())
 
     def _write(self, batch: Batch, tasks: WriteTasks, transaction: OpenTransaction) -> Acknowledged:
-        if not batch.tasks and batch.results is None:
+        if not batch.tasks:
             return Acknowledged()
-        spec = self.spec()
+        self.spec()  # raises for topics that are gone, and notices new ones
+        by_owners = self._shared or not self.one_writer_each(batch.tasks)
         try:
-            if batch.results is not None:
-                done = self.jobs.publish(batch.results.rows, spec, self.owners(), transaction=transaction)
-            elif not self._shared and self.one_writer_each(batch.tasks):
-                done = self.jobs.write(tasks, transaction=transaction)
-            else:
-                done = self.jobs.write_by_owners(tasks, spec, self.owners(), transaction=transaction)
+            done = self.collect(tasks, by_owners=by_owners, transaction=transaction)
         except SequenceError:
             self._shared = True  # two writers of one partition may cause this before they can be counted
             raise

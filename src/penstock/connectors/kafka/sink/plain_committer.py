@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.connectors.kafka.sink.acknowledgements import Acknowledged, check_counts
+from penstock.connectors.kafka.sink.acknowledgements import check_counts
 from penstock.connectors.kafka.sink.writing_committer import WritingCommitter
 from penstock.spi import Batch, Published, WriteTasks
 
@@ -30,16 +30,9 @@ class PlainCommitter(WritingCommitter):
         """Write the batch."""
         if not batch.tasks:
             return Published()
-        done = self._write(batch, tasks)
+        self.spec()  # raises for topics that are gone
+        upserts = any(branch.spec.upserts for branch in self.branches)  # the last change of a key has to be the last
+        done = self.collect(tasks, by_owners=upserts and batch.tasks > 1)
         self.check_topics(done)
         check_counts(done, batch)
         return Published(self.written(done))
-
-    def _write(self, batch: Batch, tasks: WriteTasks) -> Acknowledged:
-        spec = self.spec()
-        if batch.results is not None:
-            return self.jobs.publish(batch.results.rows, spec, self.owners(), transaction=None)
-        upserts = any(branch.spec.upserts for branch in self.branches)  # the last change of a key has to be the last
-        if upserts and batch.tasks > 1:
-            return self.jobs.write_by_owners(tasks, spec, self.owners(), transaction=None)
-        return self.jobs.write(tasks, transaction=None)

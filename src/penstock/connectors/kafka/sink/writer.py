@@ -1,9 +1,8 @@
-"""The work of writing tasks: encode rows to record batches, hand them to the owners of partitions, publish them."""
+"""The work of writing tasks: encode rows to record batches, pass them on to the owners of partitions, publish them."""
 
 from __future__ import annotations
 
 import json
-import mmap
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -18,24 +17,21 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import EncodedBatch
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import session_for
-from penstock.spi import Output, ScratchFile, Task, Writer, rows_by_output, unpickled
+from penstock.spi import Output, Task, Writer, rows_by_output, unpickled
 
-#: The output of writing tasks. A record batch for the task that owns its partition has ``data``, or the ``file`` and
-#: ``position`` of its ``bytes``. An acknowledgement, one per task and partition, has sequences instead. Rows with an
-#: empty topic count the records and bytes that a task has encoded for the output whose number is ``partition``: so that
-#: nothing is lost unnoticed. Those of publishing tasks have ``sends``, the JSON of the
-#: :class:`~penstock.kafka.produce.SendCounts` of the task. Rows of publishing tasks have an ``attempt``.
+#: What writing tasks yield. A record batch for the task that owns its partition has ``data``. An acknowledgement, one
+#: per task and partition, has sequences instead. Rows with an empty topic count the records and bytes that a task has
+#: encoded for the output whose number is ``partition``: so that nothing is lost unnoticed. Those of publishing tasks
+#: have ``sends``, the JSON of the :class:`~penstock.kafka.produce.SendCounts` of the task. Rows of publishing tasks
+#: have an ``attempt``.
 WRITTEN = pa.schema(
     {
         "owner": pa.int32(),
         "topic": pa.string(),
         "partition": pa.int32(),
         "task": pa.int32(),
-        "ordinal": pa.int32(),
         "count": pa.int64(),
         "data": pa.binary(),
-        "file": pa.string(),
-        "position": pa.int64(),
         "bytes": pa.int64(),
         "first_sequence": pa.int64(),
         "last_sequence": pa.int64(),
@@ -44,9 +40,6 @@ WRITTEN = pa.schema(
         "attempt": pa.int32(),
     }
 )
-
-#: The order in which an owner publishes: by the task that encoded the rows, and within a task by row.
-PUBLISHING_ORDER = ("task", "ordinal")
 
 _ROWS_BYTES = 4 << 20
 
@@ -80,38 +73,27 @@ class OpenTransaction:
 
 @dataclass(frozen=True)
 class Instructions:
-    """The driver's instructions for the tasks of one Spark job: to publish ``at_once``, in the ``transaction`` if there
-    is one, or else to encode batches for the owners of their partitions, which find them in the ``folder`` when all
-    tasks run on one machine."""
+    """The driver's instructions for tasks that publish: in the ``transaction``, if there is one."""
 
-    at_once: bool = False
     transaction: OpenTransaction | None = None
-    folder: str = ""
 
 
 class _BatchSender(Writer):
-    """Encodes the rows of a task to record batches, followed by the task's counts. With ``folder`` their bytes go to a
-    file there. All methods raise ExecutionError if it takes no more."""
+    """Encodes the rows of a task to record batches, followed by the task's counts."""
 
-    def __init__(self, spec: WriteSpec, folder: str, task: Task):
+    def __init__(self, spec: WriteSpec, task: Task):
         self._task = task
         self._encoders = _Encoders(spec, task)
         self._counts = _Counts()
         self._pending: list[dict[str, Any]] = []
-        self._size = self._ordinal = 0
-        self._file = ScratchFile(folder) if folder else None
+        self._size = 0
 
     def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield from self._sent(self._encoders.encode(rows))
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         yield from self._sent(self._encoders.finish())
-        self.close()  # readers see the batches of the file when it is closed
         yield _written([*self._pending, *self._counts.rows(self._task.number)])
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
 
     def _sent(self, encoded: Iterable[tuple[int, str, EncodedBatch]]) -> Iterator[pa.RecordBatch]:
         for branch, topic, batch in encoded:
@@ -120,15 +102,9 @@ class _BatchSender(Writer):
                 "topic": topic,
                 "partition": batch.partition,
                 "task": self._task.number,
-                "ordinal": self._ordinal,
                 "count": batch.count,
+                "data": batch.data,
             }
-            if self._file is None:
-                row["data"] = batch.data
-            else:
-                position = self._file.append(batch.data)
-                row |= {"file": str(self._file.path), "position": position, "bytes": len(batch.data)}
-            self._ordinal += 1
             self._pending.append(row)
             self._counts.add(branch, batch.count, len(batch.data))
             self._size += len(batch.data)
@@ -159,7 +135,6 @@ class _Counts:
                 "topic": "",
                 "partition": branch,
                 "task": task,
-                "ordinal": -1,
                 "count": records,
                 "bytes": size,
                 "send_millis": send_millis,
@@ -169,44 +144,31 @@ class _Counts:
         ]
 
 
-def publish(
-    spec: WriteSpec, transaction: OpenTransaction | None, task: Task, encoded: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Publish encoded batches, sorted by :data:`PUBLISHING_ORDER`, and yield the acknowledgements."""
+def publish(spec: WriteSpec, task: Task, encoded: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Publish record batches that writers have passed on, in their order, and yield the acknowledgements."""
     counts = _Counts()
-    files: dict[str, memoryview] = {}
-    with _producer(spec, transaction, task) as producer:
+    with _producer(spec, task) as producer:
         for table in encoded:
-            columns = [table.column(name).to_pylist() for name in ("topic", "partition", "count", "file", "position")]
-            sizes = table.column("bytes").to_pylist()
-            for row, (topic, partition, count, file, position) in enumerate(zip(*columns, strict=True)):
-                if not topic:
-                    counts.add(partition, count, sizes[row])
-                elif file:
-                    if file not in files:
-                        files[file] = _mapped(file)
-                    producer.submit(topic, partition, files[file][position : position + sizes[row]], count)
+            columns = [table.column(name).to_pylist() for name in ("topic", "partition", "count", "bytes")]
+            data = table.column("data")
+            for row, (topic, partition, count, size) in enumerate(zip(*columns, strict=True)):
+                if topic:  # producers stamp batches in place
+                    producer.submit(topic, partition, bytearray(data[row].as_buffer()), count)
                 else:
-                    producer.submit(topic, partition, bytearray(table.column("data")[row].as_buffer()), count)
+                    counts.add(partition, count, size)
         producer.flush()
         yield _acknowledged(producer, task, counts)
-
-
-def _mapped(file: str) -> memoryview:
-    """A writable copy of a file's bytes, without effect on the file: producers stamp batches in place."""
-    with open(file, "rb") as opened:
-        return memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY))
 
 
 class _Publisher(Writer):
     """Encodes the rows of a task and publishes them at once: the task is the only writer of its partitions, or does not
     have to be."""
 
-    def __init__(self, spec: WriteSpec, transaction: OpenTransaction | None, task: Task):
+    def __init__(self, spec: WriteSpec, task: Task):
         self._task = task
         self._encoders = _Encoders(spec, task)
         self._counts = _Counts()
-        self._producer = _producer(spec, transaction, task)
+        self._producer = _producer(spec, task)
 
     def write(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         self._submit(self._encoders.encode(rows))
@@ -227,15 +189,15 @@ class _Publisher(Writer):
 
 
 def open_writer(spec: WriteSpec, task: Task) -> Writer:
-    """The writer of a task: publishes at once where the driver's instructions say so, else encodes for the owners of
+    """The writer of a task: publishes as the driver's instructions say; without them it encodes for the owners of
     partitions."""
-    instructions: Instructions = unpickled(task.instructions) if task.instructions else Instructions()
-    if instructions.at_once:
-        return _Publisher(spec, instructions.transaction, task)
-    return _BatchSender(spec, instructions.folder or task.folder, task)
+    return _Publisher(spec, task) if task.instructions else _BatchSender(spec, task)
 
 
-def _producer(spec: WriteSpec, transaction: OpenTransaction | None, task: Task) -> Producer:
+def _producer(spec: WriteSpec, task: Task) -> Producer:
+    """The producer of a task, with the driver's instructions."""
+    instructions: Instructions = unpickled(task.instructions)
+    transaction = instructions.transaction
     identity, name = (transaction.identity, transaction.transactional_id) if transaction else (None, None)
     return Producer(session_for(spec.client), identity, transactional_id=name, abandoned=task.abandoned)
 

@@ -1,52 +1,38 @@
-"""What the committers of Kafka sinks have in common, and the jobs that write for them."""
+"""What the committers of Kafka sinks have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
-
-import pyarrow as pa
+from typing import Any
 
 from penstock.connectors.kafka.sink.acknowledgements import Acknowledged
 from penstock.connectors.kafka.sink.encoding import DEFAULT_MAX_MESSAGE_BYTES
 from penstock.connectors.kafka.sink.metrics import count_sends
 from penstock.connectors.kafka.sink.topics import writable_topics
-from penstock.connectors.kafka.sink.writer import WRITTEN, KafkaOutput, OpenTransaction, WriteSpec, open_writer
+from penstock.connectors.kafka.sink.writer import (
+    WRITTEN,
+    Instructions,
+    KafkaOutput,
+    OpenTransaction,
+    WriteSpec,
+    open_writer,
+    publish,
+)
 from penstock.errors import CheckpointError, RecordError
 from penstock.kafka.produce import SendCounts
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
-from penstock.spi import Committer, JobContext, Output, WriterFactory, WriteTasks, Written
-
-
-class WriteJobs(Protocol):
-    """Runs writing tasks."""
-
-    def write(self, tasks: WriteTasks, *, transaction: OpenTransaction | None) -> Acknowledged:
-        """Run ``tasks``, each of which publishes the rows that it has encoded, in the transaction, or outside of
-        transactions."""
-
-    def write_by_owners(
-        self, tasks: WriteTasks, spec: WriteSpec, owners: int, *, transaction: OpenTransaction | None
-    ) -> Acknowledged:
-        """Run ``tasks``, and publish the rows that they have encoded in ``owners`` tasks: each publishes the batches of
-        the partitions that it owns, in order."""
-
-    def publish(
-        self, encoded: pa.Table | None, spec: WriteSpec, owners: int, *, transaction: OpenTransaction | None
-    ) -> Acknowledged:
-        """Publish encoded rows, if there are any: on the driver if they are few, else in ``owners`` tasks."""
+from penstock.spi import Batch, Committer, JobContext, Output, WriterFactory, WriteTasks, Written, pickled
 
 
 class WritingCommitter(Committer):
     """The common part of both committers: the session, the topics and the tasks' spec."""
 
-    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: WriteJobs):
+    def __init__(self, outputs: Sequence[Output], context: JobContext):
         self.branches = tuple(KafkaOutput(**vars(each), client=each.spec.client_config) for each in outputs)
         self.context = context
-        self.jobs = jobs
         self.session: Session = session_for(self.branches[0].client)
         self._limits: dict[str, int] = {}
         self._progress_topics: tuple[str, ...] | None = None
@@ -54,8 +40,23 @@ class WritingCommitter(Committer):
     def writers(self) -> WriterFactory:
         """Encode in the tasks that compute the rows, and publish there too unless other tasks write to the same
         partitions."""
-        calls = any(branch.spec.chooses for branch in self.branches)
-        return WriterFactory(partial(open_writer, self.spec()), WRITTEN, calls)
+        calls, spec = any(branch.spec.chooses for branch in self.branches), self.spec()
+        return WriterFactory(
+            partial(open_writer, spec), WRITTEN, calls, partial(publish, spec), self.owners(), owner="owner"
+        )
+
+    def instructions(self, batch: Batch) -> str | None:
+        """None: records are published when the batch is begun."""
+        return None
+
+    def collect(
+        self, tasks: WriteTasks, *, by_owners: bool, transaction: OpenTransaction | None = None
+    ) -> Acknowledged:
+        """What brokers have acknowledged to the tasks of a batch, in the ``transaction`` or outside of any. Raises
+        SequenceError and other errors of the tasks."""
+        once = transaction is not None
+        found = tasks.collect(pickled(Instructions(transaction)), by_owners=by_owners, once=once)
+        return Acknowledged.from_task_reports(found.rows, found.doubt, once=once)
 
     def spec(self) -> WriteSpec:
         """The tasks' spec, with the present topics. Raises KafkaError for a topic that does not exist."""

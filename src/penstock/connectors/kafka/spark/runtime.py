@@ -59,14 +59,13 @@ class KafkaRuntime:
         """The committer for ``outputs``, which share a client and a guarantee."""
         from penstock.connectors.kafka.sink.committer import KafkaCommitter
         from penstock.connectors.kafka.sink.plain_committer import PlainCommitter
-        from penstock.connectors.kafka.spark.write_jobs import SparkWriteJobs
 
         outputs = [replace(each, spec=_logged_in(each.spec, context.settings)) for each in outputs]
         exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
         if exactly_once:
             _check_attempts(context.spark)
         committer = KafkaCommitter if exactly_once else PlainCommitter
-        return committer(outputs, context, SparkWriteJobs(context.spark, context.stopping))
+        return committer(outputs, context)
 
 
 def _logged_in(spec: _Spec, settings: Settings) -> _Spec:

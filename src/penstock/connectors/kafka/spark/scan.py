@@ -30,7 +30,6 @@ from penstock.connectors.kafka.source.reports import ReadReport
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.watermarks import END, Notes
 from penstock.connectors.kafka.spark.reader import KafkaDataSource
-from penstock.connectors.kafka.stopping import until_stopped
 from penstock.deadline import Deadline
 from penstock.errors import KafkaError, PenstockError
 from penstock.kafka.offsets import CommittedOffset, GroupOffsets, commit_offsets, group_members
@@ -53,6 +52,7 @@ from penstock.spi import (
     read_frame,
     source_document,
 )
+from penstock.spi.support.stopping import until_stopped
 from penstock.types import BIGINT, TINYINT, spark_type
 
 #: The time limit of the last commit of a job, in ms.

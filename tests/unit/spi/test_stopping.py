@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from penstock.connectors.kafka.stopping import until_stopped
 from penstock.errors import AbortableError
+from penstock.spi import until_stopped
 from tests.waiting import eventually
 
 
