@@ -16,7 +16,7 @@ from penstock.kafka.session import session_for
 from penstock.spi import Column, TableDefinition, Task, WriterFactory, pickled
 from penstock.types import STRING
 
-TASK = Task(0, 1, pickled(Instructions(at_once=True)))
+TASK = Task(0, 1, pickled(Instructions()))
 LARGE = 1 << 20
 
 

@@ -63,10 +63,6 @@ class AtLeastOnceCommitter(Committer):
         """Copy rows into staging tables, from which tasks insert them if no table has a key."""
         return writer_factory(self._outputs, self._context.parallelism)
 
-    def instructions(self, batch: Batch) -> str | None:
-        """The staging tables of this run. None where tasks insert the rows: nothing fences another run's."""
-        return None if self._staging is None else copying_instructions(self._staging.spec)
-
     def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Write the batch. Raises FencedError when another run has dropped the staging tables, as each does when it
         starts."""

@@ -278,10 +278,6 @@ class PostgresCommitter(Committer):
         """Copy rows into the staging tables."""
         return writer_factory(self._outputs, self._context.parallelism)
 
-    def instructions(self, batch: Batch) -> str:
-        """The staging tables: rows there belong to this run, and to no batch before :meth:`publish`."""
-        return copying_instructions(self._stages.spec)
-
     @property
     def _stages(self) -> StagingTables:
         assert self._staging is not None, "it is open"  # noqa: S101
@@ -341,7 +337,7 @@ class PostgresCommitter(Committer):
         finds out how a COMMIT without an answer ended."""
         staged = self._unanswered
         if staged is None or not self._committed(progress):
-            copied = tasks.collect(self.instructions(batch)).rows if batch.tasks else ()
+            copied = tasks.collect(copying_instructions(self._stages.spec)).rows if batch.tasks else ()
             staged = Staged.from_task_reports(len(self._outputs), copied)
             try:
                 with self._transaction() as transaction:

@@ -10,13 +10,13 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.clock import now_ms
@@ -272,10 +272,8 @@ class FlowRun:
             self._ask(next_wake(self._operator_reports.values(), before.time_ms, now))
         self._measured = MeasuredWatermarks.from_reports(_data(rows, TIMES))
         times = self._times.progress_after(batch, before, self._measured)
-        kept = {name: digest for data in _data(rows, KEPT_FILES) for name, digest in json.loads(data).items()}
-        self._kept = frozenset(kept)
-        targets = range(len(self.outputs))
-        output = _choose(rows, *(edge_of_target(edge, each) for each in targets for edge in (ENCODED, RESULTS)))
+        files = {name: digest for data in _data(rows, KEPT_FILES) for name, digest in json.loads(data).items()}
+        self._kept = frozenset(files)
         # The manifest records the batch's tables. Without state, only those that repeat batches matter.
         sinks = self._sinks
         changed = sinks != before.sinks and bool(state or sinks.repeating)
@@ -285,10 +283,12 @@ class FlowRun:
             after = replace(after, sinks=sinks, operator_times=seen, final=final)
             self._check_shared((after.files() - before.files()) | self._kept)
             if self._several:
-                written = KeptOutput.write(self._states.storage, f"{name}.output", output, self._tables, kept)
-                after = replace(after, output=written)
+                keepers = (number for number, each in enumerate(self.committers) if each.keeps_state)
+                output = _choose(rows, *(edge_of_target(ENCODED, each) for each in keepers))
+                kept = KeptOutput.write(self._states.storage, f"{name}.output", output, self._tables, files)
+                after = replace(after, output=kept)
             state = self._states.write(after, f"{name}.manifest")
-        return FlowAttempt(self, state, output)
+        return FlowAttempt(self, state, rows)
 
     def kept(self, batch: Batch, state: str) -> FlowAttempt:
         """The attempt at a batch with the state after it, by the output that it has kept."""
@@ -349,22 +349,19 @@ class FlowRun:
             awaited,
             last=self.job.settings.batch,
             names=self._states.fitting.names(before),
-            writers=tuple(map(self._writer_instructions, self.committers, self.flow.targets, repeat(batch))),
+            writers=tuple(
+                None if target.writers.publish else committer.instructions(batch)
+                for committer, target in zip(self.committers, self.flow.targets, strict=True)
+            ),
             keeps=self._several or not self._local,
         )
         job = frame
         for stage in range(1, 1 if whole else flow.stages + 1):
-            owned = job.repartitionById(owners, "owner").sortWithinPartitions(*ORDER)
+            # Owners of a target's partitions may be more.
+            owned = job.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*ORDER)
             job = mapped(owned, partial(_own, flow, stage, instructions), from_arrow_schema(EXCHANGE))
         rows, _ = collect_rows(job, pickled(instructions))
         return name, rows
-
-    def _writer_instructions(self, committer: Committer, target: Target, batch: Batch) -> str | None:
-        """The instructions of a target's writers; None if they pass rows on: the output of one attempt has to be there
-        for all targets that commit the state, until each of them has it."""
-        if self._several and committer.keeps_state and target.writers.publish is not None:
-            return None
-        return committer.instructions(batch)
 
     def _count(self) -> None:
         """Count what the operators of a committed batch report."""
@@ -444,11 +441,11 @@ def _choose(rows: pa.Table, *edges: int) -> pa.Table:
 
 @dataclass(frozen=True)
 class FlowAttempt:
-    """An attempt at a batch: the state after it, and its output in rows of :data:`EXCHANGE`."""
+    """An attempt at a batch: the state after it, and its output in ``rows`` of :data:`EXCHANGE`."""
 
     flow: FlowRun
     state: str
-    output: pa.Table
+    rows: pa.Table
 
     def tasks(self, target: int) -> ComputedTasks | NoTasks:
         """The tasks that have computed the rows of the committer of that number."""
@@ -456,14 +453,14 @@ class FlowAttempt:
         if target == len(flow.targets):  # the checkpoint
             return NoTasks(self.state)
         writers = flow.targets[target].writers
-        results, passed = _choose(self.output, edge_of_target(RESULTS, target)), self._passed(writers, target)
+        results, passed = _choose(self.rows, edge_of_target(RESULTS, target)), self._passed(writers, target)
         storage = Storage.from_uri(flow.storage)
         return ComputedTasks(context.spark, writers, context.stopping, storage, self.state, results, passed)
 
     def _passed(self, writers: WriterFactory, target: int) -> pa.Table:
         """What the writers of a target have passed on; those of former versions have kept rows instead."""
-        passed = _choose(self.output, edge_of_target(ENCODED, target))
-        former = _choose(self.output, edge_of_target(FORMER_ROWS, target))
+        passed = _choose(self.rows, edge_of_target(ENCODED, target))
+        former = _choose(self.rows, edge_of_target(FORMER_ROWS, target))
         if not former.num_rows:
             return passed
         task, receiver = Task(0, 1), Receiver()

@@ -49,6 +49,8 @@ STATE, REPORTS, RESULTS, KEPT_FILES = -3, -4, -6, -7
 FORMER_ROWS = -2
 #: The ``edge`` of event times that reading tasks have measured: every owner gets all, in every stage, and the driver.
 TIMES = -5
+#: The most bytes of a task's output that are not worth a file which is kept: they go through the driver.
+_UNKEPT_BYTES = 1 << 18
 #: Each target has its own edges: those of the target before it, less this.
 _EDGES_OF_TARGET = 1000
 
@@ -78,13 +80,17 @@ class Origin:
 
 class Sender:
     """Sends the batches of one task. With ``folder`` their bytes go to one file there, which is complete when the
-    ``with`` block ends; without it they are in the rows. Output for the owners of a target's partitions is kept in the
-    file ``kept`` instead, if there is one. Raises ExecutionError if the folder or the storage cannot be written."""
+    ``with`` block ends; without it they are in the rows. If there is a file ``kept``, output for the owners of a
+    target's partitions is kept there instead, except for little of it, which is in the rows.
+
+    Raises ExecutionError if the folder or the storage cannot be written.
+    """
 
     def __init__(self, origin: Origin, folder: str = "", kept: KeptFile | None = None):
         self.origin = origin
         self._file = ScratchFile(folder, ".arrow") if folder else None
         self._kept = kept
+        self._unkept = 0
         self._rows: list[dict[str, object]] = []
         self._sent = 0
         #: The bytes in the rows that wait to be taken.
@@ -122,6 +128,9 @@ class Sender:
         data = ipc_stream(batch)
         if self._kept is None:
             self.send_bytes(edge, owner, data, batch.num_rows)
+        elif self._unkept + data.size <= _UNKEPT_BYTES:
+            self._unkept += data.size
+            self.send_bytes(edge, owner, data, batch.num_rows, inline=True)
         else:
             place = {"file": self._kept.name, "position": self._kept.append(data)}
             self._add(edge, owner, data.size, batch.num_rows, place)

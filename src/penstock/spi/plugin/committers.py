@@ -20,10 +20,10 @@ class Committer(Protocol):
     def writers(self) -> WriterFactory:
         """What writes the rows in tasks. Called after :meth:`open`."""
 
-    def instructions(self, batch: Batch) -> str | None:
-        """What writers must know that write the rows of a batch before :meth:`publish` is called, where they are
-        computed: in a job with state. None if they must not, since another run may own the job by then, or the batch
-        is not begun: then they pass the rows on, and :meth:`publish` has owners write them."""
+    def instructions(self, batch: Batch) -> str:
+        """What writers must know that write the rows of a batch where they are computed, before :meth:`publish` is
+        called: in a job with state. Not asked of a committer whose writers pass rows on
+        (:attr:`WriterFactory.publish`)."""
         return ""
 
     def check(self) -> None:

@@ -34,10 +34,11 @@ class WriterFactory:
     ``schema`` is that of the batches which writers yield. ``calls``: they call user-defined functions, which run in
     Spark's Python processes only.
 
-    Writers without instructions pass rows on to ``owners``, at most as many tasks as that. Each of them calls
-    ``publish`` with its task and with the batches that it owns, in their order, and yields results of the same schema.
-    The column ``owner`` has the number of the owner of each row of a batch, modulo their count. Without such a column
-    all rows of a task have one owner, and owners have the order of the tasks.
+    With ``publish``, writers that get no instructions pass rows on to ``owners``, at most as many tasks as that: in a
+    job with state, whose rows are computed before a target may have any, and where several tasks may not write to one
+    place. Each owner calls ``publish`` with its task and with the batches that it owns, in their order, and yields
+    results of the same schema. The column ``owner`` has the number of the owner of each row of a batch, modulo their
+    count. Without such a column all rows of a task have one owner, and owners have the order of the tasks.
     """
 
     open: Callable[[Task], Writer]
@@ -76,8 +77,8 @@ class WriteTasks(Protocol):
 
     @property
     def computed(self) -> bool:
-        """Whether the rows are computed: the writers had the instructions of
-        :meth:`penstock.spi.Committer.instructions`, or have passed their rows on."""
+        """Whether the rows are computed: writers had the instructions of :meth:`penstock.spi.Committer.instructions`,
+        or have passed them on."""
 
     def collect(self, instructions: str = "", *, by_owners: bool = False, once: bool = False) -> TaskResults:
         """What writers yield with these instructions. ``by_owners``, and where rows were passed on already, what owners

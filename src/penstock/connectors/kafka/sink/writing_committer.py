@@ -24,7 +24,7 @@ from penstock.kafka.produce import SendCounts
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
-from penstock.spi import Batch, Committer, JobContext, Output, WriterFactory, WriteTasks, Written, pickled
+from penstock.spi import Committer, JobContext, Output, WriterFactory, WriteTasks, Written, pickled
 
 
 class WritingCommitter(Committer):
@@ -44,10 +44,6 @@ class WritingCommitter(Committer):
         return WriterFactory(
             partial(open_writer, spec), WRITTEN, calls, partial(publish, spec), self.owners(), owner="owner"
         )
-
-    def instructions(self, batch: Batch) -> str | None:
-        """None: records are published when the batch is begun."""
-        return None
 
     def collect(
         self, tasks: WriteTasks, *, by_owners: bool, transaction: OpenTransaction | None = None
