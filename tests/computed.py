@@ -20,8 +20,8 @@ def batch_of(node: Node, sources: dict[str, pa.RecordBatch]) -> pa.RecordBatch:
         return sources[node.table]
     if isinstance(node, MapRows):
         given = batch_of(node.input, sources)
-        (made,) = FunctionStage.from_node(node).batches(Task(0, 1), iter([given]))
-        return made
+        stage = FunctionStage.from_node(node)
+        return stage.batch(stage.opened(Task(0, 1)), given)
     calc = calc_of(node)
     assert not isinstance(calc, NoKernel), calc
     return calc.batch(batch_of(base(node), sources))

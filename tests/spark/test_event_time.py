@@ -211,12 +211,14 @@ def test_the_watermark_goes_on_from_the_checkpoint(see, jobs, topics, topic):
 
 
 def test_rows_that_need_no_computing_are_written_where_they_are_read(see, topics, topic):
-    from penstock.flow.graph.fused import Fused, fused
+    from penstock.flow.graph.routes import plan_reading
+    from penstock.flow.kernels.session import UNKNOWN
+    from penstock.plan.walk import scans
 
     source = topic(1)
     topics.write(source, events(10, 12))
     running, sink = see(source, insert="INSERT INTO t SELECT id, ts FROM s;")
-    assert isinstance(fused(running.job.sinks), Fused)
+    assert plan_reading(running.job, scans(*running.job.sinks), UNKNOWN) is not None
     assert while_running(running, lambda: watermark(running)) == 10
     assert [message.json["seen"] for message in topics.read(sink)] == [at(10), at(12)]
 

@@ -122,7 +122,7 @@ def _check(arguments: argparse.Namespace) -> int:
     given = _given(arguments)
     jobs = [_configured(job, arguments, given) for job in _jobs(arguments)]
     from penstock.engine.checkpoint.fits import state_report  # a file with mistakes is reported without them
-    from penstock.flow.graph.routes import route
+    from penstock.flow.graph.routes import describe_route
 
     if arguments.file.suffix.lower() != ".py":  # the jobs of a program run one after the other
         check_identities(jobs)
@@ -131,7 +131,7 @@ def _check(arguments: argparse.Namespace) -> int:
         check_settings(job)
         check_guarantees(job)
         complete = with_dead_letters(job)
-        print(f"{explain(complete)}\n  {route(complete)}")
+        print(f"{explain(complete)}\n  {describe_route(complete)}")
         for warning in kept_forever(job):
             print(f"warning: {warning}", file=sys.stderr)
         report = state_report(complete)

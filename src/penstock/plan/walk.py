@@ -55,6 +55,16 @@ def scans(*roots: Node) -> tuple[Scan, ...]:
     return tuple(found)
 
 
+def keeps_state(*roots: Node) -> bool:
+    """Whether a node that feeds these keeps state."""
+
+    def visit(node: Node, below: tuple[bool, ...]) -> bool:
+        return isinstance(node, STATEFUL) or any(below)
+
+    found: tuple[bool, ...] = fold(roots, visit)
+    return any(found)
+
+
 def base(node: Node) -> Node:
     """The nearest node at or below this one that does not only compute expressions: branches of one group share it."""
     while isinstance(node, AssignWatermarks | DeadLetters | Filter | Project):

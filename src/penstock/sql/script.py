@@ -254,9 +254,9 @@ class _ScriptReader:
         self._print_plan(sinks, job.sinks, job, details)
 
     def _print_plan(self, given: tuple[Node, ...], nodes: tuple[Node, ...], job: Job, details: frozenset[str]) -> None:
-        from penstock.flow.graph.routes import route  # a file without EXPLAIN is read without it
+        from penstock.flow.graph.routes import describe_route  # a file without EXPLAIN is read without it
 
-        self._print(f"{flink_explain(given, nodes, details)}\n== Route ==\n{route(job)}\n")
+        self._print(f"{flink_explain(given, nodes, details)}\n== Route ==\n{describe_route(job)}\n")
 
     def _add(self, sink: Sink | None) -> None:
         if sink is None:

@@ -9,10 +9,12 @@ import pytest
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.table.metadata import READABLE, WRITABLE
 from penstock.errors import DefinitionError
-from penstock.flow.graph.fused import Fused, fused
+from penstock.flow.graph.routes import plan_reading
 from penstock.flow.kernels.session import Session
+from penstock.flow.rows.calc import Calc
 from penstock.plan.expressions import ColumnRef
 from penstock.plan.nodes import Job
+from penstock.plan.walk import scans
 from penstock.spi import Column, ColumnKind, TableDefinition
 from penstock.sql import expression, parse_script
 from penstock.types import DataType, Field, RowType, parse_type
@@ -92,8 +94,11 @@ def job(read: str, written: str = "v STRING", selected: str = "*") -> Job:
 
 def picks(found: Job) -> bool:
     """Whether the job's rows need no computing."""
-    work = fused(found.sinks, Session("UTC"))
-    return isinstance(work, Fused) and all(isinstance(each, ColumnRef) for each in work.calcs[0].items.expressions)
+    flow = plan_reading(found, scans(*found.sinks), Session("UTC"))
+    assert flow is not None
+    (branch,) = flow.branches
+    assert isinstance(branch.calc, Calc)
+    return all(isinstance(each, ColumnRef) for each in branch.calc.items.expressions)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ import pytest
 
 from penstock.errors import DefinitionError
 from penstock.flow.graph.dataflow import Dataflow
-from penstock.flow.graph.fused import Fused, fused
 from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import failed_rows
@@ -21,13 +20,13 @@ from penstock.plan.nodes import Sink
 from penstock.plan.planning import plan_job
 from penstock.plan.scalar_functions import is_deterministic
 from penstock.plan.walk import scans
-from penstock.spi import HIDDEN, Output, Task
+from penstock.spi import HIDDEN, Output
 from penstock.sql import expression
 from penstock.types import NullType, RowType, arrow_schema, arrow_type, parse_columns
 from tests.corpora import parsed
 from tests.recorded import grid as recorded
 from tests.unit.flow import grid
-from tests.unit.flow.driver import PASSING, Driver
+from tests.unit.flow.driver import Driver
 from tests.unit.flow.test_functions_of_flink import ANSWERS, numbered, read
 
 TABLES = """
@@ -136,21 +135,13 @@ def values(
 ) -> list[list[Any]]:
     """The values of each item, in the order of the rows."""
     text = script(tables, source, items)
-    if source == "g":
-        (job,) = parsed(text).jobs
-        (sink,) = plan_job(job).sinks
-        work = fused([sink], Session(zone))
-        assert isinstance(work, Fused)
-        made = work.stage(PASSING).run(Task(0, 1), iter([with_hidden(given)]))
-        found = [work.outputs[0].rows(each)[0] for each in made]
-    else:
-        sink, planner = planner_of(text, zone)
-        output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)
-        folder.mkdir(exist_ok=True)
-        flow = Dataflow(tuple(planner.branches), planner.ordered(), (output,), str(folder))
-        both = {"g": with_hidden(given), "h": with_hidden(given.select(["place"]))}
-        tasks = [(at, [chosen(both[scan.table], scan.schema.names)]) for at, scan in enumerate(planner.scans)]
-        found = Driver(flow).run(tasks, 1)
+    sink, planner = planner_of(text, zone)
+    output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)
+    folder.mkdir(exist_ok=True)
+    flow = Dataflow(tuple(planner.branches), planner.ordered(), (output,), str(folder))
+    both = {"g": with_hidden(given), "h": with_hidden(given.select(["place"]))}
+    tasks = [(at, [chosen(both[scan.table], scan.schema.names)]) for at, scan in enumerate(planner.scans)]
+    found = Driver(flow).run(tasks, 1)
     table = pa.Table.from_batches([chosen(each, sink.schema.names) for each in found]).sort_by("place")
     return [numbered(column.combine_chunks()).to_pylist() for column in table.columns]
 

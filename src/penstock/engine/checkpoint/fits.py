@@ -12,13 +12,12 @@ from penstock.engine.checkpoint.savepoints import read_savepoint
 from penstock.errors import CheckpointError
 from penstock.flow.graph.fitting import Fitting, Verdict, check, known_identities
 from penstock.flow.graph.planner import Planner
-from penstock.flow.graph.routes import stateful
 from penstock.flow.kernels.session import Session
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
 from penstock.plan.arranging import arrange_keys
 from penstock.plan.nodes import Job
-from penstock.plan.walk import scans
+from penstock.plan.walk import keeps_state, scans
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def readable_checkpoint(job: Job) -> JobCheckpoint | None:
     """The checkpoint of a job if it can be read without Spark: one on this machine, and any job with state, which is
     read without Spark. Elsewhere Spark may have rights that only its settings name."""
     root = job_location(job.settings.checkpoint_dir, job.name)
-    if local_checkpoint(root) is None and not stateful(job):
+    if local_checkpoint(root) is None and not keeps_state(*job.sinks):
         return None
     try:
         return read_location(root)
@@ -112,8 +111,6 @@ def fitting_of(job: Job, manifest: Manifest, *, unclaimed: bool = False) -> Fitt
     """What decides whether a job can continue from a state, as far as that is known without Spark: not its time zone,
     unless it is set."""
     settings = job.settings
-    if not stateful(job):
-        return Fitting({}, unclaimed=unclaimed)
     zone, sinks = settings.session_time_zone or "", arrange_keys(job.sinks, known_identities(manifest))
     planner = Planner(scans(*sinks), Session(zone or "UTC"), settings.state_ttl, settings.batch)
     for number, sink in enumerate(sinks):

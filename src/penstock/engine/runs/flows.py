@@ -66,13 +66,11 @@ from penstock.spi import (
     JobContext,
     Output,
     Published,
-    Stage,
     Task,
     WriterFactory,
     mapped,
     on_one_machine,
     pickled,
-    unpickled,
 )
 
 _NOTHING = TableSize(0, 0, 0)
@@ -214,7 +212,7 @@ class FlowRun:
         return reduce(DataFrame.unionAll, frames)
 
     def _reading(self, source_set: SourceSet, number: int, scan: Scan) -> DataFrame:
-        return source_set.staged(scan, Stage(partial(_read, self.flow, number), EXCHANGE))
+        return source_set.staged(scan, self.flow.stage(number))
 
     def publish(self, batch: Batch, frame: DataFrame) -> list[Published]:
         """Run the operators on a batch, publish the results, and commit the state with them (rule "state commits with
@@ -407,13 +405,6 @@ class FlowRun:
             self._states.committed(state, kept)
         except CheckpointError as error:
             self.context.warn(f"job '{self.context.job}': files of its state are not deleted: {error}")
-
-
-def _read(flow: Dataflow, scan: int, task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    instructions: BatchInstructions = unpickled(task.instructions)
-    yield from flow.read(
-        scan, instructions, replace(task, number=task.number % instructions.tasks, of=instructions.tasks), batches
-    )
 
 
 def _own(

@@ -36,9 +36,8 @@ from penstock.engine.runs.states import check_no_state
 from penstock.engine.runs.write_tasks import DriverTask, ReadingTasks
 from penstock.engine.session import close_idle_callbacks, is_alive, kernel_session
 from penstock.errors import BatchError, ExecutionError, PenstockError, RecordError
-from penstock.flow.graph.fused import Fused, fused
-from penstock.flow.graph.outlets import sink_outputs
-from penstock.flow.graph.routes import stateful
+from penstock.flow.graph.outlets import Target, sink_outputs
+from penstock.flow.graph.routes import plan_reading
 from penstock.plan.nodes import Job, Scan
 from penstock.plan.walk import scans
 from penstock.spi import (
@@ -127,16 +126,17 @@ class Query:
 
     def _start(self) -> None:
         context = self._context()
-        keeps_state = stateful(self.job)
-        found = None if keeps_state else self._fused(context)
-        if not keeps_state:
-            check_no_state(self.checkpoint, self._origin_state)
-        if found is None:
-            self._committers = self._build_committers(sink_outputs(self.job.sinks), context)
+        self._committers = self._build_committers(sink_outputs(self.job.sinks), context)
+        reading = None
+        if len(self._committers) == 1:
+            reading = plan_reading(self.job, self._scans, kernel_session(self.spark, self.job.settings))
+        if reading is None:
             place, origin = self.checkpoint.folder(STATE), self._origin_state
             self._flow = FlowRun(self.job, self._scans, self._committers, self._outputs, context, place, origin)
             if self._flow.keeps_rows:
                 check_committers(self.job, self._committers, self._outputs)
+        else:
+            check_no_state(self.checkpoint, self._origin_state)
         # Sources look for their starts later: an open transaction of a former run holds back the group's offsets.
         for committer in self._committers:
             committer.check()
@@ -150,14 +150,15 @@ class Query:
         self.lease.look()
         with translate_errors():
             source_set = SourceSet(self._sources, context, self._scans)
-            if self._flow is not None:
-                frame = self._flow.frame(source_set)
-            else:
-                assert found is not None, "it is a dataflow otherwise"  # noqa: S101
+            if reading is not None:
                 self._writers = self._committers[0].writers()
-                work = found.stage(self._writers)
+                target = Target(tuple(range(len(self.job.sinks))), self._writers)
+                work = replace(reading, targets=(target,)).stage(0)
                 self._stage = None if work.calls else work
-                frame = source_set.staged(found.scan, work)
+                frame = source_set.staged(self._scans[0], work)
+            else:
+                assert self._flow is not None, "it is a job with state otherwise"  # noqa: S101
+                frame = self._flow.frame(source_set)
         write_started(self.checkpoint, self._run)
         self._reached = self.checkpoint.offsets(self.checkpoint.first_batch() - 1)
         self.continues = bool(self._reached) or context.forked
@@ -347,7 +348,7 @@ class Query:
             task = DriverTask(small, self._writers, self.stopping)
             done = [self._committers[0].publish(replace(batch, tasks=1), task)]
         else:
-            done = [self._committers[0].publish(batch, ReadingTasks(frame, self._writers))]
+            done = [self._committers[0].publish(batch, ReadingTasks(frame, batch.tasks, self._writers))]
         self._published, self._unfinished = batch_id, False
         self._last = batch_id, batch.end
         recorded = {number: well for each in done for number, well in each.consumed.items()}
@@ -452,18 +453,6 @@ class Query:
     def _next_batch(self) -> NextBatch:
         first = self.checkpoint.first_batch()
         return NextBatch(first, self.checkpoint.offsets(first - 1) or ())
-
-    def _fused(self, context: JobContext) -> Fused | None:
-        """The computation of a job whose rows are written where they are read, by one committer. None for any other
-        job."""
-        found = fused(self.job.sinks, kernel_session(self.spark, self.job.settings))
-        if not isinstance(found, Fused):
-            return None
-        committers = self._build_committers(found.outputs, context)
-        if len(committers) > 1:
-            return None
-        self._committers = committers
-        return found
 
     def _build_committers(self, outputs: Sequence[Output], context: JobContext) -> list[Committer]:
         """A committer for all outputs that one runtime writes together: two connectors may have the same runtime."""

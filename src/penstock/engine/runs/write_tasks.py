@@ -18,8 +18,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.engine.runs.task_runs import collect_rows
 from penstock.errors import BatchError, PenstockError
+from penstock.flow.graph.dataflow import BatchInstructions
 from penstock.flow.graph.exchange import EXCHANGE, ORDER, Origin, Receiver, Sender
-from penstock.flow.graph.outlets import WriteInstructions, send_written
+from penstock.flow.graph.outlets import send_written
 from penstock.flow.state.storage import Storage
 from penstock.spi import (
     OnDriver,
@@ -42,6 +43,8 @@ class ReadingTasks:
     (:class:`penstock.spi.WriteTasks`)."""
 
     frame: DataFrame
+    #: The number of the tasks.
+    tasks: int
     writers: WriterFactory
     state = ""
     computed = False
@@ -50,12 +53,12 @@ class ReadingTasks:
         """Run the tasks, and with ``by_owners`` those of the owners, in one job of Spark."""
         spark = self.frame.sparkSession
         if not by_owners:
-            given = WriteInstructions(instructions)
-            return _read_results(self.writers, *collect_rows(self.frame, pickled(given), once=once))
+            given = _instructions(self.tasks, instructions)
+            return _read_results(self.writers, *collect_rows(self.frame, given, once=once))
         with scratch_folder(spark) as folder:
             job = _publish_by_owners(self.frame, self.writers, instructions, None)
-            given = WriteInstructions(passes=True, folder=folder)
-            return _read_results(self.writers, *collect_rows(job, pickled(given), once=once))
+            given = _instructions(self.tasks, folder=folder)
+            return _read_results(self.writers, *collect_rows(job, given, once=once))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +74,8 @@ class DriverTask:
     def collect(self, instructions: str = "", *, by_owners: bool = False, once: bool = False) -> TaskResults:
         """Run the task, which runs once in any case."""
         if not by_owners:
-            return _read_results(self.writers, self.batch.collect(pickled(WriteInstructions(instructions))))
-        passed = self.batch.collect(pickled(WriteInstructions(passes=True)))
+            return _read_results(self.writers, self.batch.collect(_instructions(1, instructions)))
+        passed = self.batch.collect(_instructions(1))
         return _publish_on_driver(self.writers, instructions, passed, None, self.stopping)
 
 
@@ -99,6 +102,11 @@ class ComputedTasks:
             return _publish_on_driver(self.writers, instructions, self.passed, self.storage, self.stopping)
         job = _publish_by_owners(self.spark.createDataFrame(self.passed), self.writers, instructions, self.storage)
         return _read_results(self.writers, *collect_rows(job, once=once))
+
+
+def _instructions(tasks: int, writer: str | None = None, folder: str = "") -> str:
+    """The instructions of reading tasks whose writers have those of ``writer``; None: they pass rows on."""
+    return pickled(BatchInstructions("", tasks, 1, False, folder, writers=(writer,)))
 
 
 @dataclass(frozen=True)

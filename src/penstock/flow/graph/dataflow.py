@@ -1,4 +1,4 @@
-"""A job with state as stages of tasks: branches from scans, vertices with operators, and the edges between them."""
+"""A job as stages of tasks: branches from scans, vertices with operators, and the edges between them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 from penstock.columns.hashing import key_hashes
 from penstock.flow.graph.arrival_order import number_arrivals, pass_on_arrivals, sort_by_arrival
 from penstock.flow.graph.exchange import (
+    EXCHANGE,
     REPORTS,
     STATE,
     TIMES,
@@ -46,9 +48,11 @@ from penstock.flow.time.watermarks import (
 )
 from penstock.flow.windows.assigning import BatchTransform, Chain
 from penstock.plan.step_identity import SIDES
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, WATERMARK, Output, Task, without_dead_letters
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, WATERMARK, Output, Stage, Task, unpickled, without_dead_letters
 from penstock.types import RowKind
 
+#: Rows that several outputs filter are gathered: so many for each of them, and no more than so many rows and bytes.
+_GATHERED_ROWS_OF_EACH, _GATHERED_ROWS, _GATHERED_BYTES = 1 << 13, 1 << 18, 1 << 26
 #: The last moment of the year 9999: rows have no later watermark, though the end of event time is one.
 _LAST_MILLIS = 253_402_300_799_999
 
@@ -157,8 +161,8 @@ class BatchInstructions:
     tasks: int
     owners: int
     whole: bool
-    folder: str
-    tables: Mapping[str, Mapping[str, Sequence[SegmentRef]]]
+    folder: str = ""
+    tables: Mapping[str, Mapping[str, Sequence[SegmentRef]]] = field(default_factory=dict)
     now_ms: int = 0
     before_ms: int = 0
     awaited: Mapping[int, PendingPartitions] = field(default_factory=dict)
@@ -173,13 +177,13 @@ class BatchInstructions:
 
 @dataclass(frozen=True)
 class Dataflow:
-    """A job with state. ``storage`` is the location of the segments. Reading tasks measure event time by the
-    ``generators``."""
+    """The work of a job. ``storage`` is the location of the segments of its state. Reading tasks measure event time by
+    the ``generators``."""
 
     branches: tuple[Branch, ...]
     vertices: tuple[Vertex, ...]
     outputs: tuple[Output, ...]
-    storage: str
+    storage: str = ""
     targets: tuple[Target, ...] = ()
     generators: tuple[WatermarkGenerator, ...] = ()
 
@@ -193,6 +197,12 @@ class Dataflow:
         """The number of stages after that of the scans."""
         return max((vertex.stage for vertex in self.vertices), default=0)
 
+    def stage(self, scan: int) -> Stage:
+        """The work of the tasks that read a scan. Their instructions are a pickled :class:`BatchInstructions`."""
+        calls = any(isinstance(each.calc, Chain) and each.calc.calls for each in self.branches)
+        calls = calls or any(each.writers.calls for each in self.targets)
+        return Stage(partial(_read, self, scan), EXCHANGE, calls)
+
     def read(
         self, scan: int, instructions: BatchInstructions, task: Task, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
@@ -204,9 +214,10 @@ class Dataflow:
         ):
             work = _Work(self, instructions, sender, outlets, functions, task)
             mine = [branch for branch in self.branches if branch.scan == scan]
-            ordered = any(branch.edge is not None and branch.edge.numbered for branch in mine) or _meeting(mine)
+            ordered = any(branch.edge is not None and branch.edge.numbered for branch in mine) or have_one_output(mine)
+            outputs = sum(branch.output is not None for branch in mine)
             count = 0
-            for batch in batches:
+            for batch in _gather(batches, outputs) if outputs > 1 else batches:
                 if not batch.num_rows:
                     continue
                 rows = without_dead_letters(batch)
@@ -482,7 +493,30 @@ class _Work:
             self.outlets.write(output, batches)
 
 
-def _meeting(branches: Sequence[Branch]) -> bool:
+def _read(flow: Dataflow, scan: int, task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    instructions: BatchInstructions = unpickled(task.instructions)
+    yield from flow.read(
+        scan, instructions, replace(task, number=task.number % instructions.tasks, of=instructions.tasks), batches
+    )
+
+
+def _gather(batches: Iterable[pa.RecordBatch], outputs: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of so many for each of the ``outputs``, as far as there are: many conditions are
+    computed on them, each of which leaves a few rows over."""
+    least = min(_GATHERED_ROWS, _GATHERED_ROWS_OF_EACH * outputs)
+    waiting: list[pa.RecordBatch] = []
+    count = size = 0
+    for each in batches:
+        waiting.append(each)
+        count, size = count + each.num_rows, size + each.nbytes
+        if count >= least or size >= _GATHERED_BYTES:
+            yield concat_batches(waiting, each.schema)
+            waiting, count, size = [], 0, 0
+    if waiting:
+        yield concat_batches(waiting, waiting[0].schema)
+
+
+def have_one_output(branches: Sequence[Branch]) -> bool:
     """Whether rows of a scan come to one output in several ways."""
     outputs = [branch.output for branch in branches if branch.output is not None]
     return len(set(outputs)) < len(outputs)

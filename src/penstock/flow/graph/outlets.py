@@ -24,16 +24,6 @@ class Target:
     writers: WriterFactory
 
 
-@dataclass(frozen=True)
-class WriteInstructions:
-    """What the driver tells reading tasks that write at once: the instructions of their writers in ``text``, or that
-    writers pass rows on (``passes``), whose bytes wait in ``folder``, if there is one."""
-
-    text: str = ""
-    passes: bool = False
-    folder: str = ""
-
-
 @dataclass
 class Outlets:
     """The writers of one task, each of which is opened when it has rows. ``instructions`` are those of the targets;

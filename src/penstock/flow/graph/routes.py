@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
-from penstock.flow.graph.fused import fused
+from collections.abc import Sequence
+
+from penstock.flow.graph.dataflow import Dataflow, have_one_output
+from penstock.flow.graph.outlets import sink_outputs
 from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
-from penstock.flow.rows.expressions import NoKernel
-from penstock.plan.nodes import STATEFUL, Job, Node, Union, Unnest, WindowTable
-from penstock.plan.walk import fold, scans
+from penstock.plan.nodes import Job, Scan
+from penstock.plan.walk import keeps_state, scans
 
 
-def stateful(job: Job) -> bool:
-    """Whether the job is a dataflow: it keeps state, unites rows, or emits one several times; or it has to drop state,
-    which its first batch does in the commit of its rows."""
-    if job.settings.reset_state and not job.settings.batch:
-        return True
+def plan_reading(job: Job, read: Sequence[Scan], session: Session) -> Dataflow | None:
+    """The dataflow of a job whose reading tasks compute and write all rows of a batch at once. None for a job that has
+    state, measures event time, reads several sources or one of them for an output in several ways; or that has to drop
+    state, which its first batch does in the commit of its rows. ``read`` are the scans of the job.
 
-    def visit(node: Node, below: tuple[bool, ...]) -> bool:
-        return isinstance(node, STATEFUL | Union | Unnest | WindowTable) or any(below)
+    Raises UnsupportedError for a job that cannot be computed.
+    """
+    if keeps_state(*job.sinks) or (job.settings.reset_state and not job.settings.batch):
+        return None
+    planner = _plan(job, read, session)
+    if planner.vertices or planner.generators or len(read) > 1 or have_one_output(planner.branches):
+        return None
+    return Dataflow(tuple(planner.branches), (), sink_outputs(job.sinks))
 
-    found: tuple[bool, ...] = fold(job.sinks, visit)
-    return any(found)
 
-
-def route(job: Job) -> str:
-    """Where the job's rows are computed, as a human-readable line. Raises
-    UnsupportedError for a job that cannot be computed."""
+def describe_route(job: Job) -> str:
+    """Where the job's rows are computed, as a human-readable line. Raises UnsupportedError for a job that cannot be
+    computed."""
     session = Session(job.settings.session_time_zone or "UTC", strict=job.settings.strict)
-    if stateful(job):
-        return _dataflow(job, session)
-    if isinstance(fused(job.sinks, session), NoKernel):
-        return _dataflow(job, session)
-    return "rows are computed where they are read"
+    where = "rows are computed where they are read"
+    return f"{where}, and where their state is kept" if _plan(job, scans(*job.sinks), session).vertices else where
 
 
-def _dataflow(job: Job, session: Session) -> str:
-    planner = Planner(scans(*job.sinks), session, job.settings.state_ttl, job.settings.batch)
+def _plan(job: Job, read: Sequence[Scan], session: Session) -> Planner:
+    planner = Planner(read, session, job.settings.state_ttl, job.settings.batch, job.settings.lenient)
     for number, sink in enumerate(job.sinks):
         planner.add(sink, number)
-    where = "where they are read"
-    return (
-        f"rows are computed {where}, and where their state is kept"
-        if planner.vertices
-        else f"rows are computed {where}"
-    )
+    return planner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.flow.graph.fused import Fused  # noqa: F401 - tasks unpickle its functions
+from penstock.flow.graph.dataflow import Dataflow  # noqa: F401 - tasks unpickle it
 from penstock.flow.rows.expressions import Evaluator, compile_expressions
 from penstock.plan.expressions import ColumnRef, call, cast
 from penstock.types import DATE, DOUBLE, INT, STRING, TimestampType

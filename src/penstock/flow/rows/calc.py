@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -11,14 +11,13 @@ from penstock.errors import Problem, RecordError, SchemaError
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.kernels.vectors import Vector, true_rows, within
 from penstock.flow.rows.expressions import Evaluator, NoKernel, UnsupportedCall, check, compile_expressions
-from penstock.plan.enforcing import not_null
-from penstock.plan.expressions import Call, ColumnRef, Expression, cast, coerce, rewrite, walk
+from penstock.plan.expressions import Call, ColumnRef, Expression, cast, rewrite, walk
 from penstock.plan.nodes import Filter, Node, Project, Scan, Sink
 from penstock.plan.scalar_functions import Varies, function_of
 from penstock.plan.walk import base, calculations
-from penstock.spi import DEAD_LETTER, WATERMARK, located
-from penstock.types import STRING, DataType, Field, StringType, TimestampType, arrow_type
-from penstock.types.casts import alike, widens
+from penstock.spi import WATERMARK, located
+from penstock.types import DataType, Field, arrow_type
+from penstock.types.casts import widens
 
 #: Columns of random values that a condition and what comes after it share begin with this.
 _ONCE = "__once_"
@@ -30,7 +29,7 @@ class Calc:
 
     A condition gives further columns for what comes after it: random values, of which a row has one.
     Its batches have the ``columns`` of the node below, and perhaps others, such as :data:`penstock.spi.HIDDEN`, which
-    follow the computed ones in the result. Dead letters pass every filter, with nulls in the computed columns.
+    follow the computed ones in the result.
     """
 
     columns: tuple[str, ...]
@@ -44,26 +43,9 @@ class Calc:
         """Whether it needs the present watermark, as the column :data:`penstock.spi.WATERMARK`."""
         return any(WATERMARK in each.reads for each in (*self.conditions, self.items))
 
-    def batches(self, given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The results for the batches that have any. Raises as :meth:`batch`."""
-        for each in given:
-            made = self.batch(each)
-            if made.num_rows:
-                yield made
-
     def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
         """The result for one batch. Raises RecordError for a row that cannot be computed, with the number of its
         partition and its offset if the batch has them, and without a topic."""
-        if DEAD_LETTER not in given.schema.names or given.column(DEAD_LETTER).null_count == given.num_rows:
-            return self.rows(given)
-        made = self.rows(given.filter(given.column(DEAD_LETTER).is_null()))
-        letters = given.filter(given.column(DEAD_LETTER).is_valid())
-        nulls = [pa.nulls(letters.num_rows, each) for each in self.schema.types]
-        carried = [letters.column(name) for name in made.schema.names[len(nulls) :]]
-        return pa.concat_batches([made, pa.RecordBatch.from_arrays([*nulls, *carried], schema=made.schema)])
-
-    def rows(self, given: pa.RecordBatch) -> pa.RecordBatch:
-        """The result for a batch without dead letters. Raises as :meth:`batch`."""
         carried = [name for name in given.schema.names if name not in self.columns]
         rows = given
         for number, condition in enumerate(self.conditions):
@@ -139,17 +121,6 @@ class Projection:
         """An expression of the rows' columns, of those of the base."""
         return _in_terms_of(self.columns, expression)
 
-    def sink_columns(self, sink: Sink) -> dict[str, Expression]:
-        """The columns of ``sink``, whose input these rows are: cast to the types that the table declares, then to those
-        that the connector takes. Raises SchemaError if there are more or fewer."""
-        given, wanted = tuple(self.columns.values()), sink.schema.fields
-        check_width(sink)
-        taken = {field.name: field.type for field in sink.spec.schema.fields}
-        return {
-            target.name: _cast_for_sink(not_null(value, target, sink), target.type, taken[target.name])
-            for value, target in zip(given, wanted, strict=True)
-        }
-
 
 def calc_of_rows(
     rows: Projection, columns: Mapping[str, Expression], session: Session, *, watermarked: bool = False
@@ -218,20 +189,3 @@ def _read(node: Node, declared: Field) -> Expression:
 
 def _in_terms_of(columns: Mapping[str, Expression], expression: Expression) -> Expression:
     return rewrite(expression, lambda each: columns.get(each.name, each) if isinstance(each, ColumnRef) else each)
-
-
-def _cast_for_sink(value: Expression, declared: DataType, taken: DataType) -> Expression:
-    """A value cast to the type that the table declares, then to the one that the connector takes."""
-    if not alike(declared, taken):
-        return cast(coerce(value, declared), taken)
-    return value if alike(value.type, taken) else cast(value, _unlimited(taken))
-
-
-def _unlimited(data_type: DataType) -> DataType:
-    """The type without a length and with all digits of a second, as Spark knows it."""
-    match data_type:
-        case StringType():
-            return STRING
-        case TimestampType():
-            return replace(data_type, precision=6)
-    return data_type

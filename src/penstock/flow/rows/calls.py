@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from penstock.errors import RecordError
 from penstock.plan.functions import BatchFunction, OpenFunction
 from penstock.plan.nodes import MapRows
-from penstock.spi import DEAD_LETTER, Task, located
+from penstock.spi import Task, located
 from penstock.types import arrow_schema
 from penstock.types.arrow import python_values
 
@@ -35,47 +35,22 @@ class FunctionStage:
         """The call of a node."""
         return cls(node.rows, node.input.schema.names, arrow_schema(node.schema))
 
-    def batches(self, task: Task, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The results for the batches, dead letters among them. Raises RecordError for a row that cannot be computed,
-        with the number of its partition and its offset if the batch has them, and without a topic."""
-        function = self.opened(task)
-        try:
-            for batch in given:
-                yield self.batch(function, batch)
-        finally:
-            function.close()
-
     def opened(self, task: Task) -> OpenFunction:
         """The function for ``task``."""
         if isinstance(self.function, BatchFunction):
             return self.function.opened(task)
         return RowByRow(self.function, self.schema)
 
-    def rows(
-        self, function: OpenFunction, batch: pa.RecordBatch, chosen: NDArray[np.int64] | None
-    ) -> tuple[list[pa.Array], NDArray[np.int64]]:
-        """What ``function`` makes of the ``chosen`` rows of a batch, None for all, and the number of the row that each
-        came from. Raises as :meth:`batches`."""
-        columns = [batch.column(name) for name in self.given]
-        if chosen is not None:
-            columns = [column.take(pa.array(chosen)) for column in columns]
+    def batch(self, function: OpenFunction, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The result for one batch. Raises RecordError for a row that cannot be computed, with the number of its
+        partition and its offset if the batch has them, and without a topic."""
+        carried = [name for name in batch.schema.names if name not in self.given]
         try:
-            arrays, origin = function(columns)
+            arrays, origin = function([batch.column(name) for name in self.given])
         except RecordError as error:
             if error.topic or error.offset < 0:
                 raise
-            row = error.offset if chosen is None else int(chosen[error.offset])
-            raise located(error, batch, row) from error
-        return arrays, origin if chosen is None else chosen[origin]
-
-    def batch(self, function: OpenFunction, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The result for one batch, dead letters in it. Raises as :meth:`batches`."""
-        carried = [name for name in batch.schema.names if name not in self.given]
-        dead = _dead(batch)
-        alive = np.setdiff1d(np.arange(batch.num_rows), dead) if len(dead) else None
-        arrays, origin = self.rows(function, batch, alive)
-        if len(dead):  # they pass without a row
-            arrays, origin, _ = beside(dead, arrays, origin)
+            raise located(error, batch, error.offset) from error
         every = len(origin) == batch.num_rows and bool((origin == np.arange(batch.num_rows)).all())
         taken = [batch.column(name) if every else batch.column(name).take(pa.array(origin)) for name in carried]
         return pa.RecordBatch.from_arrays([*arrays, *taken], names=[*self.schema.names, *carried])
@@ -111,7 +86,7 @@ class TaskFunctions:
 
     def batch(self, call: FunctionCall, given: pa.RecordBatch) -> pa.RecordBatch:
         """The result of a call, which is made once for the paths that share it. Raises as
-        :meth:`FunctionStage.batches`."""
+        :meth:`FunctionStage.batch`."""
         if call.number not in self._results:
             if call.number not in self._opened:
                 self._opened[call.number] = call.stage.opened(self._task)
@@ -152,10 +127,3 @@ def beside(
     made = order >= len(staying)
     index = pa.array(order - len(staying), pa.int64(), mask=~made)
     return [each.take(index) for each in arrays], rows[order], made
-
-
-def _dead(batch: pa.RecordBatch) -> NDArray[np.int64]:
-    """The numbers of the rows that are dead letters."""
-    if DEAD_LETTER not in batch.schema.names:
-        return np.array([], np.int64)
-    return np.flatnonzero(batch.column(DEAD_LETTER).is_valid()).astype(np.int64)

@@ -52,7 +52,7 @@ class WatermarkGenerator:
 
     def generate(self, rows: pa.RecordBatch) -> dict[int, int]:
         """The watermark after ``rows`` of a scan, by the number of the partition."""
-        moments = self.calc.rows(rows).column(TIMESTAMP).view(pa.int64())
+        moments = self.calc.batch(rows).column(TIMESTAMP).view(pa.int64())
         partitions = rows.column(HIDDEN.names[0])
         found: Iterable[tuple[int, int | None]]
         bounds = pc.min_max(partitions)

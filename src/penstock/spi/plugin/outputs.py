@@ -45,11 +45,11 @@ class Output:
 
 
 def without_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of ``batch`` that are not dead letters."""
+    """The rows of ``batch`` that are not dead letters, without the column of those."""
     if DEAD_LETTER not in batch.schema.names:
         return batch
-    letters = batch.column(DEAD_LETTER)
-    return batch if letters.null_count == len(letters) else batch.filter(letters.is_null())
+    letters, rows = batch.column(DEAD_LETTER), batch.drop_columns([DEAD_LETTER])
+    return rows if letters.null_count == len(letters) else rows.filter(letters.is_null())
 
 
 def rows_by_output(

@@ -1,23 +1,27 @@
-"""Which jobs are computed where their rows are read, and where the rows of each sink are then."""
+"""Jobs whose reading tasks compute and write all rows, and which jobs these are."""
 
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 from penstock.errors import SchemaError, UnsupportedError
-from penstock.flow.graph.fused import Fused, fused
-from penstock.flow.graph.routes import route
-from penstock.flow.rows.expressions import NoKernel
+from penstock.flow.graph.dataflow import BatchInstructions, Dataflow
+from penstock.flow.graph.exchange import Receiver
+from penstock.flow.graph.outlets import Target
+from penstock.flow.graph.routes import describe_route, plan_reading
+from penstock.flow.kernels.session import UNKNOWN as SESSION
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Job, MapRows, Project, Scan, Sink, Union, row_of
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task
+from penstock.plan.walk import scans
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task, WriterFactory, pickled, rows_by_output
 from penstock.sql import condition, projection
 from penstock.types import parse_columns
 from tests.tables import FINITE, TAKES_ALL, Read, Written
-from tests.unit.flow.driver import PASSING
+from tests.unit.flow.driver import PASSING, Passing
 
 ROW = parse_columns("id BIGINT, name STRING, at TIMESTAMP(3)")
 READ = FINITE
@@ -54,28 +58,26 @@ def rows(letters=(None, None, None), names=("a", "b", "c")) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(given)
 
 
+def planned(sinks) -> Dataflow | None:
+    job = Job("job", tuple(sinks))
+    return plan_reading(job, scans(*job.sinks), SESSION)
+
+
 def taken(sinks, *batches: pa.RecordBatch) -> list[list[tuple[object, ...]]]:
-    """The rows that each sink takes from batches that a pickled stage makes, with their offsets and kinds."""
-    found = fused(sinks)
-    assert isinstance(found, Fused), found
-    stage = pickle.loads(pickle.dumps(found.stage(PASSING)))
-    made = list(stage.run(Task(0, 1), iter(batches)))
-    result = []
-    for output in found.outputs:
-        parts = [output.rows(_living(each) if output.column is None else each) for each in made]
-        result.append(
-            [
-                (*row.values(), place["__offset"], place[KIND])
-                for values, hidden in parts
-                for row, place in zip(values.to_pylist(), hidden.to_pylist(), strict=True)
-            ]
-        )
+    """The rows that each sink takes from batches that pickled tasks read, with their offsets and kinds."""
+    flow = planned(sinks)
+    assert flow is not None
+    flow = replace(flow, targets=(Target(tuple(range(len(flow.outputs))), PASSING),))
+    task = Task(0, 1, pickled(BatchInstructions("", 1, 1, False, writers=(None,))))
+    sent = list(pickle.loads(pickle.dumps(flow.stage(0))).run(task, iter(batches)))
+    made = [rows for each in sent for rows in Receiver().batches(each)]
+    result: list[list[tuple[object, ...]]] = [[] for _ in sinks]
+    for each in made:
+        for number, values, hidden in rows_by_output(each, flow.outputs):
+            places = hidden.to_pylist()
+            for row, place in zip(values.to_pylist(), places, strict=True):
+                result[number].append((*row.values(), place["__offset"], place[KIND]))
     return result
-
-
-def _living(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Without dead letters, as a committer takes rows that no struct marks."""
-    return batch.filter(batch.column(DEAD_LETTER).is_null()) if DEAD_LETTER in batch.schema.names else batch
 
 
 def test_rows_of_one_sink_are_filtered_computed_and_cast():
@@ -84,38 +86,28 @@ def test_rows_of_one_sink_are_filtered_computed_and_cast():
 
 
 def test_columns_that_are_only_picked_are_the_scan_s_own():
-    found = fused((sink(select("name AS a, id AS b, name AS c")),))
-    assert isinstance(found, Fused)
-    (calc,) = found.calcs
+    flow = planned((sink(select("name AS a, id AS b, name AS c")),))
+    assert flow is not None
+    (branch,) = flow.branches
     given = rows()
-    made = calc.batch(given)
+    made = branch.calc.batch(given)
     assert [made.column(i).buffers()[1].address for i in range(3)] == [
         given.column(name).buffers()[1].address for name in ("name", "id", "name")
     ]
 
 
-def test_sinks_that_take_the_same_rows_have_their_columns_side_by_side():
+def test_sinks_that_take_the_same_rows_have_columns_of_their_own():
     below = where("id <> 2")
     sinks = (sink(select("id", below)), sink(select("name, id + 1 AS id", below), table="names"))
-    found = fused(sinks)
-    assert isinstance(found, Fused)
-    assert len(found.calcs) == 1
-    assert [(each.index, each.table, each.column) for each in found.outputs] == [
-        (0, "copies", None),
-        (1, "names", None),
-    ]
     assert taken(sinks, rows()) == [[(1, 100, 0), (3, 102, 3)], [("a", 2, 100, 0), ("c", 4, 102, 3)]]
 
 
-def test_sinks_that_filter_differently_have_columns_of_their_own():
+def test_sinks_may_filter_differently():
     sinks = (
         sink(select("id", where("id <> 2"))),
         sink(select("name", where("id > 1")), table="names"),
         sink(SCAN, table="all"),
     )
-    found = fused(sinks)
-    assert isinstance(found, Fused)
-    assert [each.column for each in found.outputs] == ["sink_0", "sink_1", "sink_2"]
     assert [[row[:-2] for row in each][:2] for each in taken(sinks, rows(), rows())[:2]] == [
         [(1,), (3,)],
         [("b",), ("c",)],
@@ -123,14 +115,22 @@ def test_sinks_that_filter_differently_have_columns_of_their_own():
     assert [len(each) for each in taken(sinks, rows(), rows())] == [4, 4, 6]
 
 
-def test_a_batch_has_the_columns_of_one_output_however_many_there_are():
+def test_many_sinks_take_the_rows_of_several_batches_at_once():
     sinks = tuple(sink(select("id", where(f"id = {number}")), table=f"t{number}") for number in range(100))
-    found = fused(sinks)
-    assert isinstance(found, Fused)
-    made = list(found.stage(PASSING).run(Task(0, 1), iter([rows(), rows()])))
-    structs = [[name for name in each.schema.names if name not in (*HIDDEN.names, KIND)] for each in made]
-    assert structs == [["sink_1"], ["sink_2"], ["sink_3"]]
-    assert [each.num_rows for each in made] == [2, 2, 2]
+    flow = planned(sinks)
+    assert flow is not None
+
+    class Counting(Passing):
+        def write(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+            written.append([name for name in batch.schema.names if name.startswith("sink_")])
+            yield batch
+
+    written: list[list[str]] = []
+    flow = replace(flow, targets=(Target(tuple(range(100)), WriterFactory(Counting, pa.schema([]))),))
+    instructions = BatchInstructions("", 1, 1, False, writers=(None,))
+    sent = list(flow.read(0, instructions, Task(0, 1), [rows(), rows()]))
+    assert written == [["sink_1"], ["sink_2"], ["sink_3"]]
+    assert [rows.num_rows for each in sent for rows in Receiver().batches(each)] == [2, 2, 2]
 
 
 @pytest.mark.parametrize("apart", [False, True])
@@ -141,7 +141,7 @@ def test_dead_letters_go_to_their_sink_and_to_no_other(apart):
         sinks.append(sink(select("id", where("id > 2")), table="ids"))
     given = rows((None, {"value": b"x"}, None), ("1", "not a number", "3"))
     found = taken(tuple(sinks), given)
-    assert found[:2] == [[(1, 100, 0), (3, 102, 3)], [(b"x", 101, 2)]]
+    assert found[:2] == [[(1, 100, 0), (3, 102, 3)], [(b"x", 101, 0)]]
     assert found[2:] == ([[(3, 102, 3)]] if apart else [])
 
 
@@ -168,7 +168,7 @@ def test_functions_see_no_dead_letters():
     given = rows((None, None, {"value": b"x"}))
     assert taken((sink(MapRows(PAIR, SCAN, twice)), letters), given) == [
         [("a", 1, 100, 0), ("a", -1, 100, 0)],
-        [(b"x", 102, 3)],
+        [(b"x", 102, 0)],
     ]
 
 
@@ -181,21 +181,20 @@ TIME = projection("at", ROW)[0].expression
 
 
 @pytest.mark.parametrize(
-    ("sinks", "reason"),
+    ("sinks", "whole"),
     [
-        ((sink(MapRows(ROW, SCAN, iter)), sink(MapRows(ROW, SCAN, list))), "Python functions side by side"),
-        ((sink(MapRows(ROW, Union(ROW, (SCAN, SCAN)), iter)),), "a Union node"),
-        ((sink(MapRows(ROW, AssignWatermarks(ROW, SCAN, "at", TIME), iter)),), ""),
-        ((sink(MapRows(ROW, SCAN, iter)),), ""),
-        ((sink(Union(ROW, (SCAN, SCAN))),), "a Union node"),
-        ((sink(SCAN), sink(replace(SCAN, table="others"))), "several sources"),
-        ((sink(AssignWatermarks(ROW, SCAN, "at", TIME)),), ""),
-        ((sink(SCAN),), ""),
+        ((sink(SCAN),), True),
+        ((sink(AssignWatermarks(ROW, SCAN, "at", TIME)),), True),
+        ((sink(MapRows(ROW, SCAN, iter)),), True),
+        ((sink(MapRows(ROW, AssignWatermarks(ROW, SCAN, "at", TIME), iter)),), True),
+        ((sink(MapRows(ROW, SCAN, iter)), sink(MapRows(ROW, SCAN, list))), True),
+        ((sink(MapRows(ROW, Union(ROW, (SCAN, SCAN)), iter)),), False),
+        ((sink(Union(ROW, (SCAN, SCAN))),), False),
+        ((sink(SCAN), sink(replace(SCAN, table="others"))), False),
     ],
 )
-def test_what_keeps_rows_from_being_computed_where_they_are_read_is_named(sinks, reason):
-    found = fused(sinks)
-    assert str(found if isinstance(found, NoKernel) else "") == reason
+def test_reading_tasks_do_everything_for_one_source_without_state(sinks, whole):
+    assert (planned(sinks) is not None) == whole
 
 
 @pytest.mark.parametrize(
@@ -206,7 +205,7 @@ def test_what_keeps_rows_from_being_computed_where_they_are_read_is_named(sinks,
     ],
 )
 def test_who_computes_the_rows_of_a_job_is_named(node, line):
-    assert route(Job("job", (sink(node),))) == line
+    assert describe_route(Job("job", (sink(node),))) == line
 
 
 UNKNOWN = "REGEXP(name, '\\X') AS u"
@@ -224,11 +223,11 @@ UNKNOWN = "REGEXP(name, '\\X') AS u"
 )
 def test_what_has_no_kernel_is_refused_before_the_job_starts(sinks):
     with pytest.raises(UnsupportedError, match=r"line 1, column 1: REGEXP\(STRING, '\\X'\) is not supported"):
-        route(Job("job", sinks))
+        describe_route(Job("job", sinks))
 
 
 def test_a_sink_is_given_as_many_columns_as_it_has():
     with pytest.raises(SchemaError, match="has 1 columns but is given 3"):
-        fused((sink(SCAN, "id BIGINT"),))
+        planned((sink(SCAN, "id BIGINT"),))
     with pytest.raises(SchemaError, match="has 1 columns but is given 3"):
-        route(Job("job", (sink(SCAN), sink(Union(ROW, (SCAN, SCAN)), "id BIGINT"))))
+        describe_route(Job("job", (sink(SCAN), sink(Union(ROW, (SCAN, SCAN)), "id BIGINT"))))

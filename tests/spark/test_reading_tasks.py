@@ -8,8 +8,7 @@ import pytest
 
 from penstock.engine.runs import query
 from penstock.errors import RecordError
-from penstock.flow.graph.routes import route
-from penstock.flow.rows.expressions import NoKernel
+from penstock.flow.graph.routes import describe_route
 from tests.spark.conftest import BY_TASKS
 
 COLUMNS = "id INT, name STRING, price DOUBLE, r ROW<x INT>"
@@ -31,7 +30,7 @@ def fill(topics, source):
 def way(request, monkeypatch, jobs):
     """Where the rows are computed."""
     if request.param == "as a dataflow":
-        monkeypatch.setattr(query, "fused", lambda sinks, session: NoKernel("this test"))
+        monkeypatch.setattr(query, "plan_reading", lambda *_: None)
     elif request.param == "where they are read":
         parse = jobs.parse
         monkeypatch.setattr(jobs, "parse", lambda sql, *name: parse(BY_TASKS + sql, *name))
@@ -56,7 +55,7 @@ def test_rows_are_filtered_and_computed_exactly_once(jobs, topics, topic, way):
         "FROM s WHERE name <> 'n3' AND (id > 10 OR price < 1);"
     )
     if way != "as a dataflow":
-        assert route(jobs.parse(sql)) == HERE
+        assert describe_route(jobs.parse(sql)) == HERE
     result = jobs.run(sql)
 
     chosen = [i for i in range(COUNT) if i not in BAD and i % 7 != 3 and (i > 10 or i / 4 < 1)]
@@ -79,7 +78,7 @@ def test_two_sinks_and_dead_letters_share_a_transaction(jobs, topics, topic, way
         "INSERT INTO high SELECT id + 1, name FROM s WHERE price >= 20; END;"
     )
     if way != "as a dataflow":
-        assert route(jobs.parse(sql)) == HERE
+        assert describe_route(jobs.parse(sql)) == HERE
     result = jobs.run(sql)
 
     assert [row["id"] for row in found(topics, low)] == [i for i in range(20) if i not in BAD]
@@ -111,6 +110,6 @@ def test_a_pattern_may_be_a_column(jobs, topics, topic, way):
     assert found(topics, sink) == [{"id": 1, "m": "12:30", "r": None}, {"id": 2, "m": None, "r": None}]
 
 
-def test_a_row_that_cannot_be_computed_is_named_on_its_way_through_spark(jobs, topics, topic, monkeypatch):
-    monkeypatch.setattr(query, "fused", lambda sinks, session: NoKernel("this test"))
+def test_a_row_that_cannot_be_computed_is_named_in_a_dataflow_too(jobs, topics, topic, monkeypatch):
+    monkeypatch.setattr(query, "plan_reading", lambda *_: None)
     test_a_row_that_cannot_be_computed_is_named(jobs, topics, topic)
