@@ -9,7 +9,6 @@ import pytest
 from penstock.connectors.kafka.sink.dead_letters import HEADERS
 from penstock.engine.runs import query
 from penstock.errors import KafkaError, RecordError
-from penstock.flow.rows.expressions import NoKernel
 
 COLUMNS = "id INT, name STRING"
 BAD = {7: b'{"id": 7, "na', 11: b'{"id": "eleven", "name": "n"}', 40: b"[1, 2]", 59: b"no json"}
@@ -45,7 +44,7 @@ GOOD = [i for i in range(60) if i not in BAD]
 
 AS_READ = "SELECT id, name FROM s"
 COMPUTED = "SELECT id + 0, name FROM s WHERE name > ''"
-THROUGH_SPARK = "SELECT id + 0, UPPER(name) FROM s WHERE EXP(id) IS NOT NULL"
+AS_DATAFLOW = "SELECT id + 0, UPPER(name) FROM s WHERE EXP(id) IS NOT NULL"
 
 
 @pytest.mark.parametrize(
@@ -54,15 +53,15 @@ THROUGH_SPARK = "SELECT id + 0, UPPER(name) FROM s WHERE EXP(id) IS NOT NULL"
         pytest.param(AS_READ, 1, "exactly-once", id="as they are read"),
         pytest.param(AS_READ, 1, "at-least-once", id="as they are read, at least once", marks=pytest.mark.slow),
         pytest.param(COMPUTED, 1, "exactly-once", id="computed where they are read"),
-        pytest.param(THROUGH_SPARK, 1, "exactly-once", id="through Spark"),
-        pytest.param(THROUGH_SPARK, 2, "exactly-once", id="in a statement set", marks=pytest.mark.slow),
+        pytest.param(AS_DATAFLOW, 1, "exactly-once", id="as a dataflow"),
+        pytest.param(AS_DATAFLOW, 2, "exactly-once", id="in a statement set", marks=pytest.mark.slow),
     ],
 )
 def test_bad_records_are_kept_as_they_were_with_the_reason(
     jobs, topics, topic, monkeypatch, insert, branches, guarantee
 ):
-    if insert == THROUGH_SPARK:
-        monkeypatch.setattr(query, "fused", lambda sinks, session: NoKernel("this test"))
+    if insert == AS_DATAFLOW:
+        monkeypatch.setattr(query, "plan_reading", lambda *_: None)
     source, dead, sinks = topic(1), topic(1), [topic(2) for _ in range(branches)]
     fill(topics, source)
     result = jobs.run(script(jobs, source, sinks, dead, insert, guarantee, scan_max__records__per__trigger="25"))
