@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from penstock.connectors.kafka.sink.writer import WRITTEN
 from penstock.settings import Settings
-from penstock.spi import JobContext, TaskResults
+from penstock.spi import HIDDEN, KIND, JobContext, Output, TaskResults
 
 
 @dataclass
@@ -47,6 +49,13 @@ class Computed:
     def collect(self, instructions: str = "", *, by_owners: bool = False, once: bool = False) -> TaskResults:
         """The results."""
         return TaskResults(self.rows)
+
+
+def rows_of_outputs(outputs: Sequence[Output], rows: pa.RecordBatch) -> Iterator[tuple[int, Any, Any]]:
+    """Rows with the columns of all outputs, and hidden ones, as writers take them."""
+    hidden = rows.select([name for name in (*HIDDEN.names, KIND) if name in rows.schema.names])
+    for number, output in enumerate(outputs):
+        yield number, rows.select(list(output.schema.names)), hidden
 
 
 def acknowledged(topic: str, **more: Any) -> dict[str, Any]:

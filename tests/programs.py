@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from penstock.flow.graph.dataflow import Dataflow
 from penstock.flow.graph.planner import Planner
+from penstock.flow.graph.routes import outputs_of
 from penstock.flow.kernels.session import Session
 from penstock.flow.state.manifest import Manifest
 from penstock.plan.nodes import Job, Scan
 from penstock.plan.planning import plan_job
 from penstock.plan.walk import scans
-from penstock.spi import HIDDEN, KIND, Output
+from penstock.spi import HIDDEN, KIND
 from penstock.types import (
     ArrayType,
     DataType,
@@ -76,11 +77,7 @@ class _Running:
     def start(self) -> None:
         """Plan the job; all that is left of a former start is the state that the manifest names."""
         job = plan_job(_jobs(self.program)[self.number])
-        several = len(job.sinks) > 1
-        self.outputs = tuple(
-            Output(at, each.table, each.spec, each.schema, f"output{at}" if several else None, each.schema.names)
-            for at, each in enumerate(job.sinks)
-        )
+        self.outputs = outputs_of(job)
         planner = Planner(scans(*job.sinks), Session(job.settings.session_time_zone or "UTC"), batch=job.settings.batch)
         for at, sink in enumerate(job.sinks):
             planner.add(sink, at)
@@ -113,10 +110,11 @@ class _Running:
         if not tasks:
             return
         rng.shuffle(tasks)
-        for batch in self.driver.run(tasks, owners, ended=ended):
-            for output in self.outputs:
-                rows, hidden = output.rows(batch)
-                self.tables[output.table].apply(rows, hidden.column(KIND).to_pylist(), output.schema)
+        self.driver.run(tasks, owners, ended=ended)
+        for number, output in enumerate(self.outputs):
+            for batch in self.driver.results(number):
+                rows, kinds = batch.select(list(output.schema.names)), batch.column(KIND).to_pylist()
+                self.tables[output.table].apply(rows, kinds, output.schema)
         self.manifest = self.driver.manifest
 
 

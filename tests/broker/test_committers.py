@@ -33,7 +33,7 @@ def test_a_batch_with_records_in_a_reserved_topic_fails_and_is_not_committed(kaf
     spec = KafkaConnector().sink(TableDefinition("t", (Column("v", STRING),), options))
     reported = progress if reported == "progress" else reported
     made = KafkaCommitter if guarantee == "exactly-once" else PlainCommitter
-    committer = made([Output(0, "t", spec, spec.schema, None, ("v",))], context_of(progress))
+    committer = made([Output(0, "t", spec, spec.schema)], context_of(progress))
     committer.open()
     with pytest.raises(
         RecordError, match=f"to '{reported}', an internal topic of Kafka or penstock .give the rows another"
@@ -57,7 +57,7 @@ def test_acks_that_weaken_at_least_once_are_warned_of(kafka, topic, acks, warned
     spec = KafkaConnector().sink(TableDefinition("t", (Column("v", STRING),), options))
     warnings = []
     context = replace(context_of("progress"), warn=warnings.append)
-    PlainCommitter([Output(0, "t", spec, spec.schema, None, ("v",))], context).open()
+    PlainCommitter([Output(0, "t", spec, spec.schema)], context).open()
     assert [warning.startswith("table 't': 'properties.acks' = '1' weakens") for warning in warnings] == [True] * warned
 
 
@@ -86,7 +86,7 @@ def test_a_report_that_cannot_be_true_says_what_to_do_next(kafka, topic, rows, t
     }
     spec = KafkaConnector().sink(TableDefinition("t", (Column("v", STRING),), options))
     progress = topic(1, configs={"cleanup.policy": "compact"})
-    committer = KafkaCommitter([Output(0, "t", spec, spec.schema, None, ("v",))], context_of(progress))
+    committer = KafkaCommitter([Output(0, "t", spec, spec.schema)], context_of(progress))
     committer.open()
     tasks = Computed(rows=[acknowledged(**{"topic": name, **row}) for row in rows])
     with pytest.raises(AbortableError, match=told):
@@ -116,7 +116,7 @@ def test_changes_of_several_tasks_are_published_by_the_owners_of_partitions(kafk
         spec = connectors.get(connector).sink(table)
         written = Asked()
         context = replace(context_of("progress"), parallelism=3)
-        committer = PlainCommitter([Output(0, "t", spec, spec.schema, None, ("v",))], context)
+        committer = PlainCommitter([Output(0, "t", spec, spec.schema)], context)
         for tasks in (1, 2):
             committer.publish(Batch(0, (None,), ({},), tasks=tasks), written)
         assert written.asked == expected

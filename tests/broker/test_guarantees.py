@@ -15,6 +15,7 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
 from penstock.spi import Column, TableDefinition, Task, WriterFactory, pickled
 from penstock.types import STRING
+from tests.committers import rows_of_outputs
 
 TASK = Task(0, 1, pickled(Instructions()))
 LARGE = 1 << 20
@@ -33,14 +34,15 @@ def spec_of(kafka, topic, guarantee):
     }
     sink = KafkaConnector().sink(TableDefinition("t", (Column("v", STRING),), options))
     client = ClientConfig.from_properties(dict(sink.client))
-    branch = KafkaOutput(0, "t", sink, sink.schema, None, ("v",), client=client)
+    branch = KafkaOutput(0, "t", sink, sink.schema, client=client)
     return WriteSpec((branch,), client, {topic: LARGE})
 
 
 def write(spec, *values):
     count = len(values)
     columns = {"v": list(values), "__partition": pa.array([0] * count, pa.int32()), "__offset": pa.array(range(count))}
-    (told,) = WriterFactory(partial(open_writer, spec), WRITTEN).run(TASK, [pa.RecordBatch.from_pydict(columns)])
+    rows = rows_of_outputs(spec.branches, pa.RecordBatch.from_pydict(columns))
+    (told,) = WriterFactory(partial(open_writer, spec), WRITTEN).run(TASK, rows)
     return told.to_pylist()
 
 

@@ -93,7 +93,7 @@ def test_a_start_does_not_wait_for_a_broker_that_it_does_not_need(
         cluster.pause(victim)
     else:
         cluster.kill(victim)
-    committer = KafkaCommitter([Output(0, "t", spec, spec.schema, None, ("v",))], context_of("progress"))
+    committer = KafkaCommitter([Output(0, "t", spec, spec.schema)], context_of("progress"))
     committer.open()
     session.metadata([], session.deadline())
     assert victim in session.brokers(), "the others know by now that it is down"

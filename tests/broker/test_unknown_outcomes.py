@@ -169,7 +169,7 @@ class Scene:
             warn=lambda text: self.warn(text),  # noqa: PLW0108 - the same
         )
         rows = Rows(self.direct, self.topic)
-        made = NumberCommitter([Output(0, "t", sink, sink.schema, None, ("n",))], context)
+        made = NumberCommitter([Output(0, "t", sink, sink.schema)], context)
         made.rows = rows
         made.open()
         self.transactional_id = made.transactional_id

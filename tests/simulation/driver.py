@@ -42,7 +42,7 @@ from penstock.spi import (
     unpickled,
 )
 from penstock.types import BYTES
-from tests.committers import acknowledged
+from tests.committers import acknowledged, rows_of_outputs
 from tests.simulation.checkpoint import Checkpoint, group_of, text_of
 from tests.simulation.faults import Plan, TaskFault
 from tests.simulation.invariants import Invariants
@@ -109,7 +109,7 @@ class SimulatedJobs:
             again = [0] if fault is TaskFault.TWICE else []
             runs = [
                 lambda number=number: _writers(self._own(spec, number)).run(
-                    Task(number, tasks, instructions), [rows[number]]
+                    Task(number, tasks, instructions), rows_of_outputs(spec.branches, rows[number])
                 )
                 for number in [*range(tasks), *again]
             ]
@@ -117,7 +117,7 @@ class SimulatedJobs:
             encoded = [
                 row
                 for number in range(tasks)
-                for batch in _writers(spec).run(Task(number, tasks), [rows[number]])
+                for batch in _writers(spec).run(Task(number, tasks), rows_of_outputs(spec.branches, rows[number]))
                 for row in batch.to_pylist()
             ]
             if fault is TaskFault.LOST_OUTPUT:
@@ -263,7 +263,7 @@ class _Operators:
 
     def run(self, batch: Batch, state: str) -> _Attempt:
         spec = self.committer.spec()
-        passed = list(_writers(spec).run(Task(0, 1), [self.frame]))
+        passed = list(_writers(spec).run(Task(0, 1), rows_of_outputs(spec.branches, self.frame)))
         return _Attempt(self.jobs, f"({state}){batch.id} of {self.driver}", passed, spec)
 
     def kept(self, batch: Batch, state: str) -> _Attempt:
@@ -366,7 +366,7 @@ class Driver:
             if self._pipeline.keyed:
                 options |= {"key.format": "raw", "key.fields": "value"}
             sink = KafkaConnector().sink(TableDefinition(f"out_{index}", (Column("value", BYTES),), options))
-            made.append(Output(index, sink.table, sink, sink.schema, None, ("value",)))
+            made.append(Output(index, sink.table, sink, sink.schema))
         return made
 
     def _context(self) -> JobContext:

@@ -44,7 +44,7 @@ from penstock.settings import Settings
 from penstock.spi import Batch, Guarantee, JobContext, NextBatch, Output, Task, TaskResults
 from penstock.sql import parse_script
 from penstock.types import parse_columns
-from tests.committers import Computed, Memory
+from tests.committers import Computed, Memory, rows_of_outputs
 from tests.spark.failpoints import before_insertion_is_committed
 from tests.waiting import eventually, while_running
 
@@ -438,7 +438,7 @@ def output(db, table="t", guarantee=Guarantee.EXACTLY_ONCE):
     schema = parse_columns("id BIGINT")
     address = parse_address(db.url, db.server.user, db.server.password)
     spec = PostgresSinkSpec(table=table, table_name=table, schema=schema, guarantee=guarantee, address=address)
-    return Output(0, table, spec, schema, None, ("id",))
+    return Output(0, table, spec, schema)
 
 
 def upcoming(number):
@@ -464,7 +464,7 @@ def context(query_id="q", job="job", next_batch=0):
 def copy_rows(outputs: Sequence[Output], instructions: str, number: int, rows: pa.RecordBatch) -> list[Any]:
     """Copies rows as the task of that number; what it tells the driver."""
     writers = writer_factory(outputs, 1)
-    (told,) = writers.run(Task(number, 1, instructions), [rows])
+    (told,) = writers.run(Task(number, 1, instructions), rows_of_outputs(outputs, rows))
     found: list[Any] = told.to_pylist()
     return found
 

@@ -18,7 +18,7 @@ from penstock.spi.plugin.formats import (
 )
 from penstock.spi.plugin.metrics import Counter, Gauge, Meter, Metric, MetricGroup
 from penstock.spi.plugin.nulls import NotNull, missing_text
-from penstock.spi.plugin.outputs import Output, rows_by_output, without_dead_letters
+from penstock.spi.plugin.outputs import Output, without_dead_letters
 from penstock.spi.plugin.registry import Registry, connectors, formats, unknown_connector
 from penstock.spi.plugin.sources import Source, SourcePartition, SourceRuntime
 from penstock.spi.plugin.specs import (

@@ -243,7 +243,7 @@ class Attempts:
     def publish(self, run: str, number: int, ids: range) -> int:
         """Publish the batch of this number with these rows, whose numbers are their positions too."""
         context: Any = SimpleNamespace(query_id="query", run_id=run)
-        output = Output(0, "t", self.sink, self.sink.schema, None, ("id",))
+        output = Output(0, "t", self.sink, self.sink.schema)
         batch = Batch(number, ({"row": ids.start},), ({"row": ids.stop},), 1)
         committer = spark.FilesCommitter([output], context)
         tasks = OneTask(committer.writers(), pa.RecordBatch.from_pydict({"id": list(ids)}))
@@ -261,7 +261,7 @@ class OneTask:
     computed = False
 
     def collect(self, instructions: str = "", *, by_owners: bool = False, once: bool = False) -> TaskResults:
-        written = self.writers.run(Task(0, 1, instructions), [self.rows])
+        written = self.writers.run(Task(0, 1, instructions), [(0, self.rows, self.rows[:0])])
         return TaskResults([row for each in written for row in each.to_pylist()])
 
 

@@ -23,7 +23,7 @@ def test_the_state_in_progress_that_is_behind_is_not_looked_for() -> None:
         "sink.transactional-id-prefix": "tx",
     }
     spec = KafkaConnector().sink(TableDefinition("t", (Column("v", STRING),), options))
-    committer = KafkaCommitter([Output(0, "t", spec, spec.schema, None, ("v",))], context_of())
+    committer = KafkaCommitter([Output(0, "t", spec, spec.schema)], context_of())
     assert committer.state(0) == ""
     for query, found in (("query", ["state", "state", "", ""]), ("another", [""] * 4)):
         committer._progress = Progress.from_positions(query, 7, [None], [{"at": 8}], state="state")

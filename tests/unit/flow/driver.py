@@ -18,17 +18,21 @@ from penstock.flow.graph.outlets import Target
 from penstock.flow.state.manifest import Manifest, merge_reports
 from penstock.flow.state.storage import Storage
 from penstock.flow.time.watermarks import MeasuredWatermarks
-from penstock.spi import Batch, Source, SourcePartition, Task, Writer, WriterFactory
+from penstock.spi import KIND, Batch, Source, SourcePartition, Task, Writer, WriterFactory
 
 
 class Passing(Writer):
-    """Passes rows on to the driver."""
+    """Passes rows on, with their hidden columns and kinds."""
 
     def __init__(self, task: Task):
         pass
 
-    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        yield rows
+    def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if KIND not in hidden.schema.names:
+            hidden = hidden.append_column(KIND, pa.array([0] * len(hidden), pa.int8()))
+        yield pa.RecordBatch.from_arrays(
+            [*rows.columns, *hidden.columns], names=[*rows.schema.names, *hidden.schema.names]
+        )
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         yield from ()
@@ -72,13 +76,14 @@ class Driver:
 
     def __post_init__(self) -> None:
         if not self.flow.targets:
-            self.flow = replace(self.flow, targets=(Target(tuple(range(len(self.flow.outputs))), PASSING),))
+            targets = tuple(Target((number,), PASSING) for number in range(len(self.flow.outputs)))
+            self.flow = replace(self.flow, targets=targets)
 
     def run(
         self, tasks: Sequence[tuple[int, Sequence[pa.RecordBatch]]], owners: int, *, ended: bool = False
     ) -> list[pa.RecordBatch]:
-        """The rows of the outputs after a batch: ``tasks`` are scans and the batches that one task reads of each. With
-        one owner and one task that task does everything. ``ended``: the scans end with this batch."""
+        """The rows of the first output after a batch: ``tasks`` are scans and the batches that one task reads of each.
+        With one owner and one task that task does everything. ``ended``: the scans end with this batch."""
         whole = owners == 1 and len(tasks) == 1
         name = f"{self.batch:04d}-{uuid.uuid4().hex[:6]}"
         scans = 1 + max([each.scan for each in self.flow.generators], default=0)
@@ -129,7 +134,7 @@ class Driver:
         return self.results(0)
 
     def results(self, target: int) -> list[pa.RecordBatch]:
-        """The rows of a target's outputs in the last batch."""
+        """The rows of a target in the last batch; of each output, if it was given no targets."""
         edge = edge_of_target(ENCODED, target)
         return list(Receiver().batches(self.edges[edge])) if edge in self.edges else []
 

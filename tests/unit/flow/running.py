@@ -67,7 +67,7 @@ class Running:
         planner = Planner(scans(sink), Session(self.zone), self.ttl, lenient=self.lenient)
         planner.add(sink, 0)
         self.scans = planner.scans
-        output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)
+        output = Output(0, sink.table, sink.spec, sink.schema)
         flow = Dataflow(
             tuple(planner.branches), planner.ordered(), (output,), self.folder, generators=tuple(planner.generators)
         )

@@ -136,7 +136,7 @@ def values(
     """The values of each item, in the order of the rows."""
     text = script(tables, source, items)
     sink, planner = planner_of(text, zone)
-    output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)
+    output = Output(0, sink.table, sink.spec, sink.schema)
     folder.mkdir(exist_ok=True)
     flow = Dataflow(tuple(planner.branches), planner.ordered(), (output,), str(folder))
     both = {"g": with_hidden(given), "h": with_hidden(given.select(["place"]))}

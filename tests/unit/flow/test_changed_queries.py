@@ -68,7 +68,7 @@ class Running:
         outputs = []
         for number, sink in enumerate(self.job.sinks):
             self.planner.add(sink, number)
-            outputs.append(Output(number, sink.table, sink.spec, sink.schema, None, sink.schema.names))
+            outputs.append(Output(number, sink.table, sink.spec, sink.schema))
         self.flow = Dataflow(
             tuple(self.planner.branches),
             self.planner.ordered(),

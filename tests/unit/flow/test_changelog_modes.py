@@ -141,7 +141,7 @@ def table_of(job: Job, rng: random.Random, folder: Path) -> Counter[Values]:
     (sink,) = job.sinks
     planner = Planner(scans(sink))
     planner.add(sink, 0)
-    output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)
+    output = Output(0, sink.table, sink.spec, sink.schema)
     driver = Driver(Dataflow(tuple(planner.branches), planner.ordered(), (output,), str(folder)))
     found: Counter[Values] = Counter()
     (scan,) = planner.scans

@@ -42,7 +42,7 @@ def flow_of(node, storage, **capabilities):
     sink = Sink(node.schema, node, "out", "values", Written("out", node.schema, takes))
     planner = Planner(scans(node))
     planner.add(sink, 0)
-    output = Output(0, "out", sink.spec, node.schema, None, node.schema.names)
+    output = Output(0, "out", sink.spec, node.schema)
     return Dataflow(tuple(planner.branches), planner.ordered(), (output,), str(storage))
 
 
@@ -195,7 +195,7 @@ def test_each_target_gets_the_rows_of_its_own_outputs(tmp_path, owners):
         takes = SinkCapabilities(kinds=CHANGES, guarantee=Guarantee.NONE)
         sink = Sink(node.schema, node, f"out-{number}", "values", Written(f"out-{number}", node.schema, takes))
         planner.add(sink, number)
-        outputs.append(Output(number, sink.table, sink.spec, node.schema, f"sink_{number}"))
+        outputs.append(Output(number, sink.table, sink.spec, node.schema))
     targets = tuple(Target((number,), PASSING) for number in range(3))
     flow = Dataflow(tuple(planner.branches), planner.ordered(), tuple(outputs), str(tmp_path), targets)
     changes = [(RowKind.INSERT, (number, "ab"[number % 2], 1)) for number in range(6)]
@@ -204,8 +204,4 @@ def test_each_target_gets_the_rows_of_its_own_outputs(tmp_path, owners):
     found = {target: driver.results(target) for target in range(3)}
     counts = {target: sum(each.num_rows for each in batches) for target, batches in found.items()}
     assert counts == {0: 2, 1: 6, 2: 2}
-    assert [each.schema.names[0] for batches in found.values() for each in batches[:1]] == [
-        "sink_0",
-        "sink_1",
-        "sink_2",
-    ]
+    assert [batches[0].schema.names[0] for batches in found.values()] == ["customer", "id", "customer"]

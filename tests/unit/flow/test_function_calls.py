@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from penstock.flow.graph.dataflow import Dataflow
-from penstock.flow.graph.outlets import Target, sink_outputs
+from penstock.flow.graph.outlets import Target
 from penstock.flow.graph.planner import Planner
-from penstock.plan.nodes import Filter, MapRows, Node, Sink
+from penstock.flow.graph.routes import outputs_of
+from penstock.plan.nodes import Filter, Job, MapRows, Node, Sink
 from penstock.plan.walk import scans
 from penstock.spi import CHANGES, Guarantee, SinkCapabilities
 from penstock.sql import condition
@@ -42,13 +43,17 @@ def run(folder: Path, nodes: list[Node], owners: int) -> list[list[tuple[Any, ..
     planner = Planner(scans(*sinks))
     for number, sink in enumerate(sinks):
         planner.add(sink, number)
-    outputs = sink_outputs(sinks)
+    outputs = outputs_of(Job("job", tuple(sinks)))
     targets = tuple(Target((at,), PASSING) for at in range(len(sinks)))
     flow = Dataflow(tuple(planner.branches), planner.ordered(), outputs, str(folder), targets)
     driver = Driver(flow)
     driver.run([(0, [encoded(ROWS[:3], ORDERS, 0), encoded(ROWS[3:], ORDERS, 0)])] * owners, owners)
     return [
-        [tuple(row.values()) for each in driver.results(at) for row in outputs[at].rows(each)[0].to_pylist()]
+        [
+            tuple(row.values())
+            for each in driver.results(at)
+            for row in each.select(list(outputs[at].schema.names)).to_pylist()
+        ]
         for at in range(len(sinks))
     ]
 
@@ -88,7 +93,8 @@ def test_a_function_above_state_gets_the_rows_of_each_part_of_the_keys(tmp_path:
     sink = Sink(node.schema, node, "out", "values", Written("out", node.schema, takes))
     planner = Planner(scans(sink))
     planner.add(sink, 0)
-    driver = Driver(Dataflow(tuple(planner.branches), planner.ordered(), sink_outputs([sink]), str(tmp_path)))
+    outputs = outputs_of(Job("job", (sink,)))
+    driver = Driver(Dataflow(tuple(planner.branches), planner.ordered(), outputs, str(tmp_path)))
     driver.batch = 1  # those with odd numbers have small parts
     given = [encoded([(RowKind.INSERT, (number, "a", 1)) for number in range(5000)], ORDERS, 0)]
     found = driver.run([(0, given), (0, [])], 2)

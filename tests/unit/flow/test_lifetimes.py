@@ -315,7 +315,7 @@ def test_times_to_live_of_a_job_reach_its_steps(tmp_path: Path) -> None:
     (sink,) = plan_job(job).sinks
     planner = Planner(scans(sink), ttl=job.settings.state_ttl)
     planner.add(sink, 0)
-    output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)
+    output = Output(0, sink.table, sink.spec, sink.schema)
     driver = Driver(Dataflow(tuple(planner.branches), planner.ordered(), (output,), str(tmp_path)))
     batch = pa.record_batch({"k": pa.array([1], pa.int32()), "v": pa.array([5], pa.int64())})
     found = []

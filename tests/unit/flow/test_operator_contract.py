@@ -99,7 +99,7 @@ def flow_of(operator: Operator, tags: Sequence[str], storage: Path) -> Dataflow:
         *(Vertex(1 + at, 2, writer, output=at) for at, writer in enumerate(writers)),
     ]
     spec = Written("out", COLUMNS, SinkCapabilities(kinds=CHANGES, guarantee=Guarantee.NONE))
-    outputs = [Output(at, "out", spec, COLUMNS, f"out {at}", COLUMNS.names) for at in range(len(tags))]
+    outputs = [Output(at, "out", spec, COLUMNS) for at in range(len(tags))]
     branch = Branch(0, Chain(()), Edge(0, SCHEMA, 0, 0, GIVEN.keys))
     return Dataflow((branch,), tuple(vertices), tuple(outputs), str(storage))
 
@@ -110,20 +110,22 @@ def scanned(*rows: tuple[int, int]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*columns, *hidden], names=[*SCHEMA.names, *HIDDEN.names])
 
 
-def written(batches: Sequence[pa.RecordBatch], output: int) -> list[tuple[int, int]]:
-    """The rows of an output."""
-    name = f"out {output}"
-    rows = [row[name] for each in batches if name in each.schema.names for row in each.to_pylist()]
-    return sorted((row["key"], row["number"]) for row in rows)
+def written(driver: Driver, batch: Sequence[pa.RecordBatch], owners: int = 1) -> list[list[tuple[int, int]]]:
+    """The rows of each output after a batch of rows that one task reads."""
+    driver.run([(0, batch)], owners)
+    return [
+        sorted((row["key"], row["number"]) for each in driver.results(number) for row in each.to_pylist())
+        for number in range(len(driver.flow.outputs))
+    ]
 
 
 @pytest.mark.parametrize("owners", [1, 3])
 def test_edges_take_the_side_output_that_they_name(owners: int, tmp_path: Path) -> None:
     driver = Driver(flow_of(Ascending("rows", (GIVEN,), SCHEMA), ["", LATE, LATE], tmp_path))
-    first = driver.run([(0, [scanned((1, 5), (2, 5), (3, 5), (1, 4))])], owners)
-    assert [written(first, at) for at in range(3)] == [[(1, 4), (1, 5), (2, 5), (3, 5)], [], []]
-    second = driver.run([(0, [scanned((1, 5), (1, 6), (2, 1), (4, 1))])], owners)
-    assert [written(second, at) for at in range(3)] == [[(1, 6), (4, 1)], [(1, 5), (2, 1)], [(1, 5), (2, 1)]]
+    first = written(driver, [scanned((1, 5), (2, 5), (3, 5), (1, 4))], owners)
+    assert first == [[(1, 4), (1, 5), (2, 5), (3, 5)], [], []]
+    second = written(driver, [scanned((1, 5), (1, 6), (2, 1), (4, 1))], owners)
+    assert second == [[(1, 6), (4, 1)], [(1, 5), (2, 1)], [(1, 5), (2, 1)]]
 
 
 def test_an_edge_cannot_take_a_side_output_that_there_is_not(tmp_path: Path) -> None:
@@ -152,7 +154,7 @@ def test_an_operator_that_depends_on_time_runs_without_rows_and_reports(tmp_path
     for now in (5_000, 7_000):
         driver.now_ms = now
         rows = [scanned((1, 1))] if now == 5_000 else []
-        assert written(driver.run([(0, rows)], 1), 0) == [(len(rows), now)]
+        assert written(driver, rows) == [[(len(rows), now)]]
         (report,) = (json.loads(bytes(each)) for each in Receiver().data(driver.edges[REPORTS]))
         assert report == {"uid": "ticks", "late": 0, "watermark": NEVER, "wake": now + 1_000}
 

@@ -130,7 +130,7 @@ def _planned(query: str, into: str) -> tuple[Sink, Planner]:
 def test_a_query_gives_what_it_means(tmp_path_factory, query, seed, into):
     rng = random.Random(seed)
     sink, planner = _planned(query, into)
-    output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)
+    output = Output(0, sink.table, sink.spec, sink.schema)
     storage = str(tmp_path_factory.mktemp("state"))
     flow = Dataflow(
         tuple(planner.branches), planner.ordered(), (output,), storage, generators=tuple(planner.generators)

@@ -11,17 +11,17 @@ import pytest
 
 from penstock.errors import SchemaError, UnsupportedError
 from penstock.flow.graph.dataflow import BatchInstructions, Dataflow
-from penstock.flow.graph.exchange import Receiver
+from penstock.flow.graph.exchange import ENCODED, Receiver, edge_of_target
 from penstock.flow.graph.outlets import Target
 from penstock.flow.graph.routes import describe_route, plan_reading
 from penstock.flow.kernels.session import UNKNOWN as SESSION
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Job, MapRows, Project, Scan, Sink, Union, row_of
 from penstock.plan.walk import scans
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task, WriterFactory, pickled, rows_by_output
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task, WriterFactory, pickled
 from penstock.sql import condition, projection
 from penstock.types import parse_columns
 from tests.tables import FINITE, TAKES_ALL, Read, Written
-from tests.unit.flow.driver import PASSING, Passing
+from tests.unit.flow.driver import PASSING, Passing, by_edge
 
 ROW = parse_columns("id BIGINT, name STRING, at TIMESTAMP(3)")
 READ = FINITE
@@ -67,16 +67,16 @@ def taken(sinks, *batches: pa.RecordBatch) -> list[list[tuple[object, ...]]]:
     """The rows that each sink takes from batches that pickled tasks read, with their offsets and kinds."""
     flow = planned(sinks)
     assert flow is not None
-    flow = replace(flow, targets=(Target(tuple(range(len(flow.outputs))), PASSING),))
-    task = Task(0, 1, pickled(BatchInstructions("", 1, 1, False, writers=(None,))))
+    flow = replace(flow, targets=tuple(Target((number,), PASSING) for number in range(len(sinks))))
+    task = Task(0, 1, pickled(BatchInstructions("", 1, 1, False, writers=(None,) * len(sinks))))
     sent = list(pickle.loads(pickle.dumps(flow.stage(0))).run(task, iter(batches)))
-    made = [rows for each in sent for rows in Receiver().batches(each)]
-    result: list[list[tuple[object, ...]]] = [[] for _ in sinks]
-    for each in made:
-        for number, values, hidden in rows_by_output(each, flow.outputs):
-            places = hidden.to_pylist()
-            for row, place in zip(values.to_pylist(), places, strict=True):
-                result[number].append((*row.values(), place["__offset"], place[KIND]))
+    edges = by_edge(sent)
+    result = []
+    for number, each in enumerate(sinks):
+        edge = edge_of_target(ENCODED, number)
+        made = Receiver().batches(edges[edge]) if edge in edges else ()
+        names = [*each.schema.names, HIDDEN.names[1], KIND]
+        result.append([tuple(row[name] for name in names) for rows in made for row in rows.to_pylist()])
     return result
 
 
@@ -121,16 +121,16 @@ def test_many_sinks_take_the_rows_of_several_batches_at_once():
     assert flow is not None
 
     class Counting(Passing):
-        def write(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-            written.append([name for name in batch.schema.names if name.startswith("sink_")])
-            yield batch
+        def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+            written.append((output, rows.num_rows))
+            yield rows
 
-    written: list[list[str]] = []
+    written: list[tuple[int, int]] = []
     flow = replace(flow, targets=(Target(tuple(range(100)), WriterFactory(Counting, pa.schema([]))),))
     instructions = BatchInstructions("", 1, 1, False, writers=(None,))
     sent = list(flow.read(0, instructions, Task(0, 1), [rows(), rows()]))
-    assert written == [["sink_1"], ["sink_2"], ["sink_3"]]
-    assert [rows.num_rows for each in sent for rows in Receiver().batches(each)] == [2, 2, 2]
+    assert written == [(1, 2), (2, 2), (3, 2)]
+    assert len([rows for each in sent for rows in Receiver().batches(each)]) == 3
 
 
 @pytest.mark.parametrize("apart", [False, True])

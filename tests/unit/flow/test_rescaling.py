@@ -72,7 +72,7 @@ def test_tables_are_exact_from_two_tasks_to_eight_and_back(query: str, tmp_path:
     (sink,) = plan_job(job).sinks
     planner = Planner(scans(sink))
     planner.add(sink, 0)
-    output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)
+    output = Output(0, sink.table, sink.spec, sink.schema)
     driver = Driver(Dataflow(tuple(planner.branches), planner.ordered(), (output,), str(tmp_path)))
     tables = [scan.table for scan in planner.scans]
     left: Counter[tuple[int, int]] = Counter()

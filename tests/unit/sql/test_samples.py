@@ -66,14 +66,12 @@ def _rows(job: Job, case: dict[str, Any], folder: str) -> list[str]:
     sink: Sink = job.sinks[0]
     planner = Planner(scans(sink), Session("UTC"))
     planner.add(sink, 0)
-    output = Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names)
+    output = Output(0, sink.table, sink.spec, sink.schema)
     flow = Dataflow(tuple(planner.branches), planner.ordered(), (output,), folder, generators=tuple(planner.generators))
     (given,) = planner.scans
     table = Table()
     for batch in Driver(flow).run([(0, [_read(given, case)])], 1):
-        rows, hidden = output.rows(batch)
-        kinds = hidden.column(KIND).to_pylist() if KIND in hidden.schema.names else [0] * rows.num_rows
-        table.apply(rows, kinds, output.schema)
+        table.apply(batch.select(list(output.schema.names)), batch.column(KIND).to_pylist(), output.schema)
     return sorted(table.rows.elements())
 
 

@@ -19,7 +19,6 @@ from penstock.spi import (
     WriterFactory,
     WriteTasks,
     Written,
-    rows_by_output,
 )
 
 #: The records of each output, from one task.
@@ -58,12 +57,10 @@ class _Counter(Writer):
     """Counts the rows of a task."""
 
     def __init__(self, outputs: Sequence[Output], _: Task):
-        self._outputs = outputs
         self._counts = [0] * len(outputs)
 
-    def write(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        for number, values, _ in rows_by_output(rows, self._outputs):
-            self._counts[number] += values.num_rows
+    def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        self._counts[output] += rows.num_rows
         return ()
 
     def finish(self) -> Iterator[pa.RecordBatch]:

@@ -50,7 +50,6 @@ from penstock.spi import (
     pickled,
     placed,
     read_frame,
-    rows_by_output,
     source_document,
     staged,
     unpickled,
@@ -265,15 +264,13 @@ class _FileWriter(Writer):
         attempt = uuid.uuid4().hex[
             :12
         ]  # Spark may run a task twice, and a task of a job with state writes several times
-        self._outputs = outputs
         self._files = [
             Files(output.spec, hidden_name(prefix, run, task.number, attempt, output.spec.options.format))
             for output, prefix in zip(outputs, prefixes, strict=True)
         ]
 
-    def write(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        for number, values, _ in rows_by_output(rows, self._outputs):
-            self._files[number].write(values)
+    def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        self._files[output].write(rows)
         return ()
 
     def finish(self) -> Iterator[pa.RecordBatch]:

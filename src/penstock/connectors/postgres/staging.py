@@ -38,7 +38,6 @@ from penstock.spi import (
     Written,
     origin_of,
     pickled,
-    rows_by_output,
     unpickled,
 )
 
@@ -142,7 +141,7 @@ def writer_factory(outputs: Sequence[Output], owners: int) -> WriterFactory:
 def open_writer(outputs: Sequence[Output], task: Task) -> Writer:
     """The writer of a task: it copies rows where the driver's instructions (:func:`copying_instructions`) say into
     which tables, else it passes them on."""
-    return _copying_writer(outputs, task) if task.instructions else _PassingWriter(outputs)
+    return _copying_writer(outputs, task) if task.instructions else _PassingWriter()
 
 
 def _copying_writer(outputs: Sequence[Output], task: Task) -> CopyingWriter:
@@ -175,9 +174,8 @@ class CopyingWriter(Writer):
         self._opened = ExitStack()
         self._transaction: Transaction | None = None
 
-    def write(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        for at, values, hidden in rows_by_output(rows, self._spec.branches):
-            self._copy(self._stages[at], self._stages[at].add(values, hidden))
+    def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        self._copy(self._stages[output], self._stages[output].add(rows, hidden))
         return ()
 
     def take(self, output: int, rows: pa.RecordBatch) -> None:
@@ -218,15 +216,10 @@ class CopyingWriter(Writer):
 class _PassingWriter(Writer):
     """Passes the rows of a task on, each batch with those of one output."""
 
-    def __init__(self, outputs: Sequence[Output]):
-        self._outputs = outputs
-
-    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        for at, values, hidden in rows_by_output(rows, self._outputs):
-            if values.num_rows:
-                columns = {"output": at, "data": _stream(values, hidden)}
-                arrays = [pa.array([columns.get(field.name)], field.type) for field in STAGED]
-                yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
+    def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        columns = {"output": output, "data": _stream(rows, hidden)}
+        arrays = [pa.array([columns.get(field.name)], field.type) for field in STAGED]
+        yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
 
 
 def _stream(values: pa.RecordBatch, hidden: pa.RecordBatch) -> bytes:

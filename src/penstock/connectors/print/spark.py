@@ -22,7 +22,6 @@ from penstock.spi import (
     WriterFactory,
     WriteTasks,
     Written,
-    rows_by_output,
 )
 from penstock.types import RowKind
 
@@ -71,12 +70,10 @@ class _LineWriter(Writer):
     def __init__(self, outputs: Sequence[Output], _: Task):
         self._outputs = outputs
 
-    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        for number, values, hidden in rows_by_output(rows, self._outputs):
-            if values.num_rows:
-                text = "".join(_lines(self._outputs[number].spec, values, hidden))
-                row = {"output": number, "count": values.num_rows, "text": text}
-                yield pa.RecordBatch.from_pylist([row], schema=_PRINTED)
+    def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        text = "".join(_lines(self._outputs[output].spec, rows, hidden))
+        row = {"output": output, "count": rows.num_rows, "text": text}
+        yield pa.RecordBatch.from_pylist([row], schema=_PRINTED)
 
 
 def _lines(spec: PrintSinkSpec, values: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -40,7 +39,6 @@ from penstock.spi import (
     Written,
     frame_schema,
     read_frame,
-    rows_by_output,
     source_document,
     staged,
     unreported,
@@ -193,7 +191,7 @@ class ValuesCommitter(Committer):
 
     def writers(self) -> WriterFactory:
         """Send the rows to the driver."""
-        return WriterFactory(partial(_RowSender, self._outputs), _KEPT)
+        return WriterFactory(_open_sender, _KEPT)
 
     def publish(self, batch: Batch, tasks: WriteTasks) -> Published:
         """Keep the rows of each output, in the order of the tasks."""
@@ -210,22 +208,20 @@ class ValuesCommitter(Committer):
         return Published(tuple(map(Written, counts)))
 
 
+def _open_sender(_: Task) -> Writer:
+    return _RowSender()
+
+
 class _RowSender(Writer):
     """Sends the rows of a task to the driver."""
 
-    def __init__(self, outputs: Sequence[Output], _: Task):
-        self._outputs = outputs
-
-    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        for number, values, hidden in rows_by_output(rows, self._outputs):
-            if not values.num_rows:
-                continue
-            kinds = pa.repeat(pa.scalar(0, pa.int8()), values.num_rows)
-            if KIND in hidden.schema.names:
-                kinds = hidden.column(KIND).cast(pa.int8()).fill_null(0)
-            batch = pa.RecordBatch.from_arrays([kinds, *values.columns], names=[KIND, *values.schema.names])
-            data = pa.array([ipc_stream(batch).to_pybytes()], pa.binary())
-            yield pa.RecordBatch.from_arrays([pa.array([number], pa.int32()), data], schema=_KEPT)
+    def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        kinds = pa.repeat(pa.scalar(0, pa.int8()), rows.num_rows)
+        if KIND in hidden.schema.names:
+            kinds = hidden.column(KIND).cast(pa.int8()).fill_null(0)
+        batch = pa.RecordBatch.from_arrays([kinds, *rows.columns], names=[KIND, *rows.schema.names])
+        data = pa.array([ipc_stream(batch).to_pybytes()], pa.binary())
+        yield pa.RecordBatch.from_arrays([pa.array([output], pa.int32()), data], schema=_KEPT)
 
 
 def _tuples(columns: Sequence[pa.ChunkedArray], count: int) -> list[tuple[Any, ...]]:

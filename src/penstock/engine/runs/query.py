@@ -36,8 +36,8 @@ from penstock.engine.runs.states import check_no_state
 from penstock.engine.runs.write_tasks import DriverTask, ReadingTasks
 from penstock.engine.session import close_idle_callbacks, is_alive, kernel_session
 from penstock.errors import BatchError, ExecutionError, PenstockError, RecordError
-from penstock.flow.graph.outlets import Target, sink_outputs
-from penstock.flow.graph.routes import plan_reading
+from penstock.flow.graph.outlets import Target
+from penstock.flow.graph.routes import outputs_of, plan_reading
 from penstock.plan.nodes import Job, Scan
 from penstock.plan.walk import scans
 from penstock.spi import (
@@ -126,7 +126,7 @@ class Query:
 
     def _start(self) -> None:
         context = self._context()
-        self._committers = self._build_committers(sink_outputs(self.job.sinks), context)
+        self._committers = self._build_committers(outputs_of(self.job), context)
         reading = None
         if len(self._committers) == 1:
             reading = plan_reading(self.job, self._scans, kernel_session(self.spark, self.job.settings))

@@ -114,7 +114,7 @@ def check_sinks(start: JobStart) -> None:
     context = StartContext(job.name, job.settings, start.checkpoint)
     outputs: dict[str, list[Output]] = {}
     for index, sink in enumerate(job.sinks):
-        outputs.setdefault(sink.connector, []).append(Output(index, sink.table, sink.spec, sink.spec.schema, None))
+        outputs.setdefault(sink.connector, []).append(Output(index, sink.table, sink.spec, sink.spec.schema))
     for name, group in outputs.items():
         connector = runtime(name)
         if isinstance(connector, ChecksSinks):

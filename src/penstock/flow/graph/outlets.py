@@ -3,7 +3,7 @@ pass on to owners."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from penstock.flow.graph.exchange import ENCODED, RESULTS, Sender, edge_of_target
 from penstock.flow.rows.envelope import ARRIVED, arrivals_of
-from penstock.plan.nodes import Sink
 from penstock.spi import HIDDEN, KIND, Output, Task, Writer, WriterFactory
 
 
@@ -38,7 +37,11 @@ class Outlets:
     _opened: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
-        self._target_of = {output: number for number, each in enumerate(self.targets) for output in each.outputs}
+        self._places = {
+            output: (target, number)
+            for target, each in enumerate(self.targets)
+            for number, output in enumerate(each.outputs)
+        }
 
     def __enter__(self) -> Outlets:
         return self
@@ -49,10 +52,10 @@ class Outlets:
     def write(self, output: int, batches: Sequence[pa.RecordBatch]) -> None:
         """Write rows of the output of that number; those that came from one scan in several ways in the order of
         arrival."""
-        target = self._target_of[output]
-        for rows in _place_in_order(self.outputs[output], batches):
+        target, number = self._places[output]
+        for rows, hidden in _arrange_rows(self.outputs[output].schema.names, batches):
             if rows.num_rows:
-                self._send(target, self._writer(target).write(rows))
+                self._send(target, self._writer(target).write(number, rows, hidden))
 
     def finish(self) -> None:
         """Write what is left."""
@@ -88,34 +91,30 @@ def send_written(
         sender.send_output(edge, int(owner), rows.take(pa.array(np.flatnonzero(owner_of_row == owner))))
 
 
-def sink_outputs(sinks: Sequence[Sink]) -> tuple[Output, ...]:
-    """The place of each sink's rows in batches. With one sink the columns are the sink's. With several, sink ``i`` has
-    the struct column ``sink_i``."""
-    if len(sinks) == 1:
-        sink = sinks[0]
-        return (Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names),)
-    return tuple(Output(i, sink.table, sink.spec, sink.schema, f"sink_{i}") for i, sink in enumerate(sinks))
+def _arrange_rows(
+    names: Sequence[str], batches: Sequence[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """The columns of these ``names``, and the hidden ones, of each batch; or of all rows, if they came in several ways,
+    in the order of their arrival."""
+    if len(batches) < 2 or ARRIVED not in batches[0].schema.names:
+        for each in batches:
+            yield each.select(list(names)), _hide(each)
+        return
+    order = pa.array(np.argsort(np.concatenate([arrivals_of(each) for each in batches]), kind="stable"))
+    rows = pa.concat_batches([each.select(list(names)) for each in batches])
+    yield rows.take(order), pa.concat_batches([_hide(each, kinds=True) for each in batches]).take(order)
 
 
-def place_rows(output: Output, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of an output where ``output`` says that they are, with the columns HIDDEN and KIND."""
+def _hide(rows: pa.RecordBatch, *, kinds: bool = False) -> pa.RecordBatch:
+    """The columns of rows that writers get beside those of the output: HIDDEN, and KIND if they have it, or in any
+    case."""
     count = rows.num_rows
-    hidden = [
-        rows.column(name) if name in rows.schema.names else pa.array(np.full(count, -1), kind)
+    columns = {
+        name: rows.column(name) if name in rows.schema.names else pa.array(np.full(count, -1), kind)
         for name, kind in zip(HIDDEN.names, (pa.int32(), pa.int64()), strict=True)
-    ]
-    kinds = rows.column(KIND) if KIND in rows.schema.names else pa.array(np.zeros(count, np.int8))
-    columns = [rows.column(name) for name in output.schema.names]
-    names = [*HIDDEN.names, KIND]
-    if output.column is None:
-        return pa.RecordBatch.from_arrays([*columns, *hidden, kinds], names=[*output.schema.names, *names])
-    row = pa.StructArray.from_arrays(columns, names=list(output.schema.names))
-    return pa.RecordBatch.from_arrays([row, *hidden, kinds], names=[output.column, *names])
-
-
-def _place_in_order(output: Output, batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
-    rows = [place_rows(output, each) for each in batches]
-    if len(rows) < 2 or ARRIVED not in batches[0].schema.names:
-        return rows
-    places = np.concatenate([arrivals_of(each) for each in batches])
-    return [pa.concat_batches(rows).take(pa.array(np.argsort(places, kind="stable")))]
+    }
+    if KIND in rows.schema.names:
+        columns[KIND] = rows.column(KIND)
+    elif kinds:
+        columns[KIND] = pa.array(np.zeros(count, np.int8))
+    return pa.RecordBatch.from_pydict(columns)

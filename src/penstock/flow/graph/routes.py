@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.flow.graph.dataflow import Dataflow, have_one_output
-from penstock.flow.graph.outlets import sink_outputs
 from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
 from penstock.plan.nodes import Job, Scan
 from penstock.plan.walk import keeps_state, scans
+from penstock.spi import Output
 
 
 def plan_reading(job: Job, read: Sequence[Scan], session: Session) -> Dataflow | None:
@@ -24,7 +24,12 @@ def plan_reading(job: Job, read: Sequence[Scan], session: Session) -> Dataflow |
     planner = _plan(job, read, session)
     if planner.vertices or planner.generators or len(read) > 1 or have_one_output(planner.branches):
         return None
-    return Dataflow(tuple(planner.branches), (), sink_outputs(job.sinks))
+    return Dataflow(tuple(planner.branches), (), outputs_of(job))
+
+
+def outputs_of(job: Job) -> tuple[Output, ...]:
+    """The outputs of the job's sinks."""
+    return tuple(Output(at, sink.table, sink.spec, sink.schema) for at, sink in enumerate(job.sinks))
 
 
 def describe_route(job: Job) -> str:

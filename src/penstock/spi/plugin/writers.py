@@ -15,8 +15,10 @@ class Writer(Protocol):
     """Writes the rows of one task. What it yields are results, which go to the driver, or what the owners of partitions
     publish (:attr:`WriterFactory.publish`)."""
 
-    def write(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        """Take rows, in batches as :func:`penstock.spi.rows_by_output` takes them."""
+    def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """Take rows of an output, by its number among those of the committer: their columns, under the names of its
+        schema, and their columns :data:`penstock.spi.HIDDEN` and, if they are not all insertions,
+        :data:`penstock.spi.KIND`."""
 
     def finish(self) -> Iterable[pa.RecordBatch]:
         """Write what is left, durably. Called once, after the last rows."""
@@ -48,12 +50,12 @@ class WriterFactory:
     owners: int = 1
     owner: str = ""
 
-    def run(self, task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write all rows of a task."""
+    def run(self, task: Task, rows: Iterable[tuple[int, pa.RecordBatch, pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        """Write all rows of a task, given as :meth:`Writer.write` takes them."""
         writer = self.open(task)
         try:
-            for batch in batches:
-                yield from writer.write(batch)
+            for each in rows:
+                yield from writer.write(*each)
             yield from writer.finish()
         finally:
             writer.close()

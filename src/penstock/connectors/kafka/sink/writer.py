@@ -17,7 +17,7 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.record_batches import EncodedBatch
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import session_for
-from penstock.spi import Output, Task, Writer, rows_by_output, unpickled
+from penstock.spi import Output, Task, Writer, unpickled
 
 #: What writing tasks yield. A record batch for the task that owns its partition has ``data``. An acknowledgement, one
 #: per task and partition, has sequences instead. Rows with an empty topic count the records and bytes that a task has
@@ -88,8 +88,8 @@ class _BatchSender(Writer):
         self._pending: list[dict[str, Any]] = []
         self._size = 0
 
-    def write(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        yield from self._sent(self._encoders.encode(rows))
+    def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        yield from self._sent(self._encoders.encode(output, rows, hidden))
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         yield from self._sent(self._encoders.finish())
@@ -170,8 +170,8 @@ class _Publisher(Writer):
         self._counts = _Counts()
         self._producer = _producer(spec, task)
 
-    def write(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        self._submit(self._encoders.encode(rows))
+    def write(self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        self._submit(self._encoders.encode(output, rows, hidden))
         return ()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
@@ -220,16 +220,16 @@ class _Encoders:
         def reserved(topic: str) -> bool:
             return is_out_of_reach(session, topic, spec.progress_topics)
 
-        self._branches = spec.branches
         self._encoders = [
             RowEncoder(each.spec, each.client, partitions, spec.limits, task, reserved) for each in spec.branches
         ]
 
-    def encode(self, rows: pa.RecordBatch) -> Iterator[tuple[int, str, EncodedBatch]]:
+    def encode(
+        self, output: int, rows: pa.RecordBatch, hidden: pa.RecordBatch
+    ) -> Iterator[tuple[int, str, EncodedBatch]]:
         """Take rows, and give the batches that are full."""
-        for number, part, hidden in rows_by_output(rows, self._branches):
-            for topic, encoded in self._encoders[number].encode(part, hidden):
-                yield number, topic, encoded
+        for topic, encoded in self._encoders[output].encode(rows, hidden):
+            yield output, topic, encoded
 
     def finish(self) -> Iterator[tuple[int, str, EncodedBatch]]:
         """The batches that are left."""
