@@ -9,7 +9,6 @@ from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.plan.expressions import Call, Expression, Unrepeatable, walk
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import (
-    STATEFUL,
     Deduplicate,
     Filter,
     GroupAggregate,
@@ -22,12 +21,15 @@ from penstock.plan.nodes import (
     Scan,
     SetOperation,
     Sink,
+    Stateful,
     WindowAggregate,
     WindowTable,
+    scans,
 )
+from penstock.plan.row_traits import Traits
 from penstock.plan.scalar_functions import is_deterministic
-from penstock.plan.traits import Traits, own_traits, traits
-from penstock.plan.walk import expressions_of, fold, scans
+from penstock.plan.traits import traits
+from penstock.plan.walk import fold
 from penstock.settings import Settings
 from penstock.spi import INSERTIONS, Guarantee, ScanSpec, SinkSpec
 from penstock.types import RowKind
@@ -105,7 +107,7 @@ def _changing(sink: Sink, taken: frozenset[RowKind]) -> str:
     found: list[str] = []
 
     def visit(node: Node, below: tuple[Traits, ...]) -> Traits:
-        own = own_traits(node, below)
+        own = node.own_traits(below)
         if own.kinds <= taken or found:
             return own
         if isinstance(node, Scan):
@@ -171,9 +173,9 @@ def check_determinism(job: Job) -> None:
     def visit(
         node: Node, inputs: tuple[tuple[Traits, tuple[Expression, ...]], ...]
     ) -> tuple[Traits, tuple[Expression, ...]]:
-        own = own_traits(node, tuple(each for each, _ in inputs))
+        own = node.own_traits(tuple(each for each, _ in inputs))
         volatile = [each for _, found in inputs for each in found]
-        if isinstance(node, STATEFUL):
+        if isinstance(node, Stateful):
             for each in volatile:
                 where = str(each.place) if each.place else ""
                 reason = f"{flink_sql(each)} has another value when its row is retracted"
@@ -182,7 +184,7 @@ def check_determinism(job: Job) -> None:
                 )
             return own, ()
         if inputs and inputs[0][0].changing:
-            volatile += [each for each in expressions_of(node) if not is_deterministic(each)]
+            volatile += [each for each in node.expressions if not is_deterministic(each)]
             if isinstance(node, Filter) and (call := _watermark_in(node.condition)) is not None:
                 reason = "CURRENT_WATERMARK in a condition on rows that are updated or deleted is not supported"
                 where = str(call.place) if call.place else ""
@@ -206,7 +208,7 @@ def check_reads(job: Job) -> None:
     problems: dict[Problem, None] = {}
 
     def visit(node: Node, _: tuple[None, ...]) -> None:
-        for part in (part for each in expressions_of(node) for part in walk(each)):
+        for part in (part for each in node.expressions for part in walk(each)):
             if isinstance(part, Unrepeatable):
                 where = str(part.place) if part.place else ""
                 hint = f"do not select '{part.name}', which is UUID(), RAND() or the present time there"

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from penstock.plan.nodes import (
-    STATEFUL,
     Deduplicate,
     Filter,
     Node,
@@ -14,6 +13,7 @@ from penstock.plan.nodes import (
     OverAggregate,
     Scan,
     Sink,
+    Stateful,
     TemporalSort,
     WindowAggregate,
     WindowTable,
@@ -48,7 +48,7 @@ def _timed_scans(node: Node, known: set[tuple[int, bool]], *, needed: bool) -> I
         return
     if _goes_by_time(node):
         needed = True
-    elif isinstance(node, Filter) or (isinstance(node, STATEFUL) and not isinstance(node, Normalize)):
+    elif isinstance(node, Filter) or (isinstance(node, Stateful) and not isinstance(node, Normalize)):
         needed = False
     for each in node.inputs:
         yield from _timed_scans(each, known, needed=needed)

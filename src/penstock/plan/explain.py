@@ -10,7 +10,6 @@ from penstock.plan.expressions import ColumnRef, Literal
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.lifetimes import lifetimes
 from penstock.plan.nodes import (
-    STATEFUL,
     AggregateCall,
     AssignWatermarks,
     DeadLetters,
@@ -37,13 +36,15 @@ from penstock.plan.nodes import (
     Sink,
     Sort,
     SortColumn,
+    Stateful,
     TemporalSort,
     Union,
     Unnest,
     WindowAggregate,
     WindowTable,
 )
-from penstock.plan.traits import Traits, own_traits, traits
+from penstock.plan.row_traits import Traits
+from penstock.plan.traits import traits
 from penstock.plan.walk import fold
 from penstock.plan.windowing import WindowColumns, Windowing, WindowKind
 from penstock.settings import Settings
@@ -93,7 +94,7 @@ def _settings(settings: Settings) -> list[str]:
 
 def _node(ttl: timedelta | None, node: Node, inputs: tuple[tuple[list[str], Traits], ...]) -> tuple[list[str], Traits]:
     """The lines of a node, and of its inputs below it, and its traits."""
-    own = own_traits(node, tuple(below for _, below in inputs))
+    own = node.own_traits(tuple(below for _, below in inputs))
     below = [line for lines, _ in inputs for line in _indented(lines)]
     return [*step_lines(node), *_indented(_facts(node, own, ttl)), *below], own
 
@@ -101,7 +102,7 @@ def _node(ttl: timedelta | None, node: Node, inputs: tuple[tuple[list[str], Trai
 def _facts(node: Node, own: Traits, ttl: timedelta | None) -> list[str]:
     """What a node keeps, where its rows go before it, and which changes it gives."""
     lines = []
-    if isinstance(node, STATEFUL):
+    if isinstance(node, Stateful):
         lines.append(f"keeps {state_of(node)}" + (f", as '{node.uid}'" if node.uid else ""))
         times = [f"{DURATION.show(each)} after their last change" if each else "never" for each in lifetimes(node, ttl)]
         if len(set(times)) > 1:
@@ -112,7 +113,7 @@ def _facts(node: Node, own: Traits, ttl: timedelta | None) -> list[str]:
         lines.append(
             f"takes rows by the hash of {' and of '.join(keys)}" if all(keys) else "takes all rows in one task"
         )
-    if own.changing and isinstance(node, STATEFUL | Scan | Union):
+    if own.changing and isinstance(node, Stateful | Scan | Union):
         lines.append(f"gives {', '.join(kind.short for kind in sorted(own.kinds))}")
     return lines
 

@@ -13,7 +13,6 @@ from penstock.plan.explain import more_arguments, shuffled_by, state_of, step_li
 from penstock.plan.expressions import conjuncts
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import (
-    STATEFUL,
     AggregateCall,
     AssignWatermarks,
     Deduplicate,
@@ -28,6 +27,7 @@ from penstock.plan.nodes import (
     Sink,
     Sort,
     SortColumn,
+    Stateful,
     TemporalSort,
     Union,
     Unnest,
@@ -133,7 +133,7 @@ def _step(node: Node) -> _Step:
     if isinstance(node, Project | Filter):
         return _calc(node)
     inputs = [_step(each) for each in node.inputs]
-    if isinstance(node, STATEFUL):
+    if isinstance(node, Stateful):
         inputs = [_exchange(each, keys) for each, keys in zip(inputs, shuffled_by(node), strict=True)]
     return _Step(_NAMES.get(type(node), type(node).__name__), _attributes(node), tuple(inputs), node)
 
@@ -175,7 +175,7 @@ def _attributes(node: Node) -> tuple[tuple[str, str], ...]:
             return ("rowtime", column), ("watermark", flink_sql(watermark))
         case Union():
             return ("all", "true"), ("union", ", ".join(node.schema.names))
-    return (*_stateful(node), *((("state", _kept(node)),) if isinstance(node, STATEFUL) and node.uid else ()))
+    return (*_stateful(node), *((("state", _kept(node)),) if isinstance(node, Stateful) and node.uid else ()))
 
 
 def _stateful(node: Node) -> tuple[tuple[str, str], ...]:
@@ -258,7 +258,7 @@ class _Execution:
     def show_step(self, step: _Step) -> tuple[str, Sequence[_Step]]:
         """A step and what it reads, unless that was shown before."""
         node = id(step.node)
-        if not isinstance(step.node, STATEFUL) or step.name == "Exchange" or self.uses[node] < 2:
+        if not isinstance(step.node, Stateful) or step.name == "Exchange" or self.uses[node] < 2:
             return step.text, step.inputs
         if node in self.known:
             return f"Reused(reference_id=[{self.known[node]}])", ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 from penstock.plan.nodes import (
-    STATEFUL,
     GroupAggregate,
     InWindows,
     Job,
@@ -14,10 +13,12 @@ from penstock.plan.nodes import (
     OverAggregate,
     SessionTable,
     Sort,
+    Stateful,
     TemporalSort,
     WindowAggregate,
+    scans,
 )
-from penstock.plan.walk import fold, scans
+from penstock.plan.walk import fold
 
 
 def kept_forever(job: Job) -> tuple[str, ...]:
@@ -63,7 +64,7 @@ def lifetimes(node: Node, default: timedelta | None) -> tuple[timedelta | None, 
             return tuple(None for _ in node.inputs)
         case _:
             given = tuple(None for _ in node.inputs)
-    if not isinstance(node, STATEFUL):
+    if not isinstance(node, Stateful):
         return tuple(None for _ in node.inputs)
     found = (default if each is None else each for each in given)
     return tuple(each or None for each in found)

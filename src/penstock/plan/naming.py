@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from penstock.errors import Problem, SchemaError
 from penstock.plan.nodes import (
-    STATEFUL,
     Deduplicate,
     GroupAggregate,
     InWindows,
@@ -21,10 +20,12 @@ from penstock.plan.nodes import (
     SetOperation,
     Sink,
     Sort,
+    Stateful,
     TemporalSort,
     WindowAggregate,
+    scans,
 )
-from penstock.plan.walk import fold, scans
+from penstock.plan.walk import fold
 
 _KINDS: dict[type[Node], str] = {
     GroupAggregate: "group",
@@ -70,7 +71,7 @@ def _stateful(*sinks: Sink) -> list[Node]:
     found: list[Node] = []
 
     def visit(node: Node, _: tuple[None, ...]) -> None:
-        if isinstance(node, STATEFUL):
+        if isinstance(node, Stateful):
             found.append(node)
 
     fold(sinks, visit)

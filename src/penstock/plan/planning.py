@@ -19,25 +19,23 @@ from penstock.plan.event_times import with_times
 from penstock.plan.expressions import coerce, columns_of, fields_of
 from penstock.plan.naming import assign_uids
 from penstock.plan.nodes import (
-    STATEFUL,
     AssignWatermarks,
     DeadLetters,
     Filter,
     Item,
     Job,
-    MapRows,
     Materialize,
     Node,
     Normalize,
     Project,
     Scan,
     Sink,
+    Stateful,
     project,
 )
 from penstock.plan.pruning import prune_sinks
-from penstock.plan.scalar_functions import is_deterministic
 from penstock.plan.traits import traits
-from penstock.plan.walk import expressions_of, fold, rewrite
+from penstock.plan.walk import fold, rewrite
 from penstock.settings import FORCE, NONE, Settings
 from penstock.spi import CHANGES, INSERTIONS, AnySettings, SinkCapabilities
 from penstock.types import RowType
@@ -188,8 +186,8 @@ def _shared(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:
 
     def change(node: Node) -> Node:
         below = all(repeatable[id(each)] for each in node.inputs)
-        own = not isinstance(node, MapRows) and all(is_deterministic(each) for each in expressions_of(node))
-        made = known.setdefault(node, node) if below and own and isinstance(node, STATEFUL) else node
+        own = node.deterministic
+        made = known.setdefault(node, node) if below and own and isinstance(node, Stateful) else node
         repeatable[id(made)] = below and own
         return made
 

@@ -26,6 +26,7 @@ from penstock.plan.nodes import (
     Rank,
     Sink,
     Sort,
+    Stateful,
     TemporalSort,
     Union,
     Unnest,
@@ -209,8 +210,9 @@ def _pruned(node: Node, inputs: tuple[Node, ...], wanted: Names) -> Node:
             fields = (*below.schema.select(kept).fields, *node.schema.select(columns).fields)
             return replace(node, schema=RowType(fields, nullable=False), input=below)
         case InWindows(inner=inner):
-            inner = _pruned(inner, inputs, wanted)
-            return replace(node, schema=inner.schema, inner=inner)
+            within = _pruned(inner, inputs, wanted)
+            assert isinstance(within, Stateful)  # noqa: S101
+            return replace(node, schema=within.schema, inner=within)
         case Join():
             return _pruned_join(node, _narrowed(inputs[0], reads[0]), _narrowed(inputs[1], reads[1]))
         case Union():

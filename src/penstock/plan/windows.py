@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from penstock.plan.expressions import ColumnRef, Expression, columns_of, conjunction, fields_of, substitute
 from penstock.plan.nodes import (
+    Deduplicate,
     Filter,
     GroupAggregate,
     InWindows,
@@ -14,13 +15,14 @@ from penstock.plan.nodes import (
     Join,
     Node,
     Project,
+    Rank,
     SessionTable,
-    Step,
     WindowAggregate,
     WindowTable,
     project,
 )
-from penstock.plan.traits import Traits, traits
+from penstock.plan.row_traits import Traits
+from penstock.plan.traits import traits
 from penstock.plan.windowing import Attached, WindowColumns, Windowing, WindowKind
 from penstock.types import Field, RowType, TimestampType
 
@@ -145,10 +147,10 @@ def _free(name: str, taken: list[str]) -> str:
     return found
 
 
-def in_windows(node: Join | Step) -> Node:
+def in_windows(node: Join | Deduplicate | Rank) -> Node:
     """``node``, which joins rows or chooses some of each key, for each window by itself if its keys identify windows:
     if the window's start and end are among them, on both sides of a join."""
-    keys = (node.left_keys, node.right_keys) if isinstance(node, Join) else (getattr(node, "keys", ()),)
+    keys = (node.left_keys, node.right_keys) if isinstance(node, Join) else (node.keys,)
     windows: list[Attached] = []
     places = []
     for each, own in zip(node.inputs, keys, strict=True):

@@ -16,8 +16,8 @@ from penstock.flow.kernels.session import Session
 from penstock.flow.state.inspection import read_rows, stored_spec
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
+from penstock.plan.nodes import scans
 from penstock.plan.planning import plan_job
-from penstock.plan.walk import scans
 from penstock.spi import HIDDEN, KIND, Output
 from penstock.types import RowKind, arrow_schema
 from tests.corpora import parsed

@@ -11,8 +11,7 @@ import pytest
 from penstock.flow.graph.dataflow import Dataflow
 from penstock.flow.graph.outlets import Target, sink_outputs
 from penstock.flow.graph.planner import Planner
-from penstock.plan.nodes import Filter, MapRows, Node, Sink
-from penstock.plan.walk import scans
+from penstock.plan.nodes import Filter, MapRows, Node, Sink, scans
 from penstock.spi import CHANGES, Guarantee, SinkCapabilities
 from penstock.sql import condition
 from penstock.types import RowKind

@@ -10,7 +10,6 @@ from penstock.errors import SchemaError, UnsupportedError
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.explain import explain
 from penstock.plan.nodes import (
-    STATEFUL,
     DeadLetters,
     GroupAggregate,
     Job,
@@ -21,10 +20,11 @@ from penstock.plan.nodes import (
     Project,
     Scan,
     Sink,
+    Stateful,
 )
 from penstock.plan.planning import plan_job
 from penstock.plan.scalar_functions import is_deterministic
-from penstock.plan.walk import expressions_of, fold, rewrite
+from penstock.plan.walk import fold, rewrite
 from penstock.settings import Settings
 from penstock.sql import parse_script
 
@@ -56,7 +56,7 @@ def nodes(*roots: Node) -> list[Node]:
 
 def steps(*roots: Node) -> list[Node]:
     """The steps with state and the scans, each once, inputs first."""
-    return [each for each in nodes(*roots) if isinstance(each, STATEFUL | Scan)]
+    return [each for each in nodes(*roots) if isinstance(each, Stateful | Scan)]
 
 
 def names(*roots: Node) -> list[str]:
@@ -183,7 +183,7 @@ def test_steps_have_names_that_other_sinks_do_not_change():
     (alone,) = plan_job(job(query)).sinks
     _, beside = plan_job(job(other, query)).sinks
 
-    assert [each.uid for each in steps(alone) if isinstance(each, STATEFUL)] == [
+    assert [each.uid for each in steps(alone) if isinstance(each, Stateful)] == [
         "changes(users)",
         "changes: join(orders, users)",
         "changes: group(orders, users)",
@@ -196,7 +196,7 @@ def test_several_steps_of_a_kind_are_numbered_from_the_sink():
     query = f"SELECT a.id, b.note FROM {first} a JOIN {second} b ON a.id = b.id"
     (sink,) = plan_job(job(f"INSERT INTO changes {query}")).sinks
 
-    assert sorted(each.uid for each in steps(sink) if isinstance(each, STATEFUL)) == [
+    assert sorted(each.uid for each in steps(sink) if isinstance(each, Stateful)) == [
         "changes: group(orders)",
         "changes: group(orders) 2",
         "changes: join(orders)",
@@ -355,7 +355,7 @@ def test_sinks_without_state_stay_what_they_are():
 )
 def test_a_column_with_other_values_each_time_is_refused_only_where_it_is_read(rest):
     (sink,) = plan_job(job(f"INSERT INTO changes SELECT o.id, o.note {rest}")).sinks
-    assert not [each for node in nodes(sink) for each in expressions_of(node) if not is_deterministic(each)]
+    assert not [each for node in nodes(sink) for each in node.expressions if not is_deterministic(each)]
 
     read = job(f"INSERT INTO changes SELECT o.id, o.x {rest}")
     with pytest.raises(UnsupportedError, match=r"line \d+, column \d+: .* \(do not select 'x'"):

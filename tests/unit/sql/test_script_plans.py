@@ -12,9 +12,9 @@ from penstock.errors import OptionsError, SchemaError
 from penstock.plan.explain import explain
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.lifetimes import lifetimes
-from penstock.plan.nodes import Filter, Job, Project, Scan, Sink, row_of
+from penstock.plan.nodes import Filter, Job, Project, Scan, Sink, row_of, scans
 from penstock.plan.planning import plan_job
-from penstock.plan.walk import fold, scans
+from penstock.plan.walk import fold
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, Settings
 from penstock.spi import Column, ColumnKind, Surface, TableDefinition, connectors
 from penstock.sql import Script, condition, expression, parse_script, projection

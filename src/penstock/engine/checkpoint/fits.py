@@ -17,8 +17,7 @@ from penstock.flow.kernels.session import Session
 from penstock.flow.state.manifest import Manifest
 from penstock.flow.state.storage import Storage
 from penstock.plan.arranging import arrange_keys
-from penstock.plan.nodes import Job
-from penstock.plan.walk import scans
+from penstock.plan.nodes import Job, scans
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,7 @@ from penstock.errors import BatchError, ExecutionError, PenstockError, RecordErr
 from penstock.flow.graph.fused import Fused, fused
 from penstock.flow.graph.outlets import sink_outputs
 from penstock.flow.graph.routes import stateful
-from penstock.plan.nodes import Job, Scan
-from penstock.plan.walk import scans
+from penstock.plan.nodes import Job, Scan, scans
 from penstock.spi import (
     Batch,
     Committer,

@@ -16,7 +16,7 @@ from penstock.flow.kernels.user_functions import UserKernelMaker
 from penstock.plan.expressions import Expression, walk
 from penstock.plan.nodes import Job, Node
 from penstock.plan.scalar_functions import UserCall
-from penstock.plan.walk import expressions_of, fold
+from penstock.plan.walk import fold
 from penstock.table.udf import UserDefinedFunction
 
 
@@ -33,7 +33,7 @@ def _definitions(job: Job) -> Iterator[UserDefinedFunction]:
     found: list[Expression] = []
 
     def visit(node: Node, _: tuple[None, ...]) -> None:
-        found.extend(part for each in expressions_of(node) for part in walk(each))
+        found.extend(part for each in node.expressions for part in walk(each))
 
     fold(job.sinks, visit)
     for each in found:

@@ -13,9 +13,9 @@ from penstock.flow.rows.calc import Calc, Projection, calc_of, calc_of_rows
 from penstock.flow.rows.calls import FunctionStage
 from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.expressions import Expression
-from penstock.plan.nodes import DeadLetters, MapRows, Node, Scan, Sink
+from penstock.plan.nodes import DeadLetters, MapRows, Node, Scan, Sink, scans
 from penstock.plan.scalar_functions import is_deterministic
-from penstock.plan.walk import base, scans
+from penstock.plan.walk import base
 from penstock.spi import DEAD_LETTER, Output, Stage, Task, WriterFactory
 
 #: Rows that several sinks filter are gathered: so many for each of them, and no more than so many rows and bytes.

@@ -28,7 +28,6 @@ from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, cast
 from penstock.plan.lifetimes import lifetimes
 from penstock.plan.lineage import Lineage, meaning
 from penstock.plan.nodes import (
-    STATEFUL,
     AssignWatermarks,
     DeadLetters,
     Item,
@@ -38,6 +37,7 @@ from penstock.plan.nodes import (
     Project,
     Scan,
     Sink,
+    Stateful,
     Step,
     Union,
     Unnest,
@@ -306,7 +306,7 @@ def _note_below(found: dict[str, frozenset[str]], node: Node, inputs: tuple[froz
     """Note the uids of the steps with state from which this one takes its rows, at once or by others; they, and its
     own."""
     below = frozenset[str]().union(*inputs)
-    if not isinstance(node, STATEFUL):
+    if not isinstance(node, Stateful):
         return below
     found[node.uid] = below
     return below | {node.uid}
@@ -339,7 +339,7 @@ def _moment_and_lag(watermark: Expression) -> tuple[Expression, int]:
 
 def _paths_to_scans(node: Node) -> Iterator[_Path]:
     """The paths on which the rows of ``node`` come from scans and nodes with state."""
-    if isinstance(node, Scan | STATEFUL):
+    if isinstance(node, Scan | Stateful):
         yield _Path(node)
     elif isinstance(node, Union):
         for member in node.members:

@@ -26,8 +26,8 @@ from penstock.flow.time.watermarks import Clock, millis_of
 from penstock.flow.time.windows import time_column
 from penstock.flow.time.zones import Millis, Zone
 from penstock.loops.compiled import Vector, compiled
-from penstock.plan.nodes import GroupAggregate, Node, SessionTable, WindowAggregate
-from penstock.plan.windowing import Windowing
+from penstock.plan.nodes import GroupAggregate, SessionTable, WindowAggregate, WindowTable
+from penstock.plan.windowing import WindowColumns, Windowing
 from penstock.types import BIGINT, Field, RowType, arrow_schema
 
 _BOUNDS, _ROWS = "sessions", "rows"
@@ -96,7 +96,8 @@ class SessionOperator(OneInputOperator):
         calls = (Field(each.name, each.type) for each in node.calls)
         row = RowType((*node.input.schema.select(node.keys).fields, *bounds, *calls), nullable=False)
         source = node.input
-        group = GroupAggregate(row, Node(below), (*node.keys, *_BOUND.names), node.calls, uid=node.uid)
+        rows = WindowTable(below, source, windowing, WindowColumns(_START, _END, _END))
+        group = GroupAggregate(row, rows, (*node.keys, *_BOUND.names), node.calls, uid=node.uid)
         given = Input(arrow_schema(source.schema), windowing.keys)
         groups = replace(GroupAggregateOperator.from_node(group, retracts=retracts, strict=strict), local=None)
         return cls(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from penstock.plan.nodes.node import Step
+from penstock.plan.node import Stateful, Step
+from penstock.plan.row_traits import UPDATES, Traits
 
 
 @dataclass(frozen=True)
-class Deduplicate(Step):
+class Deduplicate(Stateful, Step):
     """Keeps the first or, with ``last``, the last row of each key by the event time in ``order`` (empty: by arrival).
     The schema is the input's."""
 
@@ -20,3 +21,8 @@ class Deduplicate(Step):
     def by_watermark(self) -> bool:
         """Whether rows are given when the watermark reaches them: first ones by event time, which are final then."""
         return bool(self.order) and not self.last
+
+    def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
+        (below,) = inputs
+        kinds = below.kinds | UPDATES if self.last else below.kinds
+        return replace(below, kinds=kinds, upsert_keys=(self.keys,), stateful=True)

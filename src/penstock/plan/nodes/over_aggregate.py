@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from penstock.plan.nodes.aggregate_call import AggregateCall
-from penstock.plan.nodes.node import Step
-from penstock.plan.nodes.sort import SortColumn
+from penstock.plan.aggregate_call import AggregateCall
+from penstock.plan.node import Stateful, Step
+from penstock.plan.row_traits import UPDATES, Traits
+from penstock.plan.sort_column import SortColumn
+from penstock.spi import INSERTIONS
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class OverCall(AggregateCall):
 
 
 @dataclass(frozen=True)
-class OverAggregate(Step):
+class OverAggregate(Stateful, Step):
     """Gives each row with the results of ``calls`` for its ``frame`` among the rows with its ``keys``, which are in
     this ``order``, equal ones as they came. ``schema`` has the columns of the input, then the calls.
 
@@ -68,3 +70,10 @@ class OverAggregate(Step):
     def by_time(self) -> bool:
         """Whether results are final."""
         return bool(self.time) or self.processing
+
+    def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
+        (below,) = inputs
+        if self.by_time:
+            return replace(below, stateful=True)
+        keys = tuple(key for key in below.upsert_keys if set(self.keys) <= set(key))
+        return replace(below, kinds=below.kinds | INSERTIONS | UPDATES, upsert_keys=keys, stateful=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.plan.expressions import Expression, fields_of
-from penstock.plan.nodes.node import Node, Step
+from penstock.plan.node import Calculation, Node
+from penstock.plan.row_traits import Traits, source_column
 from penstock.types import Field, RowType
 
 
@@ -18,10 +20,25 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Project(Step):
+class Project(Calculation):
     """Computes new columns. ``schema`` names and types them, in the order of ``items``."""
 
     items: tuple[Item, ...]
+
+    @property
+    def computed(self) -> Mapping[str, Expression]:
+        return {each.name: each.expression for each in self.items}
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return tuple(each.expression for each in self.items)
+
+    def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
+        (below,) = inputs
+        names: dict[str, str] = {}
+        for each in self.items:  # of equal columns, the first counts
+            names.setdefault(source_column(each.expression), each.name)
+        return below.renamed(names).with_times_of(below, self.computed)
 
 
 def project(node: Node, items: tuple[Item, ...]) -> Node:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from penstock.plan.nodes.node import TwoInputs
+from penstock.plan.node import Stateful, TwoInputs
+from penstock.plan.row_traits import DELETIONS, Traits
+from penstock.spi import INSERTIONS
 
 
 class SetKind(enum.Enum):
@@ -21,8 +23,21 @@ class SetKind(enum.Enum):
 
 
 @dataclass(frozen=True)
-class SetOperation(TwoInputs):
+class SetOperation(Stateful, TwoInputs):
     """Rows of ``left`` that are, or are not, rows of ``right`` too, whose columns correspond by position and have the
     same types. The schema is that of ``left``."""
 
     kind: SetKind
+
+    def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
+        """Rows are added and removed, and never updated."""
+        left, right = inputs
+        keeps = self.kind in (SetKind.INTERSECT, SetKind.INTERSECT_ALL, SetKind.SEMI)
+        grows = keeps and not left.changing and not right.changing
+        once = self.kind in (SetKind.INTERSECT, SetKind.EXCEPT)
+        return Traits(
+            kinds=INSERTIONS if grows else INSERTIONS | DELETIONS,
+            bounded=left.bounded and right.bounded,
+            upsert_keys=(self.schema.names,) if once else (),
+            stateful=True,
+        )

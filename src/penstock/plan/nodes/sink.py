@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.plan.nodes.node import Step
+from penstock.plan.node import Step
+from penstock.plan.row_traits import Traits
 from penstock.spi import SinkSpec
 
 
@@ -23,3 +24,7 @@ class Sink(Step):
     def place(self) -> str:
         """The statement and the table, for errors."""
         return f"{self.at}: table '{self.table}'" if self.at else f"table '{self.table}'"
+
+    def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
+        (below,) = inputs
+        return below.renamed(dict(zip(self.input.schema.names, self.schema.names, strict=False)))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from penstock.plan.nodes.node import Step
+from penstock.plan.expressions import fields_of
+from penstock.plan.node import Step
+from penstock.plan.row_traits import Traits
 
 
 @dataclass(frozen=True)
@@ -18,3 +20,8 @@ class Unnest(Step):
     columns: tuple[str, ...]
     outer: bool = False
     numbered: bool = False
+
+    def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
+        (below,) = inputs
+        kept = {each.name: each for each in fields_of(self.schema) if each.name not in self.columns}
+        return replace(below.renamed({}).with_times_of(below, kept), stateful=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from penstock.plan.nodes.node import Step
+from penstock.plan.node import Stateful, Step
+from penstock.plan.row_traits import Traits, Windowed
 from penstock.plan.windowing import WindowColumns, Windowing
+from penstock.spi import INSERTIONS
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,19 @@ class WindowTable(Step):
     windowing: Windowing
     columns: WindowColumns
 
+    def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
+        (below,) = inputs
+        columns = self.columns
+        keys = tuple((*key, columns.start, columns.end) for key in below.upsert_keys)
+        found = replace(below, window=Windowed(columns, self.windowing), upsert_keys=keys, stateful=True)
+        if self.windowing.processing:
+            return replace(found, proctimes=(*below.proctimes, columns.time))
+        return replace(found, rowtimes=(*below.rowtimes, columns.time))
+
 
 @dataclass(frozen=True)
-class SessionTable(WindowTable):
+class SessionTable(Stateful, WindowTable):
     """The same for sessions: rows are given when their session closes."""
+
+    def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
+        return replace(super().own_traits(inputs), kinds=INSERTIONS)
