@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 
 from penstock.plan.expressions import ColumnRef, Expression, columns_of, conjunction, fields_of, substitute
 from penstock.plan.nodes import (
-    Deduplicate,
     Filter,
     GroupAggregate,
     InWindows,
     Item,
-    Join,
     Node,
     Project,
-    Rank,
     SessionTable,
+    Stateful,
     WindowAggregate,
     WindowTable,
     project,
@@ -147,13 +145,12 @@ def _free(name: str, taken: list[str]) -> str:
     return found
 
 
-def in_windows(node: Join | Deduplicate | Rank) -> Node:
+def in_windows(node: Stateful) -> Node:
     """``node``, which joins rows or chooses some of each key, for each window by itself if its keys identify windows:
     if the window's start and end are among them, on both sides of a join."""
-    keys = (node.left_keys, node.right_keys) if isinstance(node, Join) else (node.keys,)
     windows: list[Attached] = []
     places = []
-    for each, own in zip(node.inputs, keys, strict=True):
+    for each, own in zip(node.inputs, node.shuffle_keys, strict=True):
         found = traits(each)
         window = found.window
         if window is None or found.changing or not {window.columns.start, window.columns.end} <= set(own):

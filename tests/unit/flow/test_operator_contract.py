@@ -190,6 +190,12 @@ class Toy(Step):
     def own_traits(self, inputs):
         return inputs[0]
 
+    def explain_step(self):
+        return ["toys"]
+
+    def find_origin(self, name, lineage):
+        return lineage.column(self.input, name)
+
 
 class ToyOperator(OneInputOperator):
     def process(self, inputs, context):

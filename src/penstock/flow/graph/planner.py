@@ -11,8 +11,7 @@ from penstock.errors import Problem, UnsupportedError
 from penstock.flow.graph.arrival_edges import carrying_arrivals
 from penstock.flow.graph.dataflow import Branch, Edge, Vertex
 from penstock.flow.graph.fitting import Fitting, FlowStep
-from penstock.flow.graph.identities import Identifier
-from penstock.flow.kernels.moments.local import local_zone
+from penstock.flow.kernels.moments.local import is_utc, local_zone
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.operators.changes import ChangelogWriter, Mode
 from penstock.flow.operators.contract import Input, Operator
@@ -25,8 +24,8 @@ from penstock.flow.time.watermarks import TIMESTAMP, WatermarkGenerator
 from penstock.flow.windows.assigning import Chain, WindowAssigner
 from penstock.plan.enforcing import NOT_NULL, not_null
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, cast, coerce, fields_of
-from penstock.plan.lifetimes import lifetimes
-from penstock.plan.lineage import Lineage, meaning
+from penstock.plan.identities import identify_step
+from penstock.plan.lineage import Lineage
 from penstock.plan.nodes import (
     AssignWatermarks,
     DeadLetters,
@@ -43,6 +42,7 @@ from penstock.plan.nodes import (
     Unnest,
     WindowTable,
 )
+from penstock.plan.origins import meaning
 from penstock.plan.traits import traits
 from penstock.plan.walk import fold, rewrite
 from penstock.spi import INSERTIONS
@@ -89,7 +89,7 @@ class Planner:
     #: The numbers of the calls of functions, by the steps up to each: paths of several sinks share them.
     _calls: dict[tuple[Node, ...], int] = field(default_factory=dict)
     #: The nodes with state that have vertices, by the number of the vertex.
-    _nodes: dict[int, Node] = field(default_factory=dict)
+    _nodes: dict[int, Stateful] = field(default_factory=dict)
     _edges: int = 0
 
     def add(self, sink: Sink, output: int) -> None:
@@ -119,14 +119,15 @@ class Planner:
     def _steps(self, zone: str) -> dict[str, FlowStep]:
         """The steps with state, by uid."""
         lineage, found = Lineage(), dict[str, FlowStep]()
+        known = "UTC" if is_utc(Session(zone)) else zone
         below: dict[str, frozenset[str]] = {}
         fold(self._nodes.values(), partial(_note_below, below))
         for number, node in self._nodes.items():
             vertex = self.vertices[number]
             if not vertex.tables:
                 continue
-            identifier = Identifier(lineage, zone, lifetimes(node, self.ttl))
-            identity, timed = identifier.identity(node, vertex.operator), vertex.operator.timed
+            kept, timed = vertex.operator.describe_state(), vertex.operator.timed
+            identity = identify_step(node, kept, lineage, known, node.lifetimes(self.ttl))
             changing = any(traits(each).changing for each in node.inputs)
             may_have = vertex.operator.may_have
             found[node.uid] = FlowStep(identity, vertex.tables, below[node.uid], timed, changing, may_have)
@@ -249,9 +250,10 @@ class Planner:
 
     def _node(self, node: Node) -> int:
         """The number of the vertex of a node with state."""
+        assert isinstance(node, Stateful)  # noqa: S101
         if id(node) not in self._made:
             paths = tuple(tuple(_paths_to_scans(each)) for each in node.inputs)
-            lives = lifetimes(node, self.ttl)
+            lives = node.lifetimes(self.ttl)
             ttls = tuple(None if each is None else each // timedelta(milliseconds=1) for each in lives)
             retracts = not self.batch and isinstance(node, Step) and traits(node.input).kinds != INSERTIONS
             facts = JobFacts(self.session, retracts, expires=any(ttls), batch=self.batch)

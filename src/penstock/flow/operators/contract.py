@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.columns.equality import RowIndices
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.watermarks import Clock, millis_of
+from penstock.plan.kept_state import KeptGroups, KeptState
 
 
 class Combiner(Protocol):
@@ -156,6 +157,16 @@ class Operator(ABC):
         """The places, in the order of arrival, of rows of the result of an operator that depends on time: those of
         :func:`places_of` the time of each row, or of its window, which is the last column of aggregates."""
         return places_of(rows.column(self.schema.names[-1]))
+
+    @property
+    def kept_groups(self) -> KeptGroups | None:
+        """What it keeps of groups; None if it keeps rows."""
+        return None
+
+    def describe_state(self) -> KeptState:
+        """What the meaning of its state depends on, beside the node."""
+        several = (each.side for each in self.tables if each.kind == "multiset" and each.side is not None)
+        return KeptState(self.kept_groups, ordered=self.ordered, several=frozenset(several))
 
     @property
     def timed(self) -> bool:

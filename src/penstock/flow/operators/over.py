@@ -27,6 +27,7 @@ from penstock.flow.rows.envelope import ARRIVED, arrivals_of, hashes_of, weights
 from penstock.flow.state.store import StateStore, TableSpec
 from penstock.flow.time.watermarks import Clock, millis_of
 from penstock.flow.time.zones import Millis
+from penstock.plan.kept_state import KeptGroups
 from penstock.plan.nodes import OverAggregate
 
 _WAITING, _FRAMES, _POSITIONS = "waiting rows", "rows of frames", "positions"
@@ -88,6 +89,11 @@ class OverOperator(OneInputOperator):
         """The operator of a plan's node that is ordered by time."""
         functions = OverFunctions.from_node(node, strict=strict)
         return cls(node.uid, (functions.given,), functions.schema, functions, node.time)
+
+    @property
+    def kept_groups(self) -> KeptGroups | None:
+        functions = self.functions
+        return replace(functions.aggregates.kept_groups, last=functions.numbers.kept_calls) if self._running else None
 
     @property
     def time_domain(self) -> TimeDomain:

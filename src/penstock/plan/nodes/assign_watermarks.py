@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from penstock.plan.expressions import Expression
-from penstock.plan.node import Calculation
+from penstock.plan.flink_sql import flink_sql
+from penstock.plan.lineage import Lineage
+from penstock.plan.node import Attributes, Calculation, Names
+from penstock.plan.reading import names_read
 from penstock.plan.row_traits import Traits
+from penstock.types import quoted_name
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,26 @@ class AssignWatermarks(Calculation):
     @property
     def expressions(self) -> tuple[Expression, ...]:
         return (self.watermark,)
+
+    @property
+    def flink_name(self) -> str:
+        return "WatermarkAssigner"
+
+    @property
+    def logical_name(self) -> str:
+        return "WatermarkAssigner"
+
+    def explain_step(self) -> list[str]:
+        return [f"event time {quoted_name(self.column)}, watermark {flink_sql(self.watermark)}"]
+
+    def flink_attributes(self) -> Attributes:
+        return ("rowtime", self.column), ("watermark", flink_sql(self.watermark))
+
+    def columns_read(self, wanted: Names) -> tuple[Names, ...]:
+        return (wanted | {self.column} | names_read(self.watermark),)
+
+    def watermark_origin(self, lineage: Lineage) -> Expression:
+        return lineage.expression(self.input, self.watermark)
 
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs

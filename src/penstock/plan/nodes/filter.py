@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.plan.expressions import Expression
-from penstock.plan.node import Calculation
+from penstock.plan.flink_sql import flink_sql
+from penstock.plan.node import Attributes, Calculation, Names
+from penstock.plan.reading import names_read
 from penstock.plan.row_traits import Traits
 
 
@@ -22,6 +24,19 @@ class Filter(Calculation):
     @property
     def expressions(self) -> tuple[Expression, ...]:
         return (self.condition,)
+
+    @property
+    def flink_name(self) -> str:
+        return "Calc"
+
+    def explain_step(self) -> list[str]:
+        return [f"where {flink_sql(self.condition)}"]
+
+    def logical_attributes(self) -> Attributes:
+        return (("condition", flink_sql(self.condition)),)
+
+    def columns_read(self, wanted: Names) -> tuple[Names, ...]:
+        return (wanted | names_read(self.condition),)
 
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.plan.expressions import Expression
+from penstock.plan.lineage import Lineage
 from penstock.plan.node import Step
+from penstock.plan.origins import Origin
 from penstock.plan.row_traits import Traits
 
 
@@ -19,6 +22,17 @@ class MapRows(Step):
     @property
     def deterministic(self) -> bool:
         return False
+
+    def explain_step(self) -> list[str]:
+        return [f"map rows with {self.function_name}"]
+
+    @property
+    def function_name(self) -> str:
+        """The name of the function."""
+        return getattr(self.rows, "__qualname__", type(self.rows).__name__)
+
+    def find_origin(self, name: str, lineage: Lineage) -> Expression:
+        return Origin(name, f"map {self.function_name}", type=self._type_of(name))
 
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs

@@ -4,16 +4,45 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.plan.node import Stateful, Step
+from penstock.plan.flink_sql import quoted_names
+from penstock.plan.kept_state import KeptState
+from penstock.plan.node import KeyOrder, Names, Node
+from penstock.plan.nodes.keeps_columns import KeepsColumns
 from penstock.plan.row_traits import Traits
+from penstock.plan.state_identifier import StateIdentifier
+from penstock.plan.step_identity import StepIdentity
 from penstock.spi import CHANGES
 
 
 @dataclass(frozen=True)
-class Materialize(Stateful, Step):
+class Materialize(KeepsColumns):
     """The last row of each key to arrive, of those that were not retracted. The schema is the input's."""
 
     keys: tuple[str, ...]
+
+    @property
+    def step_name(self) -> str:
+        return "last rows"
+
+    @property
+    def shuffle_keys(self) -> tuple[tuple[str, ...], ...]:
+        return (self.keys,)
+
+    def describe_state(self) -> str:
+        return "all rows of each key, in their order"
+
+    def explain_step(self) -> list[str]:
+        return [f"the last row of each {quoted_names(self.keys)}"]
+
+    @property
+    def own_columns(self) -> Names:
+        return frozenset(self.keys)
+
+    def identify_state(self, identifier: StateIdentifier, kept: KeptState) -> StepIdentity:
+        return identifier.kept_rows("the last rows of a key", self.input, self.keys, growing=False)
+
+    def arrange_keys(self, order: KeyOrder) -> Node:
+        return replace(self, keys=tuple(self.keys[at] for at in order(self.input, self.keys, "")))
 
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs

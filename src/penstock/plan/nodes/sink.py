@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.plan.node import Step
+from penstock.plan.expressions import Expression
+from penstock.plan.lineage import Lineage
+from penstock.plan.node import Attributes, Step
+from penstock.plan.nodes.scan import explain_table
 from penstock.plan.row_traits import Traits
 from penstock.spi import SinkSpec
 
@@ -24,6 +27,15 @@ class Sink(Step):
     def place(self) -> str:
         """The statement and the table, for errors."""
         return f"{self.at}: table '{self.table}'" if self.at else f"table '{self.table}'"
+
+    def explain_step(self) -> list[str]:
+        return explain_table(self.spec, self.schema)
+
+    def flink_attributes(self) -> Attributes:
+        return ("table", self.table), ("fields", ", ".join(self.schema.names))
+
+    def find_origin(self, name: str, lineage: Lineage) -> Expression:
+        return lineage.column(self.input, name)
 
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs

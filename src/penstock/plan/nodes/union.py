@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from penstock.plan.node import Node
+from penstock.plan.expressions import Call, Expression
+from penstock.plan.lineage import Lineage
+from penstock.plan.node import Attributes, Names, Node
+from penstock.plan.nodes.project import narrow
 from penstock.plan.row_traits import Traits, Windowed
 from penstock.types import RowKind
 
@@ -25,6 +28,26 @@ class Union(Node):
     def with_inputs(self, inputs: Sequence[Node]) -> Self:
         same = all(new is old for new, old in zip(inputs, self.members, strict=True))
         return self if same else replace(self, members=tuple(inputs))
+
+    def explain_step(self) -> list[str]:
+        return ["all rows of"]
+
+    def flink_attributes(self) -> Attributes:
+        return ("all", "true"), ("union", ", ".join(self.schema.names))
+
+    def columns_read(self, wanted: Names) -> tuple[Names, ...]:
+        places = [index for index, name in enumerate(self.schema.names) if name in wanted] or [0]
+        return tuple(frozenset(each.schema.names[index] for index in places) for each in self.members)
+
+    def prune(self, inputs: Sequence[Node], wanted: Names) -> Node:
+        names = [each for each in self.schema.names if each in wanted] or self.schema.names[:1]
+        members = tuple(narrow(each, read) for each, read in zip(inputs, self.columns_read(wanted), strict=True))
+        return replace(self, schema=self.schema.select(tuple(names)), members=members)
+
+    def find_origin(self, name: str, lineage: Lineage) -> Expression:
+        at = self.schema.names.index(name)
+        found = tuple(dict.fromkeys(lineage.column(each, each.schema.names[at]) for each in self.members))
+        return found[0] if len(found) == 1 else Call("UNION ALL", found, type=self._type_of(name))
 
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         return Traits(
