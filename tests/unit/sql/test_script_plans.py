@@ -11,7 +11,7 @@ import pytest
 from penstock.errors import OptionsError, SchemaError
 from penstock.plan.explain import explain
 from penstock.plan.flink_sql import flink_sql
-from penstock.plan.nodes import Filter, Job, Node, Project, Scan, Sink, Stateful, row_of, scans
+from penstock.plan.nodes import Filter, Job, Project, Scan, Sink, Stateful, row_of, scans
 from penstock.plan.planning import plan_job
 from penstock.plan.walk import fold
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, Settings
