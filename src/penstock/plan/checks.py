@@ -8,24 +8,7 @@ from collections.abc import Sequence
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.plan.expressions import Call, Expression, Unrepeatable, walk
 from penstock.plan.flink_sql import flink_sql
-from penstock.plan.nodes import (
-    Deduplicate,
-    Filter,
-    GroupAggregate,
-    Job,
-    Join,
-    Node,
-    Normalize,
-    OverAggregate,
-    Rank,
-    Scan,
-    SetOperation,
-    Sink,
-    Stateful,
-    WindowAggregate,
-    WindowTable,
-    scans,
-)
+from penstock.plan.nodes import Calculation, Job, Node, Scan, Sink, Stateful, scans
 from penstock.plan.row_traits import Traits
 from penstock.plan.scalar_functions import is_deterministic
 from penstock.plan.traits import traits
@@ -86,8 +69,9 @@ def check_batch(job: Job) -> None:
             problems.append(Problem(reason, where=where, hint=_STREAM))
 
     def visit(node: Node, _: tuple[None, ...]) -> None:
-        if isinstance(node, WindowAggregate | WindowTable) and node.windowing.processing:
-            reason = f"{node.windowing.describe()} is not supported in batch mode, in which time does not pass"
+        windowing = node.assigned_windows
+        if windowing is not None and windowing.processing:
+            reason = f"{windowing.describe()} is not supported in batch mode, in which time does not pass"
             where = f"table '{scans(node)[0].table}'"
             problems.append(Problem(reason, where=where, hint=f"use event time, or {_STREAM}"))
 
@@ -113,22 +97,11 @@ def _changing(sink: Sink, taken: frozenset[RowKind]) -> str:
         if isinstance(node, Scan):
             found.append(f"table '{node.table}' gives updates and deletions too")
         else:
-            found.append(f"the query's {_CHANGES.get(type(node), 'filter')} changes rows that were given before")
+            found.append(f"the query's {node.title} changes rows that were given before")
         return own
 
     fold((sink,), visit)
     return found[0]
-
-
-_CHANGES: dict[type[Node], str] = {
-    GroupAggregate: "aggregate",
-    Join: "join",
-    Deduplicate: "ROW_NUMBER()",
-    Rank: "Top-N",
-    OverAggregate: "OVER",
-    SetOperation: "comparison of two queries",
-    Normalize: "source of upserts",
-}
 
 
 def check_overwrites(job: Job) -> None:
@@ -185,7 +158,8 @@ def check_determinism(job: Job) -> None:
             return own, ()
         if inputs and inputs[0][0].changing:
             volatile += [each for each in node.expressions if not is_deterministic(each)]
-            if isinstance(node, Filter) and (call := _watermark_in(node.condition)) is not None:
+            condition = node.kept_if if isinstance(node, Calculation) else None
+            if condition is not None and (call := _watermark_in(condition)) is not None:
                 reason = "CURRENT_WATERMARK in a condition on rows that are updated or deleted is not supported"
                 where = str(call.place) if call.place else ""
                 hint = "a row may pass it, and its retraction not: select it, or filter rows that are only added"

@@ -9,7 +9,7 @@ from datetime import timedelta
 from penstock.options import DURATION
 from penstock.plan.kept_state import KeptState
 from penstock.plan.lineage import Lineage
-from penstock.plan.node import Node, Stateful
+from penstock.plan.node import Calculation, Node, Stateful
 from penstock.plan.origins import display_text, meaning
 from penstock.plan.state_identifier import StateIdentifier, join_facts
 from penstock.plan.step_identity import SIDES, TIME_ZONE, Fact, StepIdentity
@@ -62,7 +62,9 @@ def _watermarks(root: Node, lineage: Lineage) -> dict[str, Fact]:
 
     def visit(node: Node, below: tuple[dict[str, Fact], ...]) -> dict[str, Fact]:
         found = {name: fact for each in below for name, fact in each.items()}
-        value = node.watermark_origin(lineage)
-        return found if value is None else {**found, meaning(value): Fact(meaning(value), display_text(value))}
+        if not isinstance(node, Calculation) or node.assigned_watermark is None:
+            return found
+        value = lineage.expression(node.input, node.assigned_watermark)
+        return {**found, meaning(value): Fact(meaning(value), display_text(value))}
 
     return fold((root,), visit)[0]

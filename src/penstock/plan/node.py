@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol, Self, TypeAlias
@@ -16,6 +16,7 @@ from penstock.plan.row_traits import Traits
 from penstock.plan.scalar_functions import is_deterministic
 from penstock.plan.state_identifier import StateIdentifier
 from penstock.plan.step_identity import Fact, StepIdentity
+from penstock.plan.windowing import Attached, Windowing
 from penstock.types import STRING, DataType, RowType
 
 #: Names of columns.
@@ -67,6 +68,32 @@ class Node(ABC):
         return True
 
     @property
+    def title(self) -> str:
+        """What errors call the part of a query that is this node, where that changes rows."""
+        return "filter"
+
+    @property
+    def needs_event_time(self) -> bool:
+        """Whether its rows go by event time, which each row of its inputs needs."""
+        return False
+
+    @property
+    def passes_rows(self) -> bool:
+        """Whether all rows of its inputs go on as they are, whatever becomes of their changes."""
+        return True
+
+    @property
+    def needs_dataflow(self) -> bool:
+        """Whether a job with it is more than what is computed of each row where it is read: it keeps state, unites
+        rows, or gives one several times."""
+        return False
+
+    @property
+    def assigned_windows(self) -> Windowing | Attached | None:
+        """The windows that it assigns rows to; None if it assigns none."""
+        return None
+
+    @property
     def flink_name(self) -> str:
         """The name of the step in Flink's plans."""
         return type(self).__name__
@@ -84,6 +111,10 @@ class Node(ABC):
         """What the step says about itself in Flink's logical plans."""
         return self.flink_attributes()
 
+    def steps_above(self, member: Node) -> tuple[Step, ...]:
+        """The steps that rows of the input ``member`` go through here, if it is no more than a way for rows."""
+        raise TypeError(f"rows do not only pass a {type(self).__name__}: it is a scan, or keeps state")
+
     @abstractmethod
     def find_origin(self, name: str, lineage: Lineage) -> Expression:
         """What the column ``name`` is made of, from the origins of the columns below."""
@@ -92,10 +123,6 @@ class Node(ABC):
         """The conditions by which rows are left out between this node and what is below it: scans, and steps that keep
         rows."""
         return ()
-
-    def watermark_origin(self, lineage: Lineage) -> Expression | None:
-        """What the watermark that the node assigns is made of; None if it assigns none."""
-        return None
 
     def _type_of(self, name: str) -> DataType:
         found = self.schema.field(name)
@@ -139,6 +166,13 @@ class Step(Node):
     def shows_changes(self) -> bool:
         return False
 
+    def steps_above(self, member: Node) -> tuple[Step, ...]:
+        return (self,)
+
+    def passing_columns(self, names: Collection[str]) -> Mapping[str, str]:
+        """Those of the columns ``names`` whose values pass unchanged, with the names that they have here."""
+        return {each: each for each in names}
+
     @property
     def is_base(self) -> bool:
         """Whether it does more than compute expressions of rows, which branches of one group share below it."""
@@ -167,6 +201,14 @@ class Stateful(Node):
 
     @property
     def shows_changes(self) -> bool:
+        return True
+
+    @property
+    def passes_rows(self) -> bool:
+        return False
+
+    @property
+    def needs_dataflow(self) -> bool:
         return True
 
     @property
@@ -258,6 +300,11 @@ class Calculation(Step):
     @property
     def computed(self) -> Mapping[str, Expression] | None:
         """The expressions of the columns; None for those of the input."""
+        return None
+
+    @property
+    def assigned_watermark(self) -> Expression | None:
+        """The watermark after a row; None if it assigns none."""
         return None
 
     @property

@@ -19,9 +19,7 @@ from penstock.plan.event_times import with_times
 from penstock.plan.expressions import coerce, columns_of, fields_of
 from penstock.plan.naming import assign_uids
 from penstock.plan.nodes import (
-    AssignWatermarks,
-    DeadLetters,
-    Filter,
+    Calculation,
     Item,
     Job,
     Materialize,
@@ -142,13 +140,13 @@ def _passes(sink: Sink) -> bool:
     """Whether the upserts of a table can go to the sink as they are: it keeps one row for each value of the same keys,
     and what is between the two lets both rows of an update pass, or neither."""
     node: Node = sink.input
-    while isinstance(node, Project | Filter | AssignWatermarks):
-        if isinstance(node, Filter) and not any(
-            columns_of(node.condition) <= set(key) for key in traits(node.input).upsert_keys
+    while isinstance(node, Calculation):
+        if node.kept_if is not None and not any(
+            columns_of(node.kept_if) <= set(key) for key in traits(node.input).upsert_keys
         ):
             return False
         node = node.input
-    if isinstance(node, DeadLetters):
+    if sink.takes_dead_letters:
         return True
     keys = set(sink.spec.capabilities.upsert_keys)
     return isinstance(node, Scan) and bool(keys) and any(set(key) == keys for key in traits(sink).upsert_keys)
@@ -162,7 +160,7 @@ def _materialized(sinks: tuple[Sink, ...], settings: Settings) -> tuple[Sink, ..
 
 def _needs_last_rows(sink: Sink, settings: Settings) -> bool:
     key, given = sink.spec.capabilities.upsert_keys, traits(sink)
-    if not key or isinstance(sink.input, Materialize | DeadLetters) or settings.upsert_materialize == NONE:
+    if not key or sink.takes_dead_letters or isinstance(sink.input, Materialize) or settings.upsert_materialize == NONE:
         return False
     if settings.upsert_materialize == FORCE:
         return True

@@ -31,6 +31,7 @@ from penstock.flow.graph.outlets import Outlets, Target
 from penstock.flow.operators.contract import Combiner, Operator, OperatorContext
 from penstock.flow.rows.calls import TaskFunctions
 from penstock.flow.rows.envelope import ARRIVED, HASH, WEIGHT
+from penstock.flow.rows.row_works import BatchTransform
 from penstock.flow.state.segments import SegmentRef, TableSpec
 from penstock.flow.state.storage import Storage
 from penstock.flow.state.store import StateStore
@@ -43,7 +44,7 @@ from penstock.flow.time.watermarks import (
     WatermarkGenerator,
     operator_clock,
 )
-from penstock.flow.windows.assigning import BatchTransform, Chain
+from penstock.flow.windows.assigning import Chain
 from penstock.plan.step_identity import SIDES
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, WATERMARK, Output, Task, without_dead_letters
 from penstock.types import RowKind

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.rows.calc import Calc, Projection, calc_of, calc_of_rows
-from penstock.flow.rows.calls import FunctionStage
+from penstock.flow.rows.calls import FunctionStage, function_stage
 from penstock.flow.rows.expressions import NoKernel
 from penstock.plan.expressions import Expression
-from penstock.plan.nodes import DeadLetters, MapRows, Node, Scan, Sink, scans
+from penstock.plan.nodes import Node, Scan, Sink, scans
 from penstock.plan.scalar_functions import is_deterministic
 from penstock.plan.walk import base
 from penstock.spi import DEAD_LETTER, Output, Stage, Task, WriterFactory
@@ -115,9 +115,7 @@ def fused(sinks: Sequence[Sink], session: Session = UNKNOWN) -> Fused | NoKernel
     if isinstance(found, NoKernel):
         return found
     scan, before = found
-    rows = {
-        i: Projection.from_node(sink.input) for i, sink in enumerate(sinks) if not isinstance(sink.input, DeadLetters)
-    }
+    rows = {i: Projection.from_node(sink.input) for i, sink in enumerate(sinks) if not sink.takes_dead_letters}
     columns = {i: each.sink_columns(sinks[i]) for i, each in rows.items()}
     conditions = [each.conditions for each in rows.values()]
     # Random conditions are as many as sinks, although they are written alike.
@@ -145,33 +143,33 @@ def _output(index: int, sink: Sink, columns: dict[str, Expression] | None, apart
     return Output(index, sink.table, sink.spec, sink.schema, None, tuple(f"{index}.{name}" for name in columns))
 
 
-def _base(sinks: Sequence[Sink]) -> Scan | MapRows | NoKernel:
+def _base(sinks: Sequence[Sink]) -> Node | NoKernel:
     """The one scan, or function above a scan, that all sinks take their rows from. Dead letters come from the scan."""
-    bases = list(dict.fromkeys(base(sink.input) for sink in sinks if not isinstance(sink.input, DeadLetters)))
-    letters = list(dict.fromkeys(base(sink.input) for sink in sinks if isinstance(sink.input, DeadLetters)))
+    bases = list(dict.fromkeys(base(sink.input) for sink in sinks if not sink.takes_dead_letters))
+    letters = list(dict.fromkeys(base(sink.input) for sink in sinks if sink.takes_dead_letters))
     for each in (*bases, *letters):
-        if not isinstance(each, Scan | MapRows):
+        if not isinstance(each, Scan) and function_stage(each) is None:
             return NoKernel(f"a {type(each).__name__} node")
     if len(bases) > 1:
-        shared = any(isinstance(each, MapRows) for each in bases)
+        shared = any(function_stage(each) is not None for each in bases)
         return NoKernel("Python functions side by side" if shared else "several sources")
     (only,) = bases or letters[:1]
-    assert isinstance(only, Scan | MapRows)  # noqa: S101
     if any(each != scans(only)[0] for each in letters):
         return NoKernel("several sources")
     return only
 
 
-def _before(node: Scan | MapRows, session: Session) -> tuple[Scan, tuple[Calc | FunctionStage, ...]] | NoKernel:
+def _before(node: Node, session: Session) -> tuple[Scan, tuple[Calc | FunctionStage, ...]] | NoKernel:
     """The scan at or below a node, and what its rows go through up to the node, or what makes the job a dataflow."""
     works: list[Calc | FunctionStage] = []
     at: Node = node
-    while isinstance(at, MapRows):
-        calc = calc_of(at.input, session)
+    while (stage := function_stage(at)) is not None:
+        (below,) = at.inputs
+        calc = calc_of(below, session)
         if isinstance(calc, NoKernel):
             return calc
-        works += [FunctionStage.from_node(at), calc]
-        at = base(at.input)
+        works += [stage, calc]
+        at = base(below)
     if not isinstance(at, Scan):
         return NoKernel(f"a {type(at).__name__} node")
     return at, tuple(reversed(works))

@@ -6,7 +6,7 @@ from penstock.flow.graph.fused import fused
 from penstock.flow.graph.planner import Planner
 from penstock.flow.kernels.session import Session
 from penstock.flow.rows.expressions import NoKernel
-from penstock.plan.nodes import Job, Node, Stateful, Union, Unnest, WindowTable, scans
+from penstock.plan.nodes import Job, Node, scans
 from penstock.plan.walk import fold
 
 
@@ -17,7 +17,7 @@ def stateful(job: Job) -> bool:
         return True
 
     def visit(node: Node, below: tuple[bool, ...]) -> bool:
-        return isinstance(node, Stateful | Union | Unnest | WindowTable) or any(below)
+        return node.needs_dataflow or any(below)
 
     found: tuple[bool, ...] = fold(job.sinks, visit)
     return any(found)

@@ -93,6 +93,13 @@ class GroupAggregateOperator(Operator):
         return any(each.function in _BY_ARRIVAL for each in self.calls)
 
     @property
+    def passes_rows(self) -> bool:
+        return False
+
+    def keys_of(self, rows: pa.RecordBatch, given: Input) -> Sequence[pa.Array]:
+        return [rows.column(at) for at in range(len(given.keys))]
+
+    @property
     def kept_groups(self) -> KeptGroups:
         return self.states.kept
 

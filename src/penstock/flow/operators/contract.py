@@ -159,6 +159,29 @@ class Operator(ABC):
         return places_of(rows.column(self.schema.names[-1]))
 
     @property
+    def passes_rows(self) -> bool:
+        """Whether rows of its inputs may be in the result as they are."""
+        return True
+
+    def keys_of(self, rows: pa.RecordBatch, given: Input) -> Sequence[pa.Array]:
+        """The columns of the result that have the keys of an input."""
+        return [rows.column(each) for each in given.keys]
+
+    def is_local_to(self, partitioned: tuple[str, ...]) -> bool:
+        """Whether rows of its only input that are divided among tasks by these columns (none: in another way) are where
+        their keys are."""
+        return bool(partitioned) and partitioned == self.inputs[0].keys
+
+    def with_every_change(self) -> Operator:
+        """This operator where the order of arrival counts behind it: with each change of a row in a batch, if it gives
+        the last row of a key, instead of the net change."""
+        return self
+
+    def behind_every_change(self) -> Operator:
+        """This operator behind one that gives every change."""
+        return self
+
+    @property
     def kept_groups(self) -> KeptGroups | None:
         """What it keeps of groups; None if it keeps rows."""
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +53,9 @@ class NormalizeOperator(OneInputOperator):
     @property
     def tables(self) -> tuple[TableSpec, ...]:
         return (rows_table(self.inputs[0]),)
+
+    def with_every_change(self) -> NormalizeOperator:
+        return replace(self, every_change=True)
 
     def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         (batch,) = inputs

@@ -13,7 +13,7 @@ from penstock.flow.kernels.vectors import Vector, true_rows, within
 from penstock.flow.rows.expressions import Evaluator, NoKernel, UnsupportedCall, check, compile_expressions
 from penstock.plan.enforcing import not_null
 from penstock.plan.expressions import Call, ColumnRef, Expression, cast, coerce, rewrite, walk
-from penstock.plan.nodes import Filter, Node, Project, Scan, Sink
+from penstock.plan.nodes import Node, Scan, Sink
 from penstock.plan.scalar_functions import Varies, function_of
 from penstock.plan.walk import base, calculations
 from penstock.spi import DEAD_LETTER, WATERMARK, located
@@ -129,10 +129,10 @@ class Projection:
         conditions: tuple[Expression, ...] = ()
         columns: dict[str, Expression] = {each.name: _read(below, each) for each in below.schema.fields}
         for step in calculations(node):
-            if isinstance(step, Filter):
-                conditions = (*conditions, _in_terms_of(columns, step.condition))
-            elif isinstance(step, Project):
-                columns = {item.name: _in_terms_of(columns, item.expression) for item in step.items}
+            if step.kept_if is not None:
+                conditions = (*conditions, _in_terms_of(columns, step.kept_if))
+            if step.computed is not None:
+                columns = {name: _in_terms_of(columns, each) for name, each in step.computed.items()}
         return cls(below, conditions, columns)
 
     def substitute(self, expression: Expression) -> Expression:

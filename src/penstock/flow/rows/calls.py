@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import RecordError
 from penstock.plan.functions import BatchFunction, OpenFunction
-from penstock.plan.nodes import MapRows
+from penstock.plan.nodes import MapRows, Node
 from penstock.spi import DEAD_LETTER, Task, located
 from penstock.types import arrow_schema
 from penstock.types.arrow import python_values
@@ -159,3 +159,8 @@ def _dead(batch: pa.RecordBatch) -> NDArray[np.int64]:
     if DEAD_LETTER not in batch.schema.names:
         return np.array([], np.int64)
     return np.flatnonzero(batch.column(DEAD_LETTER).is_valid()).astype(np.int64)
+
+
+def function_stage(node: Node) -> FunctionStage | None:
+    """The call of a node that is a function in Python; None for any other."""
+    return FunctionStage.from_node(node) if isinstance(node, MapRows) else None

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from penstock.plan.expressions import Expression
 from penstock.plan.flink_sql import flink_sql
-from penstock.plan.lineage import Lineage
 from penstock.plan.node import Attributes, Calculation, Names
 from penstock.plan.reading import names_read
 from penstock.plan.row_traits import Traits
@@ -42,8 +41,9 @@ class AssignWatermarks(Calculation):
     def columns_read(self, wanted: Names) -> tuple[Names, ...]:
         return (wanted | {self.column} | names_read(self.watermark),)
 
-    def watermark_origin(self, lineage: Lineage) -> Expression:
-        return lineage.expression(self.input, self.watermark)
+    @property
+    def assigned_watermark(self) -> Expression:
+        return self.watermark
 
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs

@@ -68,6 +68,14 @@ class Deduplicate(KeepsColumns):
     def arrange_keys(self, order: KeyOrder) -> Node:
         return replace(self, keys=tuple(self.keys[at] for at in order(self.input, self.keys, "")))
 
+    @property
+    def title(self) -> str:
+        return "ROW_NUMBER()"
+
+    @property
+    def needs_event_time(self) -> bool:
+        return self.by_watermark
+
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs
         kinds = below.kinds | UPDATES if self.last else below.kinds

@@ -38,6 +38,10 @@ class Filter(Calculation):
     def columns_read(self, wanted: Names) -> tuple[Names, ...]:
         return (wanted | names_read(self.condition),)
 
+    @property
+    def passes_rows(self) -> bool:
+        return False
+
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs
         return below.filtered(self.condition)

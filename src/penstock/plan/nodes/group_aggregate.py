@@ -82,6 +82,10 @@ class GroupAggregate(Stateful, Step):
         schema = self.schema.select((*keys, *self.schema.names[len(keys) :]))
         return project(replace(self, keys=keys, schema=schema), items_of(self.schema))
 
+    @property
+    def title(self) -> str:
+        return "aggregate"
+
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs
         kinds = INSERTIONS | (UPDATES if self.calls else INSERTIONS) | (DELETIONS if below.changing else INSERTIONS)

@@ -160,6 +160,10 @@ class Join(Stateful, TwoInputs):
         left, right = (tuple(each[at] for at in places) for each in self.shuffle_keys)
         return replace(self, left_keys=left, right_keys=right)
 
+    @property
+    def title(self) -> str:
+        return "join"
+
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         left, right = inputs
         bounded = left.bounded and right.bounded

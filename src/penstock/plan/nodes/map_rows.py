@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,9 @@ class MapRows(Step):
 
     def find_origin(self, name: str, lineage: Lineage) -> Expression:
         return Origin(name, f"map {self.function_name}", type=self._type_of(name))
+
+    def passing_columns(self, names: Collection[str]) -> Mapping[str, str]:
+        return {}
 
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs

@@ -56,6 +56,14 @@ class Normalize(KeepsColumns):
     def arrange_keys(self, order: KeyOrder) -> Node:
         return replace(self, keys=tuple(self.keys[at] for at in order(self.input, self.keys, "")))
 
+    @property
+    def title(self) -> str:
+        return "source of upserts"
+
+    @property
+    def passes_rows(self) -> bool:
+        return True
+
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs
         return replace(below, kinds=CHANGES, upsert_keys=(self.keys,), stateful=True)

@@ -173,6 +173,14 @@ class OverAggregate(Stateful, Step):
     def arrange_keys(self, order: KeyOrder) -> Node:
         return replace(self, keys=tuple(self.keys[at] for at in order(self.input, self.keys, "")))
 
+    @property
+    def title(self) -> str:
+        return "OVER"
+
+    @property
+    def needs_event_time(self) -> bool:
+        return bool(self.time)
+
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs
         if self.by_time:

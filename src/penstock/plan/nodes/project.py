@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.plan.expressions import ColumnRef, Expression, Literal, fields_of, substitute, walk
@@ -12,6 +12,7 @@ from penstock.plan.lineage import Lineage
 from penstock.plan.node import Attributes, Calculation, Names, Node
 from penstock.plan.reading import names_read
 from penstock.plan.row_traits import Traits, source_column
+from penstock.plan.sink_values import checked_value
 from penstock.spi import WATERMARK
 from penstock.types import BOOLEAN, Field, RowType, quoted_name
 
@@ -68,6 +69,11 @@ class Project(Calculation):
     def find_origin(self, name: str, lineage: Lineage) -> Expression:
         (item,) = (each for each in self.items if each.name == name)
         return lineage.expression(self.input, item.expression)
+
+    def passing_columns(self, names: Collection[str]) -> Mapping[str, str]:
+        values = {each.name: checked_value(each.expression) for each in reversed(self.items)}
+        found = {value.name: name for name, value in values.items() if isinstance(value, ColumnRef)}
+        return {each: found[each] for each in names if each in found}
 
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs

@@ -94,6 +94,10 @@ class Rank(Stateful, Step):
     def arrange_keys(self, order: KeyOrder) -> Node:
         return replace(self, keys=tuple(self.keys[at] for at in order(self.input, self.keys, "")))
 
+    @property
+    def title(self) -> str:
+        return "Top-N"
+
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         """Those of one key are at one place."""
         (below,) = inputs

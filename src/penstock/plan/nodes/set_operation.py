@@ -75,6 +75,10 @@ class SetOperation(Stateful, TwoInputs):
         left, right = (project(each, tuple(own[at] for at in places)) for each, own in sides)
         return project(replace(self, left=left, right=right, schema=left.schema), items_of(self.schema))
 
+    @property
+    def title(self) -> str:
+        return "comparison of two queries"
+
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         """Rows are added and removed, and never updated."""
         left, right = inputs

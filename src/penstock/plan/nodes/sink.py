@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from penstock.plan.expressions import Expression
 from penstock.plan.lineage import Lineage
 from penstock.plan.node import Attributes, Step
+from penstock.plan.nodes.dead_letters import DeadLetters
 from penstock.plan.nodes.scan import explain_table
 from penstock.plan.row_traits import Traits
 from penstock.spi import SinkSpec
@@ -36,6 +37,11 @@ class Sink(Step):
 
     def find_origin(self, name: str, lineage: Lineage) -> Expression:
         return lineage.column(self.input, name)
+
+    @property
+    def takes_dead_letters(self) -> bool:
+        """Whether it writes records that cannot be decoded."""
+        return isinstance(self.input, DeadLetters)
 
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs

@@ -58,6 +58,10 @@ class TemporalSort(KeepsColumns):
     def arrange_keys(self, order: KeyOrder) -> Node:
         return self
 
+    @property
+    def needs_event_time(self) -> bool:
+        return bool(self.time)
+
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs
         return replace(below, stateful=True)

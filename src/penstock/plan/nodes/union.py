@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from penstock.plan.expressions import Call, Expression
+from penstock.plan.expressions import Call, Expression, coerce, fields_of
 from penstock.plan.lineage import Lineage
-from penstock.plan.node import Attributes, Names, Node
-from penstock.plan.nodes.project import narrow
+from penstock.plan.node import Attributes, Names, Node, Step
+from penstock.plan.nodes.project import Item, Project, narrow
 from penstock.plan.row_traits import Traits, Windowed
 from penstock.types import RowKind
 
@@ -48,6 +48,19 @@ class Union(Node):
         at = self.schema.names.index(name)
         found = tuple(dict.fromkeys(lineage.column(each, each.schema.names[at]) for each in self.members))
         return found[0] if len(found) == 1 else Call("UNION ALL", found, type=self._type_of(name))
+
+    @property
+    def needs_dataflow(self) -> bool:
+        return True
+
+    def steps_above(self, member: Node) -> tuple[Step, ...]:
+        """The projection that gives the rows of a member the columns of the union."""
+        given, wanted = member.schema.fields, self.schema.fields
+        if given == wanted:
+            return ()
+        values = [coerce(ref, to.type) for ref, to in zip(fields_of(member.schema), wanted, strict=True)]
+        items = tuple(Item(to.name, value) for to, value in zip(wanted, values, strict=True))
+        return (Project(self.schema, member, items),)
 
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         return Traits(

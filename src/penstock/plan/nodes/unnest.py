@@ -54,6 +54,10 @@ class Unnest(Step):
         number = Literal(self.columns.index(name), type=BIGINT)
         return Call("UNNEST", (whole, number), type=self._type_of(name))
 
+    @property
+    def needs_dataflow(self) -> bool:
+        return True
+
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs
         kept = {each.name: each for each in fields_of(self.schema) if each.name not in self.columns}

@@ -92,6 +92,14 @@ class WindowAggregate(Stateful, Step):
         schema = self.schema.select((*keys, *self.schema.names[len(keys) :]))
         return project(replace(self, keys=keys, schema=schema), items_of(self.schema))
 
+    @property
+    def needs_event_time(self) -> bool:
+        return isinstance(self.windowing, Windowing) and not self.windowing.processing
+
+    @property
+    def assigned_windows(self) -> Windowing | Attached:
+        return self.windowing
+
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs
         columns, processing = self.columns, self.windowing.processing

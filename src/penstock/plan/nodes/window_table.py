@@ -42,6 +42,18 @@ class WindowTable(Step):
         part = self.columns.part(name)
         return lineage.window(self.input, self.windowing, part) if part else lineage.column(self.input, name)
 
+    @property
+    def needs_event_time(self) -> bool:
+        return not self.windowing.processing
+
+    @property
+    def assigned_windows(self) -> Windowing:
+        return self.windowing
+
+    @property
+    def needs_dataflow(self) -> bool:
+        return True
+
     def own_traits(self, inputs: tuple[Traits, ...]) -> Traits:
         (below,) = inputs
         columns = self.columns
