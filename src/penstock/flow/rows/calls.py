@@ -30,6 +30,11 @@ class FunctionStage:
     #: Of the columns that the function makes.
     schema: pa.Schema
 
+    @property
+    def calls(self) -> bool:
+        """Whether it calls functions of the user: always."""
+        return True
+
     @classmethod
     def from_node(cls, node: MapRows) -> FunctionStage:
         """The call of a node."""
