@@ -64,7 +64,7 @@ def _alike(found: pa.DataType, arrow: pa.DataType, *, pandas: bool) -> bool:
         return True
     if types.is_floating(arrow) or types.is_decimal(arrow):
         exact = types.is_integer(found) or types.is_decimal(found)
-        return exact or (types.is_floating(arrow) and types.is_floating(found))
+        return bool(exact or (types.is_floating(arrow) and types.is_floating(found)))
     if types.is_integer(arrow):
         return bool(types.is_integer(found) or (pandas and types.is_floating(found)))
     if types.is_date(arrow):
