@@ -15,6 +15,7 @@ from penstock.plan.nodes import (
     GroupAggregate,
     Job,
     Join,
+    Materialize,
     Node,
     Normalize,
     OverAggregate,
@@ -174,7 +175,8 @@ def check_determinism(job: Job) -> None:
         own = own_traits(node, tuple(each for each, _ in inputs))
         volatile = [each for _, found in inputs for each in found]
         if isinstance(node, STATEFUL):
-            for each in volatile:
+            kept = isinstance(node, Materialize) and node.decided
+            for each in () if kept else volatile:
                 where = str(each.place) if each.place else ""
                 reason = f"{flink_sql(each)} has another value when its row is retracted"
                 problems[Problem(reason, where=where, hint="compute it in the last SELECT, above groups and joins")] = (

@@ -228,8 +228,9 @@ def step_lines(node: Node) -> list[str]:
             which = f"the {'last' if last else 'first'} row"
             by = f"by {quoted_name(order)}" if order else "to arrive"
             return [f"{which} {by} of each {_names(keys)}" if keys else f"{which} {by}"]
-        case Materialize(keys=keys):
-            return [f"the last row of each {_names(keys)}"]
+        case Materialize(keys=keys, decided=decided):
+            row = f"the last row of each {_names(keys)}" if keys else "the last row"
+            return [f"{row}, with the random values that it had first" if decided else row]
         case OverAggregate():
             return [_over(node), *(f"  {quoted_name(each.name)} = {_call(each)}" for each in node.calls)]
         case TemporalSort(time=time, order=order):

@@ -20,8 +20,9 @@ from penstock.flow.kernels.user_functions import UserKernelMaker
 from penstock.flow.kernels.vectors import Vector
 from penstock.flow.rows.calc import Calc, calc_of
 from penstock.plan.expressions import Call, ColumnRef
-from penstock.plan.nodes import Sink
+from penstock.plan.nodes import Materialize, Node, Sink
 from penstock.plan.planning import plan_job
+from penstock.plan.walk import fold
 from penstock.spi import HIDDEN
 from penstock.sql import parse_script
 from penstock.table import DataTypes, ScalarFunction
@@ -490,14 +491,26 @@ def test_each_call_of_a_nondeterministic_function_is_computed_once(folder):
     assert sorted(numbers) == list(range(min(numbers), min(numbers) + 6))
 
 
-def test_a_retraction_cannot_find_a_row_by_chance(folder):
-    """As with RAND()."""
-    with pytest.raises(UnsupportedError, match=r"CHANCE\(\) .* has another value when its row is retracted"):
-        planned(
-            folder,
-            "chance",
-            "SELECT c, COUNT(*) AS n FROM (SELECT i, chance() + COUNT(*) AS c FROM t GROUP BY i) GROUP BY c",
-        )
+GROUPED = "SELECT i, COUNT(*) AS n FROM t GROUP BY i"
+
+
+def test_a_retraction_finds_a_row_by_values_of_chance_that_are_kept(folder):
+    """As with RAND(): by the key of the rows, and not at all without one."""
+    sink = planned(
+        folder, "chance", f"SELECT c, SUM(n) AS m FROM (SELECT n, chance() AS c FROM ({GROUPED})) GROUP BY c"
+    )
+    (kept,) = [each for each in steps(sink) if isinstance(each, Materialize)]
+    assert (kept.keys, len(kept.decided)) == (("i",), 1)
+
+    with pytest.raises(UnsupportedError, match=r"CHANCE\(\) has another value when its row is retracted"):
+        planned(folder, "chance", f"SELECT chance() + n AS x FROM ({GROUPED} UNION ALL {GROUPED})")
+
+
+def steps(sink: Sink) -> list[Node]:
+    """The nodes of a plan."""
+    found: list[Node] = []
+    fold((sink,), lambda node, _: found.append(node))
+    return found
 
 
 # --- names -----------------------------------------------------------------------------------------------------

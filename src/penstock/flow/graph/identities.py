@@ -112,8 +112,9 @@ class Identifier:
                 return StepIdentity(step="a comparison", facts={"comparison": Fact.from_text(kind.value)}, keys=keys_of)
             case Normalize(keys=keys):
                 return self._kept("the changes of a table", node, keys, {}, growing=True)
-            case Materialize(keys=keys):
-                return self._kept("the last rows of a key", node, keys, {}, growing=False)
+            case Materialize(keys=keys, decided=decided):
+                facts = {"random values": Fact.from_text("kept")} if decided else {}
+                return self._kept("the last rows of a key", node, keys, facts, growing=False)
             case Deduplicate(keys=keys, order=order, last=last):
                 by = self._fact(node.input, order) if order else Fact.from_text("arrival")
                 which = "last" if last else "first"
