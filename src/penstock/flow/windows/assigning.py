@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.columns.hashing import take_rows
-from penstock.flow.rows.calls import FunctionCall, TaskFunctions
+from penstock.flow.rows.calls import BatchTransform, FunctionCall, TaskFunctions
 from penstock.flow.time.missing_times import check_times
 from penstock.flow.time.windows import Slices
 from penstock.flow.time.zones import Zone
 from penstock.plan.nodes import WindowTable
 from penstock.plan.windowing import WindowColumns
 from penstock.types import arrow_type
-
-
-class BatchTransform(Protocol):
-    """Work on rows that needs no state."""
-
-    def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that it makes of a batch."""
-        ...
 
 
 @dataclass(frozen=True)
