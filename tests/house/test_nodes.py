@@ -20,8 +20,9 @@ KINDS = {
 } - GENERAL
 #: The nodes themselves, their operators and works, and the front ends.
 ROOMS = ("plan/nodes", "flow/operators", "flow/windows", "flow/rows", "sql", "datastream", "ingest")
-#: The rules that put nodes into plans: changes of upserts and last rows, dead letters, checks of values, windows.
-RULES = {"plan/planning.py", "plan/deadletters.py", "plan/enforcing.py", "plan/windows.py"}
+#: The rules that put nodes into plans: changes of upserts and last rows, random values that are kept, dead letters,
+#: checks of values, windows.
+RULES = {"plan/planning.py", "plan/decided_values.py", "plan/deadletters.py", "plan/enforcing.py", "plan/windows.py"}
 
 
 def kinds_imported(text: str) -> Iterator[str]:

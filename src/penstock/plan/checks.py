@@ -149,7 +149,7 @@ def check_determinism(job: Job) -> None:
         own = node.own_traits(tuple(each for each, _ in inputs))
         volatile = [each for _, found in inputs for each in found]
         if isinstance(node, Stateful):
-            for each in volatile:
+            for each in () if node.keeps_random_values else volatile:
                 where = str(each.place) if each.place else ""
                 reason = f"{flink_sql(each)} has another value when its row is retracted"
                 problems[Problem(reason, where=where, hint="compute it in the last SELECT, above groups and joins")] = (

@@ -247,6 +247,11 @@ class Stateful(Node):
         order."""
 
     @property
+    def keeps_random_values(self) -> bool:
+        """Whether it gives each row, and its retraction, with the random values that the row had first."""
+        return False
+
+    @property
     def forgets_by_watermark(self) -> bool:
         """Whether it keeps nothing that the watermark has passed."""
         return False

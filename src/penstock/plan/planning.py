@@ -14,6 +14,7 @@ from penstock.plan.checks import (
     check_overwrites,
     check_reads,
 )
+from penstock.plan.decided_values import decide_values
 from penstock.plan.enforcing import drop_nulls, enforce_lengths
 from penstock.plan.event_times import with_times
 from penstock.plan.expressions import coerce, columns_of, fields_of
@@ -34,7 +35,7 @@ from penstock.plan.nodes import (
 from penstock.plan.pruning import prune_sinks
 from penstock.plan.traits import traits
 from penstock.plan.walk import fold, rewrite
-from penstock.settings import FORCE, NONE, Settings
+from penstock.settings import FORCE, IGNORE, NONE, Settings
 from penstock.spi import CHANGES, INSERTIONS, AnySettings, SinkCapabilities
 from penstock.types import RowType
 
@@ -60,7 +61,10 @@ def plan_job(job: Job) -> Job:
     sinks = _normalized(enforce_lengths(_deduplicated(_timed(job), job.settings), job.settings))
     sinks = drop_nulls(sinks, job.settings)
     check_conflicts(sinks, job.settings)
-    job = replace(job, sinks=assign_uids(_shared(prune_sinks(_shared(_materialized(sinks, job.settings))))))
+    sinks = prune_sinks(_shared(_materialized(sinks, job.settings)))
+    if job.settings.nondeterministic_updates != IGNORE:
+        sinks = decide_values(sinks)
+    job = replace(job, sinks=assign_uids(_shared(sinks)))
     check_reads(job)
     check_changes(job)
     check_determinism(job)

@@ -29,9 +29,8 @@ from penstock.flow.graph.exchange import (
 from penstock.flow.graph.fitting import ColumnNames
 from penstock.flow.graph.outlets import Outlets, Target
 from penstock.flow.operators.contract import Combiner, Operator, OperatorContext
-from penstock.flow.rows.calls import TaskFunctions
+from penstock.flow.rows.calls import BatchTransform, TaskFunctions
 from penstock.flow.rows.envelope import ARRIVED, HASH, WEIGHT
-from penstock.flow.rows.row_works import BatchTransform
 from penstock.flow.state.segments import SegmentRef, TableSpec
 from penstock.flow.state.storage import Storage
 from penstock.flow.state.store import StateStore
@@ -208,10 +207,10 @@ class Dataflow:
                 if not batch.num_rows:
                     continue
                 rows = without_dead_letters(batch)
-                work.measure(rows)
                 if ordered:
                     rows, count = number_arrivals(rows, sender.origin, count), count + rows.num_rows
                 functions.begin()
+                work.measure(rows)
                 for branch in mine:
                     work.run_branch(branch, batch if branch.calc is None else rows)
                 work.write_results()
@@ -343,10 +342,10 @@ class _Work:
         return rows.append_column(pa.field(WATERMARK, pa.int64()), pa.repeat(value, len(rows)))
 
     def measure(self, rows: pa.RecordBatch) -> None:
-        """Measure the event time of rows of the scan that this task reads."""
+        """Measure the event time of rows of the scan that this task reads, or of those that functions make of them."""
         for number, generator in enumerate(self.flow.generators):
             if generator.scan == self.sender.origin.scan and rows.num_rows:
-                self.measured.add_watermarks(number, generator.generate(rows))
+                self.measured.add_watermarks(number, generator.generate(self._apply(generator.calc, rows)))
 
     def broadcast_times(self) -> None:
         """Send what was measured to every owner."""

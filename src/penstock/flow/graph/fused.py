@@ -41,7 +41,7 @@ class Fused:
         """The computation, followed by a committer's writers."""
         structs = tuple(each.column for each in self.outputs if each.column not in (None, DEAD_LETTER))
         work = Branches(self.calcs, tuple(map(str, structs))) if structs else self.calcs[0]
-        calls = writers.calls or any(isinstance(each, FunctionStage) for each in self.before)
+        calls = writers.calls or any(each.calls for each in (*self.before, *self.calcs))
         return Stage(partial(_staged, (*self.before, work), writers), writers.schema, calls)
 
 

@@ -17,17 +17,19 @@ from penstock.flow.operators.changes import ChangelogWriter, Mode
 from penstock.flow.operators.contract import Input, Operator
 from penstock.flow.operators.node_operators import JobFacts, make_operator
 from penstock.flow.rows.calc import Calc, Projection, calc_of, calc_of_rows, check_width
-from penstock.flow.rows.calls import FunctionCall
+from penstock.flow.rows.calls import BatchTransform, FunctionCall
 from penstock.flow.rows.expressions import NoKernel
-from penstock.flow.rows.row_works import BatchTransform, PathFacts, make_work
+from penstock.flow.rows.row_works import PathFacts, make_work
 from penstock.flow.time.watermarks import TIMESTAMP, WatermarkGenerator
 from penstock.flow.windows.assigning import Chain
 from penstock.plan.enforcing import fit_columns
-from penstock.plan.expressions import Call, Expression, Literal
+from penstock.plan.expressions import Call, Expression, Literal, walk
+from penstock.plan.flink_sql import flink_sql
 from penstock.plan.identities import identify_step
 from penstock.plan.lineage import Lineage
-from penstock.plan.nodes import Calculation, Node, Scan, Sink, Stateful, Step
+from penstock.plan.nodes import Calculation, Item, Node, Scan, Sink, Stateful, Step, compute_columns
 from penstock.plan.origins import meaning
+from penstock.plan.scalar_functions import Varies, function_of
 from penstock.plan.traits import traits
 from penstock.plan.walk import fold, rewrite
 from penstock.spi import INSERTIONS
@@ -248,15 +250,8 @@ class Planner:
     def _generator(self, node: Calculation, watermark: Expression) -> int:
         """The number of the generator that measures event time in the rows of a scan."""
         moment, lag = _moment_and_lag(watermark)
-        rows, scan = _rows_of_scan(node.input), _scan_of(node)
-        if not isinstance(rows.base, Scan):
-            reason = "the watermark of rows that a Python function makes cannot be measured yet"
-            hint = "declare it for the table, or write the rows to a topic, and declare it there"
-            raise UnsupportedError(
-                (Problem(reason, where=f"table '{self.scans[self._number(scan)].table}'", hint=hint),)
-            )
-        calc = calc_of_rows(rows, {TIMESTAMP: rows.substitute(moment)}, self.session)
-        number = self._number(scan)
+        number = self._number(_scan_of(node))
+        calc = self._measuring(node.input, moment)
         if isinstance(calc, NoKernel):
             reason = f"{calc.function} has no kernel, so the watermark cannot be measured"
             raise UnsupportedError((Problem(reason, where=f"table '{self.scans[number].table}'", hint=_PLAINER),))
@@ -266,12 +261,32 @@ class Planner:
         generator = WatermarkGenerator(
             f"{names[number]}-{again + 1}" if again else names[number], number, calc, lag, measure
         )
-        known = [each for each in self.generators if (each.scan, each.lag) == (number, lag)]
-        for each in known:
-            if each.calc.items.expressions == calc.items.expressions:
-                return self.generators.index(each)
+        for at, each in enumerate(self.generators):
+            if (each.scan, each.lag) == (number, lag) and _measures(each.calc) == _measures(calc):
+                return at
         self.generators.append(generator)
         return len(self.generators) - 1
+
+    def _measuring(self, node: Node, moment: Expression) -> Calc | Chain | NoKernel:
+        """The work that computes a timestamp of the rows of ``node``, from those of a scan. Functions of the user are
+        called for it and for what comes after it once."""
+        rows = _rows_of_scan(node)
+        if isinstance(rows.base, Scan):
+            self._check_repeatable(rows.substitute(moment), rows.base)
+            return calc_of_rows(rows, {TIMESTAMP: rows.substitute(moment)}, self.session)
+        (path,) = _paths_to_scans(node)
+        items = (Item(TIMESTAMP, moment),)
+        last = compute_columns(node, items)
+        return self._calc(replace(path, steps=(*path.steps, last)))
+
+    def _check_repeatable(self, moment: Expression, scan: Scan) -> None:
+        """Raises UnsupportedError for an event time of chance: rows would have another one than was measured."""
+        for each in walk(moment):
+            function = function_of(each) if isinstance(each, Call) else None
+            if function is not None and function.varies is Varies.BY_ROW:
+                reason = f"the event time is by {flink_sql(each)}, which has another value when it is computed again"
+                hint = "compute it without that, or declare the function deterministic if it is"
+                raise UnsupportedError((Problem(reason, where=f"table '{scan.table}'", hint=hint),))
 
     def _number(self, scan: Node) -> int:
         return next(number for number, each in enumerate(self.scans) if each is scan or each == scan)
@@ -291,6 +306,14 @@ def _times_by_input(operator: Operator) -> tuple[str, ...]:
     """Of each input, the column with the event time that its rows need."""
     times = iter(operator.times)
     return tuple(next(times) if each.combiner is None else "" for each in operator.inputs)
+
+
+def _measures(calc: BatchTransform) -> tuple[object, ...]:
+    """What distinguishes the work of generators: the calls of functions, and the expressions behind them."""
+    works = calc.works if isinstance(calc, Chain) else (calc,)
+    calls = [each.number for each in works if isinstance(each, FunctionCall)]
+    assert isinstance(works[-1], Calc)  # noqa: S101 - it computes the timestamp
+    return (*calls, works[-1].items.expressions)
 
 
 def _scan_of(node: Node) -> Node:

@@ -26,13 +26,15 @@ _ROWS, _ARRIVAL = "rows", "__arrival"
 @dataclass(frozen=True)
 class MaterializeOperator(OneInputOperator):
     """Keeps all rows of each key in the order in which they came, and gives the last one. A retraction removes the
-    first row that is equal to it, or nothing."""
+    first row that is equal to it, perhaps with other values in the columns ``decided``, or nothing."""
+
+    decided: tuple[str, ...] = ()
 
     @classmethod
     def from_node(cls, node: Materialize) -> MaterializeOperator:
         """The operator of a plan's node."""
         schema = arrow_schema(node.schema)
-        return cls(node.uid, (Input(schema, node.keys),), schema)
+        return cls(node.uid, (Input(schema, node.keys),), schema, node.decided)
 
     @property
     def ordered(self) -> bool:
@@ -62,7 +64,8 @@ class MaterializeOperator(OneInputOperator):
         rows = pa.concat_batches([whole_rows(given, take_rows(groups.keys, index), values), delta.rows])
         of = np.concatenate([index, groups.index])
         hashes = groups.hashes[of]
-        same = Groups.by_key(finer_hashes(hashes, rows.columns), rows)
+        compared = rows.select([each for each in rows.schema.names if each not in self.decided])
+        same = Groups.by_key(finer_hashes(hashes, compared.columns), compared)
 
         # Retracted rows are removed from the first ones on, those of this batch after the stored ones.
         added = np.flatnonzero(delta.weights > 0)

@@ -14,7 +14,7 @@ from penstock.flow.rows.expressions import Evaluator, NoKernel, UnsupportedCall,
 from penstock.plan.enforcing import not_null
 from penstock.plan.expressions import Call, ColumnRef, Expression, cast, coerce, rewrite, walk
 from penstock.plan.nodes import Node, Scan, Sink
-from penstock.plan.scalar_functions import Varies, function_of
+from penstock.plan.scalar_functions import UserCall, Varies, function_of
 from penstock.plan.walk import base, calculations
 from penstock.spi import DEAD_LETTER, WATERMARK, located
 from penstock.types import STRING, DataType, Field, StringType, TimestampType, arrow_type
@@ -43,6 +43,12 @@ class Calc:
     def reads_watermark(self) -> bool:
         """Whether it needs the present watermark, as the column :data:`penstock.spi.WATERMARK`."""
         return any(WATERMARK in each.reads for each in (*self.conditions, self.items))
+
+    @property
+    def calls(self) -> bool:
+        """Whether it calls functions of the user."""
+        every = (part for each in (*self.conditions, self.items) for one in each.expressions for part in walk(one))
+        return any(isinstance(part, UserCall) for part in every)
 
     def batches(self, given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The results for the batches that have any. Raises as :meth:`batch`."""

@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Generic, Protocol, TypeVar
-
-import pyarrow as pa
+from typing import Any, Generic, TypeVar
 
 from penstock.flow.kernels.session import Session
-from penstock.flow.rows.calls import FunctionCall
+from penstock.flow.rows.calls import BatchTransform, FunctionCall
 from penstock.flow.rows.registered import registered_by_node
 from penstock.plan.nodes import Node, Step
 
@@ -19,14 +17,6 @@ N = TypeVar("N", bound=Node)
 
 #: The packages whose modules have works.
 _PACKAGES = ("penstock.flow.rows", "penstock.flow.windows")
-
-
-class BatchTransform(Protocol):
-    """Work on rows that needs no state. Picklable."""
-
-    def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that it makes of a batch."""
-        ...
 
 
 @dataclass(frozen=True)

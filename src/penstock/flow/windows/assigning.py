@@ -11,8 +11,8 @@ import pyarrow as pa
 from penstock.columns.hashing import take_rows
 from penstock.errors import Problem, UnsupportedError
 from penstock.flow.kernels.moments.local import local_zone
-from penstock.flow.rows.calls import FunctionCall, TaskFunctions
-from penstock.flow.rows.row_works import BatchTransform, PathFacts, RowWork
+from penstock.flow.rows.calls import BatchTransform, FunctionCall, TaskFunctions
+from penstock.flow.rows.row_works import PathFacts, RowWork
 from penstock.flow.time.missing_times import check_times
 from penstock.flow.time.windows import Slices
 from penstock.flow.time.zones import Zone

@@ -19,7 +19,7 @@ from penstock.plan.nodes.map_rows import MapRows
 from penstock.plan.nodes.materialize import Materialize
 from penstock.plan.nodes.normalize import Normalize
 from penstock.plan.nodes.over_aggregate import Frame, OverAggregate, OverCall
-from penstock.plan.nodes.project import Item, Project, items_of, project, row_of
+from penstock.plan.nodes.project import Item, Project, compute_columns, items_of, project, row_of
 from penstock.plan.nodes.rank import Rank, Ranking
 from penstock.plan.nodes.scan import Scan, scans
 from penstock.plan.nodes.set_operation import SetKind, SetOperation
@@ -69,6 +69,7 @@ __all__ = [
     "Unnest",
     "WindowAggregate",
     "WindowTable",
+    "compute_columns",
     "items_of",
     "project",
     "row_of",

@@ -83,9 +83,14 @@ class Project(Calculation):
         return below.renamed(names).with_times_of(below, self.computed)
 
 
+def compute_columns(node: Node, items: tuple[Item, ...]) -> Project:
+    """The step that computes these columns of ``node``."""
+    return Project(row_of(items), node, items)
+
+
 def project(node: Node, items: tuple[Item, ...]) -> Node:
     """``node`` with these columns; ``node`` itself if they are its own columns, unchanged and in order."""
-    return node if items == items_of(node.schema) else Project(row_of(items), node, items)
+    return node if items == items_of(node.schema) else compute_columns(node, items)
 
 
 def row_of(items: tuple[Item, ...]) -> RowType:
