@@ -13,7 +13,7 @@ from penstock.errors import KafkaError, RetriableError
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
-from penstock.spi import Column, TableDefinition, Task, WriterFactory, pickled
+from penstock.spi import HIDDEN, Column, TableDefinition, Task, WriterFactory, pickled
 from penstock.types import STRING
 
 TASK = Task(0, 1, pickled(Instructions(at_once=True)))
@@ -39,7 +39,11 @@ def spec_of(kafka, topic, guarantee):
 
 def write(spec, *values):
     count = len(values)
-    columns = {"v": list(values), "__partition": pa.array([0] * count, pa.int32()), "__offset": pa.array(range(count))}
+    columns = {
+        "v": list(values),
+        HIDDEN.names[0]: pa.array([0] * count, pa.int32()),
+        HIDDEN.names[1]: pa.array(range(count)),
+    }
     (told,) = WriterFactory(partial(open_writer, spec), WRITTEN).run(TASK, [pa.RecordBatch.from_pydict(columns)])
     return told.to_pylist()
 

@@ -38,7 +38,7 @@ from penstock.errors import (
     SchemaError,
 )
 from penstock.settings import Settings
-from penstock.spi import Batch, Guarantee, JobContext, NextBatch, Output, Results, Task, WriterFactory
+from penstock.spi import HIDDEN, Batch, Guarantee, JobContext, NextBatch, Output, Results, Task, WriterFactory
 from penstock.sql import parse_script
 from penstock.types import parse_columns
 from tests.committers import Memory
@@ -476,7 +476,7 @@ class Tasks:
         ids = given.rows["id"].to_pylist() if isinstance(given, Results) else given
         zeros = pa.array([0] * len(ids), pa.int64())
         rows = pa.RecordBatch.from_arrays(
-            [pa.array(ids, pa.int64()), zeros.cast(pa.int32()), zeros], ["id", "__partition", "__offset"]
+            [pa.array(ids, pa.int64()), zeros.cast(pa.int32()), zeros], ["id", *HIDDEN.names]
         )
         for _ in range(self.attempts):
             told = copy_rows(spec, 0, rows)

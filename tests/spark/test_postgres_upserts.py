@@ -17,7 +17,7 @@ from penstock.connectors.postgres.committer import PostgresCommitter
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.staging import Staged, StageSpec
 from penstock.errors import DatabaseError, ExecutionError, FencedError, PenstockError, SchemaError
-from penstock.spi import KIND, Guarantee
+from penstock.spi import HIDDEN, KIND, Guarantee
 from penstock.sql import parse_script
 from penstock.types import arrow_schema, parse_columns
 from tests.spark.failpoints import before_insertion_is_committed, failures
@@ -46,7 +46,7 @@ def copied(changes_of_tasks, spec: StageSpec) -> Staged:
         arrays = [pa.array(each, type_) for each, type_ in zip(columns, types.values(), strict=True)]
         places = pa.array(range(len(changes)), pa.int64())
         hidden = [places.cast(pa.int32()), places, pa.array(map(int, kinds), pa.int8())]
-        names = [*types, "__partition", "__offset", KIND]
+        names = [*types, *HIDDEN.names, KIND]
         told += copy_rows(spec, number, pa.RecordBatch.from_arrays([*arrays, *hidden], names=names))
     return Staged.from_task_reports(len(spec.branches), told)
 

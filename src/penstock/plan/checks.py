@@ -14,7 +14,7 @@ from penstock.plan.scalar_functions import is_deterministic
 from penstock.plan.traits import traits
 from penstock.plan.walk import fold
 from penstock.settings import Settings
-from penstock.spi import INSERTIONS, Guarantee, ScanSpec, SinkSpec
+from penstock.spi import INSERTIONS, WATERMARK, Guarantee, ScanSpec, SinkSpec, is_own_name
 from penstock.types import RowKind
 
 
@@ -30,6 +30,19 @@ def check_changes(job: Job) -> None:
             problems.append(Problem(reason, where=sink.place, hint=hint))
     if problems:
         raise SchemaError(tuple(problems))
+
+
+def check_names(job: Job) -> None:
+    """Raises SchemaError for columns with names that only penstock's own have."""
+    found: dict[str, None] = {}
+
+    def visit(node: Node, _: tuple[None, ...]) -> None:
+        found.update(dict.fromkeys(each for each in node.schema.names if is_own_name(each) and each != WATERMARK))
+
+    fold(job.sinks, visit)
+    if found:
+        reason = "the name of a column cannot begin with the control character U+001F"
+        raise SchemaError(tuple(Problem(reason, where=f"column {each!r}", hint="leave it out") for each in found))
 
 
 def check_modes(sinks: Sequence[Sink]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from functools import partial
 
 from penstock.options import DURATION
@@ -24,7 +23,7 @@ def explain(job: Job) -> str:
     systems.pop("", None)
     if len(systems) > 1:
         lines.append(f"  one commit each, not atomic together: {'; '.join(systems)}")
-    for sink, _ in fold(job.sinks, partial(_node, job.settings.state_ttl)):
+    for sink, _ in fold(job.sinks, partial(_node, job.settings)):
         lines += _indented(sink)
     return "\n".join(lines)
 
@@ -55,23 +54,24 @@ def _settings(settings: Settings) -> list[str]:
     return [f"{title}: {value}" for title, value in shown.items() if value is not None]
 
 
-def _node(ttl: timedelta | None, node: Node, inputs: tuple[tuple[list[str], Traits], ...]) -> tuple[list[str], Traits]:
+def _node(settings: Settings, node: Node, inputs: tuple[tuple[list[str], Traits], ...]) -> tuple[list[str], Traits]:
     """The lines of a node, and of its inputs below it, and its traits."""
     own = node.own_traits(tuple(below for _, below in inputs))
     below = [line for lines, _ in inputs for line in _indented(lines)]
-    return [*node.explain_step(), *_indented(_facts(node, own, ttl)), *below], own
+    return [*node.explain_step(), *_indented(_facts(node, own, settings)), *below], own
 
 
-def _facts(node: Node, own: Traits, ttl: timedelta | None) -> list[str]:
-    """What a node keeps, where its rows go before it, and which changes it gives."""
+def _facts(node: Node, own: Traits, settings: Settings) -> list[str]:
+    """What a node keeps, where its rows go before it, and which changes it gives: none in batch mode, whose only batch
+    gives the final rows."""
     lines = []
     if isinstance(node, Stateful):
         lines.append(f"keeps {node.describe_state()}" + (f", as '{node.uid}'" if node.uid else ""))
-        lines += node.explain_lifetimes(ttl)
+        lines += node.explain_lifetimes(settings.state_ttl)
         keys = [quoted_names(each) for each in node.shuffle_keys]
         lines.append(
             f"takes rows by the hash of {' and of '.join(keys)}" if all(keys) else "takes all rows in one task"
         )
-    if own.changing and node.shows_changes:
+    if own.changing and not settings.batch and node.shows_changes:
         lines.append(f"gives {', '.join(kind.short for kind in sorted(own.kinds))}")
     return lines

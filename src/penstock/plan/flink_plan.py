@@ -27,13 +27,15 @@ _MODES = {
 }
 
 
-def flink_explain(written: Sequence[Node], planned: Sequence[Node], details: Collection[str] = ()) -> str:
+def flink_explain(
+    written: Sequence[Node], planned: Sequence[Node], details: Collection[str] = (), *, batch: bool = False
+) -> str:
     """The text of EXPLAIN for queries as they were ``written`` and as they are ``planned``. With the detail
-    JSON_EXECUTION_PLAN the steps come in JSON too."""
+    JSON_EXECUTION_PLAN the steps come in JSON too. The steps of a ``batch`` have no changelog modes."""
     execution = _Execution.from_roots(planned)
     sections = {
         "Abstract Syntax Tree": [_tree(each, _logical) for each in written],
-        "Optimized Physical Plan": [_tree(each, _physical) for each in map(_step, planned)],
+        "Optimized Physical Plan": [_tree(each, _batch_step if batch else _physical) for each in map(_step, planned)],
         "Optimized Execution Plan": [_tree(each, execution.show_step) for each in map(_step, planned)],
     }
     texts = [f"== {title} ==\n" + "\n\n".join("\n".join(each) for each in found) for title, found in sections.items()]
@@ -87,6 +89,10 @@ def _physical(step: _Step) -> tuple[str, Sequence[_Step]]:
     kinds = traits(step.node).kinds
     mode = "NONE" if isinstance(step.node, Sink) else ",".join(_MODES[kind] for kind in sorted(kinds))
     return f"{step.text[:-1]}, changelogMode=[{mode}])", step.inputs
+
+
+def _batch_step(step: _Step) -> tuple[str, Sequence[_Step]]:
+    return step.text, step.inputs
 
 
 def _step(node: Node) -> _Step:

@@ -11,6 +11,7 @@ from penstock.plan.checks import (
     check_conflicts,
     check_determinism,
     check_modes,
+    check_names,
     check_overwrites,
     check_reads,
 )
@@ -48,6 +49,7 @@ def plan_job(job: Job) -> Job:
     a table whose changes do not say what its rows are, for a sink that cannot keep what it is given, and for steps that
     could not retract rows.
     """
+    check_names(job)
     check_modes(job.sinks)
     check_overwrites(job)
     # Steps that differ only in unread columns, such as PROCTIME(), are equal once these are removed, so equal steps are

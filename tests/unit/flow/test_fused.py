@@ -65,7 +65,7 @@ def taken(sinks, *batches: pa.RecordBatch) -> list[list[tuple[object, ...]]]:
         parts = [output.rows(_living(each) if output.column is None else each) for each in made]
         result.append(
             [
-                (*row.values(), place["__offset"], place[KIND])
+                (*row.values(), place[HIDDEN.names[1]], place[KIND])
                 for values, hidden in parts
                 for row, place in zip(values.to_pylist(), hidden.to_pylist(), strict=True)
             ]

@@ -199,7 +199,7 @@ class Toy(Step):
 
 class ToyOperator(OneInputOperator):
     def process(self, inputs, context):
-        context.emit(inputs[0].select([*self.schema.names, "__weight"]))
+        context.emit(inputs[0].select([*self.schema.names, WEIGHT]))
 
 
 def _operator(node, facts):

@@ -21,12 +21,11 @@ from penstock.errors import RecordError
 from penstock.flow.operators.arrivals import ends_of_added, lists_of_changed
 from penstock.flow.operators.deltas import finer_hashes, select_groups
 from penstock.flow.operators.extremes import GroupValues, extremes_of_added, extremes_of_changed
+from penstock.flow.rows.envelope import VALUE
 from penstock.flow.state.store import Tables, TableSpec
 from penstock.plan.kept_state import KeptValue
 from penstock.types.arrow import quoted_name
 
-#: The name of the column of values in tables of values.
-VALUE = "__value"
 _EXTREMES = frozenset({"MIN", "MAX"})
 _ENDS = frozenset({"FIRST", "LAST"})
 #: What depends on the order in which values arrive.

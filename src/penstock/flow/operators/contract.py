@@ -22,7 +22,7 @@ class Combiner(Protocol):
     """Combines rows of an operator's input into fewer, before they are sent to the owners of their keys. Picklable."""
 
     def combined(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
-        """The rows that an owner gets instead, with ``__weight`` and ``__hash``; None if they would hardly be fewer."""
+        """The rows that an owner gets instead, with ``WEIGHT`` and ``HASH``; None if they would hardly be fewer."""
         ...
 
 
@@ -30,8 +30,8 @@ class Combiner(Protocol):
 class Input:
     """The rows that an operator takes from one node.
 
-    Batches have the columns of ``schema``, then ``__weight`` (with ``kinds`` instead ``__kind``, and rows of one key in
-    the order of arrival), and ``__hash``, the hash of the columns ``keys``. All rows of a key come to one owner.
+    Batches have the columns of ``schema``, then ``WEIGHT`` (with ``kinds`` instead ``KIND``, and rows of one key in
+    the order of arrival), and ``HASH``, the hash of the columns ``keys``. All rows of a key come to one owner.
 
     With a ``combiner`` the rows are those that it made of rows of the input before this one.
     """
@@ -99,7 +99,7 @@ class OperatorContext:
 class Operator(ABC):
     """A step with state: frozen and picklable, so that every batch may run it in another process.
 
-    ``schema`` is that of its result, without ``__weight``.
+    ``schema`` is that of its result, without ``WEIGHT``.
     """
 
     if TYPE_CHECKING:  # fields of most operators, which at run time would take properties for their defaults
@@ -123,7 +123,7 @@ class Operator(ABC):
 
     @property
     def side_outputs(self) -> Mapping[str, pa.Schema]:
-        """The columns of rows that it emits under a tag, without ``__weight``, by the tag."""
+        """The columns of rows that it emits under a tag, without ``WEIGHT``, by the tag."""
         return _NO_SIDE_OUTPUTS
 
     @property
@@ -204,7 +204,7 @@ class Operator(ABC):
     @abstractmethod
     def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
         """Emit the change of the result that the rows of one batch make, and then the time that passes: with
-        ``__weight``, no two rows that cancel each other out, retractions before additions.
+        ``WEIGHT``, no two rows that cancel each other out, retractions before additions.
 
         Called once per batch and part of an owner's keys, with one batch per input: so rows and timers of a key, or
         both sides of a join, are looked up together.

@@ -16,11 +16,12 @@ from penstock.flow.operators.contract import Input, OneInputOperator, OperatorCo
 from penstock.flow.operators.deltas import Delta, finer_hashes, replacements, whole_rows
 from penstock.flow.operators.node_operators import NodeOperator
 from penstock.flow.operators.rank import every
+from penstock.flow.rows.envelope import ARRIVAL
 from penstock.flow.state.store import TableSpec
 from penstock.plan.nodes import Materialize
 from penstock.types import arrow_schema
 
-_ROWS, _ARRIVAL = "rows", "__arrival"
+_ROWS = "rows"
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class MaterializeOperator(OneInputOperator):
     @property
     def tables(self) -> tuple[TableSpec, ...]:
         (given,) = self.inputs
-        values = pa.schema([*given.value_schema, pa.field(_ARRIVAL, pa.int64())])
+        values = pa.schema([*given.value_schema, pa.field(ARRIVAL, pa.int64())])
         return (TableSpec(_ROWS, given.key_schema, values, "multiset"),)
 
     def process(self, inputs: Sequence[pa.RecordBatch], context: OperatorContext) -> None:
@@ -57,7 +58,7 @@ class MaterializeOperator(OneInputOperator):
         table = context.state.multiset(_ROWS)
         index, values, weights = table.get(every(groups))
         stored = len(index)
-        arrived = np.asarray(values.column(_ARRIVAL).to_numpy(), np.int64)
+        arrived = np.asarray(values.column(ARRIVAL).to_numpy(), np.int64)
         newest = np.full(len(groups), -1, np.int64)
         np.maximum.at(newest, index, arrived)
         arrival = np.concatenate([arrived, newest[groups.index] + 1 + np.arange(len(delta))])

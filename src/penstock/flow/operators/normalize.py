@@ -13,9 +13,10 @@ from penstock.columns.hashing import Groups, take_rows
 from penstock.flow.operators.contract import Input, OneInputOperator, OperatorContext
 from penstock.flow.operators.deltas import last_rows, replacements, select_groups, whole_rows
 from penstock.flow.operators.node_operators import NodeOperator
-from penstock.flow.rows.envelope import ARRIVED, KIND, WEIGHT, arrivals_of, hashes_of
+from penstock.flow.rows.envelope import ARRIVED, WEIGHT, arrivals_of, hashes_of
 from penstock.flow.state.store import KeyedState, TableSpec
 from penstock.plan.nodes import Normalize
+from penstock.spi import KIND
 from penstock.types import RowKind, arrow_schema
 
 #: The name of the table of the one row of each key.

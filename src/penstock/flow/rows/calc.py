@@ -10,18 +10,16 @@ import pyarrow as pa
 from penstock.errors import Problem, RecordError, SchemaError
 from penstock.flow.kernels.session import UNKNOWN, Session
 from penstock.flow.kernels.vectors import Vector, true_rows, within
+from penstock.flow.rows.envelope import ONCE
 from penstock.flow.rows.expressions import Evaluator, NoKernel, UnsupportedCall, check, compile_expressions
 from penstock.plan.enforcing import not_null
 from penstock.plan.expressions import Call, ColumnRef, Expression, cast, coerce, rewrite, walk
 from penstock.plan.nodes import Node, Scan, Sink
-from penstock.plan.scalar_functions import UserCall, Varies, function_of
+from penstock.plan.scalar_functions import UserCall, varies_by_row
 from penstock.plan.walk import base, calculations
 from penstock.spi import DEAD_LETTER, WATERMARK, located
 from penstock.types import STRING, DataType, Field, StringType, TimestampType, arrow_type
 from penstock.types.casts import alike, widens
-
-#: Columns of random values that a condition and what comes after it share begin with this.
-_ONCE = "__once_"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +73,7 @@ class Calc:
         for number, condition in enumerate(self.conditions):
             left = {name for each in (*self.conditions[number + 1 :], self.items) for name in each.reads}
             kept = [name for name in rows.schema.names if name in left or name in carried]
-            once = [f"{_ONCE}{number}_{at}" for at in range(len(condition.expressions) - 1)]
+            once = [f"{ONCE}{number}_{at}" for at in range(len(condition.expressions) - 1)]
             rows = _filter(rows, condition, kept, once)
         try:
             made = self.items.columns(rows)
@@ -169,7 +167,7 @@ def calc_of_rows(
     waiting = [*rows.conditions, *columns.values()]
     for number in range(len(rows.conditions)):
         condition, *waiting = waiting
-        once = {f"{_ONCE}{number}_{at}": each for at, each in enumerate(_random_in_both(condition, waiting))}
+        once = {f"{ONCE}{number}_{at}": each for at, each in enumerate(_random_in_both(condition, waiting))}
         evaluator = compile_expressions((condition, *once.values()), schema, session)
         if isinstance(evaluator, UnsupportedCall):
             raise evaluator.error()
@@ -192,12 +190,7 @@ def _random_in_both(condition: Expression, others: Sequence[Expression]) -> list
     """The calls with another value for each row that are parts of a condition and of expressions after it: a row has
     one value of each."""
     after = {id(each) for other in others for each in walk(other)}
-    return [each for each in walk(condition) if id(each) in after and isinstance(each, Call) and _by_row(each)]
-
-
-def _by_row(call: Call) -> bool:
-    function = function_of(call)
-    return function is not None and function.varies is Varies.BY_ROW
+    return [each for each in walk(condition) if id(each) in after and isinstance(each, Call) and varies_by_row(each)]
 
 
 def _with_columns(expression: Expression, columns: Mapping[int, ColumnRef]) -> Expression:
